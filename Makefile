@@ -1,0 +1,30 @@
+# Each target sets up what it needs in .venv; nothing else on the machine is changed.
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+SOURCES := setup.py pyproject.toml $(wildcard ext/*)
+
+.PHONY: demo test check bench clean
+
+# Pack a real clip (and FILE, if named), seek, slice, verify, compare with numpy.save.
+demo: $(VENV)/.ready
+	$(PY) bench/demo.py $(FILE)
+
+test: $(VENV)/.ready
+	$(PY) -m pytest $(ARGS)
+
+check: $(VENV)/.ready
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+bench: $(VENV)/.ready
+	$(PY) -m pytest bench --benchmark-only $(ARGS)
+
+$(VENV)/.ready: $(SOURCES)
+	$(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[test,check,bench]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build bloscpack.egg-info bloscpack/_ext/*.so

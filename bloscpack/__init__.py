@@ -1,0 +1,63 @@
+"""The small, safe, fast single file for arrays, on the Bloscpack format."""
+
+from . import append, args, exceptions
+from .args import BloscArgs, BloscpackArgs, MetadataArgs
+from .array import Array, load, save
+from .container.verify import Damage, Report, verify
+from .detect import open  # noqa: A004
+from .original import (
+    pack_bytes_file,
+    pack_bytes_to_bytes,
+    pack_bytes_to_file,
+    pack_file,
+    pack_file_to_file,
+    pack_ndarray_file,
+    pack_ndarray_str,
+    pack_ndarray_to_bytes,
+    pack_ndarray_to_file,
+    unpack_bytes_file,
+    unpack_bytes_from_bytes,
+    unpack_bytes_from_file,
+    unpack_file,
+    unpack_file_from_file,
+    unpack_ndarray_file,
+    unpack_ndarray_from_bytes,
+    unpack_ndarray_from_file,
+    unpack_ndarray_str,
+)
+from .version import __version__
+
+__all__ = [
+    "Array",
+    "BloscArgs",
+    "BloscpackArgs",
+    "Damage",
+    "MetadataArgs",
+    "Report",
+    "__version__",
+    "append",
+    "args",
+    "exceptions",
+    "load",
+    "open",
+    "pack_bytes_file",
+    "pack_bytes_to_bytes",
+    "pack_bytes_to_file",
+    "pack_file",
+    "pack_file_to_file",
+    "pack_ndarray_file",
+    "pack_ndarray_str",
+    "pack_ndarray_to_bytes",
+    "pack_ndarray_to_file",
+    "save",
+    "unpack_bytes_file",
+    "unpack_bytes_from_bytes",
+    "unpack_bytes_from_file",
+    "unpack_file",
+    "unpack_file_from_file",
+    "unpack_ndarray_file",
+    "unpack_ndarray_from_bytes",
+    "unpack_ndarray_from_file",
+    "unpack_ndarray_str",
+    "verify",
+]

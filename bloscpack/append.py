@@ -1,0 +1,224 @@
+"""Appending to a file, with the names of bloscpack 0.16."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from .args import (
+    BLOSC_ARGS,
+    DEFAULT_CLEVEL,
+    DEFAULT_CNAME,
+    DEFAULT_META_CODEC,
+    DEFAULT_META_LEVEL,
+    DEFAULT_SHUFFLE,
+)
+from .array import unpack_array_metadata
+from .checksum import checksum_by_name
+from .codec import CodecParams
+from .container.append import append_content, plan_append, rewrite_section
+from .container.reader import Container
+from .exceptions import (
+    ChecksumLengthMismatch,
+    NoChangeInMetadata,
+    NoMetadataFound,
+    NotANumpyArray,
+    NoSuchCodec,
+    NoSuchSerializer,
+)
+from .storage.file import FileObjectSource
+
+
+def append(
+    orig_file: str | os.PathLike[str],
+    new_file: str | os.PathLike[str],
+    blosc_args: Mapping[str, Any] | None = None,
+) -> None:
+    """Append the bytes of one file to a Bloscpack file, in place.
+
+    Parameters
+    ----------
+    orig_file : str or PathLike
+        The Bloscpack file. It needs an offset table with enough spare entries.
+    new_file : str or PathLike
+        The bytes to append.
+    blosc_args : mapping, optional
+        As for `append_fp`.
+
+    Raises
+    ------
+    ValueError
+        The two are the same file, or as for `append_fp`.
+    """
+    if Path(orig_file).samefile(new_file):
+        raise ValueError(f"cannot append {os.fspath(orig_file)!r} to itself")
+    with Path(orig_file).open("r+b") as original, Path(new_file).open("rb") as content:
+        append_fp(original, content, os.fstat(content.fileno()).st_size, blosc_args)
+
+
+def append_fp(
+    original_fp: IO[bytes],
+    new_content_fp: IO[bytes],
+    new_size: int,
+    blosc_args: Mapping[str, Any] | None = None,
+) -> int:
+    """Append from one file object to another.
+
+    Parameters
+    ----------
+    original_fp : binary file, readable, writable and seekable
+        A whole Bloscpack file.
+    new_content_fp : binary file
+        Read from its current position.
+    new_size : int
+        Bytes to take from it.
+    blosc_args : mapping, optional
+        The four items of `BloscArgs`. None, as a whole or for one of them, means the typesize of
+        the file and the defaults of `BloscArgs` for the rest.
+
+    Returns
+    -------
+    int
+        Number of chunks added.
+
+    Raises
+    ------
+    RuntimeError
+        The file has no offset table, or too few spare entries (`NotEnoughSpace`).
+    ValueError
+        The new content is shorter than `new_size`, or not whole rows of the array in the file.
+    ChecksumMismatch, FormatError, CodecError
+        The file is damaged. Nothing was written, as after every other error here.
+
+    Notes
+    -----
+    The shape of an array grows with it: along its first axis, the last of a Fortran-ordered one.
+    """
+    if new_size < 0:
+        raise ValueError(f"new_size must not be negative, as {new_size} is")
+    container = Container(FileObjectSource(original_fp))
+    plan = plan_append(container, new_size)
+    params = _append_params(container, blosc_args)
+    section = _grown_section(container, new_size)
+    _check_content(new_content_fp, new_size)
+    if new_size:
+        append_content(original_fp, container, plan, new_content_fp, params, section)
+    return plan.nchunks
+
+
+def _append_params(container: Container, blosc_args: Mapping[str, Any] | None) -> CodecParams:
+    given = dict.fromkeys(BLOSC_ARGS) if blosc_args is None else dict(blosc_args)
+    if set(given) != set(BLOSC_ARGS):
+        raise ValueError(f"blosc_args must have the items {', '.join(BLOSC_ARGS)}, not {given}")
+    defaults = {
+        "typesize": container.header.typesize or 1,
+        "clevel": DEFAULT_CLEVEL,
+        "shuffle": DEFAULT_SHUFFLE,
+        "cname": DEFAULT_CNAME,
+    }
+    chosen = {key: defaults[key] if given[key] is None else given[key] for key in BLOSC_ARGS}
+    return CodecParams(
+        chosen["cname"], chosen["clevel"], int(chosen["shuffle"]), chosen["typesize"]
+    )
+
+
+def _grown_section(container: Container, nbytes: int) -> bytes | None:
+    """Return the metadata section with the shape that `nbytes` more make, None if not an array."""
+    try:
+        dtype, shape, is_fortran = unpack_array_metadata(container.metadata)
+    except NotANumpyArray:
+        return None
+    axis = len(shape) - 1 if is_fortran else 0
+    row = dtype.itemsize
+    for length in shape[:axis] + shape[axis + 1 :]:
+        row *= length
+    if not shape or not row or nbytes % row:
+        raise ValueError(
+            f"{nbytes} bytes are not whole rows of the array of shape {list(shape)} and "
+            f"{dtype}, whose rows have {row} bytes"
+        )
+    grown = [*shape]
+    grown[axis] += nbytes // row
+    if container.metadata_header is None:
+        raise NoMetadataFound("the file has no metadata section")
+    return rewrite_section(container.metadata_header, {**container.metadata, "shape": grown})
+
+
+def _check_content(content: IO[bytes], nbytes: int) -> None:
+    """Check that `content` has `nbytes` left, where it can tell without reading."""
+    if not content.seekable():
+        return
+    position = content.tell()
+    left = content.seek(0, os.SEEK_END) - position
+    content.seek(position)
+    if left < nbytes:
+        raise ValueError(f"the new content has {left} bytes left, {nbytes} were promised")
+
+
+def _seek_to_metadata(target_fp: IO[bytes]) -> int:
+    """Seek to the metadata section and return its position.
+
+    Raises
+    ------
+    NoMetadataFound
+        There is none.
+    """
+    header = Container(FileObjectSource(target_fp)).header
+    if not header.metadata:
+        raise NoMetadataFound("the file has no metadata section")
+    return target_fp.seek(header.size)
+
+
+def _rewrite_metadata_fp(
+    target_fp: IO[bytes],
+    new_metadata: Any,
+    magic_format: bytes | None = None,
+    checksum: str | None = None,
+    codec: str | None = DEFAULT_META_CODEC,
+    level: int | None = DEFAULT_META_LEVEL,
+) -> None:
+    """Replace the metadata of the file, in the section they have.
+
+    Parameters
+    ----------
+    target_fp : binary file, readable, writable and seekable
+        A whole Bloscpack file.
+    new_metadata : object
+        A JSON value.
+    magic_format, checksum, codec, level
+        Changes to the way they are stored; None keeps it. A checksum must have a digest of the
+        same size.
+
+    Raises
+    ------
+    NoMetadataFound, NoChangeInMetadata, MetadataSectionTooSmall, ChecksumLengthMismatch
+        As named.
+    NoSuchSerializer, NoSuchCodec, NoSuchChecksum
+        There is no such way of storing.
+    """
+    container = Container(FileObjectSource(target_fp))
+    old = container.metadata_header
+    if old is None:
+        raise NoMetadataFound("the file has no metadata section")
+    if container.metadata == new_metadata:
+        raise NoChangeInMetadata("the new metadata equal the old")
+    if magic_format not in (None, old.magic_format):
+        raise NoSuchSerializer(f"serializer {magic_format!r} does not exist; there is b'JSON'")
+    if codec not in (None, "None", "zlib"):
+        raise NoSuchCodec(f"metadata codec {codec!r} does not exist; there are None, zlib")
+    row = old.meta_checksum if checksum is None else checksum_by_name(checksum)
+    if row.nbytes != old.meta_checksum.nbytes:
+        raise ChecksumLengthMismatch(
+            f"{row.name} has {row.nbytes} bytes, {old.meta_checksum.name} "
+            f"has {old.meta_checksum.nbytes}"
+        )
+    section = rewrite_section(
+        old,
+        new_metadata,
+        checksum=row.name,
+        codec=old.meta_codec if codec is None else codec,
+        level=old.meta_level if level is None else level,
+    )
+    target_fp.seek(container.header.size)
+    target_fp.write(section)
+    target_fp.flush()

@@ -1,0 +1,273 @@
+"""The Blosc-1 chunk: names and ids, parameters, encode, decode, decode a part.
+
+A chunk starts with a 16-byte header (C-Blosc, README_CHUNK_FORMAT.rst) that says how large it is,
+stored and decoded. Both are checked against the bytes present before anything is allocated or
+decoded, and decoding goes into a buffer of exactly the declared size.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from struct import Struct
+from typing import NamedTuple
+
+try:
+    from ._ext import blosc as _blosc
+except ImportError as err:
+    raise ImportError(
+        "the compiled kernel bloscpack._ext.blosc is missing or does not load; build it with "
+        "'pip install .' (or 'python setup.py build_ext --inplace' in a source tree)"
+    ) from err
+
+from .exceptions import CodecError, FormatError, NoSuchCodec, TruncatedError, UnsupportedError
+from .wire import BytesLike
+
+BLOSC_VERSION = _blosc.VERSION
+CHUNK_HEADER_SIZE = 1 + 1 + 1 + 1 + 4 + 4 + 4
+MAX_CHUNK_NBYTES = _blosc.MAX_NBYTES  # 2^31 - 1 - 16: C-Blosc counts in int
+MAX_TYPESIZE = 255  # one byte in the chunk header
+
+_CHUNK_HEADER = Struct("<BBBBIII")
+_CHUNK_VERSION = 2  # BLOSC_VERSION_FORMAT; 3 and later are Blosc 2
+
+# Bits of the flags byte, stored on disk.
+_FLAG_BYTE_SHUFFLE = 0x01
+_FLAG_MEMCPY = 0x02
+_FLAG_BIT_SHUFFLE = 0x04
+_FLAG_NOT_SPLIT = 0x10
+
+# Bits 5 to 7 of the flags byte, stored on disk: the format of the compressed streams.
+STREAM_FORMATS = {0: "blosclz", 1: "lz4", 2: "snappy", 3: "zlib", 4: "zstd"}
+
+# The most a stream can expand, by design of its format: an upper bound for what an honest chunk
+# can decode to. LZ4 and BlosClz lengths grow by 255 a byte, a Snappy copy makes 64 bytes of 3, a
+# DEFLATE match 258 of 2 bits, and a Zstandard block of 4 bytes makes up to 128 KiB.
+_MAX_EXPANSION = {0: 256, 1: 256, 2: 64, 3: 1040, 4: 1 << 16}
+
+# C-Blosc's BlosClz decoder can be driven out of bounds by streams over 8 MiB (c-blosc issue 405).
+# C-Blosc itself never chooses blocks beyond 4 MiB, so no file it wrote is lost by this limit.
+_MAX_BLOSCLZ_BLOCK = 8 << 20
+
+
+class Shuffle(IntEnum):
+    """The filter before the codec, numbered as C-Blosc's argument."""
+
+    NONE = 0
+    BYTE = 1
+    BIT = 2
+
+
+# Names to compress with; lz4hc writes the lz4 format.
+CODECS = _blosc.CODECS
+
+
+class ChunkHeader(NamedTuple):
+    """The 16 bytes at the start of a chunk.
+
+    Attributes
+    ----------
+    version, versionlz : int
+        Format of the chunk and of its streams.
+    flags : int
+        Filter, split and stream format.
+    typesize : int
+        Bytes per item, for the filter.
+    nbytes : int
+        Decoded size.
+    blocksize : int
+        Decoded size of a block.
+    cbytes : int
+        Stored size, this header included.
+    """
+
+    version: int
+    versionlz: int
+    flags: int
+    typesize: int
+    nbytes: int
+    blocksize: int
+    cbytes: int
+
+    @classmethod
+    def unpack(cls, view: BytesLike, at: int = 0) -> "ChunkHeader":
+        """Unpack and check the header at position `at` of `view`.
+
+        Raises
+        ------
+        TruncatedError
+            Less than 16 bytes are there.
+        FormatError
+            The sizes contradict each other or the codec's limits.
+        UnsupportedError
+            The chunk is of Blosc 2.
+        """
+        if len(view) - at < CHUNK_HEADER_SIZE:
+            raise TruncatedError(
+                f"Blosc header: {max(len(view) - at, 0)} of {CHUNK_HEADER_SIZE} bytes are there"
+            )
+        header = cls._make(_CHUNK_HEADER.unpack_from(view, at))
+        version, _, flags, _, nbytes, blocksize, cbytes = header
+        if version != _CHUNK_VERSION:
+            if version > _CHUNK_VERSION:
+                raise UnsupportedError(f"Blosc header: version {version} is not of Blosc 1")
+            raise FormatError(f"Blosc header: version {version}, not {_CHUNK_VERSION}")
+        if cbytes < CHUNK_HEADER_SIZE:
+            raise FormatError(f"Blosc header: stored size {cbytes} is less than the header itself")
+        if nbytes > MAX_CHUNK_NBYTES:
+            raise FormatError(f"Blosc header: decoded size {nbytes} exceeds {MAX_CHUNK_NBYTES}")
+        if flags & _FLAG_MEMCPY:
+            if nbytes + CHUNK_HEADER_SIZE != cbytes:
+                raise FormatError(
+                    f"Blosc header: stored size {cbytes} of an uncompressed chunk of {nbytes} bytes"
+                )
+            return header
+        stream_format = flags >> 5
+        expansion = _MAX_EXPANSION.get(stream_format)
+        if expansion is None:
+            raise FormatError(f"Blosc header: stream format {stream_format} is not assigned")
+        if nbytes > cbytes * expansion:
+            raise FormatError(
+                f"Blosc header: {cbytes} bytes of {STREAM_FORMATS[stream_format]} "
+                f"cannot decode to {nbytes}"
+            )
+        if stream_format == 0 and blocksize > _MAX_BLOSCLZ_BLOCK:
+            raise FormatError(
+                f"Blosc header: blosclz block of {blocksize} bytes exceeds {_MAX_BLOSCLZ_BLOCK}"
+            )
+        return header
+
+    @property
+    def codec(self) -> str:
+        """Name of the stream format (``lz4hc`` reads back as ``lz4``)."""
+        return STREAM_FORMATS.get(self.flags >> 5, f"unassigned ({self.flags >> 5})")
+
+    @property
+    def shuffle(self) -> Shuffle:
+        """The filter."""
+        if self.flags & _FLAG_BYTE_SHUFFLE:
+            return Shuffle.BYTE
+        return Shuffle.BIT if self.flags & _FLAG_BIT_SHUFFLE else Shuffle.NONE
+
+    @property
+    def is_memcpy(self) -> bool:
+        """Whether the data are stored as they are."""
+        return bool(self.flags & _FLAG_MEMCPY)
+
+    @property
+    def is_split(self) -> bool:
+        """Whether each byte of the items has a stream of its own."""
+        return not self.flags & _FLAG_NOT_SPLIT
+
+
+@dataclass(frozen=True, slots=True)
+class CodecParams:
+    """How to compress a chunk; checked when made.
+
+    Attributes
+    ----------
+    codec : str
+        One of `CODECS`.
+    clevel : int
+        0 (store) to 9.
+    shuffle : Shuffle
+        The filter.
+    typesize : int
+        Bytes per item, 1 to 255.
+    blocksize : int
+        Bytes per block; 0 lets C-Blosc choose.
+    """
+
+    codec: str = "zstd"
+    clevel: int = 3
+    shuffle: int = Shuffle.BYTE
+    typesize: int = 8
+    blocksize: int = 0
+
+    def __post_init__(self) -> None:
+        if self.codec not in CODECS:
+            hint = " (this build of C-Blosc lacks it)" if self.codec in STREAM_NAMES else ""
+            raise NoSuchCodec(f"codec {self.codec!r}{hint}; there are {', '.join(CODECS)}")
+        if not 0 <= self.clevel <= 9:
+            raise ValueError(f"clevel must be 0 to 9, not {self.clevel!r}")
+        if self.shuffle not in (0, 1, 2):
+            raise ValueError(f"shuffle must be 0, 1 or 2, not {self.shuffle!r}")
+        if not 1 <= self.typesize <= MAX_TYPESIZE:
+            raise ValueError(f"typesize must be 1 to {MAX_TYPESIZE}, not {self.typesize!r}")
+        if not 0 <= self.blocksize <= MAX_CHUNK_NBYTES:
+            raise ValueError(f"blocksize must be 0 to {MAX_CHUNK_NBYTES}, not {self.blocksize!r}")
+
+
+STREAM_NAMES = frozenset(STREAM_FORMATS.values())
+
+
+def encode(data: BytesLike, params: CodecParams) -> bytes:
+    """Compress `data`, contiguous bytes, to one chunk (a copy). The GIL is released.
+
+    Raises
+    ------
+    ValueError
+        `data` exceeds `MAX_CHUNK_NBYTES`.
+    CodecError
+        C-Blosc failed.
+    """
+    if len(data) > MAX_CHUNK_NBYTES:
+        raise ValueError(f"a chunk holds at most {MAX_CHUNK_NBYTES} bytes, not {len(data)}")
+    chunk = _blosc.compress(
+        data,
+        params.typesize,
+        params.clevel,
+        params.shuffle,
+        params.codec.encode("ascii"),
+        params.blocksize,
+    )
+    if isinstance(chunk, int):
+        raise CodecError(
+            f"C-Blosc failed to compress {len(data)} bytes with {params} (code {chunk})",
+            codec=params.codec,
+            code=chunk,
+        )
+    return chunk
+
+
+def decode_into(chunk: BytesLike, out: BytesLike) -> None:
+    """Decode `chunk` into `out`, writable bytes of exactly the decoded size.
+
+    The GIL is released; safe from many threads.
+
+    Raises
+    ------
+    CodecError
+        The chunk is damaged, or does not decode to ``len(out)`` bytes.
+    UnsupportedError
+        The build of C-Blosc lacks the codec.
+    """
+    code = _blosc.decompress_into(chunk, out)
+    if code != len(out):
+        raise _decode_error(chunk, len(out), code)
+
+
+def decode_items_into(chunk: BytesLike, start: int, nitems: int, out: BytesLike) -> None:
+    """Decode items ``start`` to ``start + nitems`` of `chunk` into `out`.
+
+    Only the Blosc blocks that hold the items are decoded. An item is of the typesize of the
+    *chunk*; `out` has exactly ``nitems * typesize`` bytes. Errors as for `decode_into`.
+    """
+    code = _blosc.decompress_items_into(chunk, start, nitems, out)
+    if code != len(out):
+        raise _decode_error(chunk, len(out), code)
+
+
+def _decode_error(chunk: BytesLike, nbytes: int, code: int) -> Exception:
+    header = ChunkHeader.unpack(chunk)
+    if header.cbytes != len(chunk):
+        return CodecError(f"chunk of {header.cbytes} bytes, but {len(chunk)} bytes were given")
+    if not header.is_memcpy and header.codec not in CODECS:
+        return UnsupportedError(f"codec {header.codec} is not in this build of C-Blosc")
+    if code == _blosc.WRONG_SIZE:
+        return CodecError(
+            f"decodes to {header.nbytes} bytes, not {nbytes}", codec=header.codec, code=code
+        )
+    return CodecError(
+        f"C-Blosc cannot decode the {header.codec} chunk of {header.cbytes} bytes (code {code})",
+        codec=header.codec,
+        code=code,
+    )

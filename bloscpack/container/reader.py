@@ -1,0 +1,566 @@
+"""Reading a container: find a chunk, check it, decode it.
+
+A chunk is found through the offset table. An entry is used only if it fits its neighbours and the
+file, and the chunk at that place is what the header promises; otherwise, or without a table, the
+place follows from the chunks before, whose own headers tell their sizes. Nothing is decoded before
+its checksum was compared, and nothing is allocated on the word of a field that the bytes present
+do not bear out.
+
+A `Container` holds no position, so threads may share one.
+"""
+
+from collections.abc import Iterator
+from io import BytesIO
+from itertools import pairwise
+from threading import Lock
+from typing import Any, NamedTuple
+
+from ..checksum import CHECKSUMS
+from ..codec import CHUNK_HEADER_SIZE, ChunkHeader, decode_into, decode_items_into
+from ..exceptions import (
+    BloscpackError,
+    ChecksumMismatch,
+    CodecError,
+    FormatError,
+    TruncatedError,
+)
+from ..storage.protocol import ByteSource
+from ..threads import resolve_nthreads, run_indexed
+from ..wire import BytesLike, Extent
+from .format import OFFSET_SIZE, UNKNOWN, Header, unpack_offsets
+from .metadata import MetadataHeader, unpack_section
+
+# Header, metadata and the first offsets of nearly every file, in one read.
+_HEAD_NBYTES = 4096
+# A file that expands more than this has all its chunk headers read before memory is allocated.
+_USUAL_EXPANSION = 16
+# Entries of the offset table fetched at once.
+_WINDOW_ENTRIES = 4096
+
+
+class StoredChunk(NamedTuple):
+    """A chunk as it lies in the file.
+
+    Attributes
+    ----------
+    offset : int
+        Absolute position of the chunk.
+    data : bytes-like
+        The Blosc chunk, its digest not included.
+    header : ChunkHeader
+        Its first 16 bytes.
+    """
+
+    offset: int
+    data: BytesLike
+    header: ChunkHeader
+
+
+class Container:
+    """One Bloscpack file, open for reading.
+
+    Parameters
+    ----------
+    source : ByteSource
+        Where the bytes are. Closed with the container.
+    verify : bool, default True
+        Compare the checksum of every chunk that is read.
+
+    Attributes
+    ----------
+    header : Header
+        As stored.
+    metadata : object
+        The JSON value of the metadata section; None without one.
+    metadata_header : MetadataHeader or None
+        As stored.
+    data_offset : int
+        Absolute position of the first chunk.
+    nchunks, chunk_size, last_chunk : int
+        As in the header, or counted where the header says "unknown".
+    nbytes : int
+        Decoded size of all chunks.
+
+    Raises
+    ------
+    FormatError
+        The front of the file is damaged, or the file is of another kind (`NotBloscpackError`).
+    UnsupportedError
+        The format version or the metadata format is unknown.
+    """
+
+    __slots__ = (
+        "_chain",
+        "_chain_lock",
+        "_offsets_extent",
+        "_window",
+        "chunk_size",
+        "data_offset",
+        "header",
+        "last_chunk",
+        "metadata",
+        "metadata_header",
+        "nbytes",
+        "nchunks",
+        "source",
+        "verify",
+    )
+
+    def __init__(self, source: ByteSource, *, verify: bool = True) -> None:
+        self.source = source
+        self.verify = verify
+        try:
+            self._read_front()
+        except BloscpackError as err:
+            err.path = source.name
+            source.close()
+            raise
+        except BaseException:
+            source.close()
+            raise
+
+    def _read_front(self) -> None:
+        head = self.source.read_at(0, _HEAD_NBYTES)
+        self.header = header = Header.unpack(head)
+        position = header.size
+        self.metadata: Any = None
+        self.metadata_header: MetadataHeader | None = None
+        if header.metadata:
+            last_checksum = CHECKSUMS[-1].id if header.format_version >= 4 else 8
+            meta = MetadataHeader.unpack(
+                memoryview(head)[position:], last_checksum=last_checksum
+            )
+            section = self._front(head, Extent(position, meta.section_size), "metadata")
+            self.metadata = unpack_section(meta, section)
+            self.metadata_header = meta
+            position += meta.section_size
+        self._offsets_extent = header.offsets_extent(position)
+        self.data_offset = self._offsets_extent.end
+        # (first index, entries) fetched last; the head usually holds all of a small table.
+        self._window: tuple[int, tuple[int, ...]] = (0, ())
+        if header.offsets:
+            available = min(header.nchunks, (len(head) - position) // OFFSET_SIZE)
+            if available > 0:
+                entries = memoryview(head)[position : position + OFFSET_SIZE * available]
+                self._window = (0, unpack_offsets(entries))
+        # Offset and header of chunks 0, 1, ... as far as their own headers were followed.
+        self._chain: list[tuple[int, ChunkHeader]] = []
+        self._chain_lock = Lock()
+        self.nchunks = header.nchunks
+        self.chunk_size = header.chunk_size
+        self.last_chunk = header.last_chunk
+        if not header.has_known_sizes:
+            self._count_chunks()
+        nfull = self.nchunks - 1
+        self.nbytes = nfull * self.chunk_size + self.last_chunk if nfull > 0 else self.last_chunk
+        if self.nchunks == 0:
+            self._check_empty()
+
+    def _front(self, head: BytesLike, extent: Extent, what: str) -> BytesLike:
+        """Return `extent`, from `head` if it is there."""
+        if extent.end <= len(head):
+            return memoryview(head)[extent.offset : extent.end]
+        self._check_room(extent, what)
+        return self.source.read_at(*extent)
+
+    def _check_room(self, extent: Extent, what: str = "offset table") -> None:
+        left = self.source.size() - extent.offset
+        if extent.nbytes > left:
+            raise TruncatedError(
+                f"{what}: {max(left, 0)} of {extent.nbytes} bytes are there at offset "
+                f"{extent.offset}",
+                offset=extent.offset,
+            )
+
+    def _count_chunks(self) -> None:
+        """Fill in what the header leaves open, by following the chunks' own headers."""
+        declared = self.header
+        end = self.source.size()
+        index, position = 0, self.data_offset
+        while index < declared.nchunks if declared.nchunks >= 0 else position < end:
+            position = self._chain_end(index)
+            index += 1
+        self.nchunks = index
+        if self.chunk_size == UNKNOWN:
+            self.chunk_size = self._chain[0][1].nbytes if index else 0
+        if self.last_chunk == UNKNOWN:
+            self.last_chunk = self._chain[-1][1].nbytes if index else 0
+
+    def _check_empty(self) -> None:
+        self.nbytes = self.last_chunk = 0
+        left = self.source.size() - self.data_offset
+        if left > 0:
+            raise FormatError(
+                f"header: nchunks is 0, but {left} bytes follow at offset {self.data_offset}",
+                offset=16,
+                field="nchunks",
+            )
+
+    @property
+    def name(self) -> str | None:
+        """The file, for messages; None for memory."""
+        return self.source.name
+
+    def chunk_nbytes(self, index: int) -> int:
+        """Return the decoded size of chunk `index` in bytes."""
+        return self.last_chunk if index == self.nchunks - 1 else self.chunk_size
+
+    def fetch(self, index: int) -> StoredChunk:
+        """Return chunk `index` as it is stored, checked but not decoded.
+
+        Raises
+        ------
+        IndexError
+            `index` is not 0 to ``nchunks - 1``.
+        ChecksumMismatch
+            The stored and the computed digest differ.
+        FormatError
+            The chunk is damaged, truncated or cannot be found.
+
+        Notes
+        -----
+        One or two storage reads.
+        """
+        if not 0 <= index < self.nchunks:
+            raise IndexError(f"chunk index {index} is out of range: there are {self.nchunks} chunks")
+        try:
+            if not self.header.offsets:
+                return self._fetch_at(index, self._chain_offset(index), None)
+            return self._fetch_by_table(index)
+        except BloscpackError as err:
+            err.path = self.name
+            raise
+
+    def read_chunk_into(self, index: int, out: BytesLike) -> None:
+        """Decode chunk `index` into `out`, writable bytes of exactly ``chunk_nbytes(index)``.
+
+        Errors as for `fetch`, and `CodecError` if the chunk cannot be decoded. The GIL is
+        released while decoding.
+        """
+        stored = self.fetch(index)
+        try:
+            decode_into(stored.data, out)
+        except CodecError as err:
+            raise self._named(err, index, stored) from None
+
+    def read_chunk(self, index: int) -> bytearray:
+        """Return the decoded bytes of chunk `index`, new; errors as for `read_chunk_into`."""
+        stored = self.fetch(index)
+        out = bytearray(stored.header.nbytes)
+        try:
+            decode_into(stored.data, out)
+        except CodecError as err:
+            raise self._named(err, index, stored) from None
+        return out
+
+    def read_range(self, index: int, start: int, stop: int) -> tuple[int, bytearray]:
+        """Decode at least bytes `start` to `stop` of chunk `index`, ``start < stop``.
+
+        Returns
+        -------
+        first : int
+            Position in the chunk of the first byte returned.
+        data : bytearray
+            Whole items of the chunk's own typesize; only the Blosc blocks that hold them are
+            decoded.
+
+        Notes
+        -----
+        Errors as for `read_chunk_into`. The checksum covers the whole chunk and is compared.
+        """
+        stored = self.fetch(index)
+        nbytes, size = stored.header.nbytes, stored.header.typesize
+        first, last = (start // size, -(-stop // size)) if size else (0, nbytes)
+        try:
+            # blosc_getitem cannot reach bytes at the end that do not fill an item.
+            if size == 0 or last * size > nbytes:
+                first, out = 0, bytearray(nbytes)
+                decode_into(stored.data, out)
+            else:
+                out = bytearray((last - first) * size)
+                decode_items_into(stored.data, first, last - first, out)
+        except CodecError as err:
+            raise self._named(err, index, stored) from None
+        return first * size, out
+
+    def iter_chunks(self) -> Iterator[bytearray]:
+        """Yield the decoded bytes of each chunk in order, and check that no more follow."""
+        for index in range(self.nchunks):
+            yield self.read_chunk(index)
+        self.check_end()
+
+    def read_into(self, out: memoryview, *, nthreads: int | None = None) -> None:
+        """Decode the whole content into `out`, writable bytes of exactly `nbytes`.
+
+        Errors as for `read_chunk_into`. Chunks are decoded in parallel.
+        """
+        if self.nchunks == 1:
+            self.read_chunk_into(0, out)
+        else:
+            step = self.chunk_size
+
+            def read(index: int) -> None:
+                start = index * step
+                self.read_chunk_into(index, out[start : start + self.chunk_nbytes(index)])
+
+            run_indexed(read, range(self.nchunks), resolve_nthreads(nthreads, self.nbytes))
+        self.check_end()
+
+    def read(self, *, nthreads: int | None = None) -> bytes:
+        """Return the whole content; errors as for `read_into`."""
+        self.check_size()
+        if self.nbytes == 0:
+            self.read_into(memoryview(bytearray()))
+            return b""
+        # BytesIO lends its buffer and then gives it away as bytes: no copy of the content.
+        buffer = BytesIO()
+        buffer.seek(self.nbytes - 1)
+        buffer.write(b"\0")
+        with buffer.getbuffer() as out:
+            self.read_into(out, nthreads=nthreads)
+        return buffer.getvalue()
+
+    def read_offsets(self) -> tuple[int, ...]:
+        """Return the used entries of the offset table, checked as far as the table alone tells.
+
+        Raises
+        ------
+        FormatError
+            There is no table, or its entries do not start at the first chunk and ascend.
+        """
+        extent = Extent(self._offsets_extent.offset, OFFSET_SIZE * self.nchunks)
+        try:
+            if not self.header.offsets:
+                raise FormatError("there is no offset table", field="offsets")
+            self._check_room(extent)
+            offsets = unpack_offsets(self.source.read_at(*extent))
+            ascending = all(one < two for one, two in pairwise(offsets))
+            if not ascending or (offsets and offsets[0] != self.data_offset):
+                raise FormatError(
+                    "offset table: the entries do not start at the first chunk and ascend",
+                    offset=extent.offset,
+                    field="offsets",
+                )
+        except BloscpackError as err:
+            err.path = self.name
+            raise
+        return offsets
+
+    def check_size(self) -> None:
+        """Check that the bytes present can decode to `nbytes`; call it before allocating that.
+
+        Raises
+        ------
+        FormatError
+            The header promises more chunks than the file can hold, or a chunk of another size.
+        """
+        stored = self.source.size() - self.data_offset
+        smallest = self.nchunks * (CHUNK_HEADER_SIZE + self.header.checksum.nbytes)
+        try:
+            if smallest > stored:
+                raise TruncatedError(
+                    f"{self.nchunks} chunks need at least {smallest} bytes, "
+                    f"{max(stored, 0)} are there at offset {self.data_offset}",
+                    offset=self.data_offset,
+                )
+            if self.nbytes > _USUAL_EXPANSION * stored:
+                for index in range(self.nchunks):
+                    self.fetch(index)
+        except BloscpackError as err:
+            err.path = self.name
+            raise
+
+    def check_end(self) -> None:
+        """Check that the file does not go on with a chunk that the header does not count.
+
+        Bytes behind the last chunk are legal (an append that shrank the last chunk leaves some).
+        A whole chunk with the right digest is not: it means that nchunks is too small. A file with
+        an offset table needs no such check, its length depends on nchunks.
+
+        Raises
+        ------
+        FormatError
+            There is such a chunk.
+        """
+        if self.header.offsets or self.nchunks == 0:
+            return
+        try:
+            position = self._chain_end(self.nchunks - 1)
+        except BloscpackError as err:
+            err.path = self.name
+            raise
+        try:
+            header, chunk, digest = self._load(position, None)
+        except BloscpackError:
+            return  # not a chunk: trailing bytes
+        row = self.header.checksum
+        if 0 < header.nbytes <= max(self.chunk_size, self.last_chunk) and row.digest(chunk) == digest:
+            error = FormatError(
+                f"header: nchunks is {self.nchunks}, but another chunk follows at offset {position}",
+                offset=16,
+                field="nchunks",
+            )
+            error.path = self.name
+            raise error
+
+    def close(self) -> None:
+        """Close the source; idempotent."""
+        self.source.close()
+
+    def __enter__(self) -> "Container":
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def _named(self, err: CodecError, index: int, stored: StoredChunk) -> BloscpackError:
+        err.path = self.name
+        return _at_chunk(err, index, stored.offset)
+
+    def _fetch_by_table(self, index: int) -> StoredChunk:
+        offset = UNKNOWN
+        try:
+            offset, following = self._table_entry(index)
+            return self._fetch_at(index, offset, following)
+        except FormatError:
+            # The table may be wrong (an interrupted write leaves it empty) and the chunks right:
+            # bloscpack 0.16 reads by their own sizes alone.
+            try:
+                chained = self._chain_offset(index)
+            except BloscpackError:
+                chained = offset
+            if chained == offset:
+                raise
+            return self._fetch_at(index, chained, None)
+
+    def _fetch_at(self, index: int, offset: int, following: int | None) -> StoredChunk:
+        try:
+            header, chunk, digest = self._load(offset, following)
+        except BloscpackError as err:
+            raise _at_chunk(err, index, offset) from None
+        expected = self.chunk_nbytes(index)
+        if header.nbytes != expected:
+            raise FormatError(
+                f"chunk {index} at offset {offset}: decodes to {header.nbytes} bytes, "
+                f"the header promises {expected}",
+                offset=offset,
+            )
+        if self.verify and digest:
+            row = self.header.checksum
+            actual = row.digest(chunk)
+            if actual != digest:
+                raise ChecksumMismatch(
+                    f"chunk {index}, bytes {offset} to {offset + len(chunk)}: {row.name} is "
+                    f"{actual.hex()}, {bytes(digest).hex()} is stored",
+                    name=row.name,
+                    expected=bytes(digest),
+                    actual=actual,
+                    index=index,
+                    offset=offset,
+                )
+        return StoredChunk(offset, chunk, header)
+
+    def _load(self, offset: int, following: int | None) -> tuple[ChunkHeader, BytesLike, BytesLike]:
+        """Return header, stored bytes and digest of the chunk at `offset`.
+
+        `following` is the offset of the next chunk where it is known: the chunk then has to end
+        exactly there, and one read fetches it.
+        """
+        digest_size = self.header.checksum.nbytes
+        if following is None:
+            front = self.source.read_at(offset, CHUNK_HEADER_SIZE)
+            header = ChunkHeader.unpack(front)
+            nbytes = header.cbytes + digest_size
+            # Bound the read by the file first: the field may ask for gigabytes.
+            if nbytes > CHUNK_HEADER_SIZE + digest_size:
+                self._check_left(header, offset, nbytes)
+            stored = self.source.read_at(offset, nbytes)
+        else:
+            nbytes = following - offset
+            stored = self.source.read_at(offset, nbytes)
+            header = ChunkHeader.unpack(stored)
+            if header.cbytes + digest_size != nbytes:
+                raise FormatError(
+                    f"stored size {header.cbytes} + digest {digest_size} do not end at the next "
+                    f"chunk, offset {following}",
+                    offset=offset,
+                )
+        if len(stored) < nbytes:
+            self._check_left(header, offset, nbytes)
+        view = memoryview(stored)
+        return header, view[: header.cbytes], view[header.cbytes :]
+
+    def _check_left(self, header: ChunkHeader, offset: int, nbytes: int) -> None:
+        left = self.source.size() - offset
+        if nbytes > left:
+            raise TruncatedError(
+                f"stored size {header.cbytes} + digest {nbytes - header.cbytes} exceed the "
+                f"{left} bytes left",
+                offset=offset,
+            )
+
+    def _table_entry(self, index: int) -> tuple[int, int | None]:
+        """Return the offset of a chunk and of the next one, None for the last."""
+        low, high = max(index - 1, 0), min(index + 2, self.nchunks)
+        first, entries = self._window
+        if low < first or high > first + len(entries):
+            first, entries = self._fetch_window(low)
+        around = entries[low - first : high - first]
+        offset = around[index - low]
+        if index == 0:
+            fits = offset == self.data_offset
+        else:
+            fits = around[0] < offset and offset > self.data_offset
+        following = around[-1] if index < self.nchunks - 1 else None
+        if not fits or (following is not None and following <= offset):
+            raise FormatError(
+                f"offset table: entry {index} is {offset}, which does not fit its neighbours",
+                offset=self._offsets_extent.offset + OFFSET_SIZE * index,
+                field="offsets",
+            )
+        end = offset + CHUNK_HEADER_SIZE if following is None else following
+        size = self.source.size()
+        if end > size:
+            raise TruncatedError(
+                f"chunk {index} at offset {offset}: goes on to {end}, the file ends at {size}",
+                offset=offset,
+            )
+        return offset, following
+
+    def _fetch_window(self, low: int) -> tuple[int, tuple[int, ...]]:
+        count = min(_WINDOW_ENTRIES, self.nchunks - low)
+        extent = Extent(self._offsets_extent.offset + OFFSET_SIZE * low, OFFSET_SIZE * count)
+        self._check_room(extent)
+        self._window = window = low, unpack_offsets(self.source.read_at(*extent))
+        return window
+
+    def _chain_offset(self, index: int) -> int:
+        """Return the offset of a chunk, found through the headers of those before it."""
+        return self.data_offset if index == 0 else self._chain_end(index - 1)
+
+    def _chain_end(self, index: int) -> int:
+        """Return the position behind chunk `index` and its digest, likewise."""
+        digest_size = self.header.checksum.nbytes
+        chain = self._chain
+        with self._chain_lock:
+            while len(chain) <= index:
+                position = self.data_offset
+                if chain:
+                    offset, header = chain[-1]
+                    position = offset + header.cbytes + digest_size
+                try:
+                    header = ChunkHeader.unpack(
+                        self.source.read_at(position, CHUNK_HEADER_SIZE)
+                    )
+                    self._check_left(header, position, header.cbytes + digest_size)
+                except BloscpackError as err:
+                    raise _at_chunk(err, len(chain), position) from None
+                chain.append((position, header))
+        offset, header = chain[index]
+        return offset + header.cbytes + digest_size
+
+
+def _at_chunk(err: BloscpackError, index: int, offset: int) -> BloscpackError:
+    """Return `err` with the chunk it is about put in front of its message."""
+    err.args = (f"chunk {index} at offset {offset}: {err.args[0]}",)
+    return err

@@ -1,0 +1,197 @@
+"""Writing a container front to back: header, metadata, offset table, chunks with their digests.
+
+The front is written as a placeholder and filled in when all chunks are there, so that whatever
+ends early holds an offset table of unused entries, as in bloscpack 0.16, and never a wrong one.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from ..checksum import Checksum
+from ..codec import CodecParams, encode
+from ..storage.file import SpoolSink
+from ..storage.protocol import ByteSink
+from ..threads import map_ordered
+from ..wire import BytesLike
+from .format import OFFSET_SIZE, Header, pack_offsets, version_for
+
+Progress = Callable[[int, int], object]
+"""Called with the bytes done and the bytes in all (-1: not known)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunking:
+    """How content is cut.
+
+    Attributes
+    ----------
+    nchunks : int
+        Number of chunks, at least 1: empty content is one empty chunk.
+    chunk_size, last_chunk : int
+        Decoded bytes of every chunk but the last, and of the last.
+    """
+
+    nchunks: int
+    chunk_size: int
+    last_chunk: int
+
+    @classmethod
+    def of(cls, nbytes: int, chunk_size: int) -> "Chunking":
+        """Cut `nbytes` into chunks of `chunk_size`, which is kept as it is."""
+        if nbytes == 0:
+            return cls(1, chunk_size, 0)
+        nchunks = -(-nbytes // chunk_size)
+        return cls(nchunks, chunk_size, nbytes - (nchunks - 1) * chunk_size)
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the content in bytes."""
+        return (self.nchunks - 1) * self.chunk_size + self.last_chunk
+
+    def cut(self, content: memoryview) -> Iterable[memoryview]:
+        """Yield the chunks of `content`, views."""
+        for start in range(0, self.nchunks * self.chunk_size or 1, self.chunk_size or 1):
+            yield content[start : start + self.chunk_size]
+
+
+def build_header(
+    chunking: Chunking,
+    *,
+    checksum: Checksum,
+    typesize: int,
+    offsets: bool,
+    max_app_chunks: int,
+    metadata: bool,
+) -> Header:
+    """Return the header for `chunking`, of the lowest version that can say it."""
+    header = Header(
+        version_for(checksum),
+        offsets,
+        metadata,
+        checksum,
+        typesize,
+        chunking.chunk_size,
+        chunking.last_chunk,
+        chunking.nchunks,
+        max_app_chunks if offsets else 0,
+    )
+    header.check()
+    return header
+
+
+def write_container(
+    sink: ByteSink,
+    header: Header,
+    section: bytes,
+    chunks: Iterable[BytesLike],
+    params: CodecParams,
+    *,
+    nthreads: int = 1,
+    progress: Progress | None = None,
+) -> None:
+    """Write a whole container to `sink`, which the caller commits.
+
+    Parameters
+    ----------
+    sink : ByteSink
+        Empty.
+    header : Header
+        With the final number and sizes of chunks.
+    section : bytes
+        The metadata section, empty without one.
+    chunks : iterable of bytes-like
+        ``header.nchunks`` pieces of content, contiguous bytes.
+    params : CodecParams
+        How to compress each.
+    nthreads : int
+        Threads that compress; the bytes written do not depend on it.
+    progress : callable, optional
+        Called with (bytes done, bytes in all) after each chunk.
+
+    Raises
+    ------
+    ValueError
+        `chunks` holds another number of chunks or bytes than `header` says.
+    """
+    table = header.offsets_extent(header.size + len(section))
+    sink.write(header.pack() + section)
+    _write_unused(sink, table.nbytes)
+    total = (header.nchunks - 1) * header.chunk_size + header.last_chunk
+    offsets, done = _write_chunks(
+        sink, table.end, header.checksum, chunks, params, nthreads, progress, total
+    )
+    if len(offsets) != header.nchunks or done != total:
+        raise ValueError(
+            f"content changed while it was packed: {done} bytes in {len(offsets)} chunks came, "
+            f"{total} bytes in {header.nchunks} chunks were promised"
+        )
+    if header.offsets:
+        sink.write_at(table.offset, pack_offsets(offsets))
+
+
+def write_stream(
+    sink: ByteSink,
+    start: Callable[[int], tuple[Header, bytes]],
+    checksum: Checksum,
+    chunks: Iterable[BytesLike],
+    params: CodecParams,
+    *,
+    nthreads: int = 1,
+    progress: Progress | None = None,
+) -> None:
+    """Write a container whose length is known only when its content has ended.
+
+    The compressed chunks wait in memory, or in a temporary file once they are many. `start` is
+    then called with the number of content bytes and returns the header and the metadata section.
+    The rest is as for `write_container`.
+    """
+    spool = SpoolSink()
+    try:
+        offsets, done = _write_chunks(spool, 0, checksum, chunks, params, nthreads, progress, -1)
+        header, section = start(done)
+        table = header.offsets_extent(header.size + len(section))
+        sink.write(header.pack() + section)
+        if header.offsets:
+            sink.write(pack_offsets([table.end + offset for offset in offsets]))
+            _write_unused(sink, OFFSET_SIZE * header.max_app_chunks)
+        for block in spool.iter_blocks():
+            sink.write(block)
+    finally:
+        spool.abort()
+
+
+def _write_chunks(
+    sink: ByteSink,
+    position: int,
+    checksum: Checksum,
+    chunks: Iterable[BytesLike],
+    params: CodecParams,
+    nthreads: int,
+    progress: Progress | None,
+    total: int,
+) -> tuple[list[int], int]:
+    """Write chunks and digests from `position` on; return their offsets and the content bytes."""
+    offsets = []
+    done = 0
+
+    def compress(content: BytesLike) -> tuple[int, bytes, bytes]:
+        chunk = encode(content, params)
+        return len(content), chunk, checksum.digest(chunk)
+
+    for nbytes, chunk, digest in map_ordered(compress, chunks, nthreads):
+        offsets.append(position)
+        sink.write(chunk)
+        sink.write(digest)
+        position += len(chunk) + len(digest)
+        done += nbytes
+        if progress is not None:
+            progress(done, total)
+    return offsets, done
+
+
+def _write_unused(sink: ByteSink, nbytes: int) -> None:
+    """Write unused entries of an offset table."""
+    step = 1 << 20
+    while nbytes > 0:
+        sink.write(b"\xff" * min(nbytes, step))
+        nbytes -= step

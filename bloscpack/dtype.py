@@ -1,0 +1,232 @@
+"""Dtypes as text: the ``dtype`` of the array metadata, written and read.
+
+The text is that of bloscpack 0.16: ``repr(dtype.str)``, or ``repr(dtype.descr)`` of a structured
+dtype; releases 0.4.0 to 0.7.1 wrote it unquoted, 0.4.0 always as a list. Where that text cannot say
+everything (bfloat16, overlapping or reordered fields) a second entry, ``logical_dtype``, does, and
+the first stays what the original can read: raw bytes of the right size.
+
+A file's text never becomes Python objects: only literals are parsed, each scalar type must match
+a pattern, and object dtypes are refused.
+"""
+
+import ast
+import importlib
+import re
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from .exceptions import FormatError, ObjectNumpyArrayRejection
+
+Dtype = np.dtype[Any]
+
+_SCALAR = re.compile(
+    r"[<>|=]?(?:[?]|b1|[iu][1248]|f(?:2|4|8|12|16)|c(?:8|16|24|32)|[SUVa][0-9]{0,10}"
+    r"|[mM]8(?:\[[0-9]{0,18}[A-Za-z]{1,8}(?:/[0-9]{1,18})?\])?)"
+)
+
+# The types of ml_dtypes that may be named in a file; an import of that package defines them.
+EXTENSION_TYPES = frozenset(
+    "bfloat16 float8_e3m4 float8_e4m3 float8_e4m3b11fnuz float8_e4m3fn float8_e4m3fnuz "
+    "float8_e5m2 float8_e5m2fnuz float8_e8m0fnu float6_e2m3fn float6_e3m2fn float4_e2m1fn "
+    "int1 int2 int4 uint1 uint2 uint4".split()
+)
+
+# Nesting and length of a dtype's text; numpy itself refuses far earlier than these hurt.
+_MAX_TEXT = 1 << 20
+_MAX_DEPTH = 32
+
+
+@lru_cache(maxsize=256)
+def pack_dtype(dtype: Dtype) -> tuple[str, Any]:
+    """Return (``dtype`` text, ``logical_dtype`` value or None) for the metadata.
+
+    Raises
+    ------
+    ObjectNumpyArrayRejection
+        `dtype` holds Python objects or variable-size strings.
+    """
+    if dtype.hasobject or dtype.kind == "T":
+        raise ObjectNumpyArrayRejection(
+            f"dtype {dtype} holds Python objects, which are not stored; "
+            "convert it to a fixed-size type first"
+        )
+    try:
+        text = repr(dtype.descr if dtype.names is not None else dtype.str)
+        if unpack_dtype(text) == dtype:
+            return text, None
+    except (ValueError, FormatError):
+        pass
+    if _SCALAR.fullmatch(dtype.str) and dtype.names is None:
+        return repr(dtype.str), _pack_logical(dtype)
+    return repr(f"|V{dtype.itemsize}"), _pack_logical(dtype)
+
+
+@lru_cache(maxsize=256)
+def _unpack_text(text: str) -> Dtype:
+    if len(text) > _MAX_TEXT:
+        raise FormatError(f"dtype: text of {len(text)} characters", field="dtype")
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        value = text  # releases 0.4.1 to 0.7.1: the type string itself, unquoted
+    return _from_description(value, _MAX_DEPTH)
+
+
+def unpack_dtype(described: Any, logical: Any = None) -> Dtype:
+    """Return the dtype for the values of ``dtype`` and ``logical_dtype``.
+
+    Raises
+    ------
+    FormatError
+        They do not describe one.
+    ObjectNumpyArrayRejection
+        They describe one that holds Python objects.
+    ImportError
+        It is a type of ml_dtypes, which is not installed.
+    """
+    if isinstance(described, str):
+        dtype = _unpack_text(described)
+    else:
+        dtype = _from_description(described, _MAX_DEPTH)
+    if logical is None:
+        return dtype
+    result = _unpack_logical(logical, _MAX_DEPTH)
+    if result.itemsize != dtype.itemsize:
+        raise FormatError(
+            f"logical_dtype: {result.itemsize} bytes, but dtype has {dtype.itemsize}",
+            field="logical_dtype",
+        )
+    return result
+
+
+def _from_description(value: Any, depth: int) -> Dtype:
+    if isinstance(value, str):
+        return _scalar(value)
+    if not isinstance(value, list) or depth == 0:
+        raise FormatError(f"dtype: {str(value)[:80]!r} is no description of one", field="dtype")
+    fields = [_field(entry, depth) for entry in value]
+    if len(fields) == 1 and fields[0][0] == "" and fields[0][1] is None:
+        return fields[0][2]  # release 0.4.0: a plain dtype as a list of one unnamed field
+    names, titles, formats, offsets = [], [], [], []
+    itemsize = 0
+    for position, (name, title, dtype) in enumerate(fields):
+        # Aligned structs have their padding listed as unnamed void fields.
+        if name or dtype.kind != "V" or dtype.names is not None:
+            names.append(name or f"f{position}")
+            titles.append(title)
+            formats.append(dtype)
+            offsets.append(itemsize)
+        itemsize += dtype.itemsize
+    return _structured(names, titles, formats, offsets, itemsize)
+
+
+def _field(entry: Any, depth: int) -> tuple[str, str | None, Dtype]:
+    """Return (name, title, dtype) of one entry of a ``descr`` list."""
+    if not isinstance(entry, tuple | list) or len(entry) not in (2, 3):
+        raise FormatError(f"dtype: field {str(entry)[:80]!r} is not (name, type)", field="dtype")
+    name, title = entry[0], None
+    if isinstance(name, tuple | list) and len(name) == 2:
+        title, name = name
+    if not isinstance(name, str) or not (title is None or isinstance(title, str)):
+        raise FormatError(f"dtype: field name {str(name)[:80]!r} is no text", field="dtype")
+    dtype = _from_description(entry[1], depth - 1)
+    return name, title, _subarray(dtype, entry[2]) if len(entry) == 3 else dtype
+
+
+def _scalar(text: str) -> Dtype:
+    if text.lstrip("<>|=")[:1] == "O":
+        raise ObjectNumpyArrayRejection("dtype: Python objects are not read from files")
+    if not _SCALAR.fullmatch(text):
+        raise FormatError(f"dtype: {text[:80]!r} is no scalar type", field="dtype")
+    try:
+        return np.dtype(text.replace("a", "S") if text.lstrip("<>|=")[0] == "a" else text)
+    except (TypeError, ValueError, OverflowError) as err:
+        raise FormatError(f"dtype: {text[:80]!r}: {err}", field="dtype") from err
+
+
+def _subarray(dtype: Dtype, shape: Any) -> Dtype:
+    lengths = (shape,) if isinstance(shape, int) else shape
+    if not isinstance(lengths, tuple | list) or not all(
+        isinstance(length, int) and length >= 0 for length in lengths
+    ):
+        raise FormatError(f"dtype: {str(shape)[:80]!r} is no shape", field="dtype")
+    try:
+        return np.dtype((dtype, tuple(lengths)))
+    except (TypeError, ValueError, OverflowError) as err:
+        raise FormatError(f"dtype: sub-array: {err}", field="dtype") from err
+
+
+def _structured(
+    names: list[str],
+    titles: list[str | None],
+    formats: list[Dtype],
+    offsets: list[int],
+    itemsize: int,
+) -> Dtype:
+    spec: dict[str, Any] = {
+        "names": names,
+        "formats": formats,
+        "offsets": offsets,
+        "itemsize": itemsize,
+    }
+    if any(title is not None for title in titles):
+        spec["titles"] = titles
+    try:
+        return np.dtype(spec)  # type: ignore[call-overload,no-any-return]
+    except (TypeError, ValueError, OverflowError) as err:
+        raise FormatError(f"dtype: {err}", field="dtype") from err
+
+
+def _pack_logical(dtype: Dtype) -> Any:
+    if dtype.subdtype is not None:
+        base, shape = dtype.subdtype
+        return {"base": _pack_logical(base), "shape": list(shape)}
+    if dtype.names is not None and dtype.fields is not None:
+        fields = [dtype.fields[name] for name in dtype.names]
+        return {
+            "names": list(dtype.names),
+            "titles": [field[2] if len(field) > 2 else None for field in fields],
+            "formats": [_pack_logical(field[0]) for field in fields],
+            "offsets": [field[1] for field in fields],
+            "itemsize": dtype.itemsize,
+        }
+    return dtype.name if dtype.name in EXTENSION_TYPES else dtype.str
+
+
+def _unpack_logical(value: Any, depth: int) -> Dtype:
+    if isinstance(value, str):
+        return _extension_type(value) if value in EXTENSION_TYPES else _scalar(value)
+    if depth == 0 or not isinstance(value, dict):
+        raise FormatError(
+            f"logical_dtype: {str(value)[:80]!r} is no description of one", field="logical_dtype"
+        )
+    if "base" in value:
+        return _subarray(_unpack_logical(value["base"], depth - 1), value.get("shape"))
+    lists = [value.get(key) for key in ("names", "titles", "formats", "offsets")]
+    itemsize = value.get("itemsize")
+    if not isinstance(itemsize, int) or not all(
+        isinstance(entry, list) and len(entry) == len(lists[0] or []) for entry in lists
+    ):
+        raise FormatError("logical_dtype: fields are not lists of one length", field="logical_dtype")
+    names, titles, formats, offsets = lists
+    return _structured(
+        names or [],
+        titles or [],
+        [_unpack_logical(entry, depth - 1) for entry in formats or []],
+        offsets or [],
+        itemsize,
+    )
+
+
+def _extension_type(name: str) -> Dtype:
+    try:
+        module = importlib.import_module("ml_dtypes")
+    except ImportError as err:
+        raise ImportError(
+            f"the array is of type {name}: pip install ml_dtypes (or bloscpack[ml_dtypes])"
+        ) from err
+    if not hasattr(module, name):
+        raise ImportError(f"the array is of type {name}: this needs a newer ml_dtypes")
+    return np.dtype(getattr(module, name))

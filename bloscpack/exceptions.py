@@ -1,0 +1,176 @@
+"""Every exception bloscpack raises on purpose.
+
+``BloscpackError`` catches all of them. The second half are the names of bloscpack 0.16, with the
+bases they had there, so that code written for it keeps working: ``except ValueError`` still tells a
+foreign file, ``except RuntimeError`` still catches a damaged one.
+
+Mistakes of the caller are plain ``TypeError``, ``ValueError`` and ``IndexError``; trouble of the
+storage is ``OSError``, unwrapped.
+"""
+
+
+class BloscpackError(Exception):
+    """Base of all errors of this package.
+
+    Attributes
+    ----------
+    path : str or None
+        The file the error is about, filled in by the layer that knows it; part of ``str(error)``.
+    """
+
+    path: str | None = None
+
+    def __str__(self) -> str:
+        message = str(self.args[0]) if self.args else ""
+        return f"{self.path}: {message}" if self.path else message
+
+
+class FormatError(BloscpackError, ValueError):
+    """The bytes break the format.
+
+    Attributes
+    ----------
+    offset : int or None
+        Absolute byte position of the fault.
+    field : str or None
+        Name of the field at fault.
+    """
+
+    def __init__(
+        self, message: str = "", *, offset: int | None = None, field: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.offset = offset
+        self.field = field
+
+
+class NotBloscpackError(FormatError):
+    """The bytes do not start with the Bloscpack magic: a file of another kind."""
+
+
+class TruncatedError(FormatError):
+    """Fewer bytes are there than the format requires."""
+
+
+class ChecksumError(FormatError):
+    """A stored and a computed digest differ.
+
+    Attributes
+    ----------
+    name : str or None
+        The checksum.
+    expected, actual : bytes or None
+        The stored and the computed digest.
+    index : int or None
+        Ordinal of the damaged chunk; None for the metadata and the header.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        name: str | None = None,
+        expected: bytes | None = None,
+        actual: bytes | None = None,
+        index: int | None = None,
+        offset: int | None = None,
+    ) -> None:
+        super().__init__(message, offset=offset)
+        self.name = name
+        self.expected = expected
+        self.actual = actual
+        self.index = index
+
+
+class CodecError(BloscpackError):
+    """A codec refused or failed.
+
+    Attributes
+    ----------
+    codec : str or None
+        The codec.
+    code : int or None
+        What it returned.
+    """
+
+    def __init__(
+        self, message: str = "", *, codec: str | None = None, code: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.codec = codec
+        self.code = code
+
+
+class UnsupportedError(BloscpackError, NotImplementedError):
+    """Valid, but of a version, with an id or a feature that this release does not have."""
+
+
+class NotFoundError(BloscpackError, KeyError):
+    """No such frame, stream, record or item."""
+
+
+# Names of bloscpack 0.16 (reference: its exceptions.py), bases kept.
+
+
+class FormatVersionMismatch(UnsupportedError):  # noqa: N818
+    """The format version is unknown (a RuntimeError, through NotImplementedError)."""
+
+
+class ChecksumMismatch(ChecksumError, RuntimeError):  # noqa: N818
+    """The digest of a chunk or of the metadata differs from the stored one."""
+
+
+class FileNotFound(BloscpackError, OSError):  # noqa: N818
+    """An input is missing, or an output exists already."""
+
+
+class NoSuchChecksum(BloscpackError, ValueError):  # noqa: N818
+    """No checksum has this name."""
+
+
+class NoSuchCodec(BloscpackError, ValueError):  # noqa: N818
+    """No codec has this name."""
+
+
+class NoSuchSerializer(BloscpackError, ValueError):  # noqa: N818
+    """No metadata serializer has this name."""
+
+
+class ChunkingException(BloscpackError, BaseException):  # noqa: N818
+    """More than 2^63-1 chunks."""
+
+
+class ChunkSizeTypeSizeMismatch(BloscpackError, ValueError):  # noqa: N818
+    """The chunk size is not a multiple of the item size."""
+
+
+class ChecksumLengthMismatch(BloscpackError, RuntimeError):  # noqa: N818
+    """A new metadata checksum has another digest size than the old one."""
+
+
+class NoMetadataFound(BloscpackError, RuntimeError):  # noqa: N818
+    """The file has no metadata section."""
+
+
+class NoChangeInMetadata(BloscpackError, RuntimeError):  # noqa: N818
+    """The new metadata equals the old."""
+
+
+class MetadataSectionTooSmall(BloscpackError, RuntimeError):  # noqa: N818
+    """The metadata does not fit into the reserved section."""
+
+
+class NonUniformTypesize(BloscpackError, RuntimeError):  # noqa: N818
+    """The typesize of the file is unknown, so that nothing can be appended."""
+
+
+class NotEnoughSpace(BloscpackError, RuntimeError):  # noqa: N818
+    """The offset table has too few spare entries for an append."""
+
+
+class NotANumpyArray(BloscpackError, RuntimeError):  # noqa: N818
+    """The file does not hold a numpy array."""
+
+
+class ObjectNumpyArrayRejection(BloscpackError, RuntimeError):  # noqa: N818
+    """Arrays of Python objects are neither written nor read."""

@@ -1,0 +1,1 @@
+"""Where bytes live: positional reads from, and whole-or-absent writes to, files and memory."""

@@ -1,0 +1,56 @@
+"""Bytes in memory."""
+
+from io import BytesIO
+
+from ..wire import BytesLike
+
+
+class MemorySource:
+    """Reads from a buffer without copying: `read_at` gives views of it."""
+
+    name = None
+
+    def __init__(self, buffer: BytesLike) -> None:
+        view = memoryview(buffer)
+        self._view = view if view.format == "B" and view.ndim == 1 else view.cast("B")
+
+    def size(self) -> int:
+        """Return the size of the buffer."""
+        return len(self._view)
+
+    def read_at(self, offset: int, nbytes: int) -> memoryview:
+        """Return a view."""
+        return self._view[offset : offset + nbytes]
+
+    def close(self) -> None:
+        """Do nothing: the buffer is the caller's."""
+
+
+class MemorySink:
+    """Collects bytes; `getvalue` gives them."""
+
+    name = None
+
+    def __init__(self) -> None:
+        self._buffer = BytesIO()
+
+    def write(self, data: BytesLike) -> None:
+        """Append `data`."""
+        self._buffer.write(data)
+
+    def write_at(self, offset: int, data: BytesLike) -> None:
+        """Replace bytes written before."""
+        self._buffer.seek(offset)
+        self._buffer.write(data)
+        self._buffer.seek(0, 2)
+
+    def commit(self) -> None:
+        """Do nothing."""
+
+    def abort(self) -> None:
+        """Drop what was written."""
+        self._buffer = BytesIO()
+
+    def getvalue(self) -> bytes:
+        """Return everything written (no copy is made by `BytesIO`)."""
+        return self._buffer.getvalue()
