@@ -8,6 +8,7 @@ on that stored shape. The metadata are those of bloscpack 0.16 (``dtype``, ``sha
 
 import os
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from math import prod
 from typing import IO, Any, TypeAlias
 
@@ -16,7 +17,7 @@ import numpy as np
 from .checksum import checksum_by_name
 from .codec import MAX_CHUNK_NBYTES, MAX_TYPESIZE, CodecParams, Shuffle
 from .container.format import Header
-from .container.metadata import pack_section
+from .container.metadata import decode_data, pack_section
 from .container.reader import Container
 from .container.writer import Chunking, Progress, build_header, write_container
 from .dtype import Dtype, pack_dtype, unpack_dtype
@@ -27,12 +28,15 @@ from .threads import resolve_nthreads, run_indexed
 
 AnyArray: TypeAlias = np.ndarray[Any, Dtype]
 Path: TypeAlias = str | os.PathLike[str]
+Description: TypeAlias = tuple[Dtype, tuple[int, ...], bool]
 
 TARGET_CHUNK_NBYTES = 1 << 20
 # Rows up to this size are kept whole by default; larger ones are cut along the next axis.
 _MAX_ROW_NBYTES = 64 << 20
 # Spare entries in the offset table, as in bloscpack 0.16: a file can grow elevenfold in place.
 _SPARE_OFFSETS_PER_CHUNK = 10
+# Metadata of arrays up to this size are worth remembering; a structured dtype may need more.
+_MAX_REMEMBERED_NBYTES = 1024
 # Room in the metadata for a shape that grows.
 _SPARE_METADATA_NBYTES = 64
 
@@ -91,7 +95,7 @@ def typesize_of(dtype: Dtype) -> int:
     return 4 if dtype.kind == "U" else 1
 
 
-def unpack_array_metadata(metadata: Any) -> tuple[Dtype, tuple[int, ...], bool]:
+def unpack_array_metadata(metadata: Any) -> Description:
     """Return (dtype, shape, whether Fortran order) of the metadata of an array.
 
     Raises
@@ -101,19 +105,36 @@ def unpack_array_metadata(metadata: Any) -> tuple[Dtype, tuple[int, ...], bool]:
     FormatError
         They are, but break the format.
     """
-    if not isinstance(metadata, Mapping) or metadata.get("container") != "numpy":
+    if not isinstance(metadata, dict) or metadata.get("container") != "numpy":
         raise NotANumpyArray(
             "the file holds no numpy array (its metadata do not say container: numpy); "
             "unpack it as bytes"
         )
     dtype = unpack_dtype(metadata.get("dtype"), metadata.get("logical_dtype"))
     shape = metadata.get("shape")
-    if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
+    if not isinstance(shape, list) or not set(map(type, shape)) <= {int} or min(shape, default=0) < 0:
         raise FormatError(f"metadata: shape {str(shape)[:80]} is no list of lengths", field="shape")
     order = metadata.get("order", "C")
     if order not in ("C", "F"):
         raise FormatError(f"metadata: order {str(order)[:80]!r} is not 'C' or 'F'", field="order")
     return dtype, tuple(shape), order == "F"
+
+
+@lru_cache(maxsize=256)
+def _describe_stored(data: bytes, codec: str, nbytes: int) -> Description:
+    return unpack_array_metadata(decode_data(data, codec, nbytes))
+
+
+def describe_array(container: Container) -> Description:
+    """Return (dtype, shape, whether Fortran order) of the array in `container`.
+
+    Arrays of one dtype and shape have the same metadata byte for byte: whoever reads many small
+    ones has them parsed once. Errors as for `unpack_array_metadata`.
+    """
+    header, data = container.metadata_header, container.stored_metadata
+    if header is None or len(data) > _MAX_REMEMBERED_NBYTES:
+        return unpack_array_metadata(container.metadata)
+    return _describe_stored(data, header.meta_codec, header.meta_size)
 
 
 def read_array(container: Container, *, nthreads: int | None = None) -> AnyArray:
@@ -127,7 +148,7 @@ def read_array(container: Container, *, nthreads: int | None = None) -> AnyArray
         The file is damaged, or the metadata do not fit the chunks.
     """
     try:
-        dtype, shape, is_fortran = unpack_array_metadata(container.metadata)
+        dtype, shape, is_fortran = describe_array(container)
         check_nbytes(container, dtype, shape)
         container.check_size()
         result = new_array(shape, dtype, is_fortran)

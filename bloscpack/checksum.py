@@ -82,11 +82,10 @@ CHECKSUMS = (
     Checksum(10, "xxh3_128", 16, xxhash.xxh3_128_digest),
 )
 
-_BY_ID = {row.id: row for row in CHECKSUMS}
 _BY_NAME = {row.name: row for row in CHECKSUMS}
 
 
-def checksum_by_id(id_: int, field: str = "checksum") -> Checksum:
+def checksum_by_id(id_: int) -> Checksum:
     """Return the row of an id read from a file.
 
     Raises
@@ -96,12 +95,11 @@ def checksum_by_id(id_: int, field: str = "checksum") -> Checksum:
     UnsupportedError
         The id is private (128 to 255).
     """
-    row = _BY_ID.get(id_)
-    if row is None:
-        if id_ >= 128:
-            raise UnsupportedError(f"{field}: id {id_} is private to some other program")
-        raise FormatError(f"{field}: id {id_} is not assigned", field=field)
-    return row
+    if id_ < len(CHECKSUMS):
+        return CHECKSUMS[id_]
+    if id_ >= 128:
+        raise UnsupportedError(f"checksum: id {id_} is private to some other program")
+    raise FormatError(f"checksum: id {id_} is not assigned", field="checksum")
 
 
 def checksum_by_name(name: str | None) -> Checksum:

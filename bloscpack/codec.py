@@ -41,7 +41,7 @@ STREAM_FORMATS = {0: "blosclz", 1: "lz4", 2: "snappy", 3: "zlib", 4: "zstd"}
 # The most a stream can expand, by design of its format: an upper bound for what an honest chunk
 # can decode to. LZ4 and BlosClz lengths grow by 255 a byte, a Snappy copy makes 64 bytes of 3, a
 # DEFLATE match 258 of 2 bits, and a Zstandard block of 4 bytes makes up to 128 KiB.
-_MAX_EXPANSION = {0: 256, 1: 256, 2: 64, 3: 1040, 4: 1 << 16}
+_MAX_EXPANSION = (256, 256, 64, 1040, 1 << 16, 0, 0, 0)  # by stream format
 
 # C-Blosc's BlosClz decoder can be driven out of bounds by streams over 8 MiB (c-blosc issue 405).
 # C-Blosc itself never chooses blocks beyond 4 MiB, so no file it wrote is lost by this limit.
@@ -119,17 +119,11 @@ class ChunkHeader(NamedTuple):
                 raise FormatError(
                     f"Blosc header: stored size {cbytes} of an uncompressed chunk of {nbytes} bytes"
                 )
-            return header
-        stream_format = flags >> 5
-        expansion = _MAX_EXPANSION.get(stream_format)
-        if expansion is None:
-            raise FormatError(f"Blosc header: stream format {stream_format} is not assigned")
-        if nbytes > cbytes * expansion:
+        elif nbytes > cbytes * _MAX_EXPANSION[flags >> 5]:
             raise FormatError(
-                f"Blosc header: {cbytes} bytes of {STREAM_FORMATS[stream_format]} "
-                f"cannot decode to {nbytes}"
+                f"Blosc header: {cbytes} bytes of {header.codec} cannot decode to {nbytes}"
             )
-        if stream_format == 0 and blocksize > _MAX_BLOSCLZ_BLOCK:
+        elif flags < 0x20 and blocksize > _MAX_BLOSCLZ_BLOCK:
             raise FormatError(
                 f"Blosc header: blosclz block of {blocksize} bytes exceeds {_MAX_BLOSCLZ_BLOCK}"
             )

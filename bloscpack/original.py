@@ -32,7 +32,7 @@ from .container.reader import Container
 from .container.writer import Chunking, Progress, build_header, write_container, write_stream
 from .exceptions import ChunkSizeTypeSizeMismatch, NoSuchCodec, NoSuchSerializer
 from .storage.file import open_sink, open_source
-from .storage.memory import MemorySink, MemorySource
+from .storage.memory import MemorySink, MemorySource, as_bytes
 from .storage.protocol import ByteSink
 from .threads import map_ordered, resolve_nthreads
 from .wire import BytesLike
@@ -174,7 +174,7 @@ def unpack_bytes_from_bytes(bytes_: Any) -> tuple[bytes, Any]:
     FormatError, CodecError
         The bytes are damaged, or no Bloscpack file.
     """
-    container = Container(MemorySource(as_bytes(bytes_)))
+    container = Container(MemorySource(bytes_))
     return container.read(), container.metadata
 
 
@@ -252,25 +252,7 @@ def unpack_ndarray_from_bytes(bytes_: Any) -> AnyArray:
     FormatError, CodecError
         The bytes are damaged, or no Bloscpack file.
     """
-    return read_array(Container(MemorySource(as_bytes(bytes_))))
-
-
-def as_bytes(buffer: Any) -> memoryview:
-    """Return a view of all bytes of a contiguous buffer.
-
-    Raises
-    ------
-    TypeError
-        It is no buffer, or not contiguous.
-    """
-    view = memoryview(buffer)
-    if view.format == "B" and view.ndim == 1 and view.c_contiguous:
-        return view
-    if not view.c_contiguous:
-        raise TypeError("the buffer is not contiguous; copy it first")
-    if view.nbytes == 0:
-        return memoryview(b"")
-    return view.cast("B")
+    return read_array(Container(MemorySource(bytes_)))
 
 
 def refuse_same_file(in_file: Filename, out_file: Filename) -> None:

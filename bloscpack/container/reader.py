@@ -9,13 +9,14 @@ do not bear out.
 A `Container` holds no position, so threads may share one.
 """
 
+from array import array
 from collections.abc import Iterator
 from io import BytesIO
 from itertools import pairwise
 from threading import Lock
 from typing import Any, NamedTuple
 
-from ..checksum import CHECKSUMS
+from ..checksum import CHECKSUMS, LAST_V3_ID
 from ..codec import CHUNK_HEADER_SIZE, ChunkHeader, decode_into, decode_items_into
 from ..exceptions import (
     BloscpackError,
@@ -26,14 +27,16 @@ from ..exceptions import (
 )
 from ..storage.protocol import ByteSource
 from ..threads import resolve_nthreads, run_indexed
-from ..wire import BytesLike, Extent
+from ..wire import BytesLike
 from .format import OFFSET_SIZE, UNKNOWN, Header, unpack_offsets
-from .metadata import MetadataHeader, unpack_section
+from .metadata import MetadataHeader, decode_data, stored_data
 
 # Header, metadata and the first offsets of nearly every file, in one read.
 _HEAD_NBYTES = 4096
 # A file that expands more than this has all its chunk headers read before memory is allocated.
 _USUAL_EXPANSION = 16
+# Read where a chunk starts whose size is not known: its header, and a small chunk as a whole.
+_PROBE_NBYTES = 4096
 # Entries of the offset table fetched at once.
 _WINDOW_ENTRIES = 4096
 
@@ -70,10 +73,10 @@ class Container:
     ----------
     header : Header
         As stored.
-    metadata : object
-        The JSON value of the metadata section; None without one.
     metadata_header : MetadataHeader or None
-        As stored.
+        As stored; None without a metadata section.
+    stored_metadata : bytes
+        The data of the metadata section as stored, their checksum compared.
     data_offset : int
         Absolute position of the first chunk.
     nchunks, chunk_size, last_chunk : int
@@ -92,17 +95,17 @@ class Container:
     __slots__ = (
         "_chain",
         "_chain_lock",
-        "_offsets_extent",
+        "_table_offset",
         "_window",
         "chunk_size",
         "data_offset",
         "header",
         "last_chunk",
-        "metadata",
         "metadata_header",
         "nbytes",
         "nchunks",
         "source",
+        "stored_metadata",
         "verify",
     )
 
@@ -120,74 +123,65 @@ class Container:
             raise
 
     def _read_front(self) -> None:
-        head = self.source.read_at(0, _HEAD_NBYTES)
+        head = memoryview(self.source.read_at(0, _HEAD_NBYTES))
         self.header = header = Header.unpack(head)
         position = header.size
-        self.metadata: Any = None
         self.metadata_header: MetadataHeader | None = None
+        self.stored_metadata = b""
         if header.metadata:
-            last_checksum = CHECKSUMS[-1].id if header.format_version >= 4 else 8
-            meta = MetadataHeader.unpack(
-                memoryview(head)[position:], last_checksum=last_checksum
-            )
-            section = self._front(head, Extent(position, meta.section_size), "metadata")
-            self.metadata = unpack_section(meta, section)
+            last_checksum = LAST_V3_ID if header.format_version == 3 else CHECKSUMS[-1].id
+            meta = MetadataHeader.unpack(head[position:], last_checksum=last_checksum)
+            end = position + meta.section_size
+            if end <= len(head):
+                section: BytesLike = head[position:end]
+            else:
+                self._check_room("metadata", position, meta.section_size)
+                section = self.source.read_at(position, meta.section_size)
+            self.stored_metadata = stored_data(meta, section)
             self.metadata_header = meta
-            position += meta.section_size
-        self._offsets_extent = header.offsets_extent(position)
-        self.data_offset = self._offsets_extent.end
-        # (first index, entries) fetched last; the head usually holds all of a small table.
+            position = end
+        self._table_offset = position
+        self.data_offset = position + header.table_size
+        # First index and entries of the part of the offset table fetched last.
         self._window: tuple[int, tuple[int, ...]] = (0, ())
-        if header.offsets:
-            available = min(header.nchunks, (len(head) - position) // OFFSET_SIZE)
-            if available > 0:
-                entries = memoryview(head)[position : position + OFFSET_SIZE * available]
-                self._window = (0, unpack_offsets(entries))
-        # Offset and header of chunks 0, 1, ... as far as their own headers were followed.
-        self._chain: list[tuple[int, ChunkHeader]] = []
+        # Offsets of chunks 0, 1, ... as far as their own headers were followed.
+        self._chain = array("q", (self.data_offset,))
         self._chain_lock = Lock()
-        self.nchunks = header.nchunks
+        self.nchunks = nchunks = header.nchunks
         self.chunk_size = header.chunk_size
         self.last_chunk = header.last_chunk
-        if not header.has_known_sizes:
+        if nchunks < 0 or self.chunk_size < 0 or self.last_chunk < 0:
             self._count_chunks()
-        nfull = self.nchunks - 1
-        self.nbytes = nfull * self.chunk_size + self.last_chunk if nfull > 0 else self.last_chunk
-        if self.nchunks == 0:
+        elif nchunks == 0:
             self._check_empty()
+        self.nbytes = max(self.nchunks - 1, 0) * self.chunk_size + self.last_chunk
 
-    def _front(self, head: BytesLike, extent: Extent, what: str) -> BytesLike:
-        """Return `extent`, from `head` if it is there."""
-        if extent.end <= len(head):
-            return memoryview(head)[extent.offset : extent.end]
-        self._check_room(extent, what)
-        return self.source.read_at(*extent)
-
-    def _check_room(self, extent: Extent, what: str = "offset table") -> None:
-        left = self.source.size() - extent.offset
-        if extent.nbytes > left:
+    def _check_room(self, what: str, offset: int, nbytes: int) -> None:
+        left = self.source.size() - offset
+        if nbytes > left:
             raise TruncatedError(
-                f"{what}: {max(left, 0)} of {extent.nbytes} bytes are there at offset "
-                f"{extent.offset}",
-                offset=extent.offset,
+                f"{what}: {max(left, 0)} of {nbytes} bytes are there at offset {offset}",
+                offset=offset,
             )
 
     def _count_chunks(self) -> None:
         """Fill in what the header leaves open, by following the chunks' own headers."""
-        declared = self.header
-        end = self.source.size()
+        promised, end = self.nchunks, self.source.size()
         index, position = 0, self.data_offset
-        while index < declared.nchunks if declared.nchunks >= 0 else position < end:
-            position = self._chain_end(index)
+        while index < promised if promised >= 0 else position < end:
             index += 1
+            position = self._chain_offset(index)
         self.nchunks = index
+        if index == 0:
+            self._check_empty()
+            return
         if self.chunk_size == UNKNOWN:
-            self.chunk_size = self._chain[0][1].nbytes if index else 0
+            self.chunk_size = self._chain_header(0).nbytes
         if self.last_chunk == UNKNOWN:
-            self.last_chunk = self._chain[-1][1].nbytes if index else 0
+            self.last_chunk = self._chain_header(index - 1).nbytes
 
     def _check_empty(self) -> None:
-        self.nbytes = self.last_chunk = 0
+        self.chunk_size = self.last_chunk = 0
         left = self.source.size() - self.data_offset
         if left > 0:
             raise FormatError(
@@ -195,6 +189,24 @@ class Container:
                 offset=16,
                 field="nchunks",
             )
+
+    @property
+    def metadata(self) -> Any:
+        """The JSON value of the metadata section, decoded anew; None without a section.
+
+        Raises
+        ------
+        FormatError
+            The section does not hold one.
+        """
+        header = self.metadata_header
+        if header is None:
+            return None
+        try:
+            return decode_data(self.stored_metadata, header.meta_codec, header.meta_size)
+        except FormatError as err:
+            err.path = self.name
+            raise
 
     @property
     def name(self) -> str | None:
@@ -221,15 +233,7 @@ class Container:
         -----
         One or two storage reads.
         """
-        if not 0 <= index < self.nchunks:
-            raise IndexError(f"chunk index {index} is out of range: there are {self.nchunks} chunks")
-        try:
-            if not self.header.offsets:
-                return self._fetch_at(index, self._chain_offset(index), None)
-            return self._fetch_by_table(index)
-        except BloscpackError as err:
-            err.path = self.name
-            raise
+        return StoredChunk(*self._fetch(index))
 
     def read_chunk_into(self, index: int, out: BytesLike) -> None:
         """Decode chunk `index` into `out`, writable bytes of exactly ``chunk_nbytes(index)``.
@@ -237,20 +241,20 @@ class Container:
         Errors as for `fetch`, and `CodecError` if the chunk cannot be decoded. The GIL is
         released while decoding.
         """
-        stored = self.fetch(index)
+        offset, data, _ = self._fetch(index)
         try:
-            decode_into(stored.data, out)
+            decode_into(data, out)
         except CodecError as err:
-            raise self._named(err, index, stored) from None
+            raise self._named(err, index, offset) from None
 
     def read_chunk(self, index: int) -> bytearray:
         """Return the decoded bytes of chunk `index`, new; errors as for `read_chunk_into`."""
-        stored = self.fetch(index)
-        out = bytearray(stored.header.nbytes)
+        offset, data, header = self._fetch(index)
+        out = bytearray(header.nbytes)
         try:
-            decode_into(stored.data, out)
+            decode_into(data, out)
         except CodecError as err:
-            raise self._named(err, index, stored) from None
+            raise self._named(err, index, offset) from None
         return out
 
     def read_range(self, index: int, start: int, stop: int) -> tuple[int, bytearray]:
@@ -268,19 +272,19 @@ class Container:
         -----
         Errors as for `read_chunk_into`. The checksum covers the whole chunk and is compared.
         """
-        stored = self.fetch(index)
-        nbytes, size = stored.header.nbytes, stored.header.typesize
+        offset, stored, header = self._fetch(index)
+        nbytes, size = header.nbytes, header.typesize
         first, last = (start // size, -(-stop // size)) if size else (0, nbytes)
         try:
             # blosc_getitem cannot reach bytes at the end that do not fill an item.
             if size == 0 or last * size > nbytes:
                 first, out = 0, bytearray(nbytes)
-                decode_into(stored.data, out)
+                decode_into(stored, out)
             else:
                 out = bytearray((last - first) * size)
-                decode_items_into(stored.data, first, last - first, out)
+                decode_items_into(stored, first, last - first, out)
         except CodecError as err:
-            raise self._named(err, index, stored) from None
+            raise self._named(err, index, offset) from None
         return first * size, out
 
     def iter_chunks(self) -> Iterator[bytearray]:
@@ -328,17 +332,17 @@ class Container:
         FormatError
             There is no table, or its entries do not start at the first chunk and ascend.
         """
-        extent = Extent(self._offsets_extent.offset, OFFSET_SIZE * self.nchunks)
+        nbytes = OFFSET_SIZE * self.nchunks
         try:
             if not self.header.offsets:
                 raise FormatError("there is no offset table", field="offsets")
-            self._check_room(extent)
-            offsets = unpack_offsets(self.source.read_at(*extent))
+            self._check_room("offset table", self._table_offset, nbytes)
+            offsets = unpack_offsets(self.source.read_at(self._table_offset, nbytes))
             ascending = all(one < two for one, two in pairwise(offsets))
             if not ascending or (offsets and offsets[0] != self.data_offset):
                 raise FormatError(
                     "offset table: the entries do not start at the first chunk and ascend",
-                    offset=extent.offset,
+                    offset=self._table_offset,
                     field="offsets",
                 )
         except BloscpackError as err:
@@ -385,16 +389,16 @@ class Container:
         if self.header.offsets or self.nchunks == 0:
             return
         try:
-            position = self._chain_end(self.nchunks - 1)
+            position = self._chain_offset(self.nchunks)
         except BloscpackError as err:
             err.path = self.name
             raise
         try:
-            header, chunk, digest = self._load(position, None)
+            header, stored = self._read_stored(position, None)
         except BloscpackError:
             return  # not a chunk: trailing bytes
-        row = self.header.checksum
-        if 0 < header.nbytes <= max(self.chunk_size, self.last_chunk) and row.digest(chunk) == digest:
+        sound = self.header.checksum.digest(stored[: header.cbytes]) == stored[header.cbytes :]
+        if sound and 0 < header.nbytes <= max(self.chunk_size, self.last_chunk):
             error = FormatError(
                 f"header: nchunks is {self.nchunks}, but another chunk follows at offset {position}",
                 offset=16,
@@ -413,68 +417,84 @@ class Container:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
-    def _named(self, err: CodecError, index: int, stored: StoredChunk) -> BloscpackError:
+    def _named(self, err: CodecError, index: int, offset: int) -> BloscpackError:
         err.path = self.name
-        return _at_chunk(err, index, stored.offset)
+        return _at_chunk(err, index, offset)
 
-    def _fetch_by_table(self, index: int) -> StoredChunk:
-        offset = UNKNOWN
+    def _fetch(self, index: int) -> tuple[int, memoryview, ChunkHeader]:
+        """Return the fields of `StoredChunk`; see `fetch`."""
+        if not 0 <= index < self.nchunks:
+            raise IndexError(f"chunk index {index} is out of range: there are {self.nchunks} chunks")
         try:
-            offset, following = self._table_entry(index)
-            return self._fetch_at(index, offset, following)
-        except FormatError:
-            # The table may be wrong (an interrupted write leaves it empty) and the chunks right:
-            # bloscpack 0.16 reads by their own sizes alone.
+            # An only chunk lies where the first one must, whatever a table says.
+            if not self.header.offsets or self.nchunks == 1:
+                return self._load(index, self._chain_offset(index), None)
+            offset = UNKNOWN
             try:
-                chained = self._chain_offset(index)
-            except BloscpackError:
-                chained = offset
-            if chained == offset:
-                raise
-            return self._fetch_at(index, chained, None)
+                offset, following = self._table_entry(index)
+                return self._load(index, offset, following)
+            except FormatError:
+                # The table may be wrong (an interrupted write leaves it empty) and the chunks
+                # right: bloscpack 0.16 reads by their own sizes alone.
+                try:
+                    chained = self._chain_offset(index)
+                except BloscpackError:
+                    chained = offset
+                if chained == offset:
+                    raise
+                return self._load(index, chained, None)
+        except BloscpackError as err:
+            err.path = self.name
+            raise
 
-    def _fetch_at(self, index: int, offset: int, following: int | None) -> StoredChunk:
+    def _load(
+        self, index: int, offset: int, following: int | None
+    ) -> tuple[int, memoryview, ChunkHeader]:
+        """Return the chunk at `offset`, which is to be chunk `index`, its checksum compared."""
         try:
-            header, chunk, digest = self._load(offset, following)
+            header, stored = self._read_stored(offset, following)
         except BloscpackError as err:
             raise _at_chunk(err, index, offset) from None
-        expected = self.chunk_nbytes(index)
-        if header.nbytes != expected:
+        nbytes = self.last_chunk if index == self.nchunks - 1 else self.chunk_size
+        if header.nbytes != nbytes:
             raise FormatError(
                 f"chunk {index} at offset {offset}: decodes to {header.nbytes} bytes, "
-                f"the header promises {expected}",
+                f"the header promises {nbytes}",
                 offset=offset,
             )
-        if self.verify and digest:
-            row = self.header.checksum
-            actual = row.digest(chunk)
-            if actual != digest:
+        row = self.header.checksum
+        if not row.nbytes:
+            return offset, stored, header
+        data = stored[: header.cbytes]
+        if self.verify:
+            actual, expected = row.digest(data), stored[header.cbytes :]
+            if actual != expected:
                 raise ChecksumMismatch(
-                    f"chunk {index}, bytes {offset} to {offset + len(chunk)}: {row.name} is "
-                    f"{actual.hex()}, {bytes(digest).hex()} is stored",
+                    f"chunk {index}, bytes {offset} to {offset + len(data)}: {row.name} is "
+                    f"{actual.hex()}, {bytes(expected).hex()} is stored",
                     name=row.name,
-                    expected=bytes(digest),
+                    expected=bytes(expected),
                     actual=actual,
                     index=index,
                     offset=offset,
                 )
-        return StoredChunk(offset, chunk, header)
+        return offset, data, header
 
-    def _load(self, offset: int, following: int | None) -> tuple[ChunkHeader, BytesLike, BytesLike]:
-        """Return header, stored bytes and digest of the chunk at `offset`.
+    def _read_stored(self, offset: int, following: int | None) -> tuple[ChunkHeader, memoryview]:
+        """Return the header, and the stored bytes with their digest, of the chunk at `offset`.
 
         `following` is the offset of the next chunk where it is known: the chunk then has to end
-        exactly there, and one read fetches it.
+        exactly there, and one read fetches it. Otherwise a first read tells its size, which
+        bounds the second; a small chunk is all in the first.
         """
         digest_size = self.header.checksum.nbytes
         if following is None:
-            front = self.source.read_at(offset, CHUNK_HEADER_SIZE)
-            header = ChunkHeader.unpack(front)
+            stored = self.source.read_at(offset, _PROBE_NBYTES)
+            header = ChunkHeader.unpack(stored)
             nbytes = header.cbytes + digest_size
-            # Bound the read by the file first: the field may ask for gigabytes.
-            if nbytes > CHUNK_HEADER_SIZE + digest_size:
+            if nbytes > len(stored):
                 self._check_left(header, offset, nbytes)
-            stored = self.source.read_at(offset, nbytes)
+                stored = self.source.read_at(offset, nbytes)
         else:
             nbytes = following - offset
             stored = self.source.read_at(offset, nbytes)
@@ -485,10 +505,9 @@ class Container:
                     f"chunk, offset {following}",
                     offset=offset,
                 )
-        if len(stored) < nbytes:
+        if nbytes > len(stored):
             self._check_left(header, offset, nbytes)
-        view = memoryview(stored)
-        return header, view[: header.cbytes], view[header.cbytes :]
+        return header, memoryview(stored)[:nbytes]
 
     def _check_left(self, header: ChunkHeader, offset: int, nbytes: int) -> None:
         left = self.source.size() - offset
@@ -515,7 +534,7 @@ class Container:
         if not fits or (following is not None and following <= offset):
             raise FormatError(
                 f"offset table: entry {index} is {offset}, which does not fit its neighbours",
-                offset=self._offsets_extent.offset + OFFSET_SIZE * index,
+                offset=self._table_offset + OFFSET_SIZE * index,
                 field="offsets",
             )
         end = offset + CHUNK_HEADER_SIZE if following is None else following
@@ -528,36 +547,34 @@ class Container:
         return offset, following
 
     def _fetch_window(self, low: int) -> tuple[int, tuple[int, ...]]:
-        count = min(_WINDOW_ENTRIES, self.nchunks - low)
-        extent = Extent(self._offsets_extent.offset + OFFSET_SIZE * low, OFFSET_SIZE * count)
-        self._check_room(extent)
-        self._window = window = low, unpack_offsets(self.source.read_at(*extent))
+        start = self._table_offset + OFFSET_SIZE * low
+        nbytes = OFFSET_SIZE * min(_WINDOW_ENTRIES, self.nchunks - low)
+        self._check_room("offset table", start, nbytes)
+        self._window = window = low, unpack_offsets(self.source.read_at(start, nbytes))
         return window
 
     def _chain_offset(self, index: int) -> int:
-        """Return the offset of a chunk, found through the headers of those before it."""
-        return self.data_offset if index == 0 else self._chain_end(index - 1)
+        """Return the offset of a chunk, found through the headers of those before it.
 
-    def _chain_end(self, index: int) -> int:
-        """Return the position behind chunk `index` and its digest, likewise."""
-        digest_size = self.header.checksum.nbytes
+        Index `nchunks` gives the position behind the last chunk and its digest.
+        """
         chain = self._chain
+        if index == 0:
+            return chain[0]
         with self._chain_lock:
             while len(chain) <= index:
-                position = self.data_offset
-                if chain:
-                    offset, header = chain[-1]
-                    position = offset + header.cbytes + digest_size
+                position = chain[-1]
                 try:
-                    header = ChunkHeader.unpack(
-                        self.source.read_at(position, CHUNK_HEADER_SIZE)
-                    )
-                    self._check_left(header, position, header.cbytes + digest_size)
+                    header = self._chain_header(len(chain) - 1)
+                    end = position + header.cbytes + self.header.checksum.nbytes
+                    self._check_left(header, position, end - position)
                 except BloscpackError as err:
-                    raise _at_chunk(err, len(chain), position) from None
-                chain.append((position, header))
-        offset, header = chain[index]
-        return offset + header.cbytes + digest_size
+                    raise _at_chunk(err, len(chain) - 1, position) from None
+                chain.append(end)
+        return chain[index]
+
+    def _chain_header(self, index: int) -> ChunkHeader:
+        return ChunkHeader.unpack(self.source.read_at(self._chain[index], CHUNK_HEADER_SIZE))
 
 
 def _at_chunk(err: BloscpackError, index: int, offset: int) -> BloscpackError:

@@ -113,12 +113,19 @@ def write_container(
     ValueError
         `chunks` holds another number of chunks or bytes than `header` says.
     """
-    table = header.offsets_extent(header.size + len(section))
+    table_offset = header.size + len(section)
     sink.write(header.pack() + section)
-    _write_unused(sink, table.nbytes)
+    _write_unused(sink, header.table_size)
     total = (header.nchunks - 1) * header.chunk_size + header.last_chunk
     offsets, done = _write_chunks(
-        sink, table.end, header.checksum, chunks, params, nthreads, progress, total
+        sink,
+        table_offset + header.table_size,
+        header.checksum,
+        chunks,
+        params,
+        nthreads,
+        progress,
+        total,
     )
     if len(offsets) != header.nchunks or done != total:
         raise ValueError(
@@ -126,7 +133,7 @@ def write_container(
             f"{total} bytes in {header.nchunks} chunks were promised"
         )
     if header.offsets:
-        sink.write_at(table.offset, pack_offsets(offsets))
+        sink.write_at(table_offset, pack_offsets(offsets))
 
 
 def write_stream(
@@ -149,10 +156,10 @@ def write_stream(
     try:
         offsets, done = _write_chunks(spool, 0, checksum, chunks, params, nthreads, progress, -1)
         header, section = start(done)
-        table = header.offsets_extent(header.size + len(section))
+        front = header.size + len(section) + header.table_size
         sink.write(header.pack() + section)
         if header.offsets:
-            sink.write(pack_offsets([table.end + offset for offset in offsets]))
+            sink.write(pack_offsets([front + offset for offset in offsets]))
             _write_unused(sink, OFFSET_SIZE * header.max_app_chunks)
         for block in spool.iter_blocks():
             sink.write(block)

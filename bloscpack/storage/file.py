@@ -100,13 +100,9 @@ def open_source(where: Any) -> ByteSource:
             return MemorySource(where.read())
         return FileObjectSource(where)
     try:
-        view = memoryview(where)
-    except TypeError:
-        raise TypeError(
-            "expected a path, a bytes-like object or a binary file, "
-            f"not {type(where).__name__!r}"
-        ) from None
-    return MemorySource(view)
+        return MemorySource(where)
+    except TypeError as err:
+        raise TypeError(f"expected a path, a bytes-like object or a binary file: {err}") from None
 
 
 class SpoolSink:

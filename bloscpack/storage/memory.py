@@ -1,8 +1,25 @@
 """Bytes in memory."""
 
 from io import BytesIO
+from typing import Any
 
 from ..wire import BytesLike
+
+
+def as_bytes(buffer: Any) -> memoryview:
+    """Return a view of all bytes of a contiguous buffer, whatever its items are.
+
+    Raises
+    ------
+    TypeError
+        It is no buffer, or not contiguous.
+    """
+    view = memoryview(buffer)
+    if not view.c_contiguous:
+        raise TypeError("the buffer is not contiguous; copy it first")
+    if view.format == "B" and view.ndim == 1:
+        return view
+    return view.cast("B") if view.nbytes else memoryview(b"")
 
 
 class MemorySource:
@@ -10,13 +27,13 @@ class MemorySource:
 
     name = None
 
-    def __init__(self, buffer: BytesLike) -> None:
-        view = memoryview(buffer)
-        self._view = view if view.format == "B" and view.ndim == 1 else view.cast("B")
+    def __init__(self, buffer: Any) -> None:
+        self._view = as_bytes(buffer)
+        self._size = len(self._view)
 
     def size(self) -> int:
         """Return the size of the buffer."""
-        return len(self._view)
+        return self._size
 
     def read_at(self, offset: int, nbytes: int) -> memoryview:
         """Return a view."""
