@@ -22,9 +22,9 @@ from .exceptions import (
     ChecksumLengthMismatch,
     NoChangeInMetadata,
     NoMetadataFound,
-    NotANumpyArray,
     NoSuchCodec,
     NoSuchSerializer,
+    NotANumpyArray,
 )
 from .storage.file import FileObjectSource
 
@@ -110,7 +110,7 @@ def _append_params(container: Container, blosc_args: Mapping[str, Any] | None) -
     given = dict.fromkeys(BLOSC_ARGS) if blosc_args is None else dict(blosc_args)
     if set(given) != set(BLOSC_ARGS):
         raise ValueError(f"blosc_args must have the items {', '.join(BLOSC_ARGS)}, not {given}")
-    defaults = {
+    defaults: dict[str, Any] = {
         "typesize": container.header.typesize or 1,
         "clevel": DEFAULT_CLEVEL,
         "shuffle": DEFAULT_SHUFFLE,

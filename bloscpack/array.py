@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from math import prod
-from typing import IO, Any, TypeAlias
+from typing import IO, Any, Self, TypeAlias
 
 import numpy as np
 
@@ -45,27 +45,25 @@ _SHUFFLES = {
     "none": Shuffle.NONE,
     "byte": Shuffle.BYTE,
     "bit": Shuffle.BIT,
-    False: Shuffle.NONE,
-    True: Shuffle.BYTE,
     0: Shuffle.NONE,
     1: Shuffle.BYTE,
     2: Shuffle.BIT,
 }
 
 
-def array_metadata(array: AnyArray) -> dict[str, Any]:
-    """Return the metadata that describe `array`, in the order bloscpack 0.16 writes them.
+def array_metadata(dtype: Dtype, shape: tuple[int, ...], is_fortran: bool) -> dict[str, Any]:
+    """Return the metadata that describe an array, in the order bloscpack 0.16 writes them.
 
     Raises
     ------
     ObjectNumpyArrayRejection
-        `array` holds Python objects.
+        `dtype` holds Python objects.
     """
-    dtype, logical = pack_dtype(array.dtype)
+    text, logical = pack_dtype(dtype)
     metadata = {
-        "dtype": dtype,
-        "shape": list(array.shape),
-        "order": "F" if is_fortran(array) else "C",
+        "dtype": text,
+        "shape": list(shape),
+        "order": "F" if is_fortran else "C",
         "container": "numpy",
     }
     if logical is not None:
@@ -112,7 +110,11 @@ def unpack_array_metadata(metadata: Any) -> Description:
         )
     dtype = unpack_dtype(metadata.get("dtype"), metadata.get("logical_dtype"))
     shape = metadata.get("shape")
-    if not isinstance(shape, list) or not set(map(type, shape)) <= {int} or min(shape, default=0) < 0:
+    if (
+        not isinstance(shape, list)
+        or not set(map(type, shape)) <= {int}
+        or min(shape, default=0) < 0
+    ):
         raise FormatError(f"metadata: shape {str(shape)[:80]} is no list of lengths", field="shape")
     order = metadata.get("order", "C")
     if order not in ("C", "F"):
@@ -195,7 +197,7 @@ def stored_view(array: AnyArray, is_fortran: bool) -> memoryview:
     if array.nbytes == 0:
         return memoryview(bytearray())
     flat = (array.T if is_fortran else array).reshape(-1)
-    return memoryview(flat.view(np.uint8))
+    return flat.view(np.uint8).data
 
 
 def save(
@@ -256,10 +258,10 @@ def save(
            [3, 4, 5]])
     """
     array = np.asanyarray(array)
-    metadata = array_metadata(array)
+    fortran = is_fortran(array)
+    metadata = array_metadata(array.dtype, array.shape, fortran)
     if attrs:
         metadata["attrs"] = dict(attrs)
-    fortran = metadata["order"] == "F"
     shape = array.shape[::-1] if fortran else array.shape
     if isinstance(chunks, tuple) and fortran:
         chunks = chunks[::-1]
@@ -292,9 +294,7 @@ def save(
         )
 
 
-def load(
-    path: Any, *, out: AnyArray | None = None, nthreads: int | None = None
-) -> AnyArray:
+def load(path: Any, *, out: AnyArray | None = None, nthreads: int | None = None) -> AnyArray:
     """Read a whole array, every chunk verified.
 
     Parameters
@@ -575,7 +575,7 @@ class Array:
         self._is_open = False
         self._container.close()
 
-    def __enter__(self) -> "Array":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc_info: object) -> None:

@@ -9,7 +9,7 @@ import os
 import stat
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from functools import wraps
+from functools import lru_cache, wraps
 from pathlib import Path
 from typing import IO, Any, ParamSpec, TypeVar
 
@@ -23,13 +23,21 @@ from .args import (
     parse_size,
     resolve_max_app_chunks,
 )
-from .array import AnyArray, array_metadata, read_array, stored_bytes, typesize_of
+from .array import (
+    AnyArray,
+    array_metadata,
+    is_fortran,
+    read_array,
+    stored_bytes,
+    typesize_of,
+)
 from .checksum import checksum_by_name
 from .codec import MAX_CHUNK_NBYTES, CodecParams
 from .container.format import Header
 from .container.metadata import JSON_MAGIC, META_CODECS, pack_section
 from .container.reader import Container
 from .container.writer import Chunking, Progress, build_header, write_container, write_stream
+from .dtype import Dtype
 from .exceptions import ChunkSizeTypeSizeMismatch, NoSuchCodec, NoSuchSerializer
 from .storage.file import open_sink, open_source
 from .storage.memory import MemorySink, MemorySource, as_bytes
@@ -295,13 +303,17 @@ def pack_stream(
     progress : callable, optional
         Called with (bytes done, bytes in all, -1 if not known) after each chunk.
     """
-    packing = _Packing(metadata, blosc_args, bloscpack_args, metadata_args)
+    packing = _Packing(_section(metadata, metadata_args), blosc_args, bloscpack_args)
     nbytes = _regular_nbytes(stream)
     if nbytes is not None:
         nchunks, size, last = calculate_nchunks(nbytes, chunk_size)
         chunks = _read_chunks(stream, size, nchunks)
         packing.write(
-            sink, Chunking(nchunks, size, last), chunks, resolve_nthreads(nthreads, nbytes), progress
+            sink,
+            Chunking(nchunks, size, last),
+            chunks,
+            resolve_nthreads(nthreads, nbytes),
+            progress,
         )
         return
     size = parse_size(chunk_size) if isinstance(chunk_size, str) else chunk_size
@@ -343,21 +355,18 @@ class _Packing:
 
     def __init__(
         self,
-        metadata: Any,
+        section: bytes,
         blosc_args: BloscArgs | None,
         bloscpack_args: BloscpackArgs | None,
-        metadata_args: MetadataArgs | None,
         typesize: int | None = None,
     ) -> None:
-        blosc = blosc_args or _BLOSC_ARGS
-        self.args = bloscpack_args or _BLOSCPACK_ARGS
+        blosc = _BLOSC_ARGS if blosc_args is None else blosc_args
+        self.args = _BLOSCPACK_ARGS if bloscpack_args is None else bloscpack_args
         self.checksum = checksum_by_name(self.args.checksum)
-        check_range("typesize", blosc.typesize, 1, 255)
-        check_range("clevel", blosc.clevel, 0, 9)
-        self.params = CodecParams(
-            blosc.cname, blosc.clevel, int(blosc.shuffle), typesize or blosc.typesize
+        self.params = _codec_params(
+            blosc.cname, blosc.clevel, blosc.shuffle, blosc.typesize, typesize
         )
-        self.section = b"" if metadata is None else _section(metadata, metadata_args)
+        self.section = section
 
     def header(self, chunking: Chunking) -> Header:
         """Return the header for content cut so."""
@@ -390,11 +399,29 @@ class _Packing:
         )
 
 
+_DEFAULT_CHUNK_NBYTES = parse_size(DEFAULT_CHUNK_SIZE)
 _BLOSC_ARGS = BloscArgs()
 _BLOSCPACK_ARGS = BloscpackArgs()
 
 
+@lru_cache(maxsize=256)
+def _codec_params(
+    cname: str, clevel: int, shuffle: bool | int, typesize: int, item_typesize: int | None
+) -> CodecParams:
+    check_range("typesize", typesize, 1, 255)
+    check_range("clevel", clevel, 0, 9)
+    return CodecParams(cname, clevel, int(shuffle), item_typesize or typesize)
+
+
+@lru_cache(maxsize=256)
+def _array_section(dtype: Dtype, shape: tuple[int, ...], is_fortran: bool) -> bytes:
+    """Return the metadata section with default arguments, remembered for arrays alike."""
+    return pack_section(array_metadata(dtype, shape, is_fortran))
+
+
 def _section(metadata: Any, metadata_args: MetadataArgs | None) -> bytes:
+    if metadata is None:
+        return b""
     if metadata_args is None:
         return pack_section(metadata)
     if metadata_args.magic_format != JSON_MAGIC:
@@ -425,7 +452,7 @@ def _pack_content(
     bloscpack_args: BloscpackArgs | None,
     metadata_args: MetadataArgs | None,
 ) -> None:
-    packing = _Packing(metadata, blosc_args, bloscpack_args, metadata_args)
+    packing = _Packing(_section(metadata, metadata_args), blosc_args, bloscpack_args)
     chunking = Chunking(*calculate_nchunks(len(content), chunk_size))
     packing.write(sink, chunking, chunking.cut(content), resolve_nthreads(None, len(content)))
 
@@ -440,19 +467,18 @@ def _pack_ndarray(
 ) -> None:
     itemsize = ndarray.dtype.itemsize
     if chunk_size == DEFAULT_CHUNK_SIZE and itemsize:
-        chunk_size = max(itemsize, parse_size(DEFAULT_CHUNK_SIZE) // itemsize * itemsize)
+        chunk_size = max(itemsize, _DEFAULT_CHUNK_NBYTES // itemsize * itemsize)
     chunking = Chunking(*calculate_nchunks(ndarray.nbytes, chunk_size))
     if chunking.nchunks > 1 and chunking.chunk_size % itemsize:
         raise ChunkSizeTypeSizeMismatch(
             f"chunk_size {chunking.chunk_size} is not a multiple of the item size {itemsize}"
         )
-    packing = _Packing(
-        array_metadata(ndarray),
-        blosc_args,
-        bloscpack_args,
-        metadata_args,
-        typesize=typesize_of(ndarray.dtype),
-    )
+    description = ndarray.dtype, ndarray.shape, is_fortran(ndarray)
+    if metadata_args is None:
+        section = _array_section(*description)
+    else:
+        section = _section(array_metadata(*description), metadata_args)
+    packing = _Packing(section, blosc_args, bloscpack_args, typesize_of(ndarray.dtype))
     content = stored_bytes(ndarray)
     packing.write(sink, chunking, chunking.cut(content), resolve_nthreads(None, len(content)))
 

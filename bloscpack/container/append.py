@@ -12,8 +12,6 @@ from typing import IO, Any
 from ..codec import CodecParams, encode
 from ..exceptions import (
     FormatError,
-    MetadataSectionTooSmall,
-    NoChangeInMetadata,
     NotEnoughSpace,
     UnsupportedError,
 )

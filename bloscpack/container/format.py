@@ -156,9 +156,10 @@ class Header(NamedTuple):
             raise FormatError(
                 f"header: checksum {id_} is not 0 to {LAST_V3_ID}", offset=6, field="checksum"
             )
+        has_offsets = options & OPTION_OFFSETS != 0
         header = cls(
             version,
-            options & OPTION_OFFSETS != 0,
+            has_offsets,
             options & OPTION_METADATA != 0,
             CHECKSUMS[id_] if id_ <= LAST_V3_ID else checksum_by_id(id_),
             typesize,
@@ -168,11 +169,11 @@ class Header(NamedTuple):
             spare,
         )
         if not (
-            # The usual header; whatever else is legal, `check` finds out.
+            # The usual header, at once; whatever else is legal is looked at field by field.
             version == DEFAULT_VERSION
             and 0 <= last_chunk <= chunk_size <= MAX_CHUNK_NBYTES
             and 0 < nchunks <= MAX_CHUNKS - spare
-            and (spare == 0 or (spare > 0 and header.offsets))
+            and (spare == 0 or (has_offsets and spare > 0))
         ):
             header.check()
         return header

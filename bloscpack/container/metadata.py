@@ -96,8 +96,10 @@ class MetadataHeader(NamedTuple):
         )
 
     @classmethod
-    def unpack(cls, view: BytesLike, *, last_checksum: int = LAST_V3_ID) -> "MetadataHeader":
-        """Unpack the header at the start of `view`.
+    def unpack(
+        cls, view: BytesLike, at: int = 0, *, last_checksum: int = LAST_V3_ID
+    ) -> "MetadataHeader":
+        """Unpack the header at position `at` of `view`.
 
         Raises
         ------
@@ -108,10 +110,12 @@ class MetadataHeader(NamedTuple):
         UnsupportedError
             The serializer is not JSON, or an option bit is set.
         """
-        fields = unpack_fields(_HEADER, view, 0, "metadata header")
+        fields = unpack_fields(_HEADER, view, at, "metadata header")
         magic, options, checksum, codec, level, size, reserved, stored, user = fields
         if magic != _STORED_MAGIC and magic.strip(b"\0") != JSON_MAGIC:
-            raise UnsupportedError(f"metadata header: magic_format is {magic!r}, not {JSON_MAGIC!r}")
+            raise UnsupportedError(
+                f"metadata header: magic_format is {magic!r}, not {JSON_MAGIC!r}"
+            )
         if checksum > last_checksum:
             raise FormatError(
                 f"metadata header: meta_checksum {checksum} is not 0 to {last_checksum}",
@@ -122,7 +126,9 @@ class MetadataHeader(NamedTuple):
                 f"metadata header: meta_codec {codec} is not 0 or 1", field="meta_codec"
             )
         if level > 9:
-            raise FormatError(f"metadata header: meta_level {level} is not 0 to 9", field="meta_level")
+            raise FormatError(
+                f"metadata header: meta_level {level} is not 0 to 9", field="meta_level"
+            )
         if stored > reserved:
             raise FormatError(
                 f"metadata header: meta_comp_size {stored} exceeds max_meta_size {reserved}",
@@ -192,16 +198,16 @@ def pack_section(
     if callable(reserved):
         reserved = reserved(meta_size)
     if not isinstance(reserved, int):
-        raise TypeError(f"max_meta_size must be an int or a callable, not {type(reserved).__name__}")
+        raise TypeError(
+            f"max_meta_size must be an int or a callable, not {type(reserved).__name__}"
+        )
     if len(data) > reserved:
         raise MetadataSectionTooSmall(
             f"metadata: {len(data)} bytes do not fit into the {reserved} reserved"
         )
     if reserved > MAX_METADATA_NBYTES:
         raise ValueError(f"max_meta_size must be at most {MAX_METADATA_NBYTES}, not {reserved}")
-    header = MetadataHeader(
-        JSON_MAGIC, 0, row, codec, level, meta_size, reserved, len(data), b""
-    )
+    header = MetadataHeader(JSON_MAGIC, 0, row, codec, level, meta_size, reserved, len(data), b"")
     return b"".join((header.pack(), data, bytes(reserved - len(data)), row.digest(data)))
 
 

@@ -9,12 +9,11 @@ do not bear out.
 A `Container` holds no position, so threads may share one.
 """
 
-from array import array
 from collections.abc import Iterator
 from io import BytesIO
 from itertools import pairwise
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from ..checksum import CHECKSUMS, LAST_V3_ID
 from ..codec import CHUNK_HEADER_SIZE, ChunkHeader, decode_into, decode_items_into
@@ -92,33 +91,19 @@ class Container:
         The format version or the metadata format is unknown.
     """
 
-    __slots__ = (
-        "_chain",
-        "_chain_lock",
-        "_table_offset",
-        "_window",
-        "chunk_size",
-        "data_offset",
-        "header",
-        "last_chunk",
-        "metadata_header",
-        "nbytes",
-        "nchunks",
-        "source",
-        "stored_metadata",
-        "verify",
-    )
+    metadata_header: MetadataHeader | None = None
+    stored_metadata: bytes = b""
+    # First index and entries of the part of the offset table fetched last.
+    _window: tuple[int, tuple[int, ...]] = (0, ())
 
     def __init__(self, source: ByteSource, *, verify: bool = True) -> None:
         self.source = source
         self.verify = verify
         try:
             self._read_front()
-        except BloscpackError as err:
-            err.path = source.name
-            source.close()
-            raise
-        except BaseException:
+        except BaseException as err:
+            if isinstance(err, BloscpackError):
+                err.path = source.name
             source.close()
             raise
 
@@ -126,26 +111,21 @@ class Container:
         head = memoryview(self.source.read_at(0, _HEAD_NBYTES))
         self.header = header = Header.unpack(head)
         position = header.size
-        self.metadata_header: MetadataHeader | None = None
-        self.stored_metadata = b""
         if header.metadata:
             last_checksum = LAST_V3_ID if header.format_version == 3 else CHECKSUMS[-1].id
-            meta = MetadataHeader.unpack(head[position:], last_checksum=last_checksum)
-            end = position + meta.section_size
-            if end <= len(head):
-                section: BytesLike = head[position:end]
-            else:
-                self._check_room("metadata", position, meta.section_size)
-                section = self.source.read_at(position, meta.section_size)
+            meta = MetadataHeader.unpack(head, position, last_checksum=last_checksum)
+            size = meta.section_size
+            section = head[position : position + size]
+            if len(section) < size:
+                self._check_room("metadata", position, size)
+                section = memoryview(self.source.read_at(position, size))
             self.stored_metadata = stored_data(meta, section)
             self.metadata_header = meta
-            position = end
+            position += size
         self._table_offset = position
         self.data_offset = position + header.table_size
-        # First index and entries of the part of the offset table fetched last.
-        self._window: tuple[int, tuple[int, ...]] = (0, ())
         # Offsets of chunks 0, 1, ... as far as their own headers were followed.
-        self._chain = array("q", (self.data_offset,))
+        self._chain = [self.data_offset]
         self._chain_lock = Lock()
         self.nchunks = nchunks = header.nchunks
         self.chunk_size = header.chunk_size
@@ -394,13 +374,14 @@ class Container:
             err.path = self.name
             raise
         try:
-            header, stored = self._read_stored(position, None)
+            header, data, digest = self._read_stored(position, None)
         except BloscpackError:
             return  # not a chunk: trailing bytes
-        sound = self.header.checksum.digest(stored[: header.cbytes]) == stored[header.cbytes :]
+        sound = self.header.checksum.digest(data) == digest
         if sound and 0 < header.nbytes <= max(self.chunk_size, self.last_chunk):
             error = FormatError(
-                f"header: nchunks is {self.nchunks}, but another chunk follows at offset {position}",
+                f"header: nchunks is {self.nchunks}, but another chunk follows at "
+                f"offset {position}",
                 offset=16,
                 field="nchunks",
             )
@@ -411,7 +392,7 @@ class Container:
         """Close the source; idempotent."""
         self.source.close()
 
-    def __enter__(self) -> "Container":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
@@ -424,7 +405,9 @@ class Container:
     def _fetch(self, index: int) -> tuple[int, memoryview, ChunkHeader]:
         """Return the fields of `StoredChunk`; see `fetch`."""
         if not 0 <= index < self.nchunks:
-            raise IndexError(f"chunk index {index} is out of range: there are {self.nchunks} chunks")
+            raise IndexError(
+                f"chunk index {index} is out of range: there are {self.nchunks} chunks"
+            )
         try:
             # An only chunk lies where the first one must, whatever a table says.
             if not self.header.offsets or self.nchunks == 1:
@@ -452,7 +435,7 @@ class Container:
     ) -> tuple[int, memoryview, ChunkHeader]:
         """Return the chunk at `offset`, which is to be chunk `index`, its checksum compared."""
         try:
-            header, stored = self._read_stored(offset, following)
+            header, data, expected = self._read_stored(offset, following)
         except BloscpackError as err:
             raise _at_chunk(err, index, offset) from None
         nbytes = self.last_chunk if index == self.nchunks - 1 else self.chunk_size
@@ -462,12 +445,9 @@ class Container:
                 f"the header promises {nbytes}",
                 offset=offset,
             )
-        row = self.header.checksum
-        if not row.nbytes:
-            return offset, stored, header
-        data = stored[: header.cbytes]
         if self.verify:
-            actual, expected = row.digest(data), stored[header.cbytes :]
+            row = self.header.checksum
+            actual = row.digest(data)
             if actual != expected:
                 raise ChecksumMismatch(
                     f"chunk {index}, bytes {offset} to {offset + len(data)}: {row.name} is "
@@ -480,8 +460,10 @@ class Container:
                 )
         return offset, data, header
 
-    def _read_stored(self, offset: int, following: int | None) -> tuple[ChunkHeader, memoryview]:
-        """Return the header, and the stored bytes with their digest, of the chunk at `offset`.
+    def _read_stored(
+        self, offset: int, following: int | None
+    ) -> tuple[ChunkHeader, memoryview, memoryview]:
+        """Return the header, the stored bytes and the digest of the chunk at `offset`.
 
         `following` is the offset of the next chunk where it is known: the chunk then has to end
         exactly there, and one read fetches it. Otherwise a first read tells its size, which
@@ -491,7 +473,8 @@ class Container:
         if following is None:
             stored = self.source.read_at(offset, _PROBE_NBYTES)
             header = ChunkHeader.unpack(stored)
-            nbytes = header.cbytes + digest_size
+            cbytes = header.cbytes
+            nbytes = cbytes + digest_size
             if nbytes > len(stored):
                 self._check_left(header, offset, nbytes)
                 stored = self.source.read_at(offset, nbytes)
@@ -499,15 +482,17 @@ class Container:
             nbytes = following - offset
             stored = self.source.read_at(offset, nbytes)
             header = ChunkHeader.unpack(stored)
-            if header.cbytes + digest_size != nbytes:
+            cbytes = header.cbytes
+            if cbytes + digest_size != nbytes:
                 raise FormatError(
-                    f"stored size {header.cbytes} + digest {digest_size} do not end at the next "
+                    f"stored size {cbytes} + digest {digest_size} do not end at the next "
                     f"chunk, offset {following}",
                     offset=offset,
                 )
         if nbytes > len(stored):
             self._check_left(header, offset, nbytes)
-        return header, memoryview(stored)[:nbytes]
+        view = memoryview(stored)
+        return header, view[:cbytes], view[cbytes:nbytes]
 
     def _check_left(self, header: ChunkHeader, offset: int, nbytes: int) -> None:
         left = self.source.size() - offset

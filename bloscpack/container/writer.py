@@ -5,7 +5,7 @@ ends early holds an offset table of unused entries, as in bloscpack 0.16, and ne
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..checksum import Checksum
 from ..codec import CodecParams, encode
@@ -19,8 +19,7 @@ Progress = Callable[[int, int], object]
 """Called with the bytes done and the bytes in all (-1: not known)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Chunking:
+class Chunking(NamedTuple):
     """How content is cut.
 
     Attributes
@@ -50,7 +49,10 @@ class Chunking:
 
     def cut(self, content: memoryview) -> Iterable[memoryview]:
         """Yield the chunks of `content`, views."""
-        for start in range(0, self.nchunks * self.chunk_size or 1, self.chunk_size or 1):
+        if self.nchunks == 1:
+            yield content
+            return
+        for start in range(0, self.nchunks * self.chunk_size, self.chunk_size):
             yield content[start : start + self.chunk_size]
 
 
@@ -199,6 +201,5 @@ def _write_chunks(
 def _write_unused(sink: ByteSink, nbytes: int) -> None:
     """Write unused entries of an offset table."""
     step = 1 << 20
-    while nbytes > 0:
-        sink.write(b"\xff" * min(nbytes, step))
-        nbytes -= step
+    for start in range(0, nbytes, step):
+        sink.write(b"\xff" * min(step, nbytes - start))

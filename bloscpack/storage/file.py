@@ -91,7 +91,7 @@ def open_source(where: Any) -> ByteSource:
         `where` is none of these.
     """
     if isinstance(where, str | os.PathLike):
-        if stat.S_ISREG(os.stat(where).st_mode):
+        if stat.S_ISREG(Path(where).stat().st_mode):
             return FileSource(where)
         with Path(where).open("rb") as stream:
             return MemorySource(stream.read())
@@ -237,7 +237,7 @@ def open_sink(where: Any) -> Iterator[ByteSink]:
     """
     if isinstance(where, str | os.PathLike):
         try:
-            in_place = not stat.S_ISREG(os.stat(where).st_mode)
+            in_place = not stat.S_ISREG(Path(where).stat().st_mode)
         except FileNotFoundError:
             in_place = False
         if in_place:

@@ -15,6 +15,8 @@ def as_bytes(buffer: Any) -> memoryview:
         It is no buffer, or not contiguous.
     """
     view = memoryview(buffer)
+    if type(buffer) is bytes:  # the usual case, at once
+        return view
     if not view.c_contiguous:
         raise TypeError("the buffer is not contiguous; copy it first")
     if view.format == "B" and view.ndim == 1:
@@ -25,7 +27,7 @@ def as_bytes(buffer: Any) -> memoryview:
 class MemorySource:
     """Reads from a buffer without copying: `read_at` gives views of it."""
 
-    name = None
+    name: str | None = None
 
     def __init__(self, buffer: Any) -> None:
         self._view = as_bytes(buffer)
@@ -46,7 +48,7 @@ class MemorySource:
 class MemorySink:
     """Collects bytes; `getvalue` gives them."""
 
-    name = None
+    name: str | None = None
 
     def __init__(self) -> None:
         self._buffer = BytesIO()
