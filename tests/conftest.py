@@ -1,0 +1,47 @@
+"""Where the vectors are, and how hard hypothesis tries.
+
+The files of the original bloscpack are not part of the repository: they lie in the folder named by
+``BLOSCPACK_VECTORS``, by default ``shared/vectors`` beside the repository. Tests that need them are
+skipped where they are absent; small copies that are always there are in ``tests/vectors``.
+"""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+PACKAGE = REPOSITORY / "bloscpack"
+VECTORS = Path(os.environ.get("BLOSCPACK_VECTORS") or REPOSITORY.parent / "shared" / "vectors")
+SMALL_VECTORS = REPOSITORY / "tests" / "vectors"
+
+# The same examples in every run; `pytest --hypothesis-profile=dev` looks for new ones.
+settings.register_profile(
+    "ci",
+    deadline=None,
+    derandomize=True,
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("dev", deadline=None, max_examples=1000)
+settings.load_profile("ci")
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """The files of the original and their description."""
+
+    folder: Path
+    manifest: dict[str, Any]
+
+
+@pytest.fixture(scope="session")
+def vectors() -> Vectors:
+    folder = VECTORS / "bloscpack"
+    if not (folder / "manifest.json").exists():
+        pytest.skip(f"no vectors in {folder}: set BLOSCPACK_VECTORS to the folder that holds them")
+    return Vectors(folder, json.loads((folder / "manifest.json").read_text("utf-8")))
