@@ -1,0 +1,97 @@
+"""Every exception: its bases, its message, its way through a pickle."""
+
+import inspect
+import pickle
+
+import pytest
+
+from bloscpack import exceptions
+from bloscpack.exceptions import (
+    BloscpackError,
+    ChecksumError,
+    ChecksumMismatch,
+    CodecError,
+    FormatError,
+    NotFoundError,
+)
+
+ALL = [cls for _, cls in inspect.getmembers(exceptions, inspect.isclass)]
+
+# Bases that code for bloscpack 0.16 relies on, and those of our own tree.
+BASES: dict[str, tuple[type[BaseException], ...]] = {
+    "BloscpackError": (Exception,),
+    "FormatError": (BloscpackError, ValueError),
+    "NotBloscpackError": (FormatError,),
+    "TruncatedError": (FormatError,),
+    "ChecksumError": (FormatError,),
+    "CodecError": (BloscpackError,),
+    "UnsupportedError": (BloscpackError, NotImplementedError),
+    "NotFoundError": (BloscpackError, KeyError),
+    "FormatVersionMismatch": (exceptions.UnsupportedError, RuntimeError),
+    "ChecksumMismatch": (ChecksumError, RuntimeError),
+    "FileNotFound": (BloscpackError, OSError),
+    "NoSuchChecksum": (BloscpackError, ValueError),
+    "NoSuchCodec": (BloscpackError, ValueError),
+    "NoSuchSerializer": (BloscpackError, ValueError),
+    "ChunkingException": (BloscpackError, BaseException),
+    "ChunkSizeTypeSizeMismatch": (BloscpackError, ValueError),
+    "ChecksumLengthMismatch": (BloscpackError, RuntimeError),
+    "NoMetadataFound": (BloscpackError, RuntimeError),
+    "NoChangeInMetadata": (BloscpackError, RuntimeError),
+    "MetadataSectionTooSmall": (BloscpackError, RuntimeError),
+    "NonUniformTypesize": (BloscpackError, RuntimeError),
+    "NotEnoughSpace": (BloscpackError, RuntimeError),
+    "NotANumpyArray": (BloscpackError, RuntimeError),
+    "ObjectNumpyArrayRejection": (BloscpackError, RuntimeError),
+}
+
+
+def test_table_is_complete() -> None:
+    assert sorted(cls.__name__ for cls in ALL) == sorted(BASES)
+
+
+@pytest.mark.parametrize("cls", ALL)
+def test_bases(cls: type[BloscpackError]) -> None:
+    for base in BASES[cls.__name__]:
+        assert issubclass(cls, base)
+
+
+@pytest.mark.parametrize("cls", ALL)
+def test_message_names_the_file_once_it_is_known(cls: type[BloscpackError]) -> None:
+    error = cls("chunk 3: bad")
+    assert str(error) == "chunk 3: bad"
+    error.path = "a.blp"
+    assert str(error) == "a.blp: chunk 3: bad"
+
+
+@pytest.mark.parametrize("cls", ALL)
+def test_no_message_is_an_empty_message(cls: type[BloscpackError]) -> None:
+    assert str(cls()) == ""
+
+
+@pytest.mark.parametrize("cls", ALL)
+def test_pickle_keeps_everything(cls: type[BloscpackError]) -> None:
+    error = cls("bad")
+    error.path = "a.blp"
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is cls
+    assert str(again) == "a.blp: bad"
+    assert vars(again) == vars(error)
+
+
+def test_not_found_is_not_quoted_like_a_key() -> None:
+    assert str(NotFoundError("no frame 'x'")) == "no frame 'x'"
+
+
+def test_attributes() -> None:
+    error = FormatError("bad", offset=12, field="nchunks")
+    assert (error.offset, error.field) == (12, "nchunks")
+    code = CodecError("bad", codec="lz4", code=-1)
+    assert (code.codec, code.code) == ("lz4", -1)
+    mismatch = ChecksumMismatch(
+        "bad", name="crc32", expected=b"\0", actual=b"\1", index=3, offset=99
+    )
+    again = pickle.loads(pickle.dumps(mismatch))
+    for one in (mismatch, again):
+        assert (one.name, one.expected, one.actual) == ("crc32", b"\0", b"\1")
+        assert (one.index, one.offset, one.field) == (3, 99, None)

@@ -1,0 +1,104 @@
+"""What ``import bloscpack`` costs and leaves behind, seen in a fresh process."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import bloscpack
+
+from .conftest import REPOSITORY
+
+PROBE = """
+import json, os, sys, threading
+import numpy
+tasks = "/proc/self/task"
+before = set(sys.modules), len(os.listdir(tasks)) if os.path.isdir(tasks) else 0
+import bloscpack
+print(json.dumps({
+    "names": sorted(name.split(".")[0] for name in sys.modules),
+    "modules": len(set(sys.modules) - before[0]),
+    "threads": threading.active_count(),
+    "new_tasks": (len(os.listdir(tasks)) if os.path.isdir(tasks) else 0) - before[1],
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def probe() -> dict[str, object]:
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", PROBE],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert run.stderr == ""
+    result: dict[str, object] = json.loads(run.stdout)
+    return result
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["blosc", "torch", "zstandard", "ml_dtypes", "argparse", "dask", "fsspec", "av", "simplejpeg"],
+)
+def test_optional_packages_are_not_loaded(probe: dict[str, object], name: str) -> None:
+    names = probe["names"]
+    assert isinstance(names, list)
+    assert "bloscpack" in names
+    assert name not in names
+
+
+def test_no_thread_is_started(probe: dict[str, object]) -> None:
+    assert probe["threads"] == 1
+    assert probe["new_tasks"] == 0
+
+
+def test_import_time_is_told(probe: dict[str, object]) -> None:
+    # No bound: a shared machine would break it. The figures are shown with -rP.
+    run = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", "import bloscpack"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    cumulative = {}
+    for line in run.stderr.splitlines():
+        fields = [field.strip() for field in line.removeprefix("import time:").split("|")]
+        if len(fields) == 3 and fields[1].isdecimal():
+            cumulative[fields[2]] = int(fields[1])
+    assert cumulative["bloscpack"] >= cumulative["numpy"] > 0
+    own = (cumulative["bloscpack"] - cumulative["numpy"]) / 1000
+    print(f"import bloscpack: {own:.1f} ms and {probe['modules']} modules beyond numpy")  # noqa: T201
+
+
+def test_all_names_exist() -> None:
+    assert sorted(bloscpack.__all__) == sorted(set(bloscpack.__all__))
+    for name in bloscpack.__all__:
+        assert hasattr(bloscpack, name)
+
+
+@pytest.mark.parametrize("name", ["Array", "save", "load", "open", "verify", "Report"])
+def test_promised_names_are_public(name: str) -> None:
+    assert name in bloscpack.__all__
+
+
+def test_missing_kernel_tells_how_to_build() -> None:
+    hide = (
+        "import sys; sys.modules['bloscpack._ext.blosc'] = None\n"
+        "try:\n    import bloscpack\nexcept ImportError as err:\n    print(err)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", hide],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert "bloscpack._ext.blosc" in run.stdout
+    assert "pip install" in run.stdout

@@ -1,0 +1,232 @@
+"""The architecture: which module may import what (the table is in docs/design.md).
+
+A module imports lower layers, its own folder and the libraries named for it. Every import of every
+module is parsed, so that a violation fails here and not in a review.
+"""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .conftest import PACKAGE
+
+# Layer by module, or by folder for what lies in it.
+LAYERS = {
+    "exceptions": 0,
+    "wire": 0,
+    "version": 0,
+    "_ext": 1,
+    "threads": 1,
+    "checksum": 1,
+    "codec": 1,
+    "container.format": 2,
+    "container.metadata": 2,
+    "storage": 3,
+    "container": 4,
+    "dtype": 5,
+    "selection": 5,
+    "array": 5,
+    "frames": 6,
+    "gulp": 6,
+    "benzina": 6,
+    "vrs": 6,
+    "detect": 7,
+    "convert": 7,
+    "args": 7,
+    "append": 7,
+    "original": 7,
+    "integrations": 8,
+    "cli": 9,
+    "__init__": 10,
+    "__main__": 10,
+}
+PURE = {"container.format", "container.metadata", "selection"}
+IMPURE_LIBRARIES = {"os", "io", "pathlib", "threading", "logging"}
+# What a layer may import of its own number, beyond its own folder.
+SAME_LAYER = {
+    "exceptions": {"wire"},
+    "wire": {"exceptions"},
+    "checksum": {"_ext"},
+    "codec": {"_ext"},
+    "array": {"dtype", "selection"},
+    "append": {"args", "original"},
+    "original": {"args"},
+    "convert": {"detect"},
+}
+# Libraries beside the standard one.
+LIBRARIES = {
+    "checksum": {"xxhash", "zlib_ng"},
+    "container.format": {"xxhash"},
+    "dtype": {"numpy"},
+    "array": {"numpy"},
+    "original": {"numpy"},
+    "append": {"numpy"},
+    "cli": {"numpy"},
+}
+# Modules that may import by name, when something is used: the optional packages of a dtype.
+IMPORTS_ON_USE = {"dtype"}
+
+
+def module_name(path: Path) -> str:
+    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+
+
+MODULES = {module_name(path): ast.parse(path.read_text("utf-8")) for path in PACKAGE.rglob("*.py")}
+each_module = pytest.mark.parametrize("module", sorted(MODULES))
+
+
+def unit(module: str) -> str:
+    """Return the entry of `LAYERS` for a module: itself, or its folder."""
+    if module in LAYERS:
+        return module
+    return module.split(".", maxsplit=1)[0]
+
+
+def is_module(name: str) -> bool:
+    return name in MODULES or f"{name}.__init__" in MODULES
+
+
+def imports(module: str) -> Iterator[tuple[str, int]]:
+    """Yield ("bloscpack.x" or library, line) for every import statement, wherever it stands."""
+    folder = module.split(".")[:-1]
+    for node in ast.walk(MODULES[module]):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, node.lineno
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module.split(".") if node.module else []
+            if node.level:
+                base = ["bloscpack", *folder[: len(folder) - node.level + 1], *base]
+            for alias in node.names:
+                inner = ".".join([*base[1:], alias.name])
+                found = inner if base[0] == "bloscpack" and is_module(inner) else None
+                yield f"bloscpack.{found}" if found else ".".join(base), node.lineno
+
+
+def own_imports(module: str) -> Iterator[tuple[str, int]]:
+    for name, line in imports(module):
+        if name == "bloscpack":
+            yield "__init__", line
+        elif name.startswith("bloscpack."):
+            yield name.removeprefix("bloscpack."), line
+
+
+@each_module
+def test_every_module_has_a_layer(module: str) -> None:
+    assert unit(module) in LAYERS, f"give {module} a place in LAYERS and in the design"
+
+
+@each_module
+def test_imports_go_down(module: str) -> None:
+    here, folder = unit(module), module.split(".")[0]
+    wrong = []
+    for name, line in own_imports(module):
+        there = unit(name)
+        same_folder = "." in module and folder == name.split(".")[0]
+        # A pure module may use its pure siblings, not the rest of its folder.
+        if module in PURE and "." in module:
+            same_folder = same_folder and name in PURE
+        allowed = same_folder or there in SAME_LAYER.get(here, ())
+        if not allowed and LAYERS[there] >= LAYERS[here]:
+            wrong.append(f"line {line}: {name} is in layer {LAYERS[there]}")
+    assert not wrong, f"{module} (layer {LAYERS[here]}): {wrong}"
+
+
+@each_module
+def test_only_named_libraries(module: str) -> None:
+    named = LIBRARIES.get(unit(module), set())
+    tops = {name.split(".")[0]: line for name, line in imports(module)}
+    wrong = {
+        top: line
+        for top, line in tops.items()
+        if top != "bloscpack" and top not in sys.stdlib_module_names and top not in named
+    }
+    assert not wrong, f"{module} imports {wrong}"
+
+
+@pytest.mark.parametrize("module", sorted(PURE))
+def test_pure_modules_touch_nothing_outside(module: str) -> None:
+    found = {name.split(".")[0] for name, _ in imports(module)}
+    assert not found & IMPURE_LIBRARIES
+
+
+@each_module
+def test_threads_are_started_in_one_place(module: str) -> None:
+    starters = {"concurrent", "multiprocessing", "asyncio", "_thread"}
+    found = {name.split(".")[0] for name, _ in imports(module)} & starters
+    assert not found or module == "threads"
+
+
+@each_module
+def test_no_import_inside_functions(module: str) -> None:
+    lines = [
+        inner.lineno
+        for node in ast.walk(MODULES[module])
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        for inner in ast.walk(node)
+        if isinstance(inner, ast.Import | ast.ImportFrom)
+    ]
+    assert not lines, f"{module} imports inside a function, lines {lines}"
+
+
+@each_module
+def test_import_by_name_only_where_allowed(module: str) -> None:
+    tree = MODULES[module]
+    by_name = any(name.split(".")[0] == "importlib" for name, _ in imports(module)) or any(
+        isinstance(node, ast.Name) and node.id == "__import__" for node in ast.walk(tree)
+    )
+    metadata_only = {name for name, _ in imports(module) if name.startswith("importlib")}
+    assert not by_name or module in IMPORTS_ON_USE or metadata_only == {"importlib.metadata"}
+
+
+@each_module
+def test_no_pickle_and_no_eval(module: str) -> None:
+    found = {name.split(".")[0] for name, _ in imports(module)}
+    assert not found & {"pickle", "marshal", "shelve", "dill"}
+    called = {
+        node.func.id
+        for node in ast.walk(MODULES[module])
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    assert not called & {"eval", "exec", "compile"}
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if name.endswith("__init__")])
+def test_init_files_only_reexport(module: str) -> None:
+    allowed = ast.Import | ast.ImportFrom | ast.Assign | ast.Expr
+    for node in MODULES[module].body:
+        assert isinstance(node, allowed), f"{module}, line {node.lineno}: code"
+        if isinstance(node, ast.Expr):
+            assert isinstance(node.value, ast.Constant)
+        if isinstance(node, ast.Assign):
+            assert [target.id for target in node.targets if isinstance(target, ast.Name)] == [
+                "__all__"
+            ]
+
+
+def test_no_cycles() -> None:
+    graph = {module: {name for name, _ in own_imports(module)} for module in MODULES}
+    done: set[str] = set()
+
+    def visit(module: str, path: tuple[str, ...]) -> None:
+        assert module not in path, f"cycle: {' -> '.join([*path, module])}"
+        if module not in done:
+            for name in graph.get(module, ()):
+                visit(name, (*path, module))
+            done.add(module)
+
+    for module in graph:
+        visit(module, ())
+
+
+def test_no_catch_all_modules() -> None:
+    banned = {"util", "utils", "helpers", "common", "misc", "base"}
+    assert not banned & {part for module in MODULES for part in module.split(".")}
+
+
+def test_every_kernel_has_a_stub() -> None:
+    kernels = {path.stem for path in (PACKAGE.parent / "ext").glob("*.pyx")}
+    assert kernels == {path.stem for path in (PACKAGE / "_ext").glob("*.pyi")}
