@@ -1,4 +1,4 @@
-"""The small vectors: read by this package, and by the reference code that shares nothing with it."""
+"""The small vectors: read by this package, and by code that shares nothing with it."""
 
 import hashlib
 import json

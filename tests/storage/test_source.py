@@ -1,0 +1,253 @@
+"""One contract for everything that is read from."""
+
+import io
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from bloscpack.storage.file import FileObjectSource, FileSource, open_source
+from bloscpack.storage.memory import MemorySource, as_bytes
+from bloscpack.storage.protocol import ByteSource
+
+DATA = bytes(range(256)) * 40
+Make = Callable[[bytes], ByteSource]
+
+
+class Dribble(io.RawIOBase):
+    """A seekable raw file that gives a few bytes at a time, as a raw file may."""
+
+    def __init__(self, data: bytes) -> None:
+        self._file = io.BytesIO(data)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        data = self._file.read(min(100, len(buffer)))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+KINDS: list[str] = ["file", "memory", "bytearray", "fileobject", "raw fileobject", "dribble"]
+
+
+@pytest.fixture(params=KINDS)
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
+    opened: list[io.IOBase] = []
+
+    def build(data: bytes) -> ByteSource:
+        path = tmp_path / "data.bin"
+        path.write_bytes(data)
+        if request.param == "file":
+            return FileSource(path)
+        if request.param == "memory":
+            return MemorySource(data)
+        if request.param == "bytearray":
+            return MemorySource(bytearray(data))
+        if request.param == "dribble":
+            return FileObjectSource(Dribble(data))  # type: ignore[arg-type]
+        stream = path.open("rb", buffering=0 if request.param == "raw fileobject" else -1)
+        opened.append(stream)
+        return FileObjectSource(stream)  # type: ignore[arg-type]
+
+    yield build
+    for stream in opened:
+        stream.close()
+
+
+class TestSource:
+    def test_size(self, make: Make) -> None:
+        source = make(DATA)
+        assert source.size() == len(DATA)
+        source.close()
+
+    @pytest.mark.parametrize(
+        ("offset", "nbytes"),
+        [(0, 0), (0, 1), (0, 10_240), (5, 300), (10_239, 1), (9_000, 1_240), (300, 5_000)],
+    )
+    def test_reads_what_is_there(self, make: Make, offset: int, nbytes: int) -> None:
+        source = make(DATA)
+        assert bytes(source.read_at(offset, nbytes)) == DATA[offset : offset + nbytes]
+        source.close()
+
+    @pytest.mark.parametrize(
+        ("offset", "nbytes"), [(10_239, 2), (10_240, 1), (10_240, 0), (99_999, 10), (0, 99_999)]
+    )
+    def test_is_short_only_at_the_end(self, make: Make, offset: int, nbytes: int) -> None:
+        source = make(DATA)
+        assert bytes(source.read_at(offset, nbytes)) == DATA[offset : offset + nbytes]
+        source.close()
+
+    def test_empty(self, make: Make) -> None:
+        source = make(b"")
+        assert source.size() == 0
+        assert bytes(source.read_at(0, 10)) == b""
+        source.close()
+
+    def test_reads_carry_no_state(self, make: Make) -> None:
+        source = make(DATA)
+        for offset in (5000, 0, 5000, 100):
+            assert bytes(source.read_at(offset, 50)) == DATA[offset : offset + 50]
+        assert source.size() == len(DATA)
+        source.close()
+
+    def test_name_is_text_or_none(self, make: Make) -> None:
+        source = make(DATA)
+        assert source.name is None or source.name.endswith("data.bin")
+        source.close()
+
+    def test_close_is_idempotent(self, make: Make) -> None:
+        source = make(DATA)
+        source.close()
+        source.close()
+
+    def test_many_threads(self, make: Make) -> None:
+        source = make(DATA)
+        wrong = []
+
+        def work(start: int) -> None:
+            for step in range(200):
+                offset = (start * 997 + step * 131) % 10_000
+                if bytes(source.read_at(offset, 200)) != DATA[offset : offset + 200]:
+                    wrong.append(offset)
+
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not wrong
+        source.close()
+
+
+def test_file_source_continues_a_short_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "data.bin"
+    path.write_bytes(DATA)
+    pread = os.pread
+    monkeypatch.setattr(os, "pread", lambda fd, n, at: pread(fd, min(n, 1000), at))
+    source = FileSource(path)
+    assert source.read_at(3, 5000) == DATA[3:5003]
+    assert source.read_at(9000, 5000) == DATA[9000:]
+    source.close()
+
+
+def test_file_source_sees_growth(tmp_path: Path) -> None:
+    path = tmp_path / "data.bin"
+    path.write_bytes(b"one")
+    source = FileSource(path)
+    with path.open("ab") as stream:
+        stream.write(b"two")
+    assert source.size() == 6
+    assert source.read_at(0, 10) == b"onetwo"
+    source.close()
+
+
+def test_file_source_gives_its_descriptor_back(tmp_path: Path) -> None:
+    path = tmp_path / "data.bin"
+    path.write_bytes(DATA)
+    source = FileSource(path)
+    source.close()
+    again = FileSource(path)
+    source.close()  # must not close the descriptor that the system handed out again
+    assert again.read_at(0, 4) == DATA[:4]
+    again.close()
+    with pytest.raises(OSError):
+        again.read_at(0, 4)
+
+
+def test_file_object_stays_the_callers(tmp_path: Path) -> None:
+    stream = io.BytesIO(DATA)
+    source = FileObjectSource(stream)
+    source.close()
+    assert not stream.closed
+
+
+def test_memory_is_not_copied() -> None:
+    data = bytearray(DATA)
+    source = MemorySource(data)
+    view = source.read_at(0, 4)
+    data[0] = 99
+    assert view[0] == 99
+
+
+class TestOpenSource:
+    def test_paths(self, tmp_path: Path) -> None:
+        path = tmp_path / "data.bin"
+        path.write_bytes(DATA)
+        for where in (path, str(path)):
+            source = open_source(where)
+            assert isinstance(source, FileSource)
+            assert source.name == str(path)
+            source.close()
+
+    def test_buffers_of_any_items_are_bytes(self) -> None:
+        wide = memoryview(DATA).cast("q")
+        table = memoryview(DATA).cast("B", (40, 256))
+        for where in (DATA, bytearray(DATA), memoryview(DATA), wide, table):
+            source = open_source(where)
+            assert source.size() == len(DATA)
+            assert bytes(source.read_at(7, 9)) == DATA[7:16]
+
+    def test_empty_buffers(self) -> None:
+        for where in (b"", bytearray(), memoryview(b"").cast("q")):
+            assert open_source(where).size() == 0
+
+    def test_file_objects(self) -> None:
+        assert isinstance(open_source(io.BytesIO(DATA)), FileObjectSource)
+
+    def test_what_cannot_seek_is_read_to_memory(self) -> None:
+        reader, writer = os.pipe()
+        thread = threading.Thread(target=lambda: (os.write(writer, DATA), os.close(writer)))
+        thread.start()
+        with os.fdopen(reader, "rb") as stream:
+            source = open_source(stream)
+        thread.join()
+        assert isinstance(source, MemorySource)
+        assert bytes(source.read_at(0, len(DATA))) == DATA
+
+    def test_named_pipes(self, tmp_path: Path) -> None:
+        path = tmp_path / "pipe"
+        os.mkfifo(path)
+        thread = threading.Thread(target=lambda: path.write_bytes(DATA))
+        thread.start()
+        source = open_source(path)
+        thread.join()
+        assert source.size() == len(DATA)
+
+    @pytest.mark.parametrize("where", [None, 3, 1.5, object(), ["a"], {}])
+    def test_what_is_no_place(self, where: object) -> None:
+        with pytest.raises(TypeError, match="path, a bytes-like object or a binary file"):
+            open_source(where)
+
+    def test_strided_buffers_are_refused(self) -> None:
+        with pytest.raises(TypeError, match="contiguous"):
+            open_source(memoryview(DATA)[::2])
+
+    def test_missing_file(self, tmp_path: Path) -> None:
+        with pytest.raises(FileNotFoundError):
+            open_source(tmp_path / "none.blp")
+
+    def test_folder(self, tmp_path: Path) -> None:
+        with pytest.raises(IsADirectoryError):
+            open_source(tmp_path)
+
+
+def test_as_bytes_is_a_view() -> None:
+    data = bytearray(8)
+    view = as_bytes(memoryview(data).cast("d"))
+    view[0] = 7
+    assert data[0] == 7
