@@ -107,7 +107,7 @@ def append_fp(
 
 
 def _append_params(container: Container, blosc_args: Mapping[str, Any] | None) -> CodecParams:
-    given = dict.fromkeys(BLOSC_ARGS) if blosc_args is None else dict(blosc_args)
+    given: dict[str, Any] = dict(blosc_args or dict.fromkeys(BLOSC_ARGS))
     if set(given) != set(BLOSC_ARGS):
         raise ValueError(f"blosc_args must have the items {', '.join(BLOSC_ARGS)}, not {given}")
     defaults: dict[str, Any] = {
