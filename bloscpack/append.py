@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import IO, Any
 
 from .args import (
@@ -50,9 +49,9 @@ def append(
     ValueError
         The two are the same file, or as for `append_fp`.
     """
-    if Path(orig_file).samefile(new_file):
+    if os.path.samefile(orig_file, new_file):
         raise ValueError(f"cannot append {os.fspath(orig_file)!r} to itself")
-    with Path(orig_file).open("r+b") as original, Path(new_file).open("rb") as content:
+    with open(orig_file, "r+b") as original, open(new_file, "rb") as content:
         append_fp(original, content, os.fstat(content.fileno()).st_size, blosc_args)
 
 

@@ -10,7 +10,6 @@ import stat
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, wraps
-from pathlib import Path
 from typing import IO, Any, ParamSpec, TypeVar
 
 from .args import (
@@ -81,7 +80,7 @@ def pack_file_to_file(
         A file cannot be read or written.
     """
     refuse_same_file(in_file, out_file)
-    with Path(in_file).open("rb") as stream, open_sink(out_file) as sink:
+    with open(in_file, "rb") as stream, open_sink(out_file) as sink:
         pack_stream(stream, sink, chunk_size, metadata, blosc_args, bloscpack_args, metadata_args)
 
 
@@ -271,8 +270,7 @@ def refuse_same_file(in_file: Filename, out_file: Filename) -> None:
     ValueError
         Both names are of one regular file.
     """
-    source, target = Path(in_file), Path(out_file)
-    if target.is_file() and source.exists() and source.samefile(target):
+    if os.path.isfile(out_file) and os.path.exists(in_file) and os.path.samefile(in_file, out_file):
         raise ValueError(f"input and output are the same file: {os.fspath(in_file)!r}")
 
 
