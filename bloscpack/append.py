@@ -12,7 +12,6 @@ from .args import (
     DEFAULT_META_LEVEL,
     DEFAULT_SHUFFLE,
 )
-from .array import unpack_array_metadata
 from .checksum import checksum_by_name
 from .codec import CodecParams
 from .container.append import append_content, plan_append, rewrite_section
@@ -25,6 +24,7 @@ from .exceptions import (
     NoSuchSerializer,
     NotANumpyArray,
 )
+from .ndarray import unpack_array_metadata
 from .storage.file import FileObjectSource
 
 

@@ -22,14 +22,6 @@ from .args import (
     parse_size,
     resolve_max_app_chunks,
 )
-from .array import (
-    AnyArray,
-    array_metadata,
-    is_fortran,
-    read_array,
-    stored_bytes,
-    typesize_of,
-)
 from .checksum import checksum_by_name
 from .codec import MAX_CHUNK_NBYTES, CodecParams
 from .container.format import Header
@@ -38,6 +30,14 @@ from .container.reader import Container
 from .container.writer import Chunking, Progress, build_header, write_container, write_stream
 from .dtype import Dtype
 from .exceptions import ChunkSizeTypeSizeMismatch, NoSuchCodec, NoSuchSerializer
+from .ndarray import (
+    AnyArray,
+    array_metadata,
+    is_fortran,
+    read_array,
+    stored_bytes,
+    typesize_of,
+)
 from .storage.file import open_sink, open_source
 from .storage.memory import MemorySink, MemorySource, as_bytes
 from .storage.protocol import ByteSink
