@@ -231,6 +231,7 @@ def pack_content(
     bloscpack_args: BloscpackArgs | None,
     metadata_args: MetadataArgs | None,
 ) -> None:
+    """Pack bytes in memory to `sink`; the arguments are those of `pack_bytes_to_file`."""
     packing = _Packing(_section(metadata, metadata_args), blosc_args, bloscpack_args)
     chunking = Chunking(*calculate_nchunks(len(content), chunk_size))
     packing.write(sink, chunking, chunking.cut(content), resolve_nthreads(None, len(content)))
@@ -244,6 +245,7 @@ def pack_ndarray(
     bloscpack_args: BloscpackArgs | None,
     metadata_args: MetadataArgs | None,
 ) -> None:
+    """Pack an array to `sink`; arguments and errors are those of `pack_ndarray_to_file`."""
     itemsize = ndarray.dtype.itemsize
     if chunk_size == DEFAULT_CHUNK_SIZE and itemsize:
         chunk_size = max(itemsize, _DEFAULT_CHUNK_NBYTES // itemsize * itemsize)
