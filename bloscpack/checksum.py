@@ -8,7 +8,6 @@ A digest is kept as the bytes that are stored: adler32 and crc32 as little-endia
 in their own byte order, XXH3 in its canonical (big-endian) form.
 """
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -59,11 +58,10 @@ def _crc32(data: BytesLike) -> bytes:
 
 
 def _hashlib(name: str) -> Digest:
-    new = getattr(hashlib, name)
-
     def digest(data: BytesLike) -> bytes:
-        result: bytes = new(data, usedforsecurity=False).digest()
-        return result
+        import hashlib  # on use: OpenSSL takes 3 ms to load, and few files need it
+
+        return hashlib.new(name, data, usedforsecurity=False).digest()
 
     return digest
 

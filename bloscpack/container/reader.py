@@ -1,18 +1,15 @@
 """Reading a container: find a chunk, check it, decode it.
 
-A chunk is found through the offset table. An entry is used only if it fits its neighbours and the
-file, and the chunk at that place is what the header promises; otherwise, or without a table, the
-place follows from the chunks before, whose own headers tell their sizes. Nothing is decoded before
-its checksum was compared, and nothing is allocated on the word of a field that the bytes present
-do not bear out.
+A chunk is looked for where the offset table says, and, if what lies there is not what the header
+promises, where the chunks before it end (`chunktable.py`). Nothing is decoded before its checksum
+was compared, and nothing is allocated on the word of a field that the bytes present do not bear
+out.
 
 A `Container` holds no position, so threads may share one.
 """
 
 from collections.abc import Iterator
 from io import BytesIO
-from itertools import pairwise
-from threading import Lock
 from typing import Any, NamedTuple, Self
 
 from ..checksum import CHECKSUMS, LAST_V3_ID
@@ -27,7 +24,8 @@ from ..exceptions import (
 from ..storage.protocol import ByteSource
 from ..threads import resolve_nthreads, run_indexed
 from ..wire import BytesLike
-from .format import OFFSET_SIZE, UNKNOWN, Header, unpack_offsets
+from .chunktable import ChunkTable, at_chunk, check_left, check_room
+from .format import UNKNOWN, Header
 from .metadata import MetadataHeader, decode_data, stored_data
 
 # Header, metadata and the first offsets of nearly every file, in one read.
@@ -36,8 +34,6 @@ _HEAD_NBYTES = 4096
 _USUAL_EXPANSION = 16
 # Read where a chunk starts whose size is not known: its header, and a small chunk as a whole.
 _PROBE_NBYTES = 4096
-# Entries of the offset table fetched at once.
-_WINDOW_ENTRIES = 4096
 
 
 class StoredChunk(NamedTuple):
@@ -93,8 +89,7 @@ class Container:
 
     metadata_header: MetadataHeader | None = None
     stored_metadata: bytes = b""
-    # First index and entries of the part of the offset table fetched last.
-    _window: tuple[int, tuple[int, ...]] = (0, ())
+    _table: ChunkTable | None = None
 
     def __init__(self, source: ByteSource, *, verify: bool = True) -> None:
         self.source = source
@@ -117,16 +112,13 @@ class Container:
             size = meta.section_size
             section = head[position : position + size]
             if len(section) < size:
-                self._check_room("metadata", position, size)
+                check_room(self.source, "metadata", position, size)
                 section = memoryview(self.source.read_at(position, size))
             self.stored_metadata = stored_data(meta, section)
             self.metadata_header = meta
             position += size
         self._table_offset = position
         self.data_offset = position + header.table_size
-        # Offsets of chunks 0, 1, ... as far as their own headers were followed.
-        self._chain = [self.data_offset]
-        self._chain_lock = Lock()
         self.nchunks = nchunks = header.nchunks
         self.chunk_size = header.chunk_size
         self.last_chunk = header.last_chunk
@@ -136,29 +128,22 @@ class Container:
             self._check_empty()
         self.nbytes = max(self.nchunks - 1, 0) * self.chunk_size + self.last_chunk
 
-    def _check_room(self, what: str, offset: int, nbytes: int) -> None:
-        left = self.source.size() - offset
-        if nbytes > left:
-            raise TruncatedError(
-                f"{what}: {max(left, 0)} of {nbytes} bytes are there at offset {offset}",
-                offset=offset,
-            )
-
     def _count_chunks(self) -> None:
         """Fill in what the header leaves open, by following the chunks' own headers."""
+        table = self._chunk_table()
         promised, end = self.nchunks, self.source.size()
         index, position = 0, self.data_offset
         while index < promised if promised >= 0 else position < end:
             index += 1
-            position = self._chain_offset(index)
+            position = table.chained(index)
         self.nchunks = index
         if index == 0:
             self._check_empty()
             return
         if self.chunk_size == UNKNOWN:
-            self.chunk_size = self._chain_header(0).nbytes
+            self.chunk_size = table.chained_header(0).nbytes
         if self.last_chunk == UNKNOWN:
-            self.last_chunk = self._chain_header(index - 1).nbytes
+            self.last_chunk = table.chained_header(index - 1).nbytes
 
     def _check_empty(self) -> None:
         self.chunk_size = self.last_chunk = 0
@@ -312,23 +297,13 @@ class Container:
         FormatError
             There is no table, or its entries do not start at the first chunk and ascend.
         """
-        nbytes = OFFSET_SIZE * self.nchunks
         try:
-            if not self.header.offsets:
+            if not self.header.offsets or self.nchunks == 0:
                 raise FormatError("there is no offset table", field="offsets")
-            self._check_room("offset table", self._table_offset, nbytes)
-            offsets = unpack_offsets(self.source.read_at(self._table_offset, nbytes))
-            ascending = all(one < two for one, two in pairwise(offsets))
-            if not ascending or (offsets and offsets[0] != self.data_offset):
-                raise FormatError(
-                    "offset table: the entries do not start at the first chunk and ascend",
-                    offset=self._table_offset,
-                    field="offsets",
-                )
+            return self._chunk_table().entries()
         except BloscpackError as err:
             err.path = self.name
             raise
-        return offsets
 
     def check_size(self) -> None:
         """Check that the bytes present can decode to `nbytes`; call it before allocating that.
@@ -369,7 +344,7 @@ class Container:
         if self.header.offsets or self.nchunks == 0:
             return
         try:
-            position = self._chain_offset(self.nchunks)
+            position = self._chunk_table().chained(self.nchunks)
         except BloscpackError as err:
             err.path = self.name
             raise
@@ -398,9 +373,14 @@ class Container:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
+    def _chunk_table(self) -> ChunkTable:
+        if self._table is None:  # two threads may make two: they are alike
+            self._table = ChunkTable(self.source, self.header, self._table_offset)
+        return self._table
+
     def _named(self, err: CodecError, index: int, offset: int) -> BloscpackError:
         err.path = self.name
-        return _at_chunk(err, index, offset)
+        return at_chunk(err, index, offset)
 
     def _fetch(self, index: int) -> tuple[int, memoryview, ChunkHeader]:
         """Return the fields of `StoredChunk`; see `fetch`."""
@@ -410,17 +390,20 @@ class Container:
             )
         try:
             # An only chunk lies where the first one must, whatever a table says.
-            if not self.header.offsets or self.nchunks == 1:
-                return self._load(index, self._chain_offset(index), None)
+            if self.nchunks == 1:
+                return self._load(0, self.data_offset, None)
+            table = self._chunk_table()
+            if not self.header.offsets:
+                return self._load(index, table.chained(index), None)
             offset = UNKNOWN
             try:
-                offset, following = self._table_entry(index)
+                offset, following = table.entry(index)
                 return self._load(index, offset, following)
             except FormatError:
                 # The table may be wrong (an interrupted write leaves it empty) and the chunks
                 # right: bloscpack 0.16 reads by their own sizes alone.
                 try:
-                    chained = self._chain_offset(index)
+                    chained = table.chained(index)
                 except BloscpackError:
                     chained = offset
                 if chained == offset:
@@ -437,7 +420,7 @@ class Container:
         try:
             header, data, expected = self._read_stored(offset, following)
         except BloscpackError as err:
-            raise _at_chunk(err, index, offset) from None
+            raise at_chunk(err, index, offset) from None
         nbytes = self.last_chunk if index == self.nchunks - 1 else self.chunk_size
         if header.nbytes != nbytes:
             raise FormatError(
@@ -476,7 +459,7 @@ class Container:
             cbytes = header.cbytes
             nbytes = cbytes + digest_size
             if nbytes > len(stored):
-                self._check_left(header, offset, nbytes)
+                check_left(self.source, header, offset, nbytes)
                 stored = self.source.read_at(offset, nbytes)
         else:
             nbytes = following - offset
@@ -490,79 +473,6 @@ class Container:
                     offset=offset,
                 )
         if nbytes > len(stored):
-            self._check_left(header, offset, nbytes)
+            check_left(self.source, header, offset, nbytes)
         view = memoryview(stored)
         return header, view[:cbytes], view[cbytes:nbytes]
-
-    def _check_left(self, header: ChunkHeader, offset: int, nbytes: int) -> None:
-        left = self.source.size() - offset
-        if nbytes > left:
-            raise TruncatedError(
-                f"stored size {header.cbytes} + digest {nbytes - header.cbytes} exceed the "
-                f"{left} bytes left",
-                offset=offset,
-            )
-
-    def _table_entry(self, index: int) -> tuple[int, int | None]:
-        """Return the offset of a chunk and of the next one, None for the last."""
-        low, high = max(index - 1, 0), min(index + 2, self.nchunks)
-        first, entries = self._window
-        if low < first or high > first + len(entries):
-            first, entries = self._fetch_window(low)
-        around = entries[low - first : high - first]
-        offset = around[index - low]
-        if index == 0:
-            fits = offset == self.data_offset
-        else:
-            fits = around[0] < offset and offset > self.data_offset
-        following = around[-1] if index < self.nchunks - 1 else None
-        if not fits or (following is not None and following <= offset):
-            raise FormatError(
-                f"offset table: entry {index} is {offset}, which does not fit its neighbours",
-                offset=self._table_offset + OFFSET_SIZE * index,
-                field="offsets",
-            )
-        end = offset + CHUNK_HEADER_SIZE if following is None else following
-        size = self.source.size()
-        if end > size:
-            raise TruncatedError(
-                f"chunk {index} at offset {offset}: goes on to {end}, the file ends at {size}",
-                offset=offset,
-            )
-        return offset, following
-
-    def _fetch_window(self, low: int) -> tuple[int, tuple[int, ...]]:
-        start = self._table_offset + OFFSET_SIZE * low
-        nbytes = OFFSET_SIZE * min(_WINDOW_ENTRIES, self.nchunks - low)
-        self._check_room("offset table", start, nbytes)
-        self._window = window = low, unpack_offsets(self.source.read_at(start, nbytes))
-        return window
-
-    def _chain_offset(self, index: int) -> int:
-        """Return the offset of a chunk, found through the headers of those before it.
-
-        Index `nchunks` gives the position behind the last chunk and its digest.
-        """
-        chain = self._chain
-        if index == 0:
-            return chain[0]
-        with self._chain_lock:
-            while len(chain) <= index:
-                position = chain[-1]
-                try:
-                    header = self._chain_header(len(chain) - 1)
-                    end = position + header.cbytes + self.header.checksum.nbytes
-                    self._check_left(header, position, end - position)
-                except BloscpackError as err:
-                    raise _at_chunk(err, len(chain) - 1, position) from None
-                chain.append(end)
-        return chain[index]
-
-    def _chain_header(self, index: int) -> ChunkHeader:
-        return ChunkHeader.unpack(self.source.read_at(self._chain[index], CHUNK_HEADER_SIZE))
-
-
-def _at_chunk(err: BloscpackError, index: int, offset: int) -> BloscpackError:
-    """Return `err` with the chunk it is about put in front of its message."""
-    err.args = (f"chunk {index} at offset {offset}: {err.args[0]}",)
-    return err
