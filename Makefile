@@ -19,7 +19,7 @@ check: $(VENV)/.ready
 	$(VENV)/bin/mypy
 
 bench: $(VENV)/.ready
-	$(PY) -m pytest bench --benchmark-only $(ARGS)
+	$(PY) -m pytest bench --benchmark-only --benchmark-columns=min,median,rounds $(ARGS)
 
 $(VENV)/.ready: $(SOURCES)
 	$(PYTHON) -m venv $(VENV)
