@@ -29,7 +29,7 @@ def prepare_pack(array, codec=None, clevel=None):
 
 def prepare_unpack(packed):
     """Unpack an array from bytes."""
-    with open(packed, "rb") as stream:  # noqa: PTH123
+    with open(packed, "rb") as stream:
         content = stream.read()
     return lambda: bloscpack.unpack_ndarray_from_bytes(content)
 
@@ -42,7 +42,7 @@ def prepare_chunks(packed, indices):
     """
 
     def read_chunk(index):
-        with open(packed, "rb") as stream:  # noqa: PTH123
+        with open(packed, "rb") as stream:
             source = CompressedFPSource(stream)
             for i, (compressed, digest) in enumerate(source):
                 if i == index:
