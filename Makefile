@@ -8,7 +8,7 @@ SOURCES := setup.py pyproject.toml $(wildcard ext/*)
 
 # Pack a real clip (and FILE, if named), seek, slice, verify, compare with numpy.save.
 demo: $(VENV)/.ready
-	$(PY) bench/demo.py $(FILE)
+	$(PY) bench/demo.py $(if $(FILE),"$(FILE)")
 
 test: $(VENV)/.ready
 	$(PY) -m pytest $(ARGS)
