@@ -204,6 +204,17 @@ def test_reader_of_the_page_reads_ours(format_page, checksum, size):
     assert (read, metadata, positions) == (content, {"size": size}, list(table))
 
 
+@pytest.mark.parametrize("checksum", [row.name for row in CHECKSUMS])
+def test_metadata_may_have_every_checksum(format_page, checksum):
+    packed = bp.pack_bytes_to_bytes(
+        b"content", metadata=[1, 2], metadata_args=bp.MetadataArgs(meta_checksum=checksum)
+    )
+    assert bp.unpack_bytes_from_bytes(packed) == (b"content", [1, 2])
+    assert format_page["read_file"](packed)[:2] == (b"content", [1, 2])
+    is_new = checksum.startswith("xxh3")
+    assert packed[4] == (4 if is_new else 3)
+
+
 def test_reader_of_the_page_refuses_damage(format_page):
     example = format_page["example"]
     for position in range(0xA4, len(example)):
