@@ -1,0 +1,191 @@
+"""Finding chunks: the offset table is used where it is right and not believed where it is not."""
+
+import pytest
+
+from bloscpack.container.reader import Container
+from bloscpack.exceptions import BloscpackError, FormatError, TruncatedError
+
+from ..reference.file import take_apart
+from .files import CONTENTS, SIZE, NotingSource, make, open_bytes
+
+STARTS = take_apart(make()).starts
+END = len(make())
+MANY = [n.to_bytes(2, "little") * 500 for n in range(10_000)]
+
+
+WRONG_TABLES = {
+    "unused": [-1] * 5,
+    "zero": [0] * 5,
+    "cut short": STARTS[:3],
+    "first unused": [-1, *STARTS[1:]],
+    "last unused": [*STARTS[:4], -1],
+    "first two swapped": [STARTS[1], STARTS[0], *STARTS[2:]],
+    "two swapped": [STARTS[0], STARTS[2], STARTS[1], *STARTS[3:]],
+    "last two swapped": [*STARTS[:3], STARTS[4], STARTS[3]],
+    "reversed": STARTS[::-1],
+    "repeated": [STARTS[0], STARTS[1], STARTS[1], *STARTS[3:]],
+    "all the first": [STARTS[0]] * 5,
+    "all the last": [STARTS[4]] * 5,
+    "one byte on": [start + 1 for start in STARTS],
+    "one byte back": [start - 1 for start in STARTS],
+    "one in the middle of a chunk": [*STARTS[:2], STARTS[2] + 8, *STARTS[3:]],
+    "beyond the file": [*STARTS[:2], END + 1, END + 2, END + 3],
+    "at the end of the file": [*STARTS[:4], END],
+    "just before the end": [*STARTS[:4], END - 3],
+    "huge": [*STARTS[:4], 2**63 - 1],
+    "negative": [STARTS[0], -(2**63), *STARTS[2:]],
+    "inside the header": [STARTS[0], 4, *STARTS[2:]],
+    "relative": [start - STARTS[0] for start in STARTS],
+    "shifted by one chunk": [*STARTS[1:], END - 20],
+    "one left out": [STARTS[0], *STARTS[2:], END - 20],
+    "one left out in the middle": [*STARTS[:2], *STARTS[3:], END - 20],
+}
+
+
+@pytest.mark.parametrize("name", WRONG_TABLES)
+@pytest.mark.parametrize("checksum", ["adler32", "None"])
+def test_wrong_table_gives_right_data_or_an_error(name: str, checksum: str) -> None:
+    table = WRONG_TABLES[name]
+    if checksum == "None":
+        right = take_apart(make(checksum="None")).starts
+        moved = dict(zip(STARTS, right, strict=True))
+        table = [moved.get(entry, entry) for entry in table]
+    data = make(offsets=table, checksum=checksum)
+    for order in (range(5), reversed(range(5))):
+        with open_bytes(data) as container:
+            for index in order:
+                try:
+                    found = bytes(container.read_chunk(index))
+                except BloscpackError as err:
+                    assert f"chunk {index}" in str(err)  # noqa: PT017 - data are right too
+                    continue
+                assert found == CONTENTS[index], f"chunk {index} is the content of another"
+
+
+def test_unused_table_is_done_without() -> None:
+    # What an interrupted write leaves; bloscpack 0.16 reads such files.
+    with open_bytes(make(offsets=[-1] * 5)) as container:
+        assert container.read() == b"".join(CONTENTS)
+        assert container.read_chunk(3) == CONTENTS[3]
+
+
+def test_damage_of_a_chunk_is_told_as_such() -> None:
+    data = bytearray(make())
+    data[STARTS[2] + 20] ^= 1
+    with open_bytes(bytes(data)) as container, pytest.raises(FormatError, match="adler32"):
+        container.read_chunk(2)
+
+
+def test_damaged_size_spares_the_chunks_behind() -> None:
+    # With the table the others are found; without it everything behind is lost.
+    data = bytearray(make())
+    data[STARTS[1] + 12] ^= 0x40
+    with open_bytes(bytes(data)) as container:
+        for index in (0, 2, 3, 4):
+            assert container.read_chunk(index) == CONTENTS[index]
+        with pytest.raises(FormatError, match="chunk 1 at offset"):
+            container.read_chunk(1)
+
+
+def test_single_chunk_needs_no_table() -> None:
+    for entry in (-1, 0, 10**6):
+        with open_bytes(make(CONTENTS[:1], offsets=[entry], spare=10)) as container:
+            assert container.read() == CONTENTS[0]
+
+
+def test_table_that_the_file_is_too_short_for() -> None:
+    data = make(spare=10**6)[:500]
+    with open_bytes(data) as container, pytest.raises(TruncatedError):
+        container.read()
+
+
+def test_huge_table_costs_nothing_to_promise() -> None:
+    data = bytearray(make())
+    data[24:32] = (2**62).to_bytes(8, "little")
+    source = NotingSource(bytes(data))
+    with Container(source) as container, pytest.raises(FormatError):
+        container.read()
+
+
+class TestOffsets:
+    def test_are_told(self) -> None:
+        with open_bytes(make(spare=20)) as container:
+            assert list(container.read_offsets()) == take_apart(make(spare=20)).starts
+
+    @pytest.mark.parametrize("name", ["unused", "first unused", "reversed", "one byte on"])
+    def test_are_checked(self, name: str) -> None:
+        with (
+            open_bytes(make(offsets=WRONG_TABLES[name])) as container,
+            pytest.raises(FormatError, match="offset table"),
+        ):
+            container.read_offsets()
+
+    def test_are_not_there(self) -> None:
+        with (
+            open_bytes(make(offsets=False)) as container,
+            pytest.raises(FormatError, match="no offset table"),
+        ):
+            container.read_offsets()
+
+
+class TestReads:
+    """How often and where the source is read: seeking is what the table is for."""
+
+    DATA = make(MANY)
+    PARTS = take_apart(DATA)
+
+    def extent(self, index: int) -> range:
+        starts = [*self.PARTS.starts, len(self.DATA)]
+        return range(starts[index], starts[index + 1])
+
+    @pytest.mark.parametrize("index", [0, 1, 5000, 4094, 4095, 4096, 8187, 8188, 9998])
+    def test_one_chunk_takes_two_reads_at_most(self, index: int) -> None:
+        source = NotingSource(self.DATA)
+        container = Container(source)
+        assert len(source.reads) == 1
+        source.reads.clear()
+        assert container.read_chunk(index) == MANY[index]
+        assert len(source.reads) <= 2
+        table = range(32, self.PARTS.starts[0])
+        for offset, nbytes in source.reads:
+            extent = self.extent(index) if offset >= table.stop else table
+            assert extent.start <= offset <= offset + nbytes <= extent.stop
+
+    def test_last_chunk_reads_nothing_before_it(self) -> None:
+        source = NotingSource(self.DATA)
+        container = Container(source)
+        source.reads.clear()
+        assert container.read_chunk(9999) == MANY[9999]
+        assert all(
+            offset + nbytes <= self.PARTS.starts[0] or offset >= self.extent(9999).start
+            for offset, nbytes in source.reads
+        )
+
+    def test_once_the_table_is_there_a_chunk_is_one_read(self) -> None:
+        source = NotingSource(self.DATA)
+        container = Container(source)
+        container.read_chunk(5000)
+        source.reads.clear()
+        container.read_chunk(5001)
+        extent = self.extent(5001)
+        assert source.reads == [(extent.start, len(extent))]
+
+    def test_windows_of_the_table_agree(self) -> None:
+        container = Container(NotingSource(self.DATA))
+        for index in [*range(4080, 4110), *range(8180, 8200), 3, 9999, 0]:
+            assert container.read_chunk(index) == MANY[index]
+
+    def test_without_a_table_headers_are_read_once(self) -> None:
+        data = make(MANY[:1000], offsets=False)
+        source = NotingSource(data)
+        container = Container(source)
+        assert container.read_chunk(900) == MANY[900]
+        assert sum(nbytes == 16 for _, nbytes in source.reads) == 900
+        source.reads.clear()
+        assert container.read_chunk(500) == MANY[500]
+        assert len(source.reads) <= 2
+
+    def test_small_file_is_one_read(self) -> None:
+        source = NotingSource(make([b"x" * SIZE]))
+        Container(source).read()
+        assert len(source.reads) <= 2
