@@ -51,7 +51,7 @@ class Oracle:
     def __init__(self, folder: Path) -> None:
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
-            [_python(folder), "-W", "ignore", server.__file__],
+            [_python(folder), "-I", "-W", "ignore", server.__file__],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
@@ -60,12 +60,12 @@ class Oracle:
         self.version: str = greeting["bloscpack"]
         self.codecs: list[str] = greeting["codecs"]
 
-    def outcome(self, source: str, **values: Any) -> tuple[str, Any]:
+    def outcome(self, source: str, /, **values: Any) -> tuple[str, Any]:
         """Run a snippet in bloscpack 0.16; see `oracle_server.run`."""
         server.send(self._process.stdin, (source, values))
         return self._receive()
 
-    def __call__(self, source: str, **values: Any) -> Any:
+    def __call__(self, source: str, /, **values: Any) -> Any:
         """Run a snippet in bloscpack 0.16 and return its result, or raise SnippetError."""
         kind, result = self.outcome(source, **values)
         if kind == "error":
@@ -95,7 +95,8 @@ def _python(folder: Path) -> Path:
 def _is_usable(folder: Path) -> bool:
     if not _python(folder).exists():
         return False
-    command = [_python(folder), "-W", "ignore", "-c", "import bloscpack.append"]
+    # Isolated: the bloscpack in the current folder is ours.
+    command = [_python(folder), "-I", "-W", "ignore", "-c", "import bloscpack.file_io"]
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
@@ -148,7 +149,7 @@ def same(oracle: Oracle) -> Callable[..., Any]:
     it (by name), so that any `except` clause for 0.16 catches it. Ours is returned.
     """
 
-    def check(source: str, **values: Any) -> Any:
+    def check(source: str, /, **values: Any) -> Any:
         kind, theirs = oracle.outcome(source, **values)
         our_kind, ours = server.run(bloscpack, source, values)
         assert our_kind == kind, f"0.16: {theirs!r:.500}\nours: {ours!r:.500}"
@@ -160,6 +161,12 @@ def same(oracle: Oracle) -> Callable[..., Any]:
         return ours
 
     return check
+
+
+@pytest.fixture
+def outcome() -> Callable[..., tuple[str, Any]]:
+    """Run a snippet with ours, as `Oracle.outcome` does with 0.16."""
+    return lambda source, /, **values: server.run(bloscpack, source, values)
 
 
 @pytest.fixture

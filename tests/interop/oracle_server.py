@@ -1,9 +1,9 @@
 """Run snippets of Python against some bloscpack: this one, or 0.16 in a process of its own.
 
-A snippet sees the bloscpack under test as ``bp``, numpy as ``np``, `describe`, `BytesIO`, and the
-values passed with it; its last line, an expression, is its result. The tests import this module
-for `run`; the python of the oracle executes it as a script, which answers snippets from its
-standard input, one length-prefixed pickle each. Both ends are ours.
+A snippet sees the bloscpack under test as ``bp``, numpy as ``np``, `describe`, `BytesIO`, `Path`,
+and the values passed with it; its last line, if that is an expression, is its result. The tests
+import this module for `run`; the python of the oracle executes it as a script, which answers
+snippets from its standard input, one length-prefixed pickle each. Both ends are ours.
 """
 
 import ast
@@ -12,6 +12,7 @@ import struct
 import sys
 import warnings
 from io import BytesIO
+from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -32,13 +33,14 @@ def describe(array: Any) -> tuple[str, list[int], str, bytes]:
 
 def run(bp: Any, source: str, values: dict[str, Any]) -> tuple[str, Any]:
     """Run a snippet; return ("value", result) or ("error", (names of its classes, message))."""
-    tree = ast.parse(source)
-    last = tree.body.pop()
-    assert isinstance(last, ast.Expr), f"the last line is no expression: {source}"
-    names = {"bp": bp, "np": np, "describe": describe, "BytesIO": BytesIO, **values}
+    statements = ast.parse(source)
+    last = ast.parse("None", mode="eval")
+    if isinstance(statements.body[-1], ast.Expr):
+        last.body = statements.body.pop().value
+    names = {"bp": bp, "np": np, "describe": describe, "BytesIO": BytesIO, "Path": Path, **values}
     try:
-        exec(compile(tree, "<snippet>", "exec"), names)
-        return "value", eval(compile(ast.Expression(last.value), "<snippet>", "eval"), names)
+        exec(compile(statements, "<snippet>", "exec"), names)
+        return "value", eval(compile(last, "<snippet>", "eval"), names)
     except (MemoryError, KeyboardInterrupt, SystemExit):
         raise
     except BaseException as err:  # ChunkingException of 0.16 is no Exception
