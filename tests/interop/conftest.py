@@ -113,6 +113,7 @@ def _oracle_folder() -> Path:
         pytest.skip(f"no bloscpack 0.16 to compare with: {script} is absent")
     # One retry: without a network this should end in seconds.
     environment = {**os.environ, "PYTHON": sys.executable, "PIP_RETRIES": "1", "PIP_TIMEOUT": "15"}
+    environment.pop("PYTHONPATH", None)
     try:
         made = subprocess.run(
             ["bash", script, folder],
@@ -120,6 +121,7 @@ def _oracle_folder() -> Path:
             text=True,
             check=False,
             env=environment,
+            cwd=SHARED,  # from the repository it would import our bloscpack
             timeout=BUILD_TIMEOUT_S,
         )
     except subprocess.TimeoutExpired:
