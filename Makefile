@@ -8,7 +8,7 @@ SOURCES := setup.py pyproject.toml $(wildcard ext/*)
 
 # Pack a real clip (and FILE, if named), seek, slice, verify, compare with numpy.save.
 demo: $(VENV)/.ready
-	$(PY) bench/demo.py $(FILE)
+	$(PY) bench/demo.py $(if $(FILE),"$(FILE)")
 
 test: $(VENV)/.ready
 	$(PY) -m pytest $(ARGS)
@@ -19,7 +19,7 @@ check: $(VENV)/.ready
 	$(VENV)/bin/mypy
 
 bench: $(VENV)/.ready
-	$(PY) -m pytest bench --benchmark-only $(ARGS)
+	$(PY) -m pytest bench --benchmark-only --benchmark-columns=min,median,rounds $(ARGS)
 
 $(VENV)/.ready: $(SOURCES)
 	$(PYTHON) -m venv $(VENV)

@@ -2,9 +2,10 @@
 
 from . import append, args, exceptions
 from .args import BloscArgs, BloscpackArgs, MetadataArgs
-from .array import Array, load, save
+from .array import Array, load
 from .container.verify import Damage, Report, verify
 from .detect import open  # noqa: A004
+from .ndarray import save
 from .original import (
     pack_bytes_file,
     pack_bytes_to_bytes,

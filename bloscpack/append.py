@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import IO, Any
 
 from .args import (
@@ -13,7 +12,6 @@ from .args import (
     DEFAULT_META_LEVEL,
     DEFAULT_SHUFFLE,
 )
-from .array import unpack_array_metadata
 from .checksum import checksum_by_name
 from .codec import CodecParams
 from .container.append import append_content, plan_append, rewrite_section
@@ -22,10 +20,11 @@ from .exceptions import (
     ChecksumLengthMismatch,
     NoChangeInMetadata,
     NoMetadataFound,
-    NotANumpyArray,
     NoSuchCodec,
     NoSuchSerializer,
+    NotANumpyArray,
 )
+from .ndarray import unpack_array_metadata
 from .storage.file import FileObjectSource
 
 
@@ -50,9 +49,9 @@ def append(
     ValueError
         The two are the same file, or as for `append_fp`.
     """
-    if Path(orig_file).samefile(new_file):
+    if os.path.samefile(orig_file, new_file):
         raise ValueError(f"cannot append {os.fspath(orig_file)!r} to itself")
-    with Path(orig_file).open("r+b") as original, Path(new_file).open("rb") as content:
+    with open(orig_file, "r+b") as original, open(new_file, "rb") as content:
         append_fp(original, content, os.fstat(content.fileno()).st_size, blosc_args)
 
 
@@ -107,10 +106,10 @@ def append_fp(
 
 
 def _append_params(container: Container, blosc_args: Mapping[str, Any] | None) -> CodecParams:
-    given = dict.fromkeys(BLOSC_ARGS) if blosc_args is None else dict(blosc_args)
+    given: dict[str, Any] = dict(blosc_args or dict.fromkeys(BLOSC_ARGS))
     if set(given) != set(BLOSC_ARGS):
         raise ValueError(f"blosc_args must have the items {', '.join(BLOSC_ARGS)}, not {given}")
-    defaults = {
+    defaults: dict[str, Any] = {
         "typesize": container.header.typesize or 1,
         "clevel": DEFAULT_CLEVEL,
         "shuffle": DEFAULT_SHUFFLE,

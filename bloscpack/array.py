@@ -1,279 +1,32 @@
-"""Numpy arrays in a container: saving, loading, and reading slices of a file.
+"""An array in a file: shape and dtype at once, data as they are indexed.
 
-An array is stored as its own memory: rows along the first axis if it is C-ordered, along the last
-if it is Fortran-ordered, which is a C-ordered array of the reversed shape. Everything below works
-on that stored shape. The metadata are those of bloscpack 0.16 (``dtype``, ``shape``, ``order``,
-``container``), with ``attrs`` and ``logical_dtype`` added where there is something to say.
+A selection is turned into the chunks it touches (`selection.py`); each is read, verified and
+decoded, only the Blosc blocks it takes where that is less than half of the chunk, and copied into
+one result.
 """
 
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from math import prod
-from typing import IO, Any, TypeAlias
+from typing import Any, Self
 
 import numpy as np
 
-from .checksum import checksum_by_name
-from .codec import MAX_CHUNK_NBYTES, MAX_TYPESIZE, CodecParams, Shuffle
 from .container.format import Header
-from .container.metadata import pack_section
 from .container.reader import Container
-from .container.writer import Chunking, Progress, build_header, write_container
-from .dtype import Dtype, pack_dtype, unpack_dtype
-from .exceptions import BloscpackError, FormatError, NotANumpyArray
+from .exceptions import BloscpackError, NotANumpyArray
+from .ndarray import (
+    AnyArray,
+    check_nbytes,
+    new_array,
+    stored_view,
+    unpack_array_metadata,
+)
 from .selection import Box, parse_selection, pieces, runs
-from .storage.file import open_sink, open_source
+from .storage.file import open_source
 from .threads import resolve_nthreads, run_indexed
 
-AnyArray: TypeAlias = np.ndarray[Any, Dtype]
-Path: TypeAlias = str | os.PathLike[str]
 
-TARGET_CHUNK_NBYTES = 1 << 20
-# Rows up to this size are kept whole by default; larger ones are cut along the next axis.
-_MAX_ROW_NBYTES = 64 << 20
-# Spare entries in the offset table, as in bloscpack 0.16: a file can grow elevenfold in place.
-_SPARE_OFFSETS_PER_CHUNK = 10
-# Room in the metadata for a shape that grows.
-_SPARE_METADATA_NBYTES = 64
-
-_DEFAULT_CLEVEL = {"zstd": 3, "lz4hc": 9}
-_SHUFFLES = {
-    "none": Shuffle.NONE,
-    "byte": Shuffle.BYTE,
-    "bit": Shuffle.BIT,
-    False: Shuffle.NONE,
-    True: Shuffle.BYTE,
-    0: Shuffle.NONE,
-    1: Shuffle.BYTE,
-    2: Shuffle.BIT,
-}
-
-
-def array_metadata(array: AnyArray) -> dict[str, Any]:
-    """Return the metadata that describe `array`, in the order bloscpack 0.16 writes them.
-
-    Raises
-    ------
-    ObjectNumpyArrayRejection
-        `array` holds Python objects.
-    """
-    dtype, logical = pack_dtype(array.dtype)
-    metadata = {
-        "dtype": dtype,
-        "shape": list(array.shape),
-        "order": "F" if is_fortran(array) else "C",
-        "container": "numpy",
-    }
-    if logical is not None:
-        metadata["logical_dtype"] = logical
-    return metadata
-
-
-def is_fortran(array: AnyArray) -> bool:
-    """Return whether `array` is stored in Fortran order: contiguous so, and not C-contiguous."""
-    flags = array.flags
-    return flags.f_contiguous and not flags.c_contiguous
-
-
-def stored_bytes(array: AnyArray) -> memoryview:
-    """Return the bytes of `array` in the order they are stored; a copy only if not contiguous."""
-    fortran = is_fortran(array)
-    return stored_view(array if fortran else np.ascontiguousarray(array), fortran)
-
-
-def typesize_of(dtype: Dtype) -> int:
-    """Return the typesize for the shuffle filter: the item size as far as Blosc can count.
-
-    Larger items are shuffled by their characters if they are unicode, else as bytes.
-    """
-    if 1 <= dtype.itemsize <= MAX_TYPESIZE:
-        return dtype.itemsize
-    return 4 if dtype.kind == "U" else 1
-
-
-def unpack_array_metadata(metadata: Any) -> tuple[Dtype, tuple[int, ...], bool]:
-    """Return (dtype, shape, whether Fortran order) of the metadata of an array.
-
-    Raises
-    ------
-    NotANumpyArray
-        The metadata are not of an array.
-    FormatError
-        They are, but break the format.
-    """
-    if not isinstance(metadata, Mapping) or metadata.get("container") != "numpy":
-        raise NotANumpyArray(
-            "the file holds no numpy array (its metadata do not say container: numpy); "
-            "unpack it as bytes"
-        )
-    dtype = unpack_dtype(metadata.get("dtype"), metadata.get("logical_dtype"))
-    shape = metadata.get("shape")
-    if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
-        raise FormatError(f"metadata: shape {str(shape)[:80]} is no list of lengths", field="shape")
-    order = metadata.get("order", "C")
-    if order not in ("C", "F"):
-        raise FormatError(f"metadata: order {str(order)[:80]!r} is not 'C' or 'F'", field="order")
-    return dtype, tuple(shape), order == "F"
-
-
-def read_array(container: Container, *, nthreads: int | None = None) -> AnyArray:
-    """Return the whole array in `container`, new and writable, in the order it was saved.
-
-    Raises
-    ------
-    NotANumpyArray
-        The metadata are not of an array.
-    FormatError, CodecError
-        The file is damaged, or the metadata do not fit the chunks.
-    """
-    try:
-        dtype, shape, is_fortran = unpack_array_metadata(container.metadata)
-        check_nbytes(container, dtype, shape)
-        container.check_size()
-        result = new_array(shape, dtype, is_fortran)
-        container.read_into(stored_view(result, is_fortran), nthreads=nthreads)
-    except BloscpackError as err:
-        err.path = container.name
-        raise
-    return result
-
-
-def check_nbytes(container: Container, dtype: Dtype, shape: tuple[int, ...]) -> None:
-    """Check that the chunks hold exactly an array of this shape.
-
-    Raises
-    ------
-    FormatError
-        They do not.
-    """
-    nbytes = prod(shape) * dtype.itemsize
-    if nbytes != container.nbytes:
-        raise FormatError(
-            f"metadata: shape {str(list(shape))[:80]} of {dtype} needs {nbytes} bytes, "
-            f"the chunks hold {container.nbytes}",
-            field="shape",
-        )
-
-
-def new_array(shape: tuple[int, ...], dtype: Dtype, is_fortran: bool) -> AnyArray:
-    """Return a new array in the order of the file; its size was checked before.
-
-    Raises
-    ------
-    FormatError
-        There are more dimensions, or longer ones, than numpy has.
-    """
-    try:
-        return np.empty(shape, dtype, order="F" if is_fortran else "C")
-    except ValueError as err:
-        raise FormatError(f"metadata: shape {str(list(shape))[:80]}: {err}", field="shape") from err
-
-
-def stored_view(array: AnyArray, is_fortran: bool) -> memoryview:
-    """Return the memory of `array`, contiguous in that order, as writable bytes."""
-    if array.nbytes == 0:
-        return memoryview(bytearray())
-    flat = (array.T if is_fortran else array).reshape(-1)
-    return memoryview(flat.view(np.uint8))
-
-
-def save(
-    path: Path | IO[bytes],
-    array: Any,
-    *,
-    chunks: int | tuple[int, ...] | None = None,
-    codec: str = "zstd",
-    clevel: int | None = None,
-    shuffle: str | int | bool = "auto",
-    checksum: str | None = "crc32",
-    attrs: Mapping[str, Any] | None = None,
-    nthreads: int | None = None,
-    progress: Progress | None = None,
-) -> None:
-    """Save an array to a file that appears whole or not at all.
-
-    Parameters
-    ----------
-    path : str, PathLike or binary file
-        Where to. A file of this name is replaced once the new one is complete and synced.
-    array : array_like
-        Any dtype but object. Stored in Fortran order if it is in that order, else in C order.
-    chunks : int or tuple of int, optional
-        Rows per chunk, along the first axis (the last of a Fortran-ordered array); a tuple gives
-        the whole shape of a chunk. Whole rows of about 1 MiB by default.
-    codec : str, default "zstd"
-        "zstd", "lz4", "lz4hc", "blosclz" or "zlib".
-    clevel : int, optional
-        0 (store) to 9. By default 3 for zstd, 9 for lz4hc, 5 for the others.
-    shuffle : {"auto", "none", "byte", "bit"}, default "auto"
-        Filter before the codec; "auto" shuffles bytes of items larger than one.
-    checksum : str or None, default "crc32"
-        Behind each chunk; "xxh3_64" and "xxh3_128" make a file of format version 4, which
-        bloscpack 0.16 cannot read.
-    attrs : mapping, optional
-        JSON values to keep with the array.
-    nthreads : int, optional
-        Threads that compress; as many as there are processors, at most 8, by default.
-    progress : callable, optional
-        Called with (bytes done, bytes in all) after each chunk.
-
-    Raises
-    ------
-    ObjectNumpyArrayRejection
-        `array` holds Python objects.
-    ValueError, TypeError
-        A parameter is out of its range.
-    OSError
-        The file cannot be written.
-
-    Examples
-    --------
-    >>> import bloscpack as bp, numpy as np
-    >>> bp.save("ramp.blp", np.arange(6).reshape(2, 3), attrs={"unit": "m"})
-    >>> bp.load("ramp.blp")
-    array([[0, 1, 2],
-           [3, 4, 5]])
-    """
-    array = np.asanyarray(array)
-    metadata = array_metadata(array)
-    if attrs:
-        metadata["attrs"] = dict(attrs)
-    fortran = metadata["order"] == "F"
-    shape = array.shape[::-1] if fortran else array.shape
-    if isinstance(chunks, tuple) and fortran:
-        chunks = chunks[::-1]
-    typesize = typesize_of(array.dtype)
-    params = CodecParams(
-        codec,
-        _DEFAULT_CLEVEL.get(codec, 5) if clevel is None else clevel,
-        _shuffle_for(shuffle, typesize),
-        typesize,
-    )
-    chunking = Chunking.of(array.nbytes, _chunk_nbytes(shape, array.dtype.itemsize, chunks))
-    header = build_header(
-        chunking,
-        checksum=checksum_by_name(checksum),
-        typesize=typesize,
-        offsets=True,
-        max_app_chunks=_SPARE_OFFSETS_PER_CHUNK * chunking.nchunks,
-        metadata=True,
-    )
-    section = pack_section(metadata, reserve=lambda nbytes: nbytes + _SPARE_METADATA_NBYTES)
-    with open_sink(path) as sink:
-        write_container(
-            sink,
-            header,
-            section,
-            chunking.cut(stored_bytes(array)),
-            params,
-            nthreads=resolve_nthreads(nthreads, array.nbytes),
-            progress=progress,
-        )
-
-
-def load(
-    path: Any, *, out: AnyArray | None = None, nthreads: int | None = None
-) -> AnyArray:
+def load(path: Any, *, out: AnyArray | None = None, nthreads: int | None = None) -> AnyArray:
     """Read a whole array, every chunk verified.
 
     Parameters
@@ -554,7 +307,7 @@ class Array:
         self._is_open = False
         self._container.close()
 
-    def __enter__(self) -> "Array":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
@@ -620,50 +373,3 @@ class Array:
 def _is_forward(ranges: Box) -> bool:
     """Return whether `ranges`, as long as their axes, take them as they are."""
     return all(side.step == 1 or len(side) <= 1 for side in ranges)
-
-
-def _shuffle_for(shuffle: str | int | bool, typesize: int) -> Shuffle:
-    if shuffle == "auto":
-        return Shuffle.BYTE if typesize > 1 else Shuffle.NONE
-    try:
-        return _SHUFFLES[shuffle]
-    except KeyError:
-        raise ValueError(
-            f"shuffle must be 'auto', 'none', 'byte' or 'bit', not {shuffle!r}"
-        ) from None
-
-
-def _chunk_nbytes(shape: tuple[int, ...], itemsize: int, chunks: Any) -> int:
-    """Return the size of a chunk, in whole rows of the stored `shape`."""
-    row = prod(shape[1:]) * itemsize
-    if chunks is None:
-        return _default_chunk_nbytes(shape, itemsize)
-    if isinstance(chunks, tuple):
-        if len(chunks) != len(shape) or chunks[1:] != shape[1:] or not chunks:
-            raise ValueError(
-                f"chunks must be whole rows, (n, {', '.join(map(str, shape[1:]))}) in the order "
-                f"the array is stored, not {chunks}"
-            )
-        chunks = chunks[0]
-    if isinstance(chunks, bool) or not hasattr(chunks, "__index__"):
-        raise TypeError(f"chunks must be a number of rows or a shape, not {chunks!r}")
-    if not shape:
-        raise ValueError("an array of no dimension has no rows to cut: leave chunks out")
-    nbytes = int(chunks) * row
-    if int(chunks) < 1 or nbytes > MAX_CHUNK_NBYTES:
-        raise ValueError(
-            f"chunks of {chunks} rows are {nbytes} bytes; there must be at least one row and at "
-            f"most {MAX_CHUNK_NBYTES} bytes"
-        )
-    return nbytes
-
-
-def _default_chunk_nbytes(shape: tuple[int, ...], itemsize: int) -> int:
-    if itemsize > MAX_CHUNK_NBYTES:
-        raise ValueError(f"an item of {itemsize} bytes exceeds {MAX_CHUNK_NBYTES}")
-    for axis in range(len(shape)):
-        row = prod(shape[axis + 1 :]) * itemsize
-        limit = _MAX_ROW_NBYTES if axis == 0 else TARGET_CHUNK_NBYTES
-        if 0 < row <= limit:
-            return max(1, TARGET_CHUNK_NBYTES // row) * row
-    return max(itemsize, TARGET_CHUNK_NBYTES // (itemsize or 1) * itemsize)

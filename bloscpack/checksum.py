@@ -8,7 +8,6 @@ A digest is kept as the bytes that are stored: adler32 and crc32 as little-endia
 in their own byte order, XXH3 in its canonical (big-endian) form.
 """
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -59,11 +58,10 @@ def _crc32(data: BytesLike) -> bytes:
 
 
 def _hashlib(name: str) -> Digest:
-    new = getattr(hashlib, name)
-
     def digest(data: BytesLike) -> bytes:
-        result: bytes = new(data, usedforsecurity=False).digest()
-        return result
+        import hashlib  # on use: OpenSSL takes 3 ms to load, and few files need it
+
+        return hashlib.new(name, data, usedforsecurity=False).digest()
 
     return digest
 
@@ -82,11 +80,10 @@ CHECKSUMS = (
     Checksum(10, "xxh3_128", 16, xxhash.xxh3_128_digest),
 )
 
-_BY_ID = {row.id: row for row in CHECKSUMS}
 _BY_NAME = {row.name: row for row in CHECKSUMS}
 
 
-def checksum_by_id(id_: int, field: str = "checksum") -> Checksum:
+def checksum_by_id(id_: int) -> Checksum:
     """Return the row of an id read from a file.
 
     Raises
@@ -96,12 +93,11 @@ def checksum_by_id(id_: int, field: str = "checksum") -> Checksum:
     UnsupportedError
         The id is private (128 to 255).
     """
-    row = _BY_ID.get(id_)
-    if row is None:
-        if id_ >= 128:
-            raise UnsupportedError(f"{field}: id {id_} is private to some other program")
-        raise FormatError(f"{field}: id {id_} is not assigned", field=field)
-    return row
+    if id_ < len(CHECKSUMS):
+        return CHECKSUMS[id_]
+    if id_ >= 128:
+        raise UnsupportedError(f"checksum: id {id_} is private to some other program")
+    raise FormatError(f"checksum: id {id_} is not assigned", field="checksum")
 
 
 def checksum_by_name(name: str | None) -> Checksum:

@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 try:
     from ._ext import blosc as _blosc
+    from ._ext import snappy as _snappy
 except ImportError as err:
     raise ImportError(
-        "the compiled kernel bloscpack._ext.blosc is missing or does not load; build it with "
+        f"a compiled kernel is missing or does not load ({err}); build it with "
         "'pip install .' (or 'python setup.py build_ext --inplace' in a source tree)"
     ) from err
 
@@ -41,7 +42,7 @@ STREAM_FORMATS = {0: "blosclz", 1: "lz4", 2: "snappy", 3: "zlib", 4: "zstd"}
 # The most a stream can expand, by design of its format: an upper bound for what an honest chunk
 # can decode to. LZ4 and BlosClz lengths grow by 255 a byte, a Snappy copy makes 64 bytes of 3, a
 # DEFLATE match 258 of 2 bits, and a Zstandard block of 4 bytes makes up to 128 KiB.
-_MAX_EXPANSION = {0: 256, 1: 256, 2: 64, 3: 1040, 4: 1 << 16}
+_MAX_EXPANSION = (256, 256, 64, 1040, 1 << 16, 0, 0, 0)  # by stream format
 
 # C-Blosc's BlosClz decoder can be driven out of bounds by streams over 8 MiB (c-blosc issue 405).
 # C-Blosc itself never chooses blocks beyond 4 MiB, so no file it wrote is lost by this limit.
@@ -119,17 +120,11 @@ class ChunkHeader(NamedTuple):
                 raise FormatError(
                     f"Blosc header: stored size {cbytes} of an uncompressed chunk of {nbytes} bytes"
                 )
-            return header
-        stream_format = flags >> 5
-        expansion = _MAX_EXPANSION.get(stream_format)
-        if expansion is None:
-            raise FormatError(f"Blosc header: stream format {stream_format} is not assigned")
-        if nbytes > cbytes * expansion:
+        elif nbytes > cbytes * _MAX_EXPANSION[flags >> 5]:
             raise FormatError(
-                f"Blosc header: {cbytes} bytes of {STREAM_FORMATS[stream_format]} "
-                f"cannot decode to {nbytes}"
+                f"Blosc header: {cbytes} bytes of {header.codec} cannot decode to {nbytes}"
             )
-        if stream_format == 0 and blocksize > _MAX_BLOSCLZ_BLOCK:
+        elif flags < 0x20 and blocksize > _MAX_BLOSCLZ_BLOCK:
             raise FormatError(
                 f"Blosc header: blosclz block of {blocksize} bytes exceeds {_MAX_BLOSCLZ_BLOCK}"
             )
@@ -151,6 +146,11 @@ class ChunkHeader(NamedTuple):
     def is_memcpy(self) -> bool:
         """Whether the data are stored as they are."""
         return bool(self.flags & _FLAG_MEMCPY)
+
+    @property
+    def needs_expansion(self) -> bool:
+        """Whether the streams are Snappy, which this build of C-Blosc does not know."""
+        return self.codec == "snappy" and not self.is_memcpy and "snappy" not in CODECS
 
     @property
     def is_split(self) -> bool:
@@ -237,12 +237,15 @@ def decode_into(chunk: BytesLike, out: BytesLike) -> None:
     ------
     CodecError
         The chunk is damaged, or does not decode to ``len(out)`` bytes.
-    UnsupportedError
-        The build of C-Blosc lacks the codec.
     """
     code = _blosc.decompress_into(chunk, out)
     if code != len(out):
-        raise _decode_error(chunk, len(out), code)
+        header = _check_whole(chunk)
+        if header.needs_expansion:
+            chunk = _expand_snappy(chunk, header)
+            code = _blosc.decompress_into(chunk, out)
+        if code != len(out):
+            raise _decode_error(header, len(out), code)
 
 
 def decode_items_into(chunk: BytesLike, start: int, nitems: int, out: BytesLike) -> None:
@@ -253,21 +256,76 @@ def decode_items_into(chunk: BytesLike, start: int, nitems: int, out: BytesLike)
     """
     code = _blosc.decompress_items_into(chunk, start, nitems, out)
     if code != len(out):
-        raise _decode_error(chunk, len(out), code)
+        header = _check_whole(chunk)
+        if header.needs_expansion:
+            chunk = _expand_snappy(chunk, header)
+            code = _blosc.decompress_items_into(chunk, start, nitems, out)
+        if code != len(out):
+            raise _decode_error(header, len(out), code)
 
 
-def _decode_error(chunk: BytesLike, nbytes: int, code: int) -> Exception:
+def _check_whole(chunk: BytesLike) -> ChunkHeader:
     header = ChunkHeader.unpack(chunk)
     if header.cbytes != len(chunk):
-        return CodecError(f"chunk of {header.cbytes} bytes, but {len(chunk)} bytes were given")
-    if not header.is_memcpy and header.codec not in CODECS:
-        return UnsupportedError(f"codec {header.codec} is not in this build of C-Blosc")
+        raise CodecError(f"chunk of {header.cbytes} bytes, but {len(chunk)} bytes were given")
+    return header
+
+
+def _decode_error(header: ChunkHeader, nbytes: int, code: int) -> CodecError:
     if code == _blosc.WRONG_SIZE:
-        return CodecError(
-            f"decodes to {header.nbytes} bytes, not {nbytes}", codec=header.codec, code=code
-        )
-    return CodecError(
-        f"C-Blosc cannot decode the {header.codec} chunk of {header.cbytes} bytes (code {code})",
-        codec=header.codec,
-        code=code,
-    )
+        message = f"the chunk has {header.nbytes} bytes decoded, {nbytes} were wanted"
+    else:
+        message = f"C-Blosc cannot decode the {header.cbytes} bytes of {header.codec} (code {code})"
+    return CodecError(message, codec=header.codec, code=code)
+
+
+def _expand_snappy(chunk: BytesLike, header: ChunkHeader) -> bytes:
+    """Return a Snappy chunk with its streams decompressed and stored as they are.
+
+    A Blosc-1 chunk is: header, the position of each block (u32), blocks. A block is one stream, or
+    one for each byte of the items; a stream is its size (i32) and its data, which are not
+    compressed if the size is that of the decoded stream (c-blosc, blosc.c, ``blosc_d``).
+    """
+    if not 0 < header.blocksize <= header.nbytes:
+        raise CodecError(f"block size {header.blocksize} of {header.nbytes} bytes", codec="snappy")
+    view = memoryview(chunk)
+    nblocks = -(-header.nbytes // header.blocksize)
+    table = Struct(f"<{nblocks}I")
+    if CHUNK_HEADER_SIZE + table.size > header.cbytes:
+        raise CodecError(f"{nblocks} blocks do not fit into {header.cbytes} bytes", codec="snappy")
+    flags = header.flags & 0x1F | 1 << 5  # any codec will do for streams that are not compressed
+    starts = []
+    parts: list[BytesLike] = []
+    position = CHUNK_HEADER_SIZE + table.size
+    for index, start in enumerate(table.unpack_from(view, CHUNK_HEADER_SIZE)):
+        block_nbytes = min(header.blocksize, header.nbytes - index * header.blocksize)
+        whole = block_nbytes == header.blocksize
+        nstreams = header.typesize if header.is_split and whole else 1
+        if nstreams == 0 or block_nbytes % nstreams:
+            raise CodecError(f"block {index} has {nstreams} streams", codec="snappy")
+        starts.append(position)
+        for _ in range(nstreams):
+            nbytes = block_nbytes // nstreams
+            stream, start = _snappy_stream(view, start, nbytes)
+            parts += (_STREAM_SIZE.pack(nbytes), stream)
+            position += _STREAM_SIZE.size + nbytes
+    head = header._replace(flags=flags, cbytes=position)
+    return b"".join((_CHUNK_HEADER.pack(*head), table.pack(*starts), *parts))
+
+
+_STREAM_SIZE = Struct("<i")
+
+
+def _snappy_stream(view: memoryview, start: int, nbytes: int) -> tuple[BytesLike, int]:
+    """Return the decoded stream of `nbytes` at `start`, and the position behind it."""
+    first = start + _STREAM_SIZE.size
+    size = _STREAM_SIZE.unpack_from(view, start)[0] if first <= len(view) else -1
+    if not 0 < size <= len(view) - first:
+        raise CodecError(f"stream of {size} bytes at {start} of {len(view)}", codec="snappy")
+    stored = view[first : first + size]
+    if size == nbytes:
+        return stored, first + size
+    out = bytearray(nbytes)
+    if not _snappy.decompress_into(stored, out):
+        raise CodecError(f"Snappy stream at {start} is damaged", codec="snappy")
+    return out, first + size

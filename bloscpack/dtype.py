@@ -28,9 +28,26 @@ _SCALAR = re.compile(
 
 # The types of ml_dtypes that may be named in a file; an import of that package defines them.
 EXTENSION_TYPES = frozenset(
-    "bfloat16 float8_e3m4 float8_e4m3 float8_e4m3b11fnuz float8_e4m3fn float8_e4m3fnuz "
-    "float8_e5m2 float8_e5m2fnuz float8_e8m0fnu float6_e2m3fn float6_e3m2fn float4_e2m1fn "
-    "int1 int2 int4 uint1 uint2 uint4".split()
+    (
+        "bfloat16",
+        "float8_e3m4",
+        "float8_e4m3",
+        "float8_e4m3b11fnuz",
+        "float8_e4m3fn",
+        "float8_e4m3fnuz",
+        "float8_e5m2",
+        "float8_e5m2fnuz",
+        "float8_e8m0fnu",
+        "float6_e2m3fn",
+        "float6_e3m2fn",
+        "float4_e2m1fn",
+        "int1",
+        "int2",
+        "int4",
+        "uint1",
+        "uint2",
+        "uint4",
+    )
 )
 
 # Nesting and length of a dtype's text; numpy itself refuses far earlier than these hurt.
@@ -209,7 +226,9 @@ def _unpack_logical(value: Any, depth: int) -> Dtype:
     if not isinstance(itemsize, int) or not all(
         isinstance(entry, list) and len(entry) == len(lists[0] or []) for entry in lists
     ):
-        raise FormatError("logical_dtype: fields are not lists of one length", field="logical_dtype")
+        raise FormatError(
+            "logical_dtype: fields are not lists of one length", field="logical_dtype"
+        )
     names, titles, formats, offsets = lists
     return _structured(
         names or [],
@@ -229,4 +248,5 @@ def _extension_type(name: str) -> Dtype:
         ) from err
     if not hasattr(module, name):
         raise ImportError(f"the array is of type {name}: this needs a newer ml_dtypes")
-    return np.dtype(getattr(module, name))
+    dtype: Dtype = np.dtype(getattr(module, name))
+    return dtype

@@ -5,40 +5,26 @@ wrong is mended: content is counted in bytes whatever the buffer's items are, an
 whole or not at all and is never the input, nothing is decoded that was not checked.
 """
 
-import os
-import stat
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from functools import wraps
-from pathlib import Path
-from typing import IO, Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
-from .args import (
-    DEFAULT_CHUNK_SIZE,
-    BloscArgs,
-    BloscpackArgs,
-    MetadataArgs,
-    calculate_nchunks,
-    check_range,
-    parse_size,
-    resolve_max_app_chunks,
-)
-from .array import AnyArray, array_metadata, read_array, stored_bytes, typesize_of
-from .checksum import checksum_by_name
-from .codec import MAX_CHUNK_NBYTES, CodecParams
-from .container.format import Header
-from .container.metadata import JSON_MAGIC, META_CODECS, pack_section
+from .args import DEFAULT_CHUNK_SIZE, BloscArgs, BloscpackArgs, MetadataArgs
 from .container.reader import Container
-from .container.writer import Chunking, Progress, build_header, write_container, write_stream
-from .exceptions import ChunkSizeTypeSizeMismatch, NoSuchCodec, NoSuchSerializer
+from .ndarray import AnyArray, read_array
+from .ndarray import Path as Filename
+from .packing import (
+    ChunkSize,
+    pack_content,
+    pack_ndarray,
+    pack_stream,
+    refuse_same_file,
+    unpack_stream,
+)
 from .storage.file import open_sink, open_source
-from .storage.memory import MemorySink, MemorySource
-from .storage.protocol import ByteSink
-from .threads import map_ordered, resolve_nthreads
-from .wire import BytesLike
+from .storage.memory import MemorySink, MemorySource, as_bytes
 
-Filename = str | os.PathLike[str]
-ChunkSize = int | str
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
 
@@ -73,7 +59,7 @@ def pack_file_to_file(
         A file cannot be read or written.
     """
     refuse_same_file(in_file, out_file)
-    with Path(in_file).open("rb") as stream, open_sink(out_file) as sink:
+    with open(in_file, "rb") as stream, open_sink(out_file) as sink:
         pack_stream(stream, sink, chunk_size, metadata, blosc_args, bloscpack_args, metadata_args)
 
 
@@ -115,9 +101,7 @@ def pack_bytes_to_file(
     """Pack bytes to a Bloscpack file; see `pack_bytes_to_bytes` and `pack_file_to_file`."""
     content = as_bytes(bytes_)
     with open_sink(out_file) as sink:
-        _pack_content(
-            content, sink, chunk_size, metadata, blosc_args, bloscpack_args, metadata_args
-        )
+        pack_content(content, sink, chunk_size, metadata, blosc_args, bloscpack_args, metadata_args)
 
 
 def unpack_bytes_from_file(compressed_file: Filename) -> tuple[bytes, Any]:
@@ -150,7 +134,7 @@ def pack_bytes_to_bytes(
     """
     content = as_bytes(bytes_)
     sink = MemorySink()
-    _pack_content(content, sink, chunk_size, metadata, blosc_args, bloscpack_args, metadata_args)
+    pack_content(content, sink, chunk_size, metadata, blosc_args, bloscpack_args, metadata_args)
     return sink.getvalue()
 
 
@@ -174,7 +158,7 @@ def unpack_bytes_from_bytes(bytes_: Any) -> tuple[bytes, Any]:
     FormatError, CodecError
         The bytes are damaged, or no Bloscpack file.
     """
-    container = Container(MemorySource(as_bytes(bytes_)))
+    container = Container(MemorySource(bytes_))
     return container.read(), container.metadata
 
 
@@ -188,7 +172,7 @@ def pack_ndarray_to_file(
 ) -> None:
     """Pack an array to a Bloscpack file; see `pack_ndarray_to_bytes`."""
     with open_sink(filename) as sink:
-        _pack_ndarray(ndarray, sink, chunk_size, blosc_args, bloscpack_args, metadata_args)
+        pack_ndarray(ndarray, sink, chunk_size, blosc_args, bloscpack_args, metadata_args)
 
 
 def unpack_ndarray_from_file(filename: Filename) -> AnyArray:
@@ -228,7 +212,7 @@ def pack_ndarray_to_bytes(
         `chunk_size` is not a multiple of the item size.
     """
     sink = MemorySink()
-    _pack_ndarray(ndarray, sink, chunk_size, blosc_args, bloscpack_args, metadata_args)
+    pack_ndarray(ndarray, sink, chunk_size, blosc_args, bloscpack_args, metadata_args)
     return sink.getvalue()
 
 
@@ -252,269 +236,7 @@ def unpack_ndarray_from_bytes(bytes_: Any) -> AnyArray:
     FormatError, CodecError
         The bytes are damaged, or no Bloscpack file.
     """
-    return read_array(Container(MemorySource(as_bytes(bytes_))))
-
-
-def as_bytes(buffer: Any) -> memoryview:
-    """Return a view of all bytes of a contiguous buffer.
-
-    Raises
-    ------
-    TypeError
-        It is no buffer, or not contiguous.
-    """
-    view = memoryview(buffer)
-    if view.format == "B" and view.ndim == 1 and view.c_contiguous:
-        return view
-    if not view.c_contiguous:
-        raise TypeError("the buffer is not contiguous; copy it first")
-    if view.nbytes == 0:
-        return memoryview(b"")
-    return view.cast("B")
-
-
-def refuse_same_file(in_file: Filename, out_file: Filename) -> None:
-    """Check that output does not destroy input.
-
-    Raises
-    ------
-    ValueError
-        Both names are of one regular file.
-    """
-    source, target = Path(in_file), Path(out_file)
-    if target.is_file() and source.exists() and source.samefile(target):
-        raise ValueError(f"input and output are the same file: {os.fspath(in_file)!r}")
-
-
-def pack_stream(
-    stream: IO[bytes],
-    sink: ByteSink,
-    chunk_size: ChunkSize = DEFAULT_CHUNK_SIZE,
-    metadata: Any = None,
-    blosc_args: BloscArgs | None = None,
-    bloscpack_args: BloscpackArgs | None = None,
-    metadata_args: MetadataArgs | None = None,
-    *,
-    nthreads: int | None = None,
-    progress: Progress | None = None,
-) -> None:
-    """Pack what a binary stream holds; it may be a pipe of unknown length.
-
-    Parameters
-    ----------
-    stream : binary file
-        Read to its end. A regular file is read from its current position.
-    sink : ByteSink
-        Takes the container; the caller commits it.
-    chunk_size, metadata, blosc_args, bloscpack_args, metadata_args
-        As for `pack_file_to_file`.
-    nthreads : int, optional
-        Threads that compress.
-    progress : callable, optional
-        Called with (bytes done, bytes in all, -1 if not known) after each chunk.
-    """
-    packing = _Packing(metadata, blosc_args, bloscpack_args, metadata_args)
-    nbytes = _regular_nbytes(stream)
-    if nbytes is not None:
-        nchunks, size, last = calculate_nchunks(nbytes, chunk_size)
-        chunks = _read_chunks(stream, size, nchunks)
-        packing.write(
-            sink, Chunking(nchunks, size, last), chunks, resolve_nthreads(nthreads, nbytes), progress
-        )
-        return
-    size = parse_size(chunk_size) if isinstance(chunk_size, str) else chunk_size
-    check_range("chunk_size", size, 1, MAX_CHUNK_NBYTES)
-    write_stream(
-        sink,
-        lambda done: (packing.header(Chunking(*calculate_nchunks(done, size))), packing.section),
-        packing.checksum,
-        _read_chunks(stream, size, None),
-        packing.params,
-        nthreads=resolve_nthreads(nthreads, MAX_CHUNK_NBYTES),
-        progress=progress,
-    )
-
-
-def unpack_stream(
-    container: Container,
-    sink: ByteSink,
-    *,
-    nthreads: int | None = None,
-    progress: Progress | None = None,
-) -> None:
-    """Write the content of `container` to `sink`, which the caller commits.
-
-    At most two decoded chunks a thread are in memory at once.
-    """
-    threads = resolve_nthreads(nthreads, container.nbytes)
-    done = 0
-    for chunk in map_ordered(container.read_chunk, range(container.nchunks), threads):
-        sink.write(chunk)
-        done += len(chunk)
-        if progress is not None:
-            progress(done, container.nbytes)
-    container.check_end()
-
-
-class _Packing:
-    """The arguments of a pack function, checked and turned into ours."""
-
-    def __init__(
-        self,
-        metadata: Any,
-        blosc_args: BloscArgs | None,
-        bloscpack_args: BloscpackArgs | None,
-        metadata_args: MetadataArgs | None,
-        typesize: int | None = None,
-    ) -> None:
-        blosc = blosc_args or _BLOSC_ARGS
-        self.args = bloscpack_args or _BLOSCPACK_ARGS
-        self.checksum = checksum_by_name(self.args.checksum)
-        check_range("typesize", blosc.typesize, 1, 255)
-        check_range("clevel", blosc.clevel, 0, 9)
-        self.params = CodecParams(
-            blosc.cname, blosc.clevel, int(blosc.shuffle), typesize or blosc.typesize
-        )
-        self.section = b"" if metadata is None else _section(metadata, metadata_args)
-
-    def header(self, chunking: Chunking) -> Header:
-        """Return the header for content cut so."""
-        return build_header(
-            chunking,
-            checksum=self.checksum,
-            typesize=self.params.typesize,
-            offsets=bool(self.args.offsets),
-            max_app_chunks=resolve_max_app_chunks(self.args, chunking.nchunks),
-            metadata=bool(self.section),
-        )
-
-    def write(
-        self,
-        sink: ByteSink,
-        chunking: Chunking,
-        chunks: Iterable[BytesLike],
-        nthreads: int,
-        progress: Progress | None = None,
-    ) -> None:
-        """Write the container."""
-        write_container(
-            sink,
-            self.header(chunking),
-            self.section,
-            chunks,
-            self.params,
-            nthreads=nthreads,
-            progress=progress,
-        )
-
-
-_BLOSC_ARGS = BloscArgs()
-_BLOSCPACK_ARGS = BloscpackArgs()
-
-
-def _section(metadata: Any, metadata_args: MetadataArgs | None) -> bytes:
-    if metadata_args is None:
-        return pack_section(metadata)
-    if metadata_args.magic_format != JSON_MAGIC:
-        raise NoSuchSerializer(
-            f"serializer {metadata_args.magic_format!r} does not exist; there is {JSON_MAGIC!r}"
-        )
-    if metadata_args.meta_codec not in META_CODECS:
-        raise NoSuchCodec(
-            f"metadata codec {metadata_args.meta_codec!r} does not exist; "
-            f"there are {', '.join(META_CODECS)}"
-        )
-    check_range("meta_level", metadata_args.meta_level, 0, 9)
-    return pack_section(
-        metadata,
-        checksum=metadata_args.meta_checksum,
-        codec=metadata_args.meta_codec,
-        level=metadata_args.meta_level,
-        reserve=metadata_args.max_meta_size,
-    )
-
-
-def _pack_content(
-    content: memoryview,
-    sink: ByteSink,
-    chunk_size: ChunkSize,
-    metadata: Any,
-    blosc_args: BloscArgs | None,
-    bloscpack_args: BloscpackArgs | None,
-    metadata_args: MetadataArgs | None,
-) -> None:
-    packing = _Packing(metadata, blosc_args, bloscpack_args, metadata_args)
-    chunking = Chunking(*calculate_nchunks(len(content), chunk_size))
-    packing.write(sink, chunking, chunking.cut(content), resolve_nthreads(None, len(content)))
-
-
-def _pack_ndarray(
-    ndarray: AnyArray,
-    sink: ByteSink,
-    chunk_size: ChunkSize,
-    blosc_args: BloscArgs | None,
-    bloscpack_args: BloscpackArgs | None,
-    metadata_args: MetadataArgs | None,
-) -> None:
-    itemsize = ndarray.dtype.itemsize
-    if chunk_size == DEFAULT_CHUNK_SIZE and itemsize:
-        chunk_size = max(itemsize, parse_size(DEFAULT_CHUNK_SIZE) // itemsize * itemsize)
-    chunking = Chunking(*calculate_nchunks(ndarray.nbytes, chunk_size))
-    if chunking.nchunks > 1 and chunking.chunk_size % itemsize:
-        raise ChunkSizeTypeSizeMismatch(
-            f"chunk_size {chunking.chunk_size} is not a multiple of the item size {itemsize}"
-        )
-    packing = _Packing(
-        array_metadata(ndarray),
-        blosc_args,
-        bloscpack_args,
-        metadata_args,
-        typesize=typesize_of(ndarray.dtype),
-    )
-    content = stored_bytes(ndarray)
-    packing.write(sink, chunking, chunking.cut(content), resolve_nthreads(None, len(content)))
-
-
-def _regular_nbytes(stream: IO[bytes]) -> int | None:
-    """Return what is left of a regular file or a seekable object; None for a pipe or device."""
-    if not stream.seekable():
-        return None
-    try:
-        mode = os.fstat(stream.fileno()).st_mode
-    except OSError:
-        mode = stat.S_IFREG  # an object in memory has no descriptor
-    if not stat.S_ISREG(mode):
-        return None
-    position = stream.tell()
-    nbytes = stream.seek(0, os.SEEK_END) - position
-    stream.seek(position)
-    return nbytes
-
-
-def _read_chunks(stream: IO[bytes], chunk_size: int, nchunks: int | None) -> Iterator[bytes]:
-    """Yield pieces of `chunk_size`, the last shorter; an empty stream gives one empty piece."""
-    index = 0
-    while nchunks is None or index < nchunks:
-        data = _read_full(stream, chunk_size)
-        if not data and index:
-            return
-        yield data
-        index += 1
-        if len(data) < chunk_size:
-            return
-
-
-def _read_full(stream: IO[bytes], nbytes: int) -> bytes:
-    """Read `nbytes`, less only at the end: a pipe gives what it has."""
-    data = stream.read(nbytes)
-    if len(data) == nbytes or not data:
-        return data
-    parts = [data]
-    missing = nbytes - len(data)
-    while missing and (data := stream.read(missing)):
-        parts.append(data)
-        missing -= len(data)
-    return b"".join(parts)
+    return read_array(Container(MemorySource(bytes_)))
 
 
 def _deprecated(function: Callable[Params, Result], name: str) -> Callable[Params, Result]:

@@ -4,7 +4,6 @@ Threads are started for a call and joined before it returns. None survives to be
 and none is started for work that a single thread finishes sooner.
 """
 
-import concurrent.futures
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -74,7 +73,7 @@ def run_indexed(task: Callable[[int], None], indices: Sequence[int], nthreads: i
                 return
             try:
                 task(indices[position])
-            except BaseException as err:  # noqa: BLE001 - raised again by the caller's thread
+            except BaseException as err:
                 errors.append((position, err))
 
     helpers = [Thread(target=work, daemon=True) for _ in range(min(nthreads, len(indices)) - 1)]
@@ -90,14 +89,20 @@ def run_indexed(task: Callable[[int], None], indices: Sequence[int], nthreads: i
 def map_ordered(
     function: Callable[[Item], Result], items: Iterable[Item], nthreads: int
 ) -> Iterator[Result]:
-    """Yield ``function(item)`` in the order of `items`, computed on `nthreads` threads.
+    """Return an iterator of ``function(item)`` in order, computed on `nthreads` threads.
 
     At most ``2 * nthreads`` results exist at once, so memory stays bounded.
     """
     if nthreads <= 1:
-        for item in items:
-            yield function(item)
-        return
+        return map(function, items)
+    return _map_in_pool(function, items, nthreads)
+
+
+def _map_in_pool(
+    function: Callable[[Item], Result], items: Iterable[Item], nthreads: int
+) -> Iterator[Result]:
+    import concurrent.futures  # on use: it takes 3 ms to load, and small content does without
+
     with concurrent.futures.ThreadPoolExecutor(nthreads) as pool:
         pending: deque[concurrent.futures.Future[Result]] = deque()
         try:

@@ -1,29 +1,16 @@
 """Reading fixed-width fields from untrusted bytes.
 
-All numbers on disk are little-endian. A format module says what to fetch as an `Extent` and
-unpacks through `unpack_fields`, so that a short buffer is a `TruncatedError` that names what is
-missing, never a ``struct.error``.
+All numbers on disk are little-endian. A format module unpacks through `unpack_fields`, so that a
+short buffer is a `TruncatedError` that names what is missing, never a ``struct.error``.
 """
 
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any
 
 from .exceptions import TruncatedError
 
 # What internal functions take and give as bytes; public ones take any buffer.
 BytesLike = bytes | bytearray | memoryview
-
-
-class Extent(NamedTuple):
-    """A byte range of a file: absolute `offset` and `nbytes`."""
-
-    offset: int
-    nbytes: int
-
-    @property
-    def end(self) -> int:
-        """Absolute position of the first byte behind the range."""
-        return self.offset + self.nbytes
 
 
 def unpack_fields(layout: Struct, view: BytesLike, at: int, what: str) -> tuple[Any, ...]:

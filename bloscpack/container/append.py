@@ -6,14 +6,12 @@ written, and what lies beyond the old end is written first, the header last.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import IO, Any
 
 from ..codec import CodecParams, encode
 from ..exceptions import (
     FormatError,
-    MetadataSectionTooSmall,
-    NoChangeInMetadata,
     NotEnoughSpace,
     UnsupportedError,
 )
@@ -71,7 +69,7 @@ def plan_append(container: Container, nbytes: int) -> AppendPlan:
         raise ValueError("cannot append to a file packed from empty content: it has no chunk size")
     room = container.chunk_size - container.last_chunk
     if nbytes <= room:
-        return AppendPlan(nbytes, None, replace(header, last_chunk=header.last_chunk + nbytes))
+        return AppendPlan(nbytes, None, header._replace(last_chunk=header.last_chunk + nbytes))
     chunking = Chunking.of(nbytes - room, container.chunk_size)
     spare = header.max_app_chunks - chunking.nchunks
     if spare < 0:
@@ -79,8 +77,7 @@ def plan_append(container: Container, nbytes: int) -> AppendPlan:
             f"{chunking.nchunks} more chunks are needed, the offset table has room for "
             f"{header.max_app_chunks}; pack the file again with a larger max_app_chunks"
         )
-    after = replace(
-        header,
+    after = header._replace(
         nchunks=header.nchunks + chunking.nchunks,
         last_chunk=chunking.last_chunk,
         max_app_chunks=spare,

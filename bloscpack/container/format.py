@@ -5,14 +5,14 @@
     file   = header [metadata] [offsets] (chunk digest)*
     header = 16 bytes (version 1), 32 bytes (2 and 3), 32 + 32 bytes (4)
 
-Pure: it turns bytes into a `Header` and back and says which `Extent` to fetch, but reads nothing.
+Pure: it turns bytes into a `Header` and back and says how large each part is, but reads nothing.
 Every field is described in docs/formats/bloscpack.md; facts about versions 1 to 3 come from
 bloscpack 0.1.1, 0.2.1 and 0.16.0.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from struct import Struct, pack, unpack_from
+from typing import NamedTuple
 
 from xxhash import xxh3_64_digest
 
@@ -26,7 +26,7 @@ from ..exceptions import (
     TruncatedError,
     UnsupportedError,
 )
-from ..wire import BytesLike, Extent, unpack_fields
+from ..wire import BytesLike, unpack_fields
 
 MAGIC = b"blpk"
 EXTENSION = ".blp"
@@ -52,8 +52,7 @@ OFFSET_SIZE = 8
 # A spare entry of the offset table, or one that was never filled in, is -1: eight bytes 0xff.
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(NamedTuple):
     """The header of a Bloscpack file.
 
     Attributes
@@ -90,14 +89,9 @@ class Header:
         return _HEADER_SIZES[self.format_version]
 
     @property
-    def has_known_sizes(self) -> bool:
-        """Whether the number and the sizes of the chunks follow from the header alone."""
-        return self.nchunks >= 0 and self.last_chunk >= 0 and self.chunk_size >= 0
-
-    def offsets_extent(self, offset: int) -> Extent:
-        """Where the offset table lies that starts at `offset`; empty if there is none."""
-        entries = self.nchunks + self.max_app_chunks if self.offsets else 0
-        return Extent(offset, OFFSET_SIZE * entries)
+    def table_size(self) -> int:
+        """Size of the offset table in bytes, its spare entries included; 0 without one."""
+        return OFFSET_SIZE * (self.nchunks + self.max_app_chunks) if self.offsets else 0
 
     def pack(self) -> bytes:
         """Return the bytes of the header."""
@@ -144,23 +138,12 @@ class Header:
         ChecksumMismatch
             The header of version 4 is damaged.
         """
-        if len(view) >= 4 and view[:4] != MAGIC:
-            raise NotBloscpackError(
-                f"header: magic is {bytes(view[:4])!r}, not {MAGIC!r}; not a Bloscpack file",
-                offset=0,
-                field="magic",
-            )
-        if len(view) < 5:
-            raise TruncatedError(f"header: only {len(view)} bytes are there", offset=0)
-        version = view[4]
-        if version == 1:
-            return _unpack_v1(view)
-        if version not in _HEADER_SIZES:
-            raise FormatVersionMismatch(
-                f"header: format version is {version}; versions 1 to 4 are known"
-            )
-        fields = unpack_fields(_HEADER, view, 0, "header")
-        _, _, options, id_, typesize, chunk_size, last_chunk, nchunks, max_app_chunks = fields
+        if len(view) < HEADER_SIZE:
+            return _unpack_short(view)
+        fields = _HEADER.unpack_from(view)
+        magic, version, options, id_, typesize, chunk_size, last_chunk, nchunks, spare = fields
+        if magic != MAGIC or version < 2 or version > 4:
+            return _unpack_short(view)
         if options & ~(OPTION_OFFSETS | OPTION_METADATA):
             raise FormatError(
                 f"header: options {options:#010b} has bits set that must be 0",
@@ -173,18 +156,26 @@ class Header:
             raise FormatError(
                 f"header: checksum {id_} is not 0 to {LAST_V3_ID}", offset=6, field="checksum"
             )
+        has_offsets = options & OPTION_OFFSETS != 0
         header = cls(
             version,
-            bool(options & OPTION_OFFSETS),
-            bool(options & OPTION_METADATA),
-            checksum_by_id(id_),
+            has_offsets,
+            options & OPTION_METADATA != 0,
+            CHECKSUMS[id_] if id_ <= LAST_V3_ID else checksum_by_id(id_),
             typesize,
             chunk_size,
             last_chunk,
             nchunks,
-            max_app_chunks,
+            spare,
         )
-        header.check()
+        if not (
+            # The usual header, at once; whatever else is legal is looked at field by field.
+            version == DEFAULT_VERSION
+            and 0 <= last_chunk <= chunk_size <= MAX_CHUNK_NBYTES
+            and 0 < nchunks <= MAX_CHUNKS - spare
+            and (spare == 0 or (has_offsets and spare > 0))
+        ):
+            header.check()
         return header
 
     def check(self) -> None:
@@ -248,6 +239,25 @@ def pack_offsets(offsets: Sequence[int]) -> bytes:
 def unpack_offsets(view: BytesLike) -> tuple[int, ...]:
     """Return the entries in `view`, whose length is a multiple of 8."""
     return unpack_from(f"<{len(view) // OFFSET_SIZE}q", view)
+
+
+def _unpack_short(view: BytesLike) -> Header:
+    """Return the header of version 1, raise for what is none of ours or not whole."""
+    if len(view) >= len(MAGIC) and view[:4] != MAGIC:
+        raise NotBloscpackError(
+            f"header: magic is {bytes(view[:4])!r}, not {MAGIC!r}; not a Bloscpack file",
+            offset=0,
+            field="magic",
+        )
+    if len(view) > len(MAGIC):
+        version = view[4]
+        if version == 1:
+            return _unpack_v1(view)
+        if version not in _HEADER_SIZES:
+            raise FormatVersionMismatch(
+                f"header: format version is {version}; versions 1 to 4 are known"
+            )
+    raise TruncatedError(f"header: {len(view)} of {HEADER_SIZE} bytes are there", offset=0)
 
 
 def _unpack_v1(view: BytesLike) -> Header:

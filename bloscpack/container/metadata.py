@@ -12,11 +12,10 @@ that text is read too. Pure: bytes in, values out.
 import json
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from struct import Struct
-from typing import Any
+from typing import Any, NamedTuple
 
-from ..checksum import LAST_V3_ID, Checksum, checksum_by_id, checksum_by_name
+from ..checksum import CHECKSUMS, LAST_V3_ID, Checksum, checksum_by_name
 from ..exceptions import (
     ChecksumMismatch,
     FormatError,
@@ -29,6 +28,7 @@ from ..wire import BytesLike, unpack_fields
 METADATA_HEADER_SIZE = 8 + 1 + 1 + 1 + 1 + 4 + 4 + 4 + 8
 MAX_METADATA_NBYTES = 2**32 - 1
 JSON_MAGIC = b"JSON"
+_STORED_MAGIC = b"JSON\0\0\0\0"
 
 # Ids of the codecs, stored on disk.
 META_CODECS = ("None", "zlib")
@@ -42,11 +42,10 @@ _FREE_EXPANSION_NBYTES = 16 << 20
 _MAX_EXPANSION = 64
 
 _encode_json = json.JSONEncoder(separators=(",", ":")).encode
-_decode_json = json.JSONDecoder().decode
+_decoder = json.JSONDecoder()
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataHeader:
+class MetadataHeader(NamedTuple):
     """The 32 bytes before the metadata.
 
     Attributes
@@ -97,8 +96,10 @@ class MetadataHeader:
         )
 
     @classmethod
-    def unpack(cls, view: BytesLike, *, last_checksum: int = LAST_V3_ID) -> "MetadataHeader":
-        """Unpack the header at the start of `view`.
+    def unpack(
+        cls, view: BytesLike, at: int = 0, *, last_checksum: int = LAST_V3_ID
+    ) -> "MetadataHeader":
+        """Unpack the header at position `at` of `view`.
 
         Raises
         ------
@@ -109,12 +110,12 @@ class MetadataHeader:
         UnsupportedError
             The serializer is not JSON, or an option bit is set.
         """
-        magic, options, checksum, codec, level, size, reserved, stored, user = unpack_fields(
-            _HEADER, view, 0, "metadata header"
-        )
-        magic = magic.strip(b"\0")
-        if magic != JSON_MAGIC:
-            raise UnsupportedError(f"metadata header: magic_format is {magic!r}, not {JSON_MAGIC!r}")
+        fields = unpack_fields(_HEADER, view, at, "metadata header")
+        magic, options, checksum, codec, level, size, reserved, stored, user = fields
+        if magic != _STORED_MAGIC and magic.strip(b"\0") != JSON_MAGIC:
+            raise UnsupportedError(
+                f"metadata header: magic_format is {magic!r}, not {JSON_MAGIC!r}"
+            )
         if checksum > last_checksum:
             raise FormatError(
                 f"metadata header: meta_checksum {checksum} is not 0 to {last_checksum}",
@@ -125,7 +126,9 @@ class MetadataHeader:
                 f"metadata header: meta_codec {codec} is not 0 or 1", field="meta_codec"
             )
         if level > 9:
-            raise FormatError(f"metadata header: meta_level {level} is not 0 to 9", field="meta_level")
+            raise FormatError(
+                f"metadata header: meta_level {level} is not 0 to 9", field="meta_level"
+            )
         if stored > reserved:
             raise FormatError(
                 f"metadata header: meta_comp_size {stored} exceeds max_meta_size {reserved}",
@@ -137,21 +140,21 @@ class MetadataHeader:
                 "although nothing is compressed",
                 field="meta_size",
             )
-        if size > max(_FREE_EXPANSION_NBYTES, stored * _MAX_EXPANSION):
+        if size > _FREE_EXPANSION_NBYTES and size > stored * _MAX_EXPANSION:
             raise FormatError(
                 f"metadata header: meta_size {size} is too much for {stored} stored bytes",
                 field="meta_size",
             )
         return cls(
-            magic,
+            JSON_MAGIC,
             options,
-            checksum_by_id(checksum, "meta_checksum"),
+            CHECKSUMS[checksum],
             META_CODECS[codec],
             level,
             size,
             reserved,
             stored,
-            user.strip(b"\0"),
+            user.rstrip(b"\0"),
         )
 
 
@@ -195,21 +198,21 @@ def pack_section(
     if callable(reserved):
         reserved = reserved(meta_size)
     if not isinstance(reserved, int):
-        raise TypeError(f"max_meta_size must be an int or a callable, not {type(reserved).__name__}")
+        raise TypeError(
+            f"max_meta_size must be an int or a callable, not {type(reserved).__name__}"
+        )
     if len(data) > reserved:
         raise MetadataSectionTooSmall(
             f"metadata: {len(data)} bytes do not fit into the {reserved} reserved"
         )
     if reserved > MAX_METADATA_NBYTES:
         raise ValueError(f"max_meta_size must be at most {MAX_METADATA_NBYTES}, not {reserved}")
-    header = MetadataHeader(
-        JSON_MAGIC, 0, row, codec, level, meta_size, reserved, len(data), b""
-    )
+    header = MetadataHeader(JSON_MAGIC, 0, row, codec, level, meta_size, reserved, len(data), b"")
     return b"".join((header.pack(), data, bytes(reserved - len(data)), row.digest(data)))
 
 
-def unpack_section(header: MetadataHeader, section: BytesLike) -> Any:
-    """Return the metadata in `section`, the whole section that starts with `header`.
+def stored_data(header: MetadataHeader, section: BytesLike) -> bytes:
+    """Return the data as stored in `section`, the whole section, their checksum compared.
 
     Raises
     ------
@@ -217,19 +220,16 @@ def unpack_section(header: MetadataHeader, section: BytesLike) -> Any:
         The section is not whole.
     ChecksumMismatch
         The stored and the computed digest differ.
-    FormatError
-        The data do not decompress to the declared size, or are not JSON.
     """
-    if len(section) < header.section_size:
-        raise TruncatedError(
-            f"metadata: {len(section)} of {header.section_size} bytes are there"
-        )
+    size = header.section_size
+    if len(section) < size:
+        raise TruncatedError(f"metadata: {len(section)} of {size} bytes are there")
     end = METADATA_HEADER_SIZE + header.meta_comp_size
     data = bytes(section[METADATA_HEADER_SIZE:end])
     row = header.meta_checksum
     if row.nbytes:
         actual = row.digest(data)
-        expected = section[header.section_size - row.nbytes : header.section_size]
+        expected = section[size - row.nbytes : size]
         if actual != expected and actual != section[end : end + row.nbytes]:
             raise ChecksumMismatch(
                 f"metadata: {row.name} is {actual.hex()}, {bytes(expected).hex()} is stored",
@@ -237,12 +237,32 @@ def unpack_section(header: MetadataHeader, section: BytesLike) -> Any:
                 expected=bytes(expected),
                 actual=actual,
             )
-    if header.meta_codec == "zlib":
-        data = _inflate(data, header.meta_size)
+    return data
+
+
+def decode_data(data: bytes, codec: str, nbytes: int) -> Any:
+    """Return the metadata in `data`, `nbytes` long when decoded by `codec`.
+
+    Raises
+    ------
+    FormatError
+        The data do not decompress to that size, or are not JSON.
+    """
+    if codec == "zlib":
+        data = _inflate(data, nbytes)
     try:
-        return _decode_json(data.decode("utf-8"))
+        return _decode_json(str(data, "utf-8"))
     except (ValueError, RecursionError) as err:
         raise FormatError(f"metadata: not JSON: {err}") from err
+
+
+def _decode_json(text: str) -> Any:
+    try:
+        value, end = _decoder.raw_decode(text)
+    except json.JSONDecodeError:
+        end = -1
+    # Space around the value, or an error to be told: the whole decoder.
+    return value if end == len(text) else _decoder.decode(text)
 
 
 def _inflate(data: bytes, nbytes: int) -> bytes:

@@ -1,21 +1,18 @@
 """Reading a container: find a chunk, check it, decode it.
 
-A chunk is found through the offset table. An entry is used only if it fits its neighbours and the
-file, and the chunk at that place is what the header promises; otherwise, or without a table, the
-place follows from the chunks before, whose own headers tell their sizes. Nothing is decoded before
-its checksum was compared, and nothing is allocated on the word of a field that the bytes present
-do not bear out.
+A chunk is looked for where the offset table says, and, if what lies there is not what the header
+promises, where the chunks before it end (`chunktable.py`). Nothing is decoded before its checksum
+was compared, and nothing is allocated on the word of a field that the bytes present do not bear
+out.
 
 A `Container` holds no position, so threads may share one.
 """
 
 from collections.abc import Iterator
 from io import BytesIO
-from itertools import pairwise
-from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
-from ..checksum import CHECKSUMS
+from ..checksum import CHECKSUMS, LAST_V3_ID
 from ..codec import CHUNK_HEADER_SIZE, ChunkHeader, decode_into, decode_items_into
 from ..exceptions import (
     BloscpackError,
@@ -26,16 +23,17 @@ from ..exceptions import (
 )
 from ..storage.protocol import ByteSource
 from ..threads import resolve_nthreads, run_indexed
-from ..wire import BytesLike, Extent
-from .format import OFFSET_SIZE, UNKNOWN, Header, unpack_offsets
-from .metadata import MetadataHeader, unpack_section
+from ..wire import BytesLike
+from .chunktable import ChunkTable, at_chunk, check_left, check_room
+from .format import UNKNOWN, Header
+from .metadata import MetadataHeader, decode_data, stored_data
 
 # Header, metadata and the first offsets of nearly every file, in one read.
 _HEAD_NBYTES = 4096
 # A file that expands more than this has all its chunk headers read before memory is allocated.
 _USUAL_EXPANSION = 16
-# Entries of the offset table fetched at once.
-_WINDOW_ENTRIES = 4096
+# Read where a chunk starts whose size is not known: its header, and a small chunk as a whole.
+_PROBE_NBYTES = 4096
 
 
 class StoredChunk(NamedTuple):
@@ -70,10 +68,10 @@ class Container:
     ----------
     header : Header
         As stored.
-    metadata : object
-        The JSON value of the metadata section; None without one.
     metadata_header : MetadataHeader or None
-        As stored.
+        As stored; None without a metadata section.
+    stored_metadata : bytes
+        The data of the metadata section as stored, their checksum compared.
     data_offset : int
         Absolute position of the first chunk.
     nchunks, chunk_size, last_chunk : int
@@ -89,105 +87,66 @@ class Container:
         The format version or the metadata format is unknown.
     """
 
-    __slots__ = (
-        "_chain",
-        "_chain_lock",
-        "_offsets_extent",
-        "_window",
-        "chunk_size",
-        "data_offset",
-        "header",
-        "last_chunk",
-        "metadata",
-        "metadata_header",
-        "nbytes",
-        "nchunks",
-        "source",
-        "verify",
-    )
+    metadata_header: MetadataHeader | None = None
+    stored_metadata: bytes = b""
+    _table: ChunkTable | None = None
 
     def __init__(self, source: ByteSource, *, verify: bool = True) -> None:
         self.source = source
         self.verify = verify
         try:
             self._read_front()
-        except BloscpackError as err:
-            err.path = source.name
-            source.close()
-            raise
-        except BaseException:
+        except BaseException as err:
+            if isinstance(err, BloscpackError):
+                err.path = source.name
             source.close()
             raise
 
     def _read_front(self) -> None:
-        head = self.source.read_at(0, _HEAD_NBYTES)
+        head = memoryview(self.source.read_at(0, _HEAD_NBYTES))
         self.header = header = Header.unpack(head)
         position = header.size
-        self.metadata: Any = None
-        self.metadata_header: MetadataHeader | None = None
         if header.metadata:
-            last_checksum = CHECKSUMS[-1].id if header.format_version >= 4 else 8
-            meta = MetadataHeader.unpack(
-                memoryview(head)[position:], last_checksum=last_checksum
-            )
-            section = self._front(head, Extent(position, meta.section_size), "metadata")
-            self.metadata = unpack_section(meta, section)
+            last_checksum = LAST_V3_ID if header.format_version == 3 else CHECKSUMS[-1].id
+            meta = MetadataHeader.unpack(head, position, last_checksum=last_checksum)
+            size = meta.section_size
+            section = head[position : position + size]
+            if len(section) < size:
+                check_room(self.source, "metadata", position, size)
+                section = memoryview(self.source.read_at(position, size))
+            self.stored_metadata = stored_data(meta, section)
             self.metadata_header = meta
-            position += meta.section_size
-        self._offsets_extent = header.offsets_extent(position)
-        self.data_offset = self._offsets_extent.end
-        # (first index, entries) fetched last; the head usually holds all of a small table.
-        self._window: tuple[int, tuple[int, ...]] = (0, ())
-        if header.offsets:
-            available = min(header.nchunks, (len(head) - position) // OFFSET_SIZE)
-            if available > 0:
-                entries = memoryview(head)[position : position + OFFSET_SIZE * available]
-                self._window = (0, unpack_offsets(entries))
-        # Offset and header of chunks 0, 1, ... as far as their own headers were followed.
-        self._chain: list[tuple[int, ChunkHeader]] = []
-        self._chain_lock = Lock()
-        self.nchunks = header.nchunks
+            position += size
+        self._table_offset = position
+        self.data_offset = position + header.table_size
+        self.nchunks = nchunks = header.nchunks
         self.chunk_size = header.chunk_size
         self.last_chunk = header.last_chunk
-        if not header.has_known_sizes:
+        if nchunks < 0 or self.chunk_size < 0 or self.last_chunk < 0:
             self._count_chunks()
-        nfull = self.nchunks - 1
-        self.nbytes = nfull * self.chunk_size + self.last_chunk if nfull > 0 else self.last_chunk
-        if self.nchunks == 0:
+        elif nchunks == 0:
             self._check_empty()
-
-    def _front(self, head: BytesLike, extent: Extent, what: str) -> BytesLike:
-        """Return `extent`, from `head` if it is there."""
-        if extent.end <= len(head):
-            return memoryview(head)[extent.offset : extent.end]
-        self._check_room(extent, what)
-        return self.source.read_at(*extent)
-
-    def _check_room(self, extent: Extent, what: str = "offset table") -> None:
-        left = self.source.size() - extent.offset
-        if extent.nbytes > left:
-            raise TruncatedError(
-                f"{what}: {max(left, 0)} of {extent.nbytes} bytes are there at offset "
-                f"{extent.offset}",
-                offset=extent.offset,
-            )
+        self.nbytes = max(self.nchunks - 1, 0) * self.chunk_size + self.last_chunk
 
     def _count_chunks(self) -> None:
         """Fill in what the header leaves open, by following the chunks' own headers."""
-        declared = self.header
-        end = self.source.size()
+        table = self._chunk_table()
+        promised, end = self.nchunks, self.source.size()
         index, position = 0, self.data_offset
-        while index < declared.nchunks if declared.nchunks >= 0 else position < end:
-            position = self._chain_end(index)
+        while index < promised if promised >= 0 else position < end:
             index += 1
+            position = table.chained(index)
         self.nchunks = index
+        if index == 0:
+            self._check_empty()
+            return
         if self.chunk_size == UNKNOWN:
-            self.chunk_size = self._chain[0][1].nbytes if index else 0
+            self.chunk_size = table.chained_header(0).nbytes
         if self.last_chunk == UNKNOWN:
-            self.last_chunk = self._chain[-1][1].nbytes if index else 0
+            self.last_chunk = table.chained_header(index - 1).nbytes
 
     def _check_empty(self) -> None:
-        self.nbytes = self.last_chunk = 0
+        self.chunk_size = self.last_chunk = 0
         left = self.source.size() - self.data_offset
         if left > 0:
             raise FormatError(
@@ -195,6 +154,24 @@ class Container:
                 offset=16,
                 field="nchunks",
             )
+
+    @property
+    def metadata(self) -> Any:
+        """The JSON value of the metadata section, decoded anew; None without a section.
+
+        Raises
+        ------
+        FormatError
+            The section does not hold one.
+        """
+        header = self.metadata_header
+        if header is None:
+            return None
+        try:
+            return decode_data(self.stored_metadata, header.meta_codec, header.meta_size)
+        except FormatError as err:
+            err.path = self.name
+            raise
 
     @property
     def name(self) -> str | None:
@@ -221,15 +198,7 @@ class Container:
         -----
         One or two storage reads.
         """
-        if not 0 <= index < self.nchunks:
-            raise IndexError(f"chunk index {index} is out of range: there are {self.nchunks} chunks")
-        try:
-            if not self.header.offsets:
-                return self._fetch_at(index, self._chain_offset(index), None)
-            return self._fetch_by_table(index)
-        except BloscpackError as err:
-            err.path = self.name
-            raise
+        return StoredChunk(*self._fetch(index))
 
     def read_chunk_into(self, index: int, out: BytesLike) -> None:
         """Decode chunk `index` into `out`, writable bytes of exactly ``chunk_nbytes(index)``.
@@ -237,20 +206,20 @@ class Container:
         Errors as for `fetch`, and `CodecError` if the chunk cannot be decoded. The GIL is
         released while decoding.
         """
-        stored = self.fetch(index)
+        offset, data, _ = self._fetch(index)
         try:
-            decode_into(stored.data, out)
+            decode_into(data, out)
         except CodecError as err:
-            raise self._named(err, index, stored) from None
+            raise self._named(err, index, offset) from None
 
     def read_chunk(self, index: int) -> bytearray:
         """Return the decoded bytes of chunk `index`, new; errors as for `read_chunk_into`."""
-        stored = self.fetch(index)
-        out = bytearray(stored.header.nbytes)
+        offset, data, header = self._fetch(index)
+        out = bytearray(header.nbytes)
         try:
-            decode_into(stored.data, out)
+            decode_into(data, out)
         except CodecError as err:
-            raise self._named(err, index, stored) from None
+            raise self._named(err, index, offset) from None
         return out
 
     def read_range(self, index: int, start: int, stop: int) -> tuple[int, bytearray]:
@@ -268,19 +237,19 @@ class Container:
         -----
         Errors as for `read_chunk_into`. The checksum covers the whole chunk and is compared.
         """
-        stored = self.fetch(index)
-        nbytes, size = stored.header.nbytes, stored.header.typesize
+        offset, stored, header = self._fetch(index)
+        nbytes, size = header.nbytes, header.typesize
         first, last = (start // size, -(-stop // size)) if size else (0, nbytes)
         try:
             # blosc_getitem cannot reach bytes at the end that do not fill an item.
             if size == 0 or last * size > nbytes:
                 first, out = 0, bytearray(nbytes)
-                decode_into(stored.data, out)
+                decode_into(stored, out)
             else:
                 out = bytearray((last - first) * size)
-                decode_items_into(stored.data, first, last - first, out)
+                decode_items_into(stored, first, last - first, out)
         except CodecError as err:
-            raise self._named(err, index, stored) from None
+            raise self._named(err, index, offset) from None
         return first * size, out
 
     def iter_chunks(self) -> Iterator[bytearray]:
@@ -328,23 +297,13 @@ class Container:
         FormatError
             There is no table, or its entries do not start at the first chunk and ascend.
         """
-        extent = Extent(self._offsets_extent.offset, OFFSET_SIZE * self.nchunks)
         try:
-            if not self.header.offsets:
+            if not self.header.offsets or self.nchunks == 0:
                 raise FormatError("there is no offset table", field="offsets")
-            self._check_room(extent)
-            offsets = unpack_offsets(self.source.read_at(*extent))
-            ascending = all(one < two for one, two in pairwise(offsets))
-            if not ascending or (offsets and offsets[0] != self.data_offset):
-                raise FormatError(
-                    "offset table: the entries do not start at the first chunk and ascend",
-                    offset=extent.offset,
-                    field="offsets",
-                )
+            return self._chunk_table().entries()
         except BloscpackError as err:
             err.path = self.name
             raise
-        return offsets
 
     def check_size(self) -> None:
         """Check that the bytes present can decode to `nbytes`; call it before allocating that.
@@ -385,18 +344,19 @@ class Container:
         if self.header.offsets or self.nchunks == 0:
             return
         try:
-            position = self._chain_end(self.nchunks - 1)
+            position = self._chunk_table().chained(self.nchunks)
         except BloscpackError as err:
             err.path = self.name
             raise
         try:
-            header, chunk, digest = self._load(position, None)
+            header, data, digest = self._read_stored(position, None)
         except BloscpackError:
             return  # not a chunk: trailing bytes
-        row = self.header.checksum
-        if 0 < header.nbytes <= max(self.chunk_size, self.last_chunk) and row.digest(chunk) == digest:
+        sound = self.header.checksum.digest(data) == digest
+        if sound and 0 < header.nbytes <= max(self.chunk_size, self.last_chunk):
             error = FormatError(
-                f"header: nchunks is {self.nchunks}, but another chunk follows at offset {position}",
+                f"header: nchunks is {self.nchunks}, but another chunk follows at "
+                f"offset {position}",
                 offset=16,
                 field="nchunks",
             )
@@ -407,160 +367,112 @@ class Container:
         """Close the source; idempotent."""
         self.source.close()
 
-    def __enter__(self) -> "Container":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
-    def _named(self, err: CodecError, index: int, stored: StoredChunk) -> BloscpackError:
+    def _chunk_table(self) -> ChunkTable:
+        if self._table is None:  # two threads may make two: they are alike
+            self._table = ChunkTable(self.source, self.header, self._table_offset)
+        return self._table
+
+    def _named(self, err: CodecError, index: int, offset: int) -> BloscpackError:
         err.path = self.name
-        return _at_chunk(err, index, stored.offset)
+        return at_chunk(err, index, offset)
 
-    def _fetch_by_table(self, index: int) -> StoredChunk:
-        offset = UNKNOWN
+    def _fetch(self, index: int) -> tuple[int, memoryview, ChunkHeader]:
+        """Return the fields of `StoredChunk`; see `fetch`."""
+        if not 0 <= index < self.nchunks:
+            raise IndexError(
+                f"chunk index {index} is out of range: there are {self.nchunks} chunks"
+            )
         try:
-            offset, following = self._table_entry(index)
-            return self._fetch_at(index, offset, following)
-        except FormatError:
-            # The table may be wrong (an interrupted write leaves it empty) and the chunks right:
-            # bloscpack 0.16 reads by their own sizes alone.
+            # An only chunk lies where the first one must, whatever a table says.
+            if self.nchunks == 1:
+                return self._load(0, self.data_offset, None)
+            table = self._chunk_table()
+            if not self.header.offsets:
+                return self._load(index, table.chained(index), None)
+            offset = UNKNOWN
             try:
-                chained = self._chain_offset(index)
-            except BloscpackError:
-                chained = offset
-            if chained == offset:
-                raise
-            return self._fetch_at(index, chained, None)
-
-    def _fetch_at(self, index: int, offset: int, following: int | None) -> StoredChunk:
-        try:
-            header, chunk, digest = self._load(offset, following)
+                offset, following = table.entry(index)
+                return self._load(index, offset, following)
+            except FormatError:
+                # The table may be wrong (an interrupted write leaves it empty) and the chunks
+                # right: bloscpack 0.16 reads by their own sizes alone.
+                try:
+                    chained = table.chained(index)
+                except BloscpackError:
+                    chained = offset
+                if chained == offset:
+                    raise
+                return self._load(index, chained, None)
         except BloscpackError as err:
-            raise _at_chunk(err, index, offset) from None
-        expected = self.chunk_nbytes(index)
-        if header.nbytes != expected:
+            err.path = self.name
+            raise
+
+    def _load(
+        self, index: int, offset: int, following: int | None
+    ) -> tuple[int, memoryview, ChunkHeader]:
+        """Return the chunk at `offset`, which is to be chunk `index`, its checksum compared."""
+        try:
+            header, data, expected = self._read_stored(offset, following)
+        except BloscpackError as err:
+            raise at_chunk(err, index, offset) from None
+        nbytes = self.last_chunk if index == self.nchunks - 1 else self.chunk_size
+        if header.nbytes != nbytes:
             raise FormatError(
                 f"chunk {index} at offset {offset}: decodes to {header.nbytes} bytes, "
-                f"the header promises {expected}",
+                f"the header promises {nbytes}",
                 offset=offset,
             )
-        if self.verify and digest:
+        if self.verify:
             row = self.header.checksum
-            actual = row.digest(chunk)
-            if actual != digest:
+            actual = row.digest(data)
+            if actual != expected:
                 raise ChecksumMismatch(
-                    f"chunk {index}, bytes {offset} to {offset + len(chunk)}: {row.name} is "
-                    f"{actual.hex()}, {bytes(digest).hex()} is stored",
+                    f"chunk {index}, bytes {offset} to {offset + len(data)}: {row.name} is "
+                    f"{actual.hex()}, {bytes(expected).hex()} is stored",
                     name=row.name,
-                    expected=bytes(digest),
+                    expected=bytes(expected),
                     actual=actual,
                     index=index,
                     offset=offset,
                 )
-        return StoredChunk(offset, chunk, header)
+        return offset, data, header
 
-    def _load(self, offset: int, following: int | None) -> tuple[ChunkHeader, BytesLike, BytesLike]:
-        """Return header, stored bytes and digest of the chunk at `offset`.
+    def _read_stored(
+        self, offset: int, following: int | None
+    ) -> tuple[ChunkHeader, memoryview, memoryview]:
+        """Return the header, the stored bytes and the digest of the chunk at `offset`.
 
         `following` is the offset of the next chunk where it is known: the chunk then has to end
-        exactly there, and one read fetches it.
+        exactly there, and one read fetches it. Otherwise a first read tells its size, which
+        bounds the second; a small chunk is all in the first.
         """
         digest_size = self.header.checksum.nbytes
         if following is None:
-            front = self.source.read_at(offset, CHUNK_HEADER_SIZE)
-            header = ChunkHeader.unpack(front)
-            nbytes = header.cbytes + digest_size
-            # Bound the read by the file first: the field may ask for gigabytes.
-            if nbytes > CHUNK_HEADER_SIZE + digest_size:
-                self._check_left(header, offset, nbytes)
-            stored = self.source.read_at(offset, nbytes)
+            stored = self.source.read_at(offset, _PROBE_NBYTES)
+            header = ChunkHeader.unpack(stored)
+            cbytes = header.cbytes
+            nbytes = cbytes + digest_size
+            if nbytes > len(stored):
+                check_left(self.source, header, offset, nbytes)
+                stored = self.source.read_at(offset, nbytes)
         else:
             nbytes = following - offset
             stored = self.source.read_at(offset, nbytes)
             header = ChunkHeader.unpack(stored)
-            if header.cbytes + digest_size != nbytes:
+            cbytes = header.cbytes
+            if cbytes + digest_size != nbytes:
                 raise FormatError(
-                    f"stored size {header.cbytes} + digest {digest_size} do not end at the next "
+                    f"stored size {cbytes} + digest {digest_size} do not end at the next "
                     f"chunk, offset {following}",
                     offset=offset,
                 )
-        if len(stored) < nbytes:
-            self._check_left(header, offset, nbytes)
+        if nbytes > len(stored):
+            check_left(self.source, header, offset, nbytes)
         view = memoryview(stored)
-        return header, view[: header.cbytes], view[header.cbytes :]
-
-    def _check_left(self, header: ChunkHeader, offset: int, nbytes: int) -> None:
-        left = self.source.size() - offset
-        if nbytes > left:
-            raise TruncatedError(
-                f"stored size {header.cbytes} + digest {nbytes - header.cbytes} exceed the "
-                f"{left} bytes left",
-                offset=offset,
-            )
-
-    def _table_entry(self, index: int) -> tuple[int, int | None]:
-        """Return the offset of a chunk and of the next one, None for the last."""
-        low, high = max(index - 1, 0), min(index + 2, self.nchunks)
-        first, entries = self._window
-        if low < first or high > first + len(entries):
-            first, entries = self._fetch_window(low)
-        around = entries[low - first : high - first]
-        offset = around[index - low]
-        if index == 0:
-            fits = offset == self.data_offset
-        else:
-            fits = around[0] < offset and offset > self.data_offset
-        following = around[-1] if index < self.nchunks - 1 else None
-        if not fits or (following is not None and following <= offset):
-            raise FormatError(
-                f"offset table: entry {index} is {offset}, which does not fit its neighbours",
-                offset=self._offsets_extent.offset + OFFSET_SIZE * index,
-                field="offsets",
-            )
-        end = offset + CHUNK_HEADER_SIZE if following is None else following
-        size = self.source.size()
-        if end > size:
-            raise TruncatedError(
-                f"chunk {index} at offset {offset}: goes on to {end}, the file ends at {size}",
-                offset=offset,
-            )
-        return offset, following
-
-    def _fetch_window(self, low: int) -> tuple[int, tuple[int, ...]]:
-        count = min(_WINDOW_ENTRIES, self.nchunks - low)
-        extent = Extent(self._offsets_extent.offset + OFFSET_SIZE * low, OFFSET_SIZE * count)
-        self._check_room(extent)
-        self._window = window = low, unpack_offsets(self.source.read_at(*extent))
-        return window
-
-    def _chain_offset(self, index: int) -> int:
-        """Return the offset of a chunk, found through the headers of those before it."""
-        return self.data_offset if index == 0 else self._chain_end(index - 1)
-
-    def _chain_end(self, index: int) -> int:
-        """Return the position behind chunk `index` and its digest, likewise."""
-        digest_size = self.header.checksum.nbytes
-        chain = self._chain
-        with self._chain_lock:
-            while len(chain) <= index:
-                position = self.data_offset
-                if chain:
-                    offset, header = chain[-1]
-                    position = offset + header.cbytes + digest_size
-                try:
-                    header = ChunkHeader.unpack(
-                        self.source.read_at(position, CHUNK_HEADER_SIZE)
-                    )
-                    self._check_left(header, position, header.cbytes + digest_size)
-                except BloscpackError as err:
-                    raise _at_chunk(err, len(chain), position) from None
-                chain.append((position, header))
-        offset, header = chain[index]
-        return offset + header.cbytes + digest_size
-
-
-def _at_chunk(err: BloscpackError, index: int, offset: int) -> BloscpackError:
-    """Return `err` with the chunk it is about put in front of its message."""
-    err.args = (f"chunk {index} at offset {offset}: {err.args[0]}",)
-    return err
+        return header, view[:cbytes], view[cbytes:nbytes]

@@ -96,6 +96,7 @@ def verify(path: Any, *, nthreads: int | None = None) -> Report:
         return Report(source.name, 0, 0, [_damage(err)])
     with container:
         report = Report(source.name, container.nchunks, container.nbytes)
+        _check_metadata(container, report)
         table = _check_table(container, report)
         _check_chunks(container, source, table, report, nthreads)
         if report.ok:
@@ -104,6 +105,13 @@ def verify(path: Any, *, nthreads: int | None = None) -> Report:
             except FormatError as err:
                 report.damage.append(_damage(err))
         return report
+
+
+def _check_metadata(container: Container, report: Report) -> None:
+    try:
+        container.metadata  # noqa: B018 - decoding is the check
+    except FormatError as err:
+        report.damage.append(_damage(err))
 
 
 def _check_table(container: Container, report: Report) -> tuple[int, ...] | None:

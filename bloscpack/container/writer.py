@@ -5,7 +5,7 @@ ends early holds an offset table of unused entries, as in bloscpack 0.16, and ne
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..checksum import Checksum
 from ..codec import CodecParams, encode
@@ -19,8 +19,7 @@ Progress = Callable[[int, int], object]
 """Called with the bytes done and the bytes in all (-1: not known)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Chunking:
+class Chunking(NamedTuple):
     """How content is cut.
 
     Attributes
@@ -50,7 +49,10 @@ class Chunking:
 
     def cut(self, content: memoryview) -> Iterable[memoryview]:
         """Yield the chunks of `content`, views."""
-        for start in range(0, self.nchunks * self.chunk_size or 1, self.chunk_size or 1):
+        if self.nchunks == 1:
+            yield content
+            return
+        for start in range(0, self.nchunks * self.chunk_size, self.chunk_size):
             yield content[start : start + self.chunk_size]
 
 
@@ -113,12 +115,19 @@ def write_container(
     ValueError
         `chunks` holds another number of chunks or bytes than `header` says.
     """
-    table = header.offsets_extent(header.size + len(section))
+    table_offset = header.size + len(section)
     sink.write(header.pack() + section)
-    _write_unused(sink, table.nbytes)
+    _write_unused(sink, header.table_size)
     total = (header.nchunks - 1) * header.chunk_size + header.last_chunk
     offsets, done = _write_chunks(
-        sink, table.end, header.checksum, chunks, params, nthreads, progress, total
+        sink,
+        table_offset + header.table_size,
+        header.checksum,
+        chunks,
+        params,
+        nthreads,
+        progress,
+        total,
     )
     if len(offsets) != header.nchunks or done != total:
         raise ValueError(
@@ -126,7 +135,7 @@ def write_container(
             f"{total} bytes in {header.nchunks} chunks were promised"
         )
     if header.offsets:
-        sink.write_at(table.offset, pack_offsets(offsets))
+        sink.write_at(table_offset, pack_offsets(offsets))
 
 
 def write_stream(
@@ -149,10 +158,10 @@ def write_stream(
     try:
         offsets, done = _write_chunks(spool, 0, checksum, chunks, params, nthreads, progress, -1)
         header, section = start(done)
-        table = header.offsets_extent(header.size + len(section))
+        front = header.size + len(section) + header.table_size
         sink.write(header.pack() + section)
         if header.offsets:
-            sink.write(pack_offsets([table.end + offset for offset in offsets]))
+            sink.write(pack_offsets([front + offset for offset in offsets]))
             _write_unused(sink, OFFSET_SIZE * header.max_app_chunks)
         for block in spool.iter_blocks():
             sink.write(block)
@@ -192,6 +201,5 @@ def _write_chunks(
 def _write_unused(sink: ByteSink, nbytes: int) -> None:
     """Write unused entries of an offset table."""
     step = 1 << 20
-    while nbytes > 0:
-        sink.write(b"\xff" * min(nbytes, step))
-        nbytes -= step
+    for start in range(0, nbytes, step):
+        sink.write(b"\xff" * min(step, nbytes - start))

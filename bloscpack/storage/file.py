@@ -1,11 +1,10 @@
 """Bytes in local files, pipes and Python file objects."""
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from tempfile import SpooledTemporaryFile
 from threading import Lock
 from typing import IO, Any
 
@@ -93,20 +92,16 @@ def open_source(where: Any) -> ByteSource:
     if isinstance(where, str | os.PathLike):
         if stat.S_ISREG(os.stat(where).st_mode):
             return FileSource(where)
-        with Path(where).open("rb") as stream:
+        with open(where, "rb") as stream:
             return MemorySource(stream.read())
     if hasattr(where, "read"):
         if not where.seekable():
             return MemorySource(where.read())
         return FileObjectSource(where)
     try:
-        view = memoryview(where)
-    except TypeError:
-        raise TypeError(
-            "expected a path, a bytes-like object or a binary file, "
-            f"not {type(where).__name__!r}"
-        ) from None
-    return MemorySource(view)
+        return MemorySource(where)
+    except TypeError as err:
+        raise TypeError(f"expected a path, a bytes-like object or a binary file: {err}") from None
 
 
 class SpoolSink:
@@ -118,6 +113,8 @@ class SpoolSink:
     _BLOCK_NBYTES = 1 << 20
 
     def __init__(self) -> None:
+        from tempfile import SpooledTemporaryFile  # on use: 3 ms to load, and rarely needed
+
         self._spool = SpooledTemporaryFile(self._MEMORY_NBYTES)  # noqa: SIM115
 
     def write(self, data: BytesLike) -> None:
@@ -172,19 +169,21 @@ class FileSink:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._target = Path(os.path.realpath(path))
-        self._temporary = self._target.with_name(f".{self._target.name}.{os.urandom(6).hex()}.tmp")
+        self.name: str | None = os.fspath(path)
+        self._target = os.path.realpath(path)
+        self._folder = os.path.dirname(self._target)
+        # The name does not contain the target's: that may have the longest name there can be.
+        self._temporary = os.path.join(self._folder, f".bloscpack-{os.urandom(8).hex()}.tmp")
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
         fd = os.open(self._temporary, flags, 0o666)
         try:
             with suppress(FileNotFoundError):
-                os.fchmod(fd, stat.S_IMODE(self._target.stat().st_mode))
+                os.fchmod(fd, stat.S_IMODE(os.stat(self._target).st_mode))
         except BaseException:
             os.close(fd)
-            self._temporary.unlink()
+            os.unlink(self._temporary)
             raise
         self._file = os.fdopen(fd, "w+b")
-        self.name: str | None = os.fspath(path)
 
     def write(self, data: BytesLike) -> None:
         """Append `data`."""
@@ -201,18 +200,30 @@ class FileSink:
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
-        self._temporary.replace(self._target)
-        folder = os.open(self._target.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        os.replace(self._temporary, self._target)
+        _sync_folder(self._folder)
 
     def abort(self) -> None:
         """Remove the temporary file."""
-        with suppress(OSError):
+        with suppress(OSError):  # what cannot be flushed any more is not wanted any more
             self._file.close()
-        self._temporary.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(self._temporary)
+
+
+def _sync_folder(folder: str) -> None:
+    """Make a rename in `folder` durable, where the system can."""
+    if os.name != "posix":
+        return
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    except OSError as err:
+        # Some network file systems have no such call; there is nothing better to do.
+        if err.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(fd)
 
 
 @contextmanager
@@ -245,7 +256,7 @@ def open_sink(where: Any) -> Iterator[ByteSink]:
         except FileNotFoundError:
             in_place = False
         if in_place:
-            with Path(where).open("wb") as stream, committed(StreamSink(stream)) as sink:
+            with open(where, "wb") as stream, committed(StreamSink(stream)) as sink:
                 yield sink
         else:
             with committed(FileSink(where)) as sink:

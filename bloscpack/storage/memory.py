@@ -1,22 +1,41 @@
 """Bytes in memory."""
 
 from io import BytesIO
+from typing import Any
 
 from ..wire import BytesLike
+
+
+def as_bytes(buffer: Any) -> memoryview:
+    """Return a view of all bytes of a contiguous buffer, whatever its items are.
+
+    Raises
+    ------
+    TypeError
+        It is no buffer, or not contiguous.
+    """
+    view = memoryview(buffer)
+    if type(buffer) is bytes:  # the usual case, at once
+        return view
+    if not view.c_contiguous:
+        raise TypeError("the buffer is not contiguous; copy it first")
+    if view.format == "B" and view.ndim == 1:
+        return view
+    return view.cast("B") if view.nbytes else memoryview(b"")
 
 
 class MemorySource:
     """Reads from a buffer without copying: `read_at` gives views of it."""
 
-    name = None
+    name: str | None = None
 
-    def __init__(self, buffer: BytesLike) -> None:
-        view = memoryview(buffer)
-        self._view = view if view.format == "B" and view.ndim == 1 else view.cast("B")
+    def __init__(self, buffer: Any) -> None:
+        self._view = as_bytes(buffer)
+        self._size = len(self._view)
 
     def size(self) -> int:
         """Return the size of the buffer."""
-        return len(self._view)
+        return self._size
 
     def read_at(self, offset: int, nbytes: int) -> memoryview:
         """Return a view."""
@@ -29,7 +48,7 @@ class MemorySource:
 class MemorySink:
     """Collects bytes; `getvalue` gives them."""
 
-    name = None
+    name: str | None = None
 
     def __init__(self) -> None:
         self._buffer = BytesIO()

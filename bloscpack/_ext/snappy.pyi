@@ -1,0 +1,3 @@
+from bloscpack.wire import BytesLike
+
+def decompress_into(block: BytesLike, out: BytesLike) -> bool: ...

@@ -1,0 +1,172 @@
+"""Finding the chunks of a file: by the offset table, or by following the chunks themselves.
+
+An entry of the table is used only if it fits its neighbours and the file. Without a table, or where
+it is wrong, the place of a chunk follows from the headers of those before it: chunks of versions 1
+to 3 are adjacent and in order, and each tells its own size.
+"""
+
+from itertools import pairwise
+from threading import Lock
+
+from ..codec import CHUNK_HEADER_SIZE, ChunkHeader
+from ..exceptions import BloscpackError, FormatError, TruncatedError
+from ..storage.protocol import ByteSource
+from .format import OFFSET_SIZE, Header, unpack_offsets
+
+# Entries of the offset table fetched at once, and from one such window to the next: an entry is
+# compared with the one before and the one behind it, so windows share two.
+_WINDOW_ENTRIES = 4096
+_WINDOW_STEP = _WINDOW_ENTRIES - 2
+
+
+class ChunkTable:
+    """Where the chunks of one file lie.
+
+    Parameters
+    ----------
+    source : ByteSource
+        The file.
+    header : Header
+        Its header.
+    offset : int
+        Position of the offset table; of the first chunk if there is none.
+    """
+
+    def __init__(self, source: ByteSource, header: Header, offset: int) -> None:
+        self._source = source
+        self._nchunks = header.nchunks
+        self._digest_size = header.checksum.nbytes
+        self._offset = offset
+        self._data_offset = offset + header.table_size
+        # First index and entries of the window fetched last.
+        self._window: tuple[int, tuple[int, ...]] = (0, ())
+        # Offsets of chunks 0, 1, ... as far as their own headers were followed.
+        self._chain = [self._data_offset]
+        self._chain_lock = Lock()
+
+    def entry(self, index: int) -> tuple[int, int | None]:
+        """Return the offsets of a chunk and of the next one, None for the last, by the table.
+
+        Raises
+        ------
+        FormatError
+            The entry does not fit its neighbours.
+        TruncatedError
+            The table, or the chunk by it, goes beyond the end of the file.
+        """
+        low, high = max(index - 1, 0), min(index + 2, self._nchunks)
+        first, entries = self._window
+        if low < first or high > first + len(entries):
+            first, entries = self._fetch_window(low // _WINDOW_STEP * _WINDOW_STEP)
+        around = entries[low - first : high - first]
+        offset = around[index - low]
+        fits = offset == self._data_offset if index == 0 else around[0] < offset
+        following = around[-1] if index < self._nchunks - 1 else None
+        if not fits or offset < self._data_offset or not (following is None or following > offset):
+            raise FormatError(
+                f"offset table: entry {index} is {offset}, which does not fit its neighbours",
+                offset=self._offset + OFFSET_SIZE * index,
+                field="offsets",
+            )
+        end = offset + CHUNK_HEADER_SIZE if following is None else following
+        size = self._source.size()
+        if end > size:
+            raise TruncatedError(
+                f"chunk {index} at offset {offset}: goes on to {end}, the file ends at {size}",
+                offset=offset,
+            )
+        return offset, following
+
+    def entries(self) -> tuple[int, ...]:
+        """Return the used entries of the table, checked as far as the table alone tells.
+
+        Raises
+        ------
+        FormatError
+            They do not start at the first chunk and ascend.
+        TruncatedError
+            The table goes beyond the end of the file.
+        """
+        offsets = self._fetch(0, self._nchunks)
+        if offsets[0] != self._data_offset or not all(a < b for a, b in pairwise(offsets)):
+            raise FormatError(
+                "offset table: the entries do not start at the first chunk and ascend",
+                offset=self._offset,
+                field="offsets",
+            )
+        return offsets
+
+    def chained(self, index: int) -> int:
+        """Return the offset of a chunk, found through the headers of those before it.
+
+        Index `nchunks` gives the position behind the last chunk and its digest.
+
+        Raises
+        ------
+        FormatError, UnsupportedError
+            One of them is damaged.
+        """
+        chain = self._chain
+        with self._chain_lock:
+            while len(chain) <= index:
+                position = chain[-1]
+                try:
+                    header = self.chained_header(len(chain) - 1)
+                    end = position + header.cbytes + self._digest_size
+                    check_left(self._source, header, position, end - position)
+                except BloscpackError as err:
+                    raise at_chunk(err, len(chain) - 1, position) from None
+                chain.append(end)
+        return chain[index]
+
+    def chained_header(self, index: int) -> ChunkHeader:
+        """Return the Blosc header of a chunk whose offset was followed."""
+        return ChunkHeader.unpack(self._source.read_at(self._chain[index], CHUNK_HEADER_SIZE))
+
+    def _fetch_window(self, first: int) -> tuple[int, tuple[int, ...]]:
+        count = min(_WINDOW_ENTRIES, self._nchunks - first)
+        self._window = window = first, self._fetch(first, count)
+        return window
+
+    def _fetch(self, first: int, count: int) -> tuple[int, ...]:
+        start, nbytes = self._offset + OFFSET_SIZE * first, OFFSET_SIZE * count
+        check_room(self._source, "offset table", start, nbytes)
+        return unpack_offsets(self._source.read_at(start, nbytes))
+
+
+def check_room(source: ByteSource, what: str, offset: int, nbytes: int) -> None:
+    """Check that the file goes on for `nbytes` from `offset`; call it before reading that much.
+
+    Raises
+    ------
+    TruncatedError
+        It does not.
+    """
+    left = source.size() - offset
+    if nbytes > left:
+        raise TruncatedError(
+            f"{what}: {max(left, 0)} of {nbytes} bytes are there at offset {offset}", offset=offset
+        )
+
+
+def check_left(source: ByteSource, header: ChunkHeader, offset: int, nbytes: int) -> None:
+    """Check that a chunk and its digest, `nbytes` from `offset`, end within the file.
+
+    Raises
+    ------
+    TruncatedError
+        They do not.
+    """
+    left = source.size() - offset
+    if nbytes > left:
+        raise TruncatedError(
+            f"stored size {header.cbytes} + digest {nbytes - header.cbytes} exceed the "
+            f"{left} bytes left",
+            offset=offset,
+        )
+
+
+def at_chunk(err: BloscpackError, index: int, offset: int) -> BloscpackError:
+    """Return `err` with the chunk it is about put in front of its message."""
+    err.args = (f"chunk {index} at offset {offset}: {err.args[0]}",)
+    return err

@@ -1,0 +1,246 @@
+"""The documentation is true: its code runs, its tables and dumps are what the package does."""
+
+import doctest
+import hashlib
+import importlib
+import json
+import os
+import pkgutil
+import re
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xxhash
+
+import bloscpack as bp
+from bloscpack.checksum import CHECKSUMS
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+FORMAT = DOCS / "formats" / "bloscpack.md"
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
+
+# Languages of blocks that are not run, and why that is right.
+NOT_RUN = {
+    "text": "a drawing or an output",
+    "hex": "compared with the file it shows",
+    "console": "commands; those of blpk are run by the tests of the command line",
+    "sh": "commands for the reader's machine",
+    "json": "data",
+    "cython": "an excerpt of a kernel, built with the package",
+    "python-excerpt": "a part of a file to be edited, not a program",
+}
+_FENCE = re.compile(r"^```(\S*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page):
+    """Return (language, text, line number) of every fenced block."""
+    text = page.read_text("utf-8")
+    return [
+        (match[1], match[2], text.count("\n", 0, match.start(2)) + 1)
+        for match in _FENCE.finditer(text)
+    ]
+
+
+def run_page(page):
+    """Run the Python blocks of a page in order, in one namespace, and return that."""
+    names = {"__name__": "docs"}
+    for language, text, line in blocks(page):
+        if language == "python":
+            # Empty lines in front, so that a traceback names the line of the page.
+            exec(compile("\n" * (line - 1) + text, str(page), "exec"), names)
+    return names
+
+
+def page_id(page):
+    return page.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_python_blocks_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    if "import blosc\n" in page.read_text("utf-8"):
+        pytest.importorskip("blosc", reason="the page uses the blosc package")
+    run_page(page)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_every_block_says_what_it_is(page):
+    assert {language for language, _, _ in blocks(page)} <= {"python", *NOT_RUN}
+
+
+def test_blocks_are_found():
+    assert sum(len(blocks(page)) for page in PAGES) > 20
+    assert {language for language, _, _ in blocks(FORMAT)} == {"python", "hex", "text"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_links_lead_somewhere(page):
+    text = _FENCE.sub("", page.read_text("utf-8"))
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
+        if not target.startswith(("https:", "http:")):
+            assert (page.parent / target).exists(), f"{page_id(page)} links to {target}"
+
+
+def modules():
+    return ["bloscpack"] + [
+        name
+        for _, name, is_package in pkgutil.walk_packages(bp.__path__, "bloscpack.")
+        if not name.startswith("bloscpack._ext.")
+    ]
+
+
+@pytest.mark.parametrize("name", modules())
+def test_docstring_examples(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    module = importlib.import_module(name)
+    failed, _ = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert failed == 0
+
+
+def test_api_page_names_everything_public():
+    text = (DOCS / "api.md").read_text("utf-8")
+    missing = [name for name in bp.__all__ if not re.search(rf"`(bp\.)?{name}[`(]", text)]
+    assert missing == []
+    errors = [
+        name
+        for name, value in vars(bp.exceptions).items()
+        if isinstance(value, type) and value.__module__ == "bloscpack.exceptions"
+    ]
+    assert [name for name in errors if f"`{name}`" not in text] == []
+
+
+def test_checksum_table_is_the_packages():
+    text = FORMAT.read_text("utf-8").partition("\n## Checksums\n")[2].partition("\n## ")[0]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in text.splitlines()
+        if re.match(r"\| \d", line)
+    ]
+    data = b"123456789"
+    known = {
+        "adler32": zlib.adler32(data),
+        "crc32": zlib.crc32(data),
+        "xxh3_64": xxhash.xxh3_64_intdigest(data),
+        "xxh3_128": xxhash.xxh3_128_intdigest(data),
+    }
+    orders = {"u32, little-endian": "little", "most significant byte first": "big"}
+    assert len(rows) == len(CHECKSUMS)
+    for (id_, name, nbytes, order, versions), row in zip(rows, CHECKSUMS, strict=True):
+        assert (int(id_), name, int(nbytes)) == (row.id, row.name, row.nbytes)
+        assert versions == ("4" if row.id > 8 else "2, 3, 4")
+        digest = row.digest(data)
+        assert len(digest) == row.nbytes
+        if name in known:
+            assert int.from_bytes(digest, orders[order]) == known[name]
+        elif name in hashlib.algorithms_guaranteed:
+            assert order == "as the standard writes it"
+            assert digest == hashlib.new(name, data).digest()
+
+
+def dump_of(text):
+    """Return the bytes that a dump shows, after checking the positions in front."""
+    data = b""
+    for line in text.splitlines():
+        match = re.match(r"([0-9a-f]{4})  ((?:[0-9a-f]{2} )*[0-9a-f]{2})(?:  |$)", line)
+        if match:
+            assert int(match[1], 16) == len(data), f"position in {line!r}"
+            data += bytes.fromhex(match[2])
+        else:
+            assert re.fullmatch(r"[A-Z0-9 ]+", line), f"no line of a dump: {line!r}"
+    return data
+
+
+@pytest.fixture(scope="module")
+def format_page(tmp_path_factory):
+    """Give the namespace of the format page: its example, its reader and its writer."""
+    pytest.importorskip("blosc", reason="the reader of the format page uses the blosc package")
+    return run_page(FORMAT)
+
+
+def test_hex_dump_is_the_file(format_page):
+    (dump,) = [text for language, text, _ in blocks(FORMAT) if language == "hex"]
+    assert dump_of(dump).hex(" ") == format_page["example"].hex(" ")
+
+
+def vectors():
+    folder = Path(os.environ.get("BLOSCPACK_VECTORS") or ROOT.parent / "shared" / "vectors")
+    manifest = folder / "bloscpack" / "manifest.json"
+    if not manifest.exists():
+        pytest.skip(f"no shared vectors: {manifest} is missing")
+    return manifest.parent, json.loads(manifest.read_text("utf-8"))["vectors"]
+
+
+def test_reader_of_the_page_reads_files_of_the_original(format_page):
+    folder, entries = vectors()
+    checksums = set()
+    for entry in entries:
+        if entry.get("optional") or entry["file_size"] > 200_000:
+            continue
+        data = (folder / entry["file"]).read_bytes()
+        content, metadata, positions, table = format_page["read_file"](data)
+        assert len(content) == entry["payload"]["size"], entry["file"]
+        assert hashlib.sha256(content).hexdigest() == entry["payload"]["sha256"], entry["file"]
+        assert metadata == entry["metadata"], entry["file"]
+        assert list(table) == (entry["offsets"] or []), entry["file"]
+        assert positions[:64] == [chunk[0] for chunk in entry["chunks"]], entry["file"]
+        checksums.add(entry["header"]["checksum"])
+    assert len(checksums) == 9
+
+
+@pytest.mark.parametrize("checksum", [row.name for row in CHECKSUMS])
+@pytest.mark.parametrize("size", [0, 1, 1000, 70_000])
+def test_reader_of_the_page_reads_ours(format_page, checksum, size):
+    content = np.arange(size, dtype="<u2").tobytes()
+    packed = bp.pack_bytes_to_bytes(
+        content,
+        chunk_size=5000,
+        metadata={"size": size},
+        bloscpack_args=bp.BloscpackArgs(checksum=checksum),
+    )
+    read, metadata, positions, table = format_page["read_file"](packed)
+    assert (read, metadata, positions) == (content, {"size": size}, list(table))
+
+
+@pytest.mark.parametrize("checksum", [row.name for row in CHECKSUMS])
+def test_metadata_may_have_every_checksum(format_page, checksum):
+    packed = bp.pack_bytes_to_bytes(
+        b"content", metadata=[1, 2], metadata_args=bp.MetadataArgs(meta_checksum=checksum)
+    )
+    assert bp.unpack_bytes_from_bytes(packed) == (b"content", [1, 2])
+    assert format_page["read_file"](packed)[:2] == (b"content", [1, 2])
+    is_new = checksum.startswith("xxh3")
+    assert packed[4] == (4 if is_new else 3)
+
+
+def test_reader_of_the_page_refuses_damage(format_page):
+    example = format_page["example"]
+    for position in range(0xA4, len(example)):
+        damaged = bytearray(example)
+        damaged[position] ^= 0x04
+        with pytest.raises(ValueError, match="chunk"):
+            format_page["read_file"](bytes(damaged))
+    for end in range(len(example)):
+        with pytest.raises(ValueError, match=r"cut|no Bloscpack|unknown"):
+            format_page["read_file"](example[:end])
+
+
+@pytest.mark.parametrize("metadata", [None, {"a": [1, 2.5, None]}, "text"])
+@pytest.mark.parametrize("size", [0, 1, 4096, 4097, 100_000])
+def test_we_read_what_the_writer_of_the_page_writes(format_page, size, metadata):
+    content = bytes(i * i % 251 for i in range(size))
+    written = format_page["write_file"](content, metadata, 4096)
+    assert bp.unpack_bytes_from_bytes(written) == (content, metadata)
+    assert bp.verify(written).ok
+
+
+def test_demo_clip_is_the_one_described():
+    zstandard = pytest.importorskip("zstandard", reason="the clip is in a Zstandard file")
+    folder = ROOT / "bench" / "data"
+    with (folder / "bbb_16x240x320x3_u8.npy.zst").open("rb") as stream:
+        data = zstandard.ZstdDecompressor().stream_reader(stream).read()
+    nbytes = 16 * 240 * 320 * 3
+    digest = hashlib.sha256(data[-nbytes:]).hexdigest()
+    assert digest in (folder / "README.md").read_text("utf-8")
