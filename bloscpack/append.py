@@ -15,11 +15,13 @@ from .args import (
 from .checksum import checksum_by_name
 from .codec import CodecParams
 from .container.append import append_content, plan_append, rewrite_section
+from .container.format import version_for
 from .container.reader import Container
 from .exceptions import (
     ChecksumLengthMismatch,
     NoChangeInMetadata,
     NoMetadataFound,
+    NoSuchChecksum,
     NoSuchCodec,
     NoSuchSerializer,
     NotANumpyArray,
@@ -106,7 +108,7 @@ def append_fp(
 
 
 def _append_params(container: Container, blosc_args: Mapping[str, Any] | None) -> CodecParams:
-    given: dict[str, Any] = dict(blosc_args or dict.fromkeys(BLOSC_ARGS))
+    given: dict[str, Any] = dict.fromkeys(BLOSC_ARGS) if blosc_args is None else dict(blosc_args)
     if set(given) != set(BLOSC_ARGS):
         raise ValueError(f"blosc_args must have the items {', '.join(BLOSC_ARGS)}, not {given}")
     defaults: dict[str, Any] = {
@@ -206,6 +208,8 @@ def _rewrite_metadata_fp(
     if codec not in (None, "None", "zlib"):
         raise NoSuchCodec(f"metadata codec {codec!r} does not exist; there are None, zlib")
     row = old.meta_checksum if checksum is None else checksum_by_name(checksum)
+    if version_for(row) > container.header.format_version:
+        raise NoSuchChecksum(f"{row.name} needs format version {version_for(row)}")
     if row.nbytes != old.meta_checksum.nbytes:
         raise ChecksumLengthMismatch(
             f"{row.name} has {row.nbytes} bytes, {old.meta_checksum.name} "

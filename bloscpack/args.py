@@ -9,7 +9,7 @@ from typing import Any
 
 from .codec import MAX_CHUNK_NBYTES
 from .container.format import MAX_CHUNKS
-from .container.metadata import META_CODECS
+from .container.metadata import DEFAULT_META_CHECKSUM, META_CODECS
 from .exceptions import ChunkingException
 
 SUFFIXES = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -28,7 +28,6 @@ DEFAULT_CHECKSUM = "adler32"
 DEFAULT_MAX_APP_CHUNKS = _tenfold
 DEFAULT_CHUNK_SIZE = "1M"
 DEFAULT_MAGIC_FORMAT = b"JSON"
-DEFAULT_META_CHECKSUM = "adler32"
 DEFAULT_META_CODEC = "zlib"
 DEFAULT_META_LEVEL = 6
 DEFAULT_MAX_META_SIZE = _tenfold

@@ -16,7 +16,7 @@ import numpy as np
 
 from .checksum import checksum_by_name
 from .codec import MAX_CHUNK_NBYTES, MAX_TYPESIZE, CodecParams, Shuffle
-from .container.metadata import decode_data, pack_section
+from .container.metadata import DEFAULT_META_CHECKSUM, decode_data, pack_section
 from .container.reader import Container
 from .container.writer import Chunking, Progress, build_header, write_container
 from .dtype import Dtype, pack_dtype, unpack_dtype
@@ -277,7 +277,7 @@ def save(
         typesize=typesize,
         offsets=True,
         max_app_chunks=_SPARE_OFFSETS_PER_CHUNK * chunking.nchunks,
-        metadata=True,
+        meta_checksum=checksum_by_name(DEFAULT_META_CHECKSUM),
     )
     section = pack_section(metadata, reserve=lambda nbytes: nbytes + _SPARE_METADATA_NBYTES)
     with open_sink(path) as sink:

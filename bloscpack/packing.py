@@ -8,7 +8,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from .args import (
     DEFAULT_CHUNK_SIZE,
@@ -20,7 +20,7 @@ from .args import (
     parse_size,
     resolve_max_app_chunks,
 )
-from .checksum import checksum_by_name
+from .checksum import Checksum, checksum_by_name
 from .codec import MAX_CHUNK_NBYTES, CodecParams
 from .container.format import Header
 from .container.metadata import JSON_MAGIC, META_CODECS, pack_section
@@ -99,7 +99,10 @@ def pack_stream(
     check_range("chunk_size", size, 1, MAX_CHUNK_NBYTES)
     write_stream(
         sink,
-        lambda done: (packing.header(Chunking(*calculate_nchunks(done, size))), packing.section),
+        lambda done: (
+            packing.header(Chunking(*calculate_nchunks(done, size))),
+            packing.section.data,
+        ),
         packing.checksum,
         _read_chunks(stream, size, None),
         packing.params,
@@ -129,12 +132,19 @@ def unpack_stream(
     container.check_end()
 
 
+class _Section(NamedTuple):
+    """A metadata section and the checksum in it; empty without metadata."""
+
+    data: bytes
+    checksum: Checksum | None
+
+
 class _Packing:
     """The arguments of a pack function, checked and turned into ours."""
 
     def __init__(
         self,
-        section: bytes,
+        section: _Section,
         blosc_args: BloscArgs | None,
         bloscpack_args: BloscpackArgs | None,
         typesize: int | None = None,
@@ -155,7 +165,7 @@ class _Packing:
             typesize=self.params.typesize,
             offsets=bool(self.args.offsets),
             max_app_chunks=resolve_max_app_chunks(self.args, chunking.nchunks),
-            metadata=bool(self.section),
+            meta_checksum=self.section.checksum,
         )
 
     def write(
@@ -170,7 +180,7 @@ class _Packing:
         write_container(
             sink,
             self.header(chunking),
-            self.section,
+            self.section.data,
             chunks,
             self.params,
             nthreads=nthreads,
@@ -181,6 +191,7 @@ class _Packing:
 _DEFAULT_CHUNK_NBYTES = parse_size(DEFAULT_CHUNK_SIZE)
 _BLOSC_ARGS = BloscArgs()
 _BLOSCPACK_ARGS = BloscpackArgs()
+_METADATA_ARGS = MetadataArgs()
 
 
 @lru_cache(maxsize=256)
@@ -193,16 +204,16 @@ def _codec_params(
 
 
 @lru_cache(maxsize=256)
-def _array_section(dtype: Dtype, shape: tuple[int, ...], is_fortran: bool) -> bytes:
+def _array_section(dtype: Dtype, shape: tuple[int, ...], is_fortran: bool) -> _Section:
     """Return the metadata section with default arguments, remembered for arrays alike."""
-    return pack_section(array_metadata(dtype, shape, is_fortran))
+    return _section(array_metadata(dtype, shape, is_fortran), _METADATA_ARGS)
 
 
-def _section(metadata: Any, metadata_args: MetadataArgs | None) -> bytes:
+def _section(metadata: Any, metadata_args: MetadataArgs | None) -> _Section:
     if metadata is None:
-        return b""
+        return _Section(b"", None)
     if metadata_args is None:
-        return pack_section(metadata)
+        metadata_args = _METADATA_ARGS
     if metadata_args.magic_format != JSON_MAGIC:
         raise NoSuchSerializer(
             f"serializer {metadata_args.magic_format!r} does not exist; there is {JSON_MAGIC!r}"
@@ -213,13 +224,14 @@ def _section(metadata: Any, metadata_args: MetadataArgs | None) -> bytes:
             f"there are {', '.join(META_CODECS)}"
         )
     check_range("meta_level", metadata_args.meta_level, 0, 9)
-    return pack_section(
+    data = pack_section(
         metadata,
         checksum=metadata_args.meta_checksum,
         codec=metadata_args.meta_codec,
         level=metadata_args.meta_level,
         reserve=metadata_args.max_meta_size,
     )
+    return _Section(data, checksum_by_name(metadata_args.meta_checksum))
 
 
 def pack_content(

@@ -226,9 +226,9 @@ class Header(NamedTuple):
             )
 
 
-def version_for(checksum: Checksum) -> int:
-    """Return the lowest format version that can hold chunks with this checksum."""
-    return DEFAULT_VERSION if checksum.id <= LAST_V3_ID else 4
+def version_for(*checksums: Checksum) -> int:
+    """Return the lowest format version that has these checksums."""
+    return DEFAULT_VERSION if all(row.id <= LAST_V3_ID for row in checksums) else 4
 
 
 def pack_offsets(offsets: Sequence[int]) -> bytes:
