@@ -187,7 +187,6 @@ class TestRefused:
     @pytest.mark.parametrize(
         "blosc_args",
         [
-            {},
             {"typesize": 8},
             dict(bp.BloscArgs(), extra=1),
             bp.BloscArgs(cname="nope"),
