@@ -238,6 +238,10 @@ class TestArrays:
         args = f"bp.MetadataArgs(meta_codec={codec!r}, meta_checksum='sha256', max_meta_size=500)"
         same(f"bp.pack_ndarray_to_bytes(np.arange(1000), metadata_args={args})")
 
+    def test_units_that_numpy_takes_for_equal(self, same: Same) -> None:
+        same("bp.pack_ndarray_to_bytes(np.zeros(3, 'M8[s]'))")
+        same("bp.pack_ndarray_to_bytes(np.zeros(3, 'M8[1000ms]'))")
+
     def test_several_megabytes(self, same: Same) -> None:
         same("bp.pack_ndarray_to_bytes(np.arange(1 << 20, dtype='<f8').reshape(1024, 1024))")
         same("bp.pack_ndarray_to_bytes(np.arange(1 << 20).reshape(1024, 1024).T)")

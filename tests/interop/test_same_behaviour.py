@@ -253,6 +253,11 @@ class TestPackErrors:
     def test_blosc_args(self, same: Same, arguments: str) -> None:
         same(BLOSC.format(arguments))
 
+    @pytest.mark.parametrize("arguments", ["5.0, 3", "5, 3.0", "5, 3, 'no'"])
+    def test_what_was_packed_before_does_not_matter(self, same: Same, arguments: str) -> None:
+        same(BLOSC.format("5, 3"))
+        same(BLOSC.format(arguments))
+
     @pytest.mark.parametrize("given", ["{}", "dict(typesize=8)", "dict(bp.BloscArgs())", "5"])
     def test_blosc_args_of_another_type(self, same: Same, given: str) -> None:
         same(f"bp.pack_bytes_to_bytes(b'abc', blosc_args={given})")
