@@ -11,6 +11,7 @@ from .args import (
     DEFAULT_META_CODEC,
     DEFAULT_META_LEVEL,
     DEFAULT_SHUFFLE,
+    check_range,
 )
 from .checksum import checksum_by_name
 from .codec import CodecParams
@@ -26,7 +27,7 @@ from .exceptions import (
     NoSuchSerializer,
     NotANumpyArray,
 )
-from .ndarray import unpack_array_metadata
+from .ndarray import check_nbytes, unpack_array_metadata
 from .storage.file import FileObjectSource
 
 
@@ -129,6 +130,7 @@ def _grown_section(container: Container, nbytes: int) -> bytes | None:
         dtype, shape, is_fortran = unpack_array_metadata(container.metadata)
     except NotANumpyArray:
         return None
+    check_nbytes(container, dtype, shape)
     axis = len(shape) - 1 if is_fortran else 0
     row = dtype.itemsize
     for length in shape[:axis] + shape[axis + 1 :]:
@@ -207,6 +209,8 @@ def _rewrite_metadata_fp(
         raise NoSuchSerializer(f"serializer {magic_format!r} does not exist; there is b'JSON'")
     if codec not in (None, "None", "zlib"):
         raise NoSuchCodec(f"metadata codec {codec!r} does not exist; there are None, zlib")
+    if level is not None:
+        check_range("meta_level", level, 0, 9)
     row = old.meta_checksum if checksum is None else checksum_by_name(checksum)
     if version_for(row) > container.header.format_version:
         raise NoSuchChecksum(f"{row.name} needs format version {version_for(row)}")

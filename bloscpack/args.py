@@ -5,6 +5,8 @@ nothing when made, wrong values are refused where they are used. Using them neve
 """
 
 from collections.abc import Callable, Iterator, MutableMapping
+from copy import copy
+from pprint import pformat
 from typing import Any
 
 from .codec import MAX_CHUNK_NBYTES
@@ -85,6 +87,9 @@ class Args(MutableMapping[str, Any]):
         items = ", ".join(f"{key}={value!r}" for key, value in self.items())
         return f"{type(self).__name__}({items})"
 
+    def __str__(self) -> str:
+        return pformat(dict(self))
+
     def pformat(self, indent: int = 4) -> str:
         """Return the class name and one indented line for each item."""
         lines = [f"{key}: {value!r}" for key, value in self.items()]
@@ -92,12 +97,17 @@ class Args(MutableMapping[str, Any]):
 
     def copy(self) -> "Args":
         """Return a shallow copy."""
-        return type(self)(**dict(self))
+        return copy(self)
 
     @property
     def attributes(self) -> list[str]:
         """The keys."""
         return list(self._keys)
+
+    @property
+    def bytes_attributes(self) -> list[str]:
+        """The keys whose values `pformat` gives in bytes: none."""
+        return []
 
     def _check_key(self, key: str) -> None:
         if key not in self._keys:

@@ -77,6 +77,7 @@ def is_fortran(array: AnyArray) -> bool:
 
 def stored_bytes(array: AnyArray) -> memoryview:
     """Return the bytes of `array` in the order they are stored; a copy only if not contiguous."""
+    array = np.asarray(array)  # a matrix keeps two dimensions, a masked array its mask
     fortran = is_fortran(array)
     return stored_view(array if fortran else np.ascontiguousarray(array), fortran)
 
@@ -185,7 +186,8 @@ def new_array(shape: tuple[int, ...], dtype: Dtype, is_fortran: bool) -> AnyArra
         There are more dimensions, or longer ones, than numpy has.
     """
     try:
-        return np.empty(shape, dtype, order="F" if is_fortran else "C")
+        # Not np.empty: that makes S0 and U0 a character long.
+        return np.ndarray(shape, dtype, order="F" if is_fortran else "C")
     except ValueError as err:
         raise FormatError(f"metadata: shape {str(list(shape))[:80]}: {err}", field="shape") from err
 

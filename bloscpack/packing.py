@@ -8,6 +8,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from operator import index
 from typing import IO, Any, NamedTuple
 
 from .args import (
@@ -21,7 +22,7 @@ from .args import (
     resolve_max_app_chunks,
 )
 from .checksum import Checksum, checksum_by_name
-from .codec import MAX_CHUNK_NBYTES, CodecParams
+from .codec import MAX_CHUNK_NBYTES, MAX_TYPESIZE, CodecParams
 from .container.format import Header
 from .container.metadata import JSON_MAGIC, META_CODECS, pack_section
 from .container.reader import Container
@@ -149,8 +150,8 @@ class _Packing:
         bloscpack_args: BloscpackArgs | None,
         typesize: int | None = None,
     ) -> None:
-        blosc = _BLOSC_ARGS if blosc_args is None else blosc_args
-        self.args = _BLOSCPACK_ARGS if bloscpack_args is None else bloscpack_args
+        blosc = blosc_args or _BLOSC_ARGS
+        self.args = bloscpack_args or _BLOSCPACK_ARGS
         self.checksum = checksum_by_name(self.args.checksum)
         self.params = _codec_params(
             blosc.cname, blosc.clevel, blosc.shuffle, blosc.typesize, typesize
@@ -194,13 +195,16 @@ _BLOSCPACK_ARGS = BloscpackArgs()
 _METADATA_ARGS = MetadataArgs()
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=256, typed=True)
 def _codec_params(
     cname: str, clevel: int, shuffle: bool | int, typesize: int, item_typesize: int | None
 ) -> CodecParams:
-    check_range("typesize", typesize, 1, 255)
-    check_range("clevel", clevel, 0, 9)
-    return CodecParams(cname, clevel, int(shuffle), item_typesize or typesize)
+    if item_typesize is None:
+        check_range("typesize", typesize, 1, MAX_TYPESIZE)
+        item_typesize = typesize
+    if shuffle not in (0, 1, 2):
+        raise ValueError(f"shuffle must be 0, 1 or 2, not {shuffle!r}")
+    return CodecParams(cname, index(clevel), int(shuffle), item_typesize)
 
 
 @lru_cache(maxsize=256)
@@ -212,8 +216,7 @@ def _array_section(dtype: Dtype, shape: tuple[int, ...], is_fortran: bool) -> _S
 def _section(metadata: Any, metadata_args: MetadataArgs | None) -> _Section:
     if metadata is None:
         return _Section(b"", None)
-    if metadata_args is None:
-        metadata_args = _METADATA_ARGS
+    metadata_args = metadata_args or _METADATA_ARGS
     if metadata_args.magic_format != JSON_MAGIC:
         raise NoSuchSerializer(
             f"serializer {metadata_args.magic_format!r} does not exist; there is {JSON_MAGIC!r}"

@@ -253,7 +253,7 @@ def _unpack_short(view: BytesLike) -> Header:
         version = view[4]
         if version == 1:
             return _unpack_v1(view)
-        if version not in _HEADER_SIZES:
+        if version not in _HEADER_SIZES and len(view) >= HEADER_SIZE:
             raise FormatVersionMismatch(
                 f"header: format version is {version}; versions 1 to 4 are known"
             )
