@@ -439,7 +439,7 @@ class TestHostileFiles:
         packed = bytearray(bp.pack_bytes_to_bytes(SMOOTH, 1000))
         packed[-1] ^= 1
         path.write_bytes(packed)
-        with pytest.raises(ChecksumMismatch, match=r"damaged\.blp: chunk 10, bytes \d+ to \d+"):
+        with pytest.raises(ChecksumMismatch, match=r"damaged\.blp: chunk 10 .* bytes \d+ to \d+"):
             bp.unpack_bytes_from_file(path)
         with pytest.raises(RuntimeError):
             bp.unpack_file_from_file(path, tmp_path / "out")

@@ -458,7 +458,8 @@ class Container:
             actual = row.digest(data)
             if actual != expected:
                 raise ChecksumMismatch(
-                    f"{row.name} of {cbytes} bytes is {actual.hex()}, {expected.hex()} is stored",
+                    f"{row.name} of bytes {offset} to {offset + cbytes} is {actual.hex()}, "
+                    f"{expected.hex()} is stored",
                     name=row.name,
                     expected=bytes(expected),
                     actual=actual,
