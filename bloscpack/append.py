@@ -11,20 +11,23 @@ from .args import (
     DEFAULT_META_CODEC,
     DEFAULT_META_LEVEL,
     DEFAULT_SHUFFLE,
+    check_range,
 )
 from .checksum import checksum_by_name
 from .codec import CodecParams
 from .container.append import append_content, plan_append, rewrite_section
+from .container.format import version_for
 from .container.reader import Container
 from .exceptions import (
     ChecksumLengthMismatch,
     NoChangeInMetadata,
     NoMetadataFound,
+    NoSuchChecksum,
     NoSuchCodec,
     NoSuchSerializer,
     NotANumpyArray,
 )
-from .ndarray import unpack_array_metadata
+from .ndarray import check_nbytes, unpack_array_metadata
 from .storage.file import FileObjectSource
 
 
@@ -106,7 +109,7 @@ def append_fp(
 
 
 def _append_params(container: Container, blosc_args: Mapping[str, Any] | None) -> CodecParams:
-    given: dict[str, Any] = dict(blosc_args or dict.fromkeys(BLOSC_ARGS))
+    given: dict[str, Any] = dict.fromkeys(BLOSC_ARGS) if blosc_args is None else dict(blosc_args)
     if set(given) != set(BLOSC_ARGS):
         raise ValueError(f"blosc_args must have the items {', '.join(BLOSC_ARGS)}, not {given}")
     defaults: dict[str, Any] = {
@@ -127,6 +130,7 @@ def _grown_section(container: Container, nbytes: int) -> bytes | None:
         dtype, shape, is_fortran = unpack_array_metadata(container.metadata)
     except NotANumpyArray:
         return None
+    check_nbytes(container, dtype, shape)
     axis = len(shape) - 1 if is_fortran else 0
     row = dtype.itemsize
     for length in shape[:axis] + shape[axis + 1 :]:
@@ -205,7 +209,11 @@ def _rewrite_metadata_fp(
         raise NoSuchSerializer(f"serializer {magic_format!r} does not exist; there is b'JSON'")
     if codec not in (None, "None", "zlib"):
         raise NoSuchCodec(f"metadata codec {codec!r} does not exist; there are None, zlib")
+    if level is not None:
+        check_range("meta_level", level, 0, 9)
     row = old.meta_checksum if checksum is None else checksum_by_name(checksum)
+    if version_for(row) > container.header.format_version:
+        raise NoSuchChecksum(f"{row.name} needs format version {version_for(row)}")
     if row.nbytes != old.meta_checksum.nbytes:
         raise ChecksumLengthMismatch(
             f"{row.name} has {row.nbytes} bytes, {old.meta_checksum.name} "

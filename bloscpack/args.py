@@ -5,11 +5,13 @@ nothing when made, wrong values are refused where they are used. Using them neve
 """
 
 from collections.abc import Callable, Iterator, MutableMapping
+from copy import copy
+from pprint import pformat
 from typing import Any
 
 from .codec import MAX_CHUNK_NBYTES
 from .container.format import MAX_CHUNKS
-from .container.metadata import META_CODECS
+from .container.metadata import DEFAULT_META_CHECKSUM, META_CODECS
 from .exceptions import ChunkingException
 
 SUFFIXES = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -28,7 +30,6 @@ DEFAULT_CHECKSUM = "adler32"
 DEFAULT_MAX_APP_CHUNKS = _tenfold
 DEFAULT_CHUNK_SIZE = "1M"
 DEFAULT_MAGIC_FORMAT = b"JSON"
-DEFAULT_META_CHECKSUM = "adler32"
 DEFAULT_META_CODEC = "zlib"
 DEFAULT_META_LEVEL = 6
 DEFAULT_MAX_META_SIZE = _tenfold
@@ -86,6 +87,9 @@ class Args(MutableMapping[str, Any]):
         items = ", ".join(f"{key}={value!r}" for key, value in self.items())
         return f"{type(self).__name__}({items})"
 
+    def __str__(self) -> str:
+        return pformat(dict(self))
+
     def pformat(self, indent: int = 4) -> str:
         """Return the class name and one indented line for each item."""
         lines = [f"{key}: {value!r}" for key, value in self.items()]
@@ -93,12 +97,17 @@ class Args(MutableMapping[str, Any]):
 
     def copy(self) -> "Args":
         """Return a shallow copy."""
-        return type(self)(**dict(self))
+        return copy(self)
 
     @property
     def attributes(self) -> list[str]:
         """The keys."""
         return list(self._keys)
+
+    @property
+    def bytes_attributes(self) -> list[str]:
+        """The keys whose values `pformat` gives in bytes: none."""
+        return []
 
     def _check_key(self, key: str) -> None:
         if key not in self._keys:

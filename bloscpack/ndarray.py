@@ -16,7 +16,7 @@ import numpy as np
 
 from .checksum import checksum_by_name
 from .codec import MAX_CHUNK_NBYTES, MAX_TYPESIZE, CodecParams, Shuffle
-from .container.metadata import decode_data, pack_section
+from .container.metadata import DEFAULT_META_CHECKSUM, decode_data, pack_section
 from .container.reader import Container
 from .container.writer import Chunking, Progress, build_header, write_container
 from .dtype import Dtype, pack_dtype, unpack_dtype
@@ -77,6 +77,7 @@ def is_fortran(array: AnyArray) -> bool:
 
 def stored_bytes(array: AnyArray) -> memoryview:
     """Return the bytes of `array` in the order they are stored; a copy only if not contiguous."""
+    array = np.asarray(array)  # a matrix keeps two dimensions, a masked array its mask
     fortran = is_fortran(array)
     return stored_view(array if fortran else np.ascontiguousarray(array), fortran)
 
@@ -185,7 +186,8 @@ def new_array(shape: tuple[int, ...], dtype: Dtype, is_fortran: bool) -> AnyArra
         There are more dimensions, or longer ones, than numpy has.
     """
     try:
-        return np.empty(shape, dtype, order="F" if is_fortran else "C")
+        # Not np.empty: that makes S0 and U0 a character long.
+        return np.ndarray(shape, dtype, order="F" if is_fortran else "C")
     except ValueError as err:
         raise FormatError(f"metadata: shape {str(list(shape))[:80]}: {err}", field="shape") from err
 
@@ -277,7 +279,7 @@ def save(
         typesize=typesize,
         offsets=True,
         max_app_chunks=_SPARE_OFFSETS_PER_CHUNK * chunking.nchunks,
-        metadata=True,
+        meta_checksum=checksum_by_name(DEFAULT_META_CHECKSUM),
     )
     section = pack_section(metadata, reserve=lambda nbytes: nbytes + _SPARE_METADATA_NBYTES)
     with open_sink(path) as sink:

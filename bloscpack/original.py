@@ -5,6 +5,7 @@ wrong is mended: content is counted in bytes whatever the buffer's items are, an
 whole or not at all and is never the input, nothing is decoded that was not checked.
 """
 
+import os
 import warnings
 from collections.abc import Callable
 from functools import wraps
@@ -59,7 +60,7 @@ def pack_file_to_file(
         A file cannot be read or written.
     """
     refuse_same_file(in_file, out_file)
-    with open(in_file, "rb") as stream, open_sink(out_file) as sink:
+    with open(in_file, "rb") as stream, open_sink(os.fsdecode(out_file)) as sink:
         pack_stream(stream, sink, chunk_size, metadata, blosc_args, bloscpack_args, metadata_args)
 
 
@@ -84,7 +85,10 @@ def unpack_file_from_file(in_file: Filename, out_file: Filename) -> Any:
         Both files are the same.
     """
     refuse_same_file(in_file, out_file)
-    with Container(open_source(in_file)) as container, open_sink(out_file) as sink:
+    with (
+        Container(open_source(os.fsdecode(in_file))) as container,
+        open_sink(os.fsdecode(out_file)) as sink,
+    ):
         unpack_stream(container, sink)
         return container.metadata
 
@@ -100,13 +104,13 @@ def pack_bytes_to_file(
 ) -> None:
     """Pack bytes to a Bloscpack file; see `pack_bytes_to_bytes` and `pack_file_to_file`."""
     content = as_bytes(bytes_)
-    with open_sink(out_file) as sink:
+    with open_sink(os.fsdecode(out_file)) as sink:
         pack_content(content, sink, chunk_size, metadata, blosc_args, bloscpack_args, metadata_args)
 
 
 def unpack_bytes_from_file(compressed_file: Filename) -> tuple[bytes, Any]:
     """Return (content, metadata) of a Bloscpack file; see `unpack_bytes_from_bytes`."""
-    with Container(open_source(compressed_file)) as container:
+    with Container(open_source(os.fsdecode(compressed_file))) as container:
         return container.read(), container.metadata
 
 
@@ -171,13 +175,13 @@ def pack_ndarray_to_file(
     metadata_args: MetadataArgs | None = None,
 ) -> None:
     """Pack an array to a Bloscpack file; see `pack_ndarray_to_bytes`."""
-    with open_sink(filename) as sink:
+    with open_sink(os.fsdecode(filename)) as sink:
         pack_ndarray(ndarray, sink, chunk_size, blosc_args, bloscpack_args, metadata_args)
 
 
 def unpack_ndarray_from_file(filename: Filename) -> AnyArray:
     """Return the array in a Bloscpack file; see `unpack_ndarray_from_bytes`."""
-    with Container(open_source(filename)) as container:
+    with Container(open_source(os.fsdecode(filename))) as container:
         return read_array(container)
 
 

@@ -8,7 +8,8 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import IO, Any
+from operator import index
+from typing import IO, Any, NamedTuple
 
 from .args import (
     DEFAULT_CHUNK_SIZE,
@@ -20,8 +21,8 @@ from .args import (
     parse_size,
     resolve_max_app_chunks,
 )
-from .checksum import checksum_by_name
-from .codec import MAX_CHUNK_NBYTES, CodecParams
+from .checksum import Checksum, checksum_by_name
+from .codec import MAX_CHUNK_NBYTES, MAX_TYPESIZE, CodecParams
 from .container.format import Header
 from .container.metadata import JSON_MAGIC, META_CODECS, pack_section
 from .container.reader import Container
@@ -99,7 +100,10 @@ def pack_stream(
     check_range("chunk_size", size, 1, MAX_CHUNK_NBYTES)
     write_stream(
         sink,
-        lambda done: (packing.header(Chunking(*calculate_nchunks(done, size))), packing.section),
+        lambda done: (
+            packing.header(Chunking(*calculate_nchunks(done, size))),
+            packing.section.data,
+        ),
         packing.checksum,
         _read_chunks(stream, size, None),
         packing.params,
@@ -129,18 +133,25 @@ def unpack_stream(
     container.check_end()
 
 
+class _Section(NamedTuple):
+    """A metadata section and the checksum in it; empty without metadata."""
+
+    data: bytes
+    checksum: Checksum | None
+
+
 class _Packing:
     """The arguments of a pack function, checked and turned into ours."""
 
     def __init__(
         self,
-        section: bytes,
+        section: _Section,
         blosc_args: BloscArgs | None,
         bloscpack_args: BloscpackArgs | None,
         typesize: int | None = None,
     ) -> None:
-        blosc = _BLOSC_ARGS if blosc_args is None else blosc_args
-        self.args = _BLOSCPACK_ARGS if bloscpack_args is None else bloscpack_args
+        blosc = blosc_args or _BLOSC_ARGS
+        self.args = bloscpack_args or _BLOSCPACK_ARGS
         self.checksum = checksum_by_name(self.args.checksum)
         self.params = _codec_params(
             blosc.cname, blosc.clevel, blosc.shuffle, blosc.typesize, typesize
@@ -155,7 +166,7 @@ class _Packing:
             typesize=self.params.typesize,
             offsets=bool(self.args.offsets),
             max_app_chunks=resolve_max_app_chunks(self.args, chunking.nchunks),
-            metadata=bool(self.section),
+            meta_checksum=self.section.checksum,
         )
 
     def write(
@@ -170,7 +181,7 @@ class _Packing:
         write_container(
             sink,
             self.header(chunking),
-            self.section,
+            self.section.data,
             chunks,
             self.params,
             nthreads=nthreads,
@@ -181,28 +192,31 @@ class _Packing:
 _DEFAULT_CHUNK_NBYTES = parse_size(DEFAULT_CHUNK_SIZE)
 _BLOSC_ARGS = BloscArgs()
 _BLOSCPACK_ARGS = BloscpackArgs()
+_METADATA_ARGS = MetadataArgs()
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=256, typed=True)
 def _codec_params(
     cname: str, clevel: int, shuffle: bool | int, typesize: int, item_typesize: int | None
 ) -> CodecParams:
-    check_range("typesize", typesize, 1, 255)
-    check_range("clevel", clevel, 0, 9)
-    return CodecParams(cname, clevel, int(shuffle), item_typesize or typesize)
+    if item_typesize is None:
+        check_range("typesize", typesize, 1, MAX_TYPESIZE)
+        item_typesize = typesize
+    if shuffle not in (0, 1, 2):
+        raise ValueError(f"shuffle must be 0, 1 or 2, not {shuffle!r}")
+    return CodecParams(cname, index(clevel), int(shuffle), item_typesize)
 
 
 @lru_cache(maxsize=256)
-def _array_section(dtype: Dtype, shape: tuple[int, ...], is_fortran: bool) -> bytes:
+def _array_section(dtype: Dtype, shape: tuple[int, ...], is_fortran: bool) -> _Section:
     """Return the metadata section with default arguments, remembered for arrays alike."""
-    return pack_section(array_metadata(dtype, shape, is_fortran))
+    return _section(array_metadata(dtype, shape, is_fortran), _METADATA_ARGS)
 
 
-def _section(metadata: Any, metadata_args: MetadataArgs | None) -> bytes:
+def _section(metadata: Any, metadata_args: MetadataArgs | None) -> _Section:
     if metadata is None:
-        return b""
-    if metadata_args is None:
-        return pack_section(metadata)
+        return _Section(b"", None)
+    metadata_args = metadata_args or _METADATA_ARGS
     if metadata_args.magic_format != JSON_MAGIC:
         raise NoSuchSerializer(
             f"serializer {metadata_args.magic_format!r} does not exist; there is {JSON_MAGIC!r}"
@@ -213,13 +227,14 @@ def _section(metadata: Any, metadata_args: MetadataArgs | None) -> bytes:
             f"there are {', '.join(META_CODECS)}"
         )
     check_range("meta_level", metadata_args.meta_level, 0, 9)
-    return pack_section(
+    data = pack_section(
         metadata,
         checksum=metadata_args.meta_checksum,
         codec=metadata_args.meta_codec,
         level=metadata_args.meta_level,
         reserve=metadata_args.max_meta_size,
     )
+    return _Section(data, checksum_by_name(metadata_args.meta_checksum))
 
 
 def pack_content(

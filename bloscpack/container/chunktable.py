@@ -9,7 +9,7 @@ from itertools import pairwise
 from threading import Lock
 
 from ..codec import CHUNK_HEADER_SIZE, ChunkHeader
-from ..exceptions import BloscpackError, FormatError, TruncatedError
+from ..exceptions import BloscpackError, ChecksumError, FormatError, TruncatedError
 from ..storage.protocol import ByteSource
 from .format import OFFSET_SIZE, Header, unpack_offsets
 
@@ -113,7 +113,7 @@ class ChunkTable:
                 try:
                     header = self.chained_header(len(chain) - 1)
                     end = position + header.cbytes + self._digest_size
-                    check_left(self._source, header, position, end - position)
+                    check_left(self._source, position, end - position)
                 except BloscpackError as err:
                     raise at_chunk(err, len(chain) - 1, position) from None
                 chain.append(end)
@@ -149,7 +149,7 @@ def check_room(source: ByteSource, what: str, offset: int, nbytes: int) -> None:
         )
 
 
-def check_left(source: ByteSource, header: ChunkHeader, offset: int, nbytes: int) -> None:
+def check_left(source: ByteSource, offset: int, nbytes: int) -> None:
     """Check that a chunk and its digest, `nbytes` from `offset`, end within the file.
 
     Raises
@@ -160,13 +160,13 @@ def check_left(source: ByteSource, header: ChunkHeader, offset: int, nbytes: int
     left = source.size() - offset
     if nbytes > left:
         raise TruncatedError(
-            f"stored size {header.cbytes} + digest {nbytes - header.cbytes} exceed the "
-            f"{left} bytes left",
-            offset=offset,
+            f"stored size and digest, {nbytes} bytes, exceed the {left} bytes left", offset=offset
         )
 
 
 def at_chunk(err: BloscpackError, index: int, offset: int) -> BloscpackError:
     """Return `err` with the chunk it is about put in front of its message."""
     err.args = (f"chunk {index} at offset {offset}: {err.args[0]}",)
+    if isinstance(err, ChecksumError):
+        err.index = index
     return err

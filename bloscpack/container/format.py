@@ -226,9 +226,9 @@ class Header(NamedTuple):
             )
 
 
-def version_for(checksum: Checksum) -> int:
-    """Return the lowest format version that can hold chunks with this checksum."""
-    return DEFAULT_VERSION if checksum.id <= LAST_V3_ID else 4
+def version_for(*checksums: Checksum) -> int:
+    """Return the lowest format version that has these checksums."""
+    return DEFAULT_VERSION if all(row.id <= LAST_V3_ID for row in checksums) else 4
 
 
 def pack_offsets(offsets: Sequence[int]) -> bytes:
@@ -253,7 +253,7 @@ def _unpack_short(view: BytesLike) -> Header:
         version = view[4]
         if version == 1:
             return _unpack_v1(view)
-        if version not in _HEADER_SIZES:
+        if version not in _HEADER_SIZES and len(view) >= HEADER_SIZE:
             raise FormatVersionMismatch(
                 f"header: format version is {version}; versions 1 to 4 are known"
             )

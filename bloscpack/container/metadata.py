@@ -30,6 +30,8 @@ MAX_METADATA_NBYTES = 2**32 - 1
 JSON_MAGIC = b"JSON"
 _STORED_MAGIC = b"JSON\0\0\0\0"
 
+DEFAULT_META_CHECKSUM = "adler32"  # as in bloscpack 0.16
+
 # Ids of the codecs, stored on disk.
 META_CODECS = ("None", "zlib")
 
@@ -161,7 +163,7 @@ class MetadataHeader(NamedTuple):
 def pack_section(
     metadata: Any,
     *,
-    checksum: str | None = "adler32",
+    checksum: str | None = DEFAULT_META_CHECKSUM,
     codec: str = "zlib",
     level: int = 6,
     reserve: int | Callable[[int], int] | None = None,

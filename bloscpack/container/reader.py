@@ -349,11 +349,10 @@ class Container:
             err.path = self.name
             raise
         try:
-            header, data, digest = self._read_stored(position, None)
+            _, header = self._read_stored(position, None)
         except BloscpackError:
             return  # not a chunk: trailing bytes
-        sound = self.header.checksum.digest(data) == digest
-        if sound and 0 < header.nbytes <= max(self.chunk_size, self.last_chunk):
+        if 0 < header.nbytes <= max(self.chunk_size, self.last_chunk):
             error = FormatError(
                 f"header: nchunks is {self.nchunks}, but another chunk follows at "
                 f"offset {position}",
@@ -418,7 +417,7 @@ class Container:
     ) -> tuple[int, memoryview, ChunkHeader]:
         """Return the chunk at `offset`, which is to be chunk `index`, its checksum compared."""
         try:
-            header, data, expected = self._read_stored(offset, following)
+            data, header = self._read_stored(offset, following)
         except BloscpackError as err:
             raise at_chunk(err, index, offset) from None
         nbytes = self.last_chunk if index == self.nchunks - 1 else self.chunk_size
@@ -428,51 +427,49 @@ class Container:
                 f"the header promises {nbytes}",
                 offset=offset,
             )
-        if self.verify:
-            row = self.header.checksum
-            actual = row.digest(data)
-            if actual != expected:
-                raise ChecksumMismatch(
-                    f"chunk {index}, bytes {offset} to {offset + len(data)}: {row.name} is "
-                    f"{actual.hex()}, {bytes(expected).hex()} is stored",
-                    name=row.name,
-                    expected=bytes(expected),
-                    actual=actual,
-                    index=index,
-                    offset=offset,
-                )
         return offset, data, header
 
-    def _read_stored(
-        self, offset: int, following: int | None
-    ) -> tuple[ChunkHeader, memoryview, memoryview]:
-        """Return the header, the stored bytes and the digest of the chunk at `offset`.
+    def _read_stored(self, offset: int, following: int | None) -> tuple[memoryview, ChunkHeader]:
+        """Return the bytes of the chunk at `offset` and its header, the checksum compared.
 
-        `following` is the offset of the next chunk where it is known: the chunk then has to end
-        exactly there, and one read fetches it. Otherwise a first read tells its size, which
-        bounds the second; a small chunk is all in the first.
+        `following` is the offset of the next chunk where it is known: one read then fetches all
+        that lies before it, and the digest speaks before the header is looked at. Otherwise a
+        first read tells the size, which bounds the second; a small chunk is all in the first.
         """
-        digest_size = self.header.checksum.nbytes
+        row = self.header.checksum
+        header = None
         if following is None:
             stored = self.source.read_at(offset, _PROBE_NBYTES)
             header = ChunkHeader.unpack(stored)
             cbytes = header.cbytes
-            nbytes = cbytes + digest_size
+            nbytes = cbytes + row.nbytes
             if nbytes > len(stored):
-                check_left(self.source, header, offset, nbytes)
+                check_left(self.source, offset, nbytes)
                 stored = self.source.read_at(offset, nbytes)
         else:
             nbytes = following - offset
+            cbytes = max(nbytes - row.nbytes, 0)
             stored = self.source.read_at(offset, nbytes)
-            header = ChunkHeader.unpack(stored)
-            cbytes = header.cbytes
-            if cbytes + digest_size != nbytes:
-                raise FormatError(
-                    f"stored size {cbytes} + digest {digest_size} do not end at the next "
-                    f"chunk, offset {following}",
+        if nbytes > len(stored):
+            raise TruncatedError(f"{len(stored)} of {nbytes} bytes came", offset=offset)
+        view = memoryview(stored)
+        data, expected = view[:cbytes], view[cbytes:nbytes]
+        if self.verify:
+            actual = row.digest(data)
+            if actual != expected:
+                raise ChecksumMismatch(
+                    f"{row.name} of bytes {offset} to {offset + cbytes} is {actual.hex()}, "
+                    f"{expected.hex()} is stored",
+                    name=row.name,
+                    expected=bytes(expected),
+                    actual=actual,
                     offset=offset,
                 )
-        if nbytes > len(stored):
-            check_left(self.source, header, offset, nbytes)
-        view = memoryview(stored)
-        return header, view[:cbytes], view[cbytes:nbytes]
+        if header is None:
+            header = ChunkHeader.unpack(data)
+            if header.cbytes != cbytes:
+                raise FormatError(
+                    f"stored size {header.cbytes}, but the next chunk leaves it {cbytes} bytes",
+                    offset=offset,
+                )
+        return data, header

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..codec import CHUNK_HEADER_SIZE
-from ..exceptions import BloscpackError, CodecError, FormatError, NotBloscpackError
+from ..exceptions import BloscpackError, FormatError, NotBloscpackError
 from ..storage.file import open_source
 from ..storage.protocol import ByteSource
 from ..threads import resolve_nthreads, run_indexed
@@ -140,7 +140,7 @@ def _check_chunks(
         try:
             offset = container.fetch(index).offset
             container.read_chunk(index)
-        except (FormatError, CodecError) as err:
+        except BloscpackError as err:
             found[index] = _damage(err, index, first, last)
             return
         if table and table[index] != offset:

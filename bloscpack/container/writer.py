@@ -63,13 +63,16 @@ def build_header(
     typesize: int,
     offsets: bool,
     max_app_chunks: int,
-    metadata: bool,
+    meta_checksum: Checksum | None,
 ) -> Header:
-    """Return the header for `chunking`, of the lowest version that can say it."""
+    """Return the header for `chunking`, of the lowest version that can say it.
+
+    `checksum` is that of the chunks, `meta_checksum` that of the metadata, None without any.
+    """
     header = Header(
-        version_for(checksum),
+        version_for(checksum, meta_checksum or checksum),
         offsets,
-        metadata,
+        meta_checksum is not None,
         checksum,
         typesize,
         chunking.chunk_size,
