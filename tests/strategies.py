@@ -1,0 +1,133 @@
+"""Arrays of any dtype and selections of any kind, for hypothesis; and what "the same" means."""
+
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+Dtype = np.dtype[Any]
+AnyArray = np.ndarray[Any, Dtype]
+
+SCALARS = [
+    "?", "i1", "u1", "<i2", ">i2", "<u2", "<i4", ">i4", "<u4", "<i8", ">i8", ">u8",
+    "<f2", "<f4", ">f4", "<f8", ">f8", "<f16", "<c8", ">c8", "<c16", "<c32",
+    "S1", "S5", "S300", "<U1", ">U3", "<U70", "V1", "V7", "V300",
+    "<M8[ns]", ">M8[D]", "<M8[25s]", "<M8", "<m8[us]", ">m8[7D]", "<m8",
+]  # fmt: skip
+
+
+@st.composite
+def structured(draw: st.DrawFn, inner: st.SearchStrategy[Dtype]) -> Dtype:
+    count = draw(st.integers(1, 4))
+    names = [f"n{i}" for i in range(count)]
+    formats: list[Dtype] = []
+    for _ in range(count):
+        shape = draw(st.lists(st.integers(1, 3), max_size=2))
+        formats.append(np.dtype((draw(inner), tuple(shape))) if shape else draw(inner))
+    layout = draw(st.sampled_from(["packed", "aligned", "titles", "free"]))
+    if layout == "free":
+        # Any offsets: gaps, overlaps, any order, and room behind the last field.
+        offsets = [draw(st.integers(0, 20)) for _ in range(count)]
+        end = max(at + one.itemsize for at, one in zip(offsets, formats, strict=True))
+        return np.dtype(
+            {
+                "names": names,
+                "formats": formats,
+                "offsets": offsets,
+                "itemsize": end + draw(st.integers(0, 5)),
+            }
+        )
+    fields: list[Any] = list(zip(names, formats, strict=True))
+    if layout == "titles":
+        fields = [((f"Title {name}", name), one) for name, one in fields]
+    return np.dtype(fields, align=layout == "aligned")
+
+
+scalars = st.sampled_from(SCALARS).map(np.dtype)
+dtypes = scalars | structured(scalars) | structured(scalars | structured(scalars))
+shapes = st.one_of(
+    st.just(()),
+    st.tuples(st.integers(0, 40)),
+    st.lists(st.integers(0, 6), min_size=2, max_size=4).map(tuple),
+)
+
+
+def fill(dtype: Dtype, shape: tuple[int, ...], seed: int) -> AnyArray:
+    """Return an array of random bytes; text has valid characters, as scalars need them."""
+    rng = np.random.default_rng(seed)
+    count = int(np.prod(shape))
+    if dtype.kind == "U":
+        codes = rng.integers(1, 0x7F, count * dtype.itemsize // 4).astype(dtype.byteorder + "u4")
+        data = codes.tobytes()
+    else:
+        data = rng.bytes(count * dtype.itemsize)
+    return np.frombuffer(bytearray(data), dtype, count).reshape(shape)
+
+
+def arrange(array: AnyArray, layout: str) -> AnyArray:
+    """Return the same array in another memory layout."""
+    if layout == "F":
+        return array.copy("F")
+    if layout == "strided" and array.ndim:
+        wide = np.zeros((*array.shape[:-1], 2 * array.shape[-1]), array.dtype)
+        wide[..., ::2] = array
+        return wide[..., ::2]
+    if layout == "backwards" and array.ndim:
+        return array[::-1].copy()[::-1]
+    if layout == "transposed":
+        return array.T
+    return array
+
+
+layouts = st.sampled_from(["C", "F", "strided", "backwards", "transposed"])
+
+
+@st.composite
+def arrays(draw: st.DrawFn, dtypes: st.SearchStrategy[Dtype] = dtypes) -> AnyArray:
+    array = fill(draw(dtypes), draw(shapes), draw(st.integers(0, 2**32)))
+    return arrange(array, draw(layouts))
+
+
+@st.composite
+def slices(draw: st.DrawFn, length: int) -> slice:
+    place = st.none() | st.integers(-length - 3, length + 3)
+    step = draw(st.none() | st.integers(-4, 4).filter(bool) | st.sampled_from([-100, 100]))
+    return slice(draw(place), draw(place), step)
+
+
+@st.composite
+def selections(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
+    used = draw(st.integers(0, len(shape)))
+    entries: list[Any] = []
+    # Without an ellipsis the axes left out are the last ones.
+    has_ellipsis = draw(st.booleans())
+    split = draw(st.integers(0, used)) if has_ellipsis else used
+    chosen = [*shape[:split], *shape[len(shape) - used + split :]]
+    for length in chosen:
+        if length and draw(st.booleans()):
+            index = draw(st.integers(-length, length - 1))
+            entries.append(draw(st.sampled_from([index, np.int64(index), np.int8(index)])))
+        else:
+            entries.append(draw(slices(length)))
+    if has_ellipsis:
+        entries.insert(split, Ellipsis)
+    for _ in range(draw(st.sampled_from([0, 0, 0, 1, 2]))):
+        entries.insert(draw(st.integers(0, len(entries))), None)
+    return entries[0] if len(entries) == 1 and draw(st.booleans()) else tuple(entries)
+
+
+def assert_same(found: Any, expected: Any) -> None:
+    """Check type (array or scalar), dtype, shape and every bit that belongs to a field."""
+    assert type(found) is type(expected)
+    assert found.dtype == expected.dtype
+    assert found.shape == expected.shape
+    assert_same_bits(np.asarray(found), np.asarray(expected))
+
+
+def assert_same_bits(found: AnyArray, expected: AnyArray) -> None:
+    assert found.shape == expected.shape
+    if expected.dtype.names is None:
+        assert found.tobytes() == expected.tobytes()
+    else:
+        for name in expected.dtype.names:
+            assert_same_bits(found[name], expected[name])
