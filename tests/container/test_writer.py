@@ -37,7 +37,7 @@ def header(
         typesize=8,
         offsets=offsets,
         max_app_chunks=spare,
-        metadata=False,
+        meta_checksum=None,
     )
 
 
@@ -241,7 +241,7 @@ def test_reading_gives_back_what_was_written(
         typesize=3,
         offsets=offsets,
         max_app_chunks=spare,
-        metadata=metadata is not None,
+        meta_checksum=None if metadata is None else checksum_by_name("adler32"),
     )
     sink = MemorySink()
     write_container(sink, final, section, contents, PARAMS, nthreads=nthreads)

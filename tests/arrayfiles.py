@@ -1,0 +1,67 @@
+"""Array files cut anywhere, with any metadata: what no writer makes, by hand."""
+
+import io
+from typing import Any
+
+from bloscpack.codec import CodecParams, encode
+from bloscpack.container.metadata import pack_section
+from bloscpack.ndarray import array_metadata, is_fortran, stored_bytes
+
+from .reference.file import assemble
+from .strategies import AnyArray
+
+
+def array_file(
+    array: AnyArray,
+    *,
+    chunk_nbytes: int = 0,
+    codec: str = "lz4",
+    checksum: str = "adler32",
+    offsets: bool = True,
+    **metadata: Any,
+) -> bytes:
+    """Return a file of `array` in chunks of so many bytes, whole items or not."""
+    described = array_metadata(array.dtype, array.shape, is_fortran(array)) | metadata
+    return content_file(
+        bytes(stored_bytes(array)),
+        described,
+        chunk_nbytes=chunk_nbytes,
+        codec=codec,
+        checksum=checksum,
+        offsets=offsets,
+        typesize=array.dtype.itemsize,
+    )
+
+
+def content_file(
+    content: bytes,
+    metadata: Any,
+    *,
+    chunk_nbytes: int = 0,
+    codec: str = "lz4",
+    checksum: str = "adler32",
+    offsets: bool = True,
+    typesize: int = 1,
+) -> bytes:
+    size = chunk_nbytes or len(content) or 1
+    params = CodecParams(codec, 5, typesize=min(max(typesize, 1), 255), blocksize=256)
+    chunks = [
+        encode(content[start : start + size], params) for start in range(0, len(content) or 1, size)
+    ]
+    return assemble(
+        chunks, checksum=checksum, offsets=offsets, section=pack_section(metadata, level=1)
+    )
+
+
+class NotingFile(io.BytesIO):
+    """A file object that notes which bytes were read."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self.reads: list[tuple[int, int]] = []
+
+    def read(self, size: int | None = -1) -> bytes:
+        at = self.tell()
+        data = super().read(size)
+        self.reads.append((at, at + len(data)))
+        return data
