@@ -53,12 +53,14 @@ shapes = st.one_of(
 
 
 def fill(dtype: Dtype, shape: tuple[int, ...], seed: int) -> AnyArray:
-    """Return an array of random bytes; text has valid characters, as scalars need them."""
+    """Return an array of random bytes; text and booleans valid, as scalars need them."""
     rng = np.random.default_rng(seed)
     count = int(np.prod(shape))
     if dtype.kind == "U":
         codes = rng.integers(1, 0x7F, count * dtype.itemsize // 4).astype(dtype.byteorder + "u4")
         data = codes.tobytes()
+    elif dtype.kind == "b":
+        data = rng.integers(0, 2, count, "u1").tobytes()
     else:
         data = rng.bytes(count * dtype.itemsize)
     return np.frombuffer(bytearray(data), dtype, count).reshape(shape)
