@@ -277,7 +277,7 @@ class Container:
 
     def read(self, *, nthreads: int | None = None) -> bytes:
         """Return the whole content; errors as for `read_into`."""
-        self.check_size()
+        self.check_size(self.nbytes)
         if self.nbytes == 0:
             self.read_into(memoryview(bytearray()))
             return b""
@@ -305,8 +305,11 @@ class Container:
             err.path = self.name
             raise
 
-    def check_size(self) -> None:
+    def check_size(self, nbytes: int) -> None:
         """Check that the bytes present can decode to `nbytes`; call it before allocating that.
+
+        Where they expand more than usual all chunk headers are read, which costs little beside
+        decoding so much.
 
         Raises
         ------
@@ -322,7 +325,7 @@ class Container:
                     f"{max(stored, 0)} are there at offset {self.data_offset}",
                     offset=self.data_offset,
                 )
-            if self.nbytes > _USUAL_EXPANSION * stored:
+            if nbytes > _USUAL_EXPANSION * stored:
                 for index in range(self.nchunks):
                     self.fetch(index)
         except BloscpackError as err:
