@@ -14,6 +14,7 @@ from ..append import _rewrite_metadata_fp, append_fp
 from ..container.append import rewrite_section
 from ..container.format import EXTENSION
 from ..exceptions import FileNotFound, NoChangeInMetadata, NoMetadataFound
+from .describe import tell_chunks
 from .endpoint import STDIO, check_input, is_same_file, open_container, open_stream
 from .metadata import read_metadata_file, tell_metadata
 from .options import Subparsers, add_blosc_group, add_command, blosc_args_from
@@ -68,12 +69,15 @@ def run(args: argparse.Namespace) -> int:
     metadata = None if args.metadata is None else read_metadata_file(args.metadata)
     with open_container(original) as container:
         before = container.source.size()
+        chunk_size, room = container.chunk_size, container.chunk_size - container.last_chunk
         tell_metadata(console, container.metadata_header)
     console.verbose(f"orig file size before append: {double_pretty_size(before)}")
     with _open_sized(args.new_file) as (content, nbytes), Path(original).open("r+b") as file:
         console.verbose(f"new file size: {double_pretty_size(nbytes)}")
         if metadata is not None:
             _check_rewrite(original, metadata)
+        if chunk_size:
+            tell_chunks(console, max(nbytes - room, 0), chunk_size)
         append_fp(file, content, nbytes, blosc_args_from(args))
         if metadata is not None:
             _rewrite(file, metadata)

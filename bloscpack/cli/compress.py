@@ -2,10 +2,11 @@
 
 import argparse
 
-from ..args import BloscpackArgs, MetadataArgs, calculate_nchunks
+from ..args import BloscpackArgs, MetadataArgs
 from ..checksum import CHECKSUMS, LAST_V3_ID
 from ..container.format import EXTENSION
 from ..original import pack_stream
+from .describe import tell_chunks
 from .endpoint import (
     STDIO,
     check_input,
@@ -100,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
     console.debug(bloscpack_args.pformat())
     in_nbytes = regular_nbytes(in_file)
     if in_nbytes is not None:
-        _tell_chunks(console, in_nbytes, args.chunk_size)
+        _tell_content(console, in_nbytes, args.chunk_size)
     with (
         open_stream(in_file) as stream,
         open_output(out_file) as sink,
@@ -118,7 +119,7 @@ def run(args: argparse.Namespace) -> int:
             progress=progress,
         )
     if in_nbytes is None:
-        _tell_chunks(console, progress.done, args.chunk_size)
+        _tell_content(console, progress.done, args.chunk_size)
     out_nbytes = regular_nbytes(out_file, is_output=True)
     if out_nbytes:
         console.verbose(f"output file size: {double_pretty_size(out_nbytes)}")
@@ -126,15 +127,6 @@ def run(args: argparse.Namespace) -> int:
     return ExitCode.OK
 
 
-def _tell_chunks(console: Console, nbytes: int, chunk_size: int) -> None:
-    """Say how content is cut, with the words of bloscpack 0.16."""
+def _tell_content(console: Console, nbytes: int, chunk_size: int) -> None:
     console.verbose(f"input file size: {double_pretty_size(nbytes)}")
-    nchunks, size, last = calculate_nchunks(nbytes, chunk_size)
-    if 0 < nbytes < chunk_size:
-        console.verbose(
-            "Input was smaller than the given 'chunk_size': "
-            f"{double_pretty_size(chunk_size)} using: {double_pretty_size(nbytes)}"
-        )
-    console.verbose(f"nchunks: {nchunks}")
-    console.verbose(f"chunk_size: {double_pretty_size(size)}")
-    console.verbose(f"last_chunk_size: {double_pretty_size(last)}")
+    tell_chunks(console, nbytes, chunk_size)

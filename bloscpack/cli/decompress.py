@@ -61,7 +61,9 @@ def run(args: argparse.Namespace) -> int:
     with open_container(in_file) as container:
         in_nbytes = container.source.size()
         console.verbose(f"input file size: {pretty_size(in_nbytes)}")
-        tell_metadata(console, container.metadata_header)
+        header = container.metadata_header
+        tell_metadata(console, header)
+        metadata = container.metadata
         with (
             open_output(out_file, is_ordered=True) as sink,
             console.progress() as progress,
@@ -71,10 +73,10 @@ def run(args: argparse.Namespace) -> int:
     if out_nbytes is not None:
         console.verbose(f"output file size: {pretty_size(out_nbytes)}")
         console.verbose(f"decompression ratio: {out_nbytes / in_nbytes:f}")
-    if container.metadata:
+    if metadata and header is not None:
         # Standard output is the content's where that goes there.
         tell = console.note if out_file == STDIO else prefixed_result
-        tell(metadata_text(container))
+        tell(metadata_text(metadata, header))
     return ExitCode.OK
 
 

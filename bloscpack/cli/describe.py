@@ -1,8 +1,11 @@
-"""What the commands say about an array."""
+"""What the commands say about arrays and chunks."""
 
 from typing import Any
 
 import numpy as np
+
+from ..args import calculate_nchunks
+from .output import Console, double_pretty_size
 
 
 def is_array(metadata: Any) -> bool:
@@ -26,3 +29,18 @@ def array_fields(
         "dtype": dtype_text(dtype),
         "order": "F" if is_fortran else "C",
     }
+
+
+def tell_chunks(console: Console, nbytes: int, chunk_size: int) -> None:
+    """Say how content is cut into chunks, with the words of bloscpack 0.16."""
+    if nbytes == 0:
+        return
+    nchunks, size, last = calculate_nchunks(nbytes, chunk_size)
+    if nbytes < chunk_size:
+        console.verbose(
+            "Input was smaller than the given 'chunk_size': "
+            f"{double_pretty_size(chunk_size)} using: {double_pretty_size(nbytes)}"
+        )
+    console.verbose(f"nchunks: {nchunks}")
+    console.verbose(f"chunk_size: {double_pretty_size(size)}")
+    console.verbose(f"last_chunk_size: {double_pretty_size(last)}")

@@ -5,13 +5,12 @@ The text is, to the byte, that of bloscpack 0.16 on Python 3.11: scripts read it
 
 import argparse
 from collections.abc import Iterable
-from dataclasses import fields
 from typing import Any
 
 from ..array import unpack_array_metadata
 from ..checksum import Checksum
 from ..codec import ChunkHeader
-from ..container.format import OFFSET_SIZE, UNKNOWN, unpack_offsets
+from ..container.format import OFFSET_SIZE, UNKNOWN, Header, unpack_offsets
 from ..container.metadata import MetadataHeader
 from ..container.reader import Container
 from ..exceptions import BloscpackError
@@ -48,6 +47,7 @@ def run(args: argparse.Namespace) -> int:
     check_input(args.file_, "file")
     with open_container(args.file_) as container:
         tell_metadata(console, container.metadata_header)
+        metadata = container.metadata
         chunk: ChunkHeader | None = None
         damage: BloscpackError | None = None
         try:
@@ -55,23 +55,23 @@ def run(args: argparse.Namespace) -> int:
         except BloscpackError as err:
             damage = err
         if args.json:
-            print_json("info", _document(args.file_, container, chunk, damage))
+            print_json("info", _document(args.file_, container, metadata, chunk, damage))
         else:
-            prefixed_result("\n".join(_text(container, chunk)))
+            prefixed_result("\n".join(_text(container, metadata, chunk)))
     if damage is None:
         return ExitCode.OK
     error(describe(damage))
     return exit_code(damage)
 
 
-def _text(container: Container, chunk: ChunkHeader | None) -> Iterable[str]:
+def _text(container: Container, metadata: Any, chunk: ChunkHeader | None) -> Iterable[str]:
     yield from _block("BloscpackHeader", _header_items(container.header))
     offsets = _first_offsets(container)
     if offsets:
         yield "'offsets':"
         yield f"[{','.join(map(str, offsets))},...]"
-    if container.metadata is not None and container.metadata_header is not None:
-        yield metadata_text(container)
+    if metadata is not None and container.metadata_header is not None:
+        yield metadata_text(metadata, container.metadata_header)
         yield from _block("MetadataHeader", _header_items(container.metadata_header))
     if chunk is not None:
         yield "First chunk blosc header:"
@@ -97,15 +97,15 @@ def _block(title: str, items: Iterable[tuple[str, Any]]) -> Iterable[str]:
         yield f"    {name}: {double_pretty_size(value) if pretty else repr(value)}"
 
 
-def _header_items(header: Any) -> Iterable[tuple[str, Any]]:
+def _header_items(header: Header | MetadataHeader) -> Iterable[tuple[str, Any]]:
     """Yield the fields of a header under the original's names, with its values."""
-    for each in fields(header):
-        value = getattr(header, each.name)
+    for name, value in header._asdict().items():
         if isinstance(value, Checksum):
-            value = value.name
-        elif each.name == "meta_options":
-            value = f"{value:08b}"
-        yield each.name, value
+            yield name, value.name
+        elif name == "meta_options":
+            yield name, f"{value:08b}"
+        else:
+            yield name, value
 
 
 def _ordered_dict(items: Iterable[tuple[str, Any]]) -> str:
@@ -115,17 +115,21 @@ def _ordered_dict(items: Iterable[tuple[str, Any]]) -> str:
 
 def _first_offsets(container: Container) -> list[int]:
     """Return the first entries of the offset table as stored, sound or not."""
-    nbytes = container.header.offsets_extent(0).nbytes
+    nbytes = container.header.table_size
     count = min(_SHOWN_OFFSETS, container.header.nchunks) if nbytes else 0
     raw = container.source.read_at(container.data_offset - nbytes, OFFSET_SIZE * count)
     return list(unpack_offsets(raw[: len(raw) // OFFSET_SIZE * OFFSET_SIZE]))
 
 
 def _document(
-    name: str, container: Container, chunk: ChunkHeader | None, damage: BloscpackError | None
+    name: str,
+    container: Container,
+    metadata: Any,
+    chunk: ChunkHeader | None,
+    damage: BloscpackError | None,
 ) -> dict[str, Any]:
     cbytes = container.source.size()
-    metadata_header: MetadataHeader | None = container.metadata_header
+    metadata_header = container.metadata_header
     return {
         "path": name,
         "cbytes": cbytes,
@@ -134,9 +138,11 @@ def _document(
         "ratio": container.nbytes / cbytes,
         "header": dict(_header_items(container.header)),
         "first_offsets": _first_offsets(container),
-        "metadata_header": metadata_header and _metadata_header_document(metadata_header),
-        "metadata": container.metadata,
-        "array": _array_document(container.metadata),
+        "metadata_header": None
+        if metadata_header is None
+        else _metadata_header_document(metadata_header),
+        "metadata": metadata,
+        "array": _array_document(metadata),
         "first_chunk": None if chunk is None else _chunk_document(chunk),
         "error": None if damage is None else describe(damage),
     }

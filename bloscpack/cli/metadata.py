@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from ..container.metadata import MetadataHeader
-from ..container.reader import Container
 from .output import Console, format_metadata
 
 
@@ -32,8 +31,6 @@ def tell_metadata(console: Console, header: MetadataHeader | None) -> None:
         console.verbose(f"read {how} metadata of size: '{header.meta_comp_size}'")
 
 
-def metadata_text(container: Container) -> str:
+def metadata_text(metadata: Any, header: MetadataHeader) -> str:
     """Return the metadata of a file, under a heading, as bloscpack 0.16 prints them."""
-    header = container.metadata_header
-    nbytes = header.meta_size if header is not None else 0
-    return "Metadata:\n" + format_metadata(container.metadata, nbytes)
+    return "Metadata:\n" + format_metadata(metadata, header.meta_size)
