@@ -18,7 +18,7 @@ from .describe import dtype_text
 from .endpoint import STDIO, check_input, check_output, open_output, read_any
 from .options import Subparsers, add_command, add_json_option, count
 from .output import Console, print_json, printable
-from .selection import Index, parse_selection_text
+from .selection import Index, bare, parse_selection_text
 from .status import ExitCode, UsageError
 
 # A larger selection is read and written in pieces of about this size.
@@ -215,7 +215,10 @@ class _Writer:
 
 
 def _text(array: AnyArray) -> str:
-    text = np.array2string(array, threshold=sys.maxsize)
+    try:
+        text = np.array2string(array, threshold=sys.maxsize)
+    except SystemError as err:  # numpy's answer to a code point beyond Unicode
+        raise ValueError(f"the items cannot be printed: {err}") from err
     return "".join(f"{printable(line)}\n" for line in text.split("\n"))
 
 
@@ -224,7 +227,7 @@ def _print_shape(args: argparse.Namespace, part: _Part) -> None:
         "cat",
         {
             "path": args.file_,
-            "selection": args.selection,
+            "selection": args.selection and bare(args.selection),
             "chunk": args.chunk,
             "shape": part.shape,
             "dtype": dtype_text(part.dtype),

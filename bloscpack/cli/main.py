@@ -12,6 +12,7 @@ from ..version import __version__
 from . import append, cat, compress, decompress, info, ls, verify
 from .options import (
     MAX_THREADS,
+    CommandParser,
     Parser,
     add_output_options,
     keep_prefixes,
@@ -62,7 +63,9 @@ def create_parser() -> argparse.ArgumentParser:
         help=f"threads, 1 to {MAX_THREADS} (default: the processors, at most 8)",
     )
     keep_prefixes(parser, "--n", dest="nthreads", type=nthreads)
-    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", dest="subcommand")
+    subparsers = parser.add_subparsers(
+        title="commands", metavar="COMMAND", dest="subcommand", parser_class=CommandParser
+    )
     for command in COMMANDS:
         command.add_parser(subparsers)
     return parser

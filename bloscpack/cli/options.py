@@ -38,6 +38,22 @@ class Parser(argparse.ArgumentParser):
         )
 
 
+class CommandParser(Parser):
+    """The parser of a command: options may stand between its arguments (``cat FILE --text 3``)."""
+
+    _is_intermixing = False
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse in two passes, options first; the passes come here again in some Pythons."""
+        if self._is_intermixing:
+            return super().parse_known_args(args, namespace)
+        self._is_intermixing = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._is_intermixing = False
+
+
 def protect_selections(argv: list[str]) -> list[str]:
     """Return `argv` with selections like ``-5:`` in brackets: argparse takes them for options."""
     end = argv.index("--") if "--" in argv else len(argv)

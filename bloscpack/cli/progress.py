@@ -56,7 +56,6 @@ class Progress:
         """Wipe the bar."""
         if self._width:
             self._draw("")
-            self._draw("")
 
     @staticmethod
     def render(done: int, total: int, seconds: float, width: int) -> str:

@@ -19,6 +19,14 @@ _INTEGER = re.compile(r"[-+]?[0-9]{1,19}")
 _MAX_PARTS = 3
 
 
+def bare(text: str) -> str:
+    """Return `text` without the brackets that may be around it."""
+    inner = text.strip()
+    if inner.startswith("[") and inner.endswith("]"):
+        inner = inner[1:-1].strip()
+    return inner
+
+
 def parse_selection_text(text: str) -> Index:
     """Return the index that `text` means.
 
@@ -27,10 +35,7 @@ def parse_selection_text(text: str) -> Index:
     UsageError
         It means none.
     """
-    inner = text.strip()
-    if inner.startswith("[") and inner.endswith("]"):
-        inner = inner[1:-1].strip()
-    entries = inner.split(",")
+    entries = bare(text).split(",")
     if len(entries) > 1 and not entries[-1].strip():
         entries.pop()
     try:
