@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 
-from ..array import AnyArray, Array
+from ..array import Array
+from ..ndarray import AnyArray
 from ..selection import parse_selection
 from ..storage.protocol import ByteSink
 from .describe import dtype_text

@@ -5,7 +5,7 @@ import argparse
 from ..args import BloscpackArgs, MetadataArgs
 from ..checksum import CHECKSUMS, LAST_V3_ID
 from ..container.format import EXTENSION
-from ..original import pack_stream
+from ..packing import pack_stream
 from .describe import tell_chunks
 from .endpoint import (
     STDIO,

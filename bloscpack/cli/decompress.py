@@ -3,7 +3,7 @@
 import argparse
 
 from ..container.format import EXTENSION
-from ..original import unpack_stream
+from ..packing import unpack_stream
 from .endpoint import (
     STDIO,
     check_input,

@@ -7,13 +7,13 @@ import argparse
 from collections.abc import Iterable
 from typing import Any
 
-from ..array import unpack_array_metadata
 from ..checksum import Checksum
 from ..codec import ChunkHeader
 from ..container.format import OFFSET_SIZE, UNKNOWN, Header, unpack_offsets
 from ..container.metadata import MetadataHeader
 from ..container.reader import Container
 from ..exceptions import BloscpackError
+from ..ndarray import unpack_array_metadata
 from .describe import array_fields
 from .endpoint import check_input, open_container
 from .metadata import metadata_text, tell_metadata
