@@ -259,7 +259,7 @@ class Array:
     def read_whole(self) -> AnyArray:
         """Return the whole array, new and writable, in the order it was saved."""
         container = self._open_container()
-        container.check_size()
+        container.check_size(self.nbytes)
         result = new_array(self.shape, self.dtype, self.is_fortran)
         self._read_stored(result)
         return result
@@ -329,8 +329,7 @@ class Array:
         lengths = tuple(len(side) for side in ranges)
         if lengths == self.shape and _is_forward(ranges):
             return self.read_whole()
-        # What a selection needs is bounded by the whole, and the whole by the bytes present.
-        container.check_size()
+        container.check_size(prod(lengths) * self.dtype.itemsize)
         result = new_array(lengths, self.dtype, self.is_fortran)
         stored, wanted = (result.T, ranges[::-1]) if self.is_fortran else (result, ranges)
         if self._unit_dtype != self.dtype:

@@ -151,7 +151,7 @@ def read_array(container: Container, *, nthreads: int | None = None) -> AnyArray
     try:
         dtype, shape, is_fortran = describe_array(container)
         check_nbytes(container, dtype, shape)
-        container.check_size()
+        container.check_size(container.nbytes)
         result = new_array(shape, dtype, is_fortran)
         container.read_into(stored_view(result, is_fortran), nthreads=nthreads)
     except BloscpackError as err:

@@ -130,8 +130,13 @@ class ChunkTable:
 
     def _fetch(self, first: int, count: int) -> tuple[int, ...]:
         start, nbytes = self._offset + OFFSET_SIZE * first, OFFSET_SIZE * count
-        check_room(self._source, "offset table", start, nbytes)
-        return unpack_offsets(self._source.read_at(start, nbytes))
+        data = self._source.read_at(start, nbytes)
+        if len(data) < nbytes:  # the table was whole when the file was opened
+            raise TruncatedError(
+                f"offset table: {len(data)} of {nbytes} bytes came from offset {start}",
+                offset=start,
+            )
+        return unpack_offsets(data)
 
 
 def check_room(source: ByteSource, what: str, offset: int, nbytes: int) -> None:

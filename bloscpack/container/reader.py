@@ -32,6 +32,8 @@ from .metadata import MetadataHeader, decode_data, stored_data
 _HEAD_NBYTES = 4096
 # A file that expands more than this has all its chunk headers read before memory is allocated.
 _USUAL_EXPANSION = 16
+# More bytes than any file or address space holds; numpy counts no further either.
+_MAX_NBYTES = 2**63 - 1
 # Read where a chunk starts whose size is not known: its header, and a small chunk as a whole.
 _PROBE_NBYTES = 4096
 
@@ -118,7 +120,10 @@ class Container:
             self.metadata_header = meta
             position += size
         self._table_offset = position
-        self.data_offset = position + header.table_size
+        table_size = header.table_size
+        # No chunk can be where the table does not end, and no position lies beyond the file.
+        check_room(self.source, "offset table", position, table_size)
+        self.data_offset = position + table_size
         self.nchunks = nchunks = header.nchunks
         self.chunk_size = header.chunk_size
         self.last_chunk = header.last_chunk
@@ -127,6 +132,12 @@ class Container:
         elif nchunks == 0:
             self._check_empty()
         self.nbytes = max(self.nchunks - 1, 0) * self.chunk_size + self.last_chunk
+        if self.nbytes > _MAX_NBYTES:
+            raise FormatError(
+                f"header: {self.nchunks} chunks of {self.chunk_size} bytes exceed 2^63-1 bytes",
+                offset=16,
+                field="nchunks",
+            )
 
     def _count_chunks(self) -> None:
         """Fill in what the header leaves open, by following the chunks' own headers."""
@@ -277,7 +288,7 @@ class Container:
 
     def read(self, *, nthreads: int | None = None) -> bytes:
         """Return the whole content; errors as for `read_into`."""
-        self.check_size()
+        self.check_size(self.nbytes)
         if self.nbytes == 0:
             self.read_into(memoryview(bytearray()))
             return b""
@@ -305,8 +316,11 @@ class Container:
             err.path = self.name
             raise
 
-    def check_size(self) -> None:
+    def check_size(self, nbytes: int) -> None:
         """Check that the bytes present can decode to `nbytes`; call it before allocating that.
+
+        Where they expand more than usual all chunk headers are read, which costs little beside
+        decoding so much.
 
         Raises
         ------
@@ -322,7 +336,7 @@ class Container:
                     f"{max(stored, 0)} are there at offset {self.data_offset}",
                     offset=self.data_offset,
                 )
-            if self.nbytes > _USUAL_EXPANSION * stored:
+            if nbytes > _USUAL_EXPANSION * stored:
                 for index in range(self.nchunks):
                     self.fetch(index)
         except BloscpackError as err:

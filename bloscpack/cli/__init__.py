@@ -1,0 +1,1 @@
+"""The ``blpk`` command: parse, call the library, print."""

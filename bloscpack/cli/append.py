@@ -1,0 +1,127 @@
+"""``blpk append``: more content into a Bloscpack file, in place."""
+
+import argparse
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from ..append import _rewrite_metadata_fp, append_fp
+from ..container.append import rewrite_section
+from ..container.format import EXTENSION
+from ..exceptions import FileNotFound, NoChangeInMetadata, NoMetadataFound
+from .describe import tell_chunks
+from .endpoint import STDIO, check_input, is_same_file, open_container, open_stream
+from .metadata import read_metadata_file, tell_metadata
+from .options import Subparsers, add_blosc_group, add_command, blosc_args_from
+from .output import Console, double_pretty_size
+from .status import ExitCode
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command."""
+    parser = add_command(
+        subparsers,
+        "append",
+        "a",
+        summary="append to a compressed file",
+        description="Append the content of NEW_FILE to ORIGINAL_FILE, in place. The blosc settings "
+        "are those given here, not those of the file.",
+    )
+    parser.add_argument(
+        "original_file", metavar="ORIGINAL_FILE", help="Bloscpack file to append to"
+    )
+    parser.add_argument("new_file", metavar="NEW_FILE", help="file to append, - for standard input")
+    add_blosc_group(parser)
+    parser.add_argument(
+        "-e",
+        "--no-check-extension",
+        action="store_true",
+        help=f"take an ORIGINAL_FILE that does not end in {EXTENSION}",
+    )
+    parser.add_argument(
+        "-m",
+        "--metadata",
+        metavar="FILE",
+        help="file with metadata to replace those of ORIGINAL_FILE, a JSON value",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Append."""
+    console = Console(args)
+    console.verbose("getting ready for append")
+    original: str = args.original_file
+    if not args.no_check_extension and not original.endswith(EXTENSION):
+        raise ValueError(f"original file '{original}' does not end with '{EXTENSION}'")
+    if not Path(original).exists():
+        raise FileNotFound(f"original file '{original}' does not exist!")
+    check_input(args.new_file, "new file")
+    if is_same_file(args.new_file, original):
+        raise ValueError(f"cannot append '{original}' to itself")
+    console.verbose(f"original file is: '{original}'")
+    console.verbose(f"new file is: '{args.new_file}'")
+    metadata = None if args.metadata is None else read_metadata_file(args.metadata)
+    with open_container(original) as container:
+        before = container.source.size()
+        chunk_size, room = container.chunk_size, container.chunk_size - container.last_chunk
+        tell_metadata(console, container.metadata_header)
+    console.verbose(f"orig file size before append: {double_pretty_size(before)}")
+    with _open_sized(args.new_file) as (content, nbytes), Path(original).open("r+b") as file:
+        console.verbose(f"new file size: {double_pretty_size(nbytes)}")
+        if metadata is not None:
+            _check_rewrite(original, metadata)
+        if chunk_size:
+            tell_chunks(console, max(nbytes - room, 0), chunk_size)
+        append_fp(file, content, nbytes, blosc_args_from(args))
+        if metadata is not None:
+            _rewrite(file, metadata)
+    after = Path(original).stat().st_size
+    console.verbose(f"orig file size after append: {double_pretty_size(after)}")
+    if after > before:
+        ratio = nbytes / (after - before)
+        console.verbose(f"Approximate compression ratio of appended data: {ratio:f}")
+    return ExitCode.OK
+
+
+@contextmanager
+def _open_sized(name: str) -> Iterator[tuple[IO[bytes], int]]:
+    """Open new content and count it; a pipe, which has no length, is copied to a file first."""
+    with open_stream(name) as stream:
+        if name != STDIO and stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            yield stream, os.fstat(stream.fileno()).st_size
+            return
+        with tempfile.TemporaryFile() as copy:
+            shutil.copyfileobj(stream, copy)
+            nbytes = copy.tell()
+            copy.seek(0)
+            yield copy, nbytes
+
+
+def _check_rewrite(name: str, metadata: Any) -> None:
+    """Check that metadata can be replaced, before anything is appended.
+
+    Raises
+    ------
+    NoMetadataFound, NoChangeInMetadata, MetadataSectionTooSmall
+        They cannot.
+    """
+    with open_container(name) as container:
+        if container.metadata_header is None:
+            raise NoMetadataFound(f"{name}: there are no metadata to replace")
+        if container.metadata == metadata:
+            raise NoChangeInMetadata(f"{name}: the new metadata equal the old")
+        rewrite_section(container.metadata_header, metadata)
+
+
+def _rewrite(file: IO[bytes], metadata: Any) -> None:
+    try:
+        _rewrite_metadata_fp(file, metadata)
+    except NoChangeInMetadata:
+        # The shape of an array has grown with the append, to what was asked for.
+        return

@@ -1,0 +1,237 @@
+"""``blpk cat``: a selection of an array, or one chunk, to standard output or a file."""
+
+import argparse
+import sys
+import warnings
+from collections.abc import Iterator
+from io import BytesIO
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy
+
+from ..array import Array
+from ..ndarray import AnyArray
+from ..selection import parse_selection
+from ..storage.protocol import ByteSink
+from .describe import dtype_text
+from .endpoint import STDIO, check_input, check_output, open_output, read_any
+from .options import Subparsers, add_command, add_json_option, count
+from .output import Console, print_json, printable
+from .selection import Index, bare, parse_selection_text
+from .status import ExitCode, UsageError
+
+# A larger selection is read and written in pieces of about this size.
+_PIECE_NBYTES = 32 << 20
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command."""
+    parser = add_command(
+        subparsers,
+        "cat",
+        summary="print a part of an array",
+        description="Write the items of a selection in C order, or the bytes of a chunk. "
+        "A file without array metadata is an array of its bytes.",
+    )
+    parser.add_argument("file_", metavar="FILE", help="Bloscpack file, - for standard input")
+    parser.add_argument(
+        "selection",
+        metavar="SELECTION",
+        nargs="?",
+        help="a numpy index of integers, slices and ..., like '10:20,::2' (default: everything)",
+    )
+    parser.add_argument(
+        "--chunk",
+        metavar="N",
+        type=count,
+        help="chunk N, from 0 on, as a one-dimensional array of the items in it",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="OUT_FILE",
+        default=STDIO,
+        help="file to write, in .npy format if it ends so (default: standard output)",
+    )
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--npy", action="store_true", help="write .npy format")
+    kind.add_argument("--text", action="store_true", help="write text, as numpy prints it")
+    add_json_option(kind)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the selection."""
+    console = Console(args)
+    if args.selection is not None and args.chunk is not None:
+        raise UsageError("--chunk and SELECTION exclude each other")
+    index = () if args.selection is None else parse_selection_text(args.selection)
+    check_input(args.file_, "file")
+    if not args.json:
+        is_safe = args.text and args.output == STDIO
+        inputs = [args.file_]
+        check_output(args.output, inputs, console, force=args.force or is_safe)
+    with Array(read_any(args.file_), nthreads=args.nthreads) as array:
+        part = _Chunk(array, args.chunk) if args.chunk is not None else _Selected(array, index)
+        if args.json:
+            _print_shape(args, part)
+            return ExitCode.OK
+        with open_output(args.output, is_ordered=True) as sink, console.progress() as progress:
+            if args.text:
+                sink.write(_text(part.read()).encode("utf-8", "backslashreplace"))
+            elif args.npy or args.output.endswith(".npy"):
+                _write_npy(sink, part, progress)
+            else:
+                _write_pieces(sink, part, progress)
+    return ExitCode.OK
+
+
+class _Selected:
+    """A selection of an array."""
+
+    def __init__(self, array: Array, index: Index) -> None:
+        self._array = array
+        self._index = index
+        try:
+            self._ranges = parse_selection(index, array.shape).ranges
+            self.shape = parse_selection(index, array.shape).shape
+        except IndexError as err:
+            raise ValueError(f"selection: {err}; the shape is {array.shape}") from None
+        self.dtype = array.dtype
+        self.nbytes = prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def is_large(self) -> bool:
+        """Whether to read it in pieces; one of a Fortran-ordered array would cost the whole."""
+        long = len(self._ranges) > 0 and len(self._ranges[0]) > 1
+        return self.nbytes > _PIECE_NBYTES and long and not self._array.is_fortran
+
+    def read(self) -> AnyArray:
+        """Return it as a whole."""
+        return self._array.read(self._index)
+
+    def pieces(self) -> Iterator[AnyArray]:
+        """Yield it in pieces that follow each other in C order."""
+        if not self.is_large:
+            yield self.read()
+            return
+        rows, *others = self._ranges
+        step = max(1, _PIECE_NBYTES * len(rows) // self.nbytes)
+        chunk_rows = (self._array.chunks or (1,))[0]
+        if rows.step == 1 and step > chunk_rows:
+            # Each chunk is decoded for one piece only, but for the first.
+            step -= step % chunk_rows
+        rest = tuple(map(_slice_of, others))
+        for start in range(0, len(rows), step):
+            yield self._array.read((_slice_of(rows[start : start + step]), *rest))
+
+
+class _Chunk:
+    """One chunk of an array, as the items in it."""
+
+    is_large = False
+
+    def __init__(self, array: Array, index: int) -> None:
+        if index >= array.nchunks:
+            raise ValueError(f"--chunk {index}: there are {array.nchunks} chunks")
+        data = array.read_chunk(index)
+        whole = array.dtype.itemsize and not len(data) % array.dtype.itemsize
+        self.dtype = array.dtype if whole else np.dtype(np.uint8)
+        self._items: AnyArray = np.frombuffer(data, self.dtype)
+        self.shape = self._items.shape
+        self.nbytes = len(data)
+
+    def read(self) -> AnyArray:
+        """Return it."""
+        return self._items
+
+    def pieces(self) -> Iterator[AnyArray]:
+        """Yield it."""
+        yield self._items
+
+
+_Part = _Selected | _Chunk
+
+
+def _slice_of(indices: range) -> slice:
+    """Return the slice that selects `indices`, which are not negative."""
+    stop = indices.stop if indices.stop >= 0 else None
+    return slice(indices.start, stop, indices.step) if indices else slice(0, 0)
+
+
+def _c_order_bytes(array: AnyArray) -> memoryview:
+    if not array.nbytes:
+        return memoryview(b"")
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+
+
+def _write_pieces(sink: ByteSink, part: _Part, progress: Any) -> None:
+    done = 0
+    for piece in part.pieces():
+        data = _c_order_bytes(piece)
+        sink.write(data)
+        done += len(data)
+        progress(done, part.nbytes)
+
+
+def _write_npy(sink: ByteSink, part: _Part, progress: Any) -> None:
+    header = _npy_header(part) if part.is_large else None
+    if header is not None:
+        sink.write(header)
+        _write_pieces(sink, part, progress)
+        return
+    with warnings.catch_warnings():
+        # Versions 2.0 and 3.0 of the format, which long dtypes need, are no news today.
+        warnings.simplefilter("ignore", UserWarning)
+        npy.write_array(_Writer(sink), part.read(), allow_pickle=False)
+
+
+def _npy_header(part: _Part) -> bytes | None:
+    """Return the start of an .npy file, None where numpy itself has to find the version."""
+    buffer = BytesIO()
+    fields = {
+        "descr": npy.dtype_to_descr(part.dtype),
+        "fortran_order": False,
+        "shape": part.shape,
+    }
+    try:
+        npy.write_array_header_1_0(buffer, fields)
+    except ValueError:
+        return None
+    return buffer.getvalue()
+
+
+class _Writer:
+    """As much of a file as numpy writes to."""
+
+    def __init__(self, sink: ByteSink) -> None:
+        self._sink = sink
+
+    def write(self, data: bytes) -> int:
+        """Write `data`."""
+        self._sink.write(data)
+        return len(data)
+
+
+def _text(array: AnyArray) -> str:
+    try:
+        text = np.array2string(array, threshold=sys.maxsize)
+    except SystemError as err:  # numpy's answer to a code point beyond Unicode
+        raise ValueError(f"the items cannot be printed: {err}") from err
+    return "".join(f"{printable(line)}\n" for line in text.split("\n"))
+
+
+def _print_shape(args: argparse.Namespace, part: _Part) -> None:
+    print_json(
+        "cat",
+        {
+            "path": args.file_,
+            "selection": args.selection and bare(args.selection),
+            "chunk": args.chunk,
+            "shape": part.shape,
+            "dtype": dtype_text(part.dtype),
+            "nbytes": part.nbytes,
+        },
+    )

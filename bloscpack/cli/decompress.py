@@ -1,0 +1,101 @@
+"""``blpk decompress``: a Bloscpack file to its content."""
+
+import argparse
+
+from ..container.format import EXTENSION
+from ..packing import unpack_stream
+from .endpoint import (
+    STDIO,
+    check_input,
+    check_output,
+    open_container,
+    open_output,
+    regular_nbytes,
+)
+from .metadata import metadata_text, tell_metadata
+from .options import Subparsers, add_command, keep_prefixes
+from .output import Console, prefixed_result, pretty_size
+from .status import ExitCode, UsageError
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command."""
+    parser = add_command(
+        subparsers,
+        "decompress",
+        "d",
+        summary="decompress a file",
+        description="Decompress a Bloscpack file, or standard input if IN_FILE is -. "
+        "Metadata are printed.",
+    )
+    parser.add_argument(
+        "in_file", metavar="IN_FILE", help="file to decompress, - for standard input"
+    )
+    parser.add_argument(
+        "out_file",
+        metavar="OUT_FILE",
+        nargs="?",
+        help=f"file to write, - for standard output (default: IN_FILE without {EXTENSION}; "
+        "- if IN_FILE is -)",
+    )
+    parser.add_argument(
+        "-e",
+        "--no-check-extension",
+        action="store_true",
+        help=f"take an IN_FILE that does not end in {EXTENSION} (needs OUT_FILE)",
+    )
+    keep_prefixes(parser, "--n", "--no", "--no-", action="store_true", dest="no_check_extension")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Decompress."""
+    console = Console(args)
+    console.verbose("getting ready for decompression")
+    in_file: str = args.in_file
+    out_file = _out_file(args)
+    check_input(in_file, "input file")
+    check_output(out_file, [in_file], console, force=args.force)
+    console.verbose(f"input file is: '{in_file}'")
+    console.verbose(f"output file is: '{out_file}'")
+    with open_container(in_file) as container:
+        in_nbytes = container.source.size()
+        console.verbose(f"input file size: {pretty_size(in_nbytes)}")
+        header = container.metadata_header
+        tell_metadata(console, header)
+        metadata = container.metadata
+        with (
+            open_output(out_file, is_ordered=True) as sink,
+            console.progress() as progress,
+        ):
+            unpack_stream(container, sink, nthreads=args.nthreads, progress=progress)
+    out_nbytes = regular_nbytes(out_file, is_output=True)
+    if out_nbytes is not None:
+        console.verbose(f"output file size: {pretty_size(out_nbytes)}")
+        console.verbose(f"decompression ratio: {out_nbytes / in_nbytes:f}")
+    if metadata and header is not None:
+        # Standard output is the content's where that goes there.
+        tell = console.note if out_file == STDIO else prefixed_result
+        tell(metadata_text(metadata, header))
+    return ExitCode.OK
+
+
+def _out_file(args: argparse.Namespace) -> str:
+    """Return the output that the arguments name.
+
+    Raises
+    ------
+    UsageError, ValueError
+        They name none.
+    """
+    in_file: str = args.in_file
+    out_file: str | None = args.out_file
+    if in_file == STDIO:
+        return out_file or STDIO
+    if args.no_check_extension:
+        if out_file is None:
+            raise UsageError("--no-check-extension requires use of OUT_FILE")
+        return out_file
+    if not in_file.endswith(EXTENSION):
+        raise ValueError(f"input file '{in_file}' does not end with '{EXTENSION}'")
+    return out_file or in_file.removesuffix(EXTENSION)

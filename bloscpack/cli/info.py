@@ -1,0 +1,173 @@
+"""``blpk info``: what the front of a Bloscpack file says.
+
+The text is, to the byte, that of bloscpack 0.16 on Python 3.11: scripts read it.
+"""
+
+import argparse
+from collections.abc import Iterable
+from typing import Any
+
+from ..checksum import Checksum
+from ..codec import ChunkHeader
+from ..container.format import OFFSET_SIZE, UNKNOWN, Header, unpack_offsets
+from ..container.metadata import MetadataHeader
+from ..container.reader import Container
+from ..exceptions import BloscpackError
+from ..ndarray import unpack_array_metadata
+from .describe import array_fields
+from .endpoint import check_input, open_container
+from .metadata import metadata_text, tell_metadata
+from .options import Subparsers, add_command, add_json_option
+from .output import Console, double_pretty_size, error, prefixed_result, print_json
+from .status import ExitCode, describe, exit_code
+
+_SHOWN_OFFSETS = 5
+_PRETTY_FIELDS = frozenset(
+    ("chunk_size", "last_chunk", "meta_size", "max_meta_size", "meta_comp_size")
+)
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command."""
+    parser = add_command(
+        subparsers,
+        "info",
+        "i",
+        summary="print the headers of a file",
+        description="Print header, first offsets, metadata and the header of the first chunk.",
+    )
+    parser.add_argument("file_", metavar="FILE", help="Bloscpack file, - for standard input")
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the headers."""
+    console = Console(args)
+    check_input(args.file_, "file")
+    with open_container(args.file_) as container:
+        tell_metadata(console, container.metadata_header)
+        metadata = container.metadata
+        chunk: ChunkHeader | None = None
+        damage: BloscpackError | None = None
+        try:
+            chunk = container.fetch(0).header if container.nchunks else None
+        except BloscpackError as err:
+            damage = err
+        if args.json:
+            print_json("info", _document(args.file_, container, metadata, chunk, damage))
+        else:
+            prefixed_result("\n".join(_text(container, metadata, chunk)))
+    if damage is None:
+        return ExitCode.OK
+    error(describe(damage))
+    return exit_code(damage)
+
+
+def _text(container: Container, metadata: Any, chunk: ChunkHeader | None) -> Iterable[str]:
+    yield from _block("BloscpackHeader", _header_items(container.header))
+    offsets = _first_offsets(container)
+    if offsets:
+        yield "'offsets':"
+        yield f"[{','.join(map(str, offsets))},...]"
+    if metadata is not None and container.metadata_header is not None:
+        yield metadata_text(metadata, container.metadata_header)
+        yield from _block("MetadataHeader", _header_items(container.metadata_header))
+    if chunk is not None:
+        yield "First chunk blosc header:"
+        names = (*ChunkHeader._fields[:-1], "ctbytes")
+        yield _ordered_dict(zip(names, chunk, strict=True))
+        yield "First chunk blosc flags: "
+        yield _ordered_dict(
+            (
+                ("byte_shuffle", bool(chunk.flags & 1)),
+                ("pure_memcpy", chunk.is_memcpy),
+                ("bit_shuffle", bool(chunk.flags >> 2 & 1)),
+                # The bit means the contrary; the name is the original's.
+                ("split_blocks", not chunk.is_split),
+                ("codec", chunk.codec),
+            )
+        )
+
+
+def _block(title: str, items: Iterable[tuple[str, Any]]) -> Iterable[str]:
+    yield f"{title}:"
+    for name, value in items:
+        pretty = name in _PRETTY_FIELDS and value != UNKNOWN
+        yield f"    {name}: {double_pretty_size(value) if pretty else repr(value)}"
+
+
+def _header_items(header: Header | MetadataHeader) -> Iterable[tuple[str, Any]]:
+    """Yield the fields of a header under the original's names, with its values."""
+    for name, value in header._asdict().items():
+        if isinstance(value, Checksum):
+            yield name, value.name
+        elif name == "meta_options":
+            yield name, f"{value:08b}"
+        else:
+            yield name, value
+
+
+def _ordered_dict(items: Iterable[tuple[str, Any]]) -> str:
+    """Return the repr that an OrderedDict had up to Python 3.11."""
+    return f"OrderedDict([{', '.join(map(repr, items))}])"
+
+
+def _first_offsets(container: Container) -> list[int]:
+    """Return the first entries of the offset table as stored, sound or not."""
+    nbytes = container.header.table_size
+    count = min(_SHOWN_OFFSETS, container.header.nchunks) if nbytes else 0
+    raw = container.source.read_at(container.data_offset - nbytes, OFFSET_SIZE * count)
+    return list(unpack_offsets(raw[: len(raw) // OFFSET_SIZE * OFFSET_SIZE]))
+
+
+def _document(
+    name: str,
+    container: Container,
+    metadata: Any,
+    chunk: ChunkHeader | None,
+    damage: BloscpackError | None,
+) -> dict[str, Any]:
+    cbytes = container.source.size()
+    metadata_header = container.metadata_header
+    return {
+        "path": name,
+        "cbytes": cbytes,
+        "nbytes": container.nbytes,
+        "nchunks": container.nchunks,
+        "ratio": container.nbytes / cbytes,
+        "header": dict(_header_items(container.header)),
+        "first_offsets": _first_offsets(container),
+        "metadata_header": None
+        if metadata_header is None
+        else _metadata_header_document(metadata_header),
+        "metadata": metadata,
+        "array": _array_document(metadata),
+        "first_chunk": None if chunk is None else _chunk_document(chunk),
+        "error": None if damage is None else describe(damage),
+    }
+
+
+def _metadata_header_document(header: MetadataHeader) -> dict[str, Any]:
+    items = dict(_header_items(header))
+    for name in ("magic_format", "user_codec"):
+        items[name] = items[name].decode("latin-1")
+    return items
+
+
+def _array_document(metadata: Any) -> dict[str, Any] | None:
+    try:
+        dtype, shape, is_fortran = unpack_array_metadata(metadata)
+    except (BloscpackError, ImportError):
+        return None
+    return array_fields(shape, dtype, is_fortran)
+
+
+def _chunk_document(chunk: ChunkHeader) -> dict[str, Any]:
+    return {
+        **chunk._asdict(),
+        "codec": chunk.codec,
+        "shuffle": chunk.shuffle.name.lower(),
+        "is_memcpy": chunk.is_memcpy,
+        "is_split": chunk.is_split,
+    }

@@ -1,0 +1,106 @@
+"""``blpk ls``: one line about each file."""
+
+import argparse
+from typing import Any
+
+from ..array import Array
+from ..container.reader import Container
+from ..storage.file import open_source
+from .describe import array_fields, is_array
+from .endpoint import check_input, read_any
+from .options import Subparsers, add_command, add_json_option
+from .output import error, print_json, printable, result
+from .status import EXPECTED, STATUS_NAMES, ExitCode, describe, exit_code, heaviest
+
+_EMPTY = dict.fromkeys(
+    (
+        "kind",
+        "shape",
+        "dtype",
+        "order",
+        "chunks",
+        "nchunks",
+        "nbytes",
+        "cbytes",
+        "ratio",
+        "checksum",
+        "format_version",
+    )
+)
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command."""
+    parser = add_command(
+        subparsers,
+        "ls",
+        summary="list files",
+        description="Print for each file: shape, dtype, shape of a chunk, decoded bytes, stored "
+        "bytes, ratio, checksum and name. A file without array metadata has the dtype 'bytes'.",
+    )
+    parser.add_argument(
+        "files", metavar="FILE", nargs="+", help="Bloscpack file, - for standard input"
+    )
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """List each file."""
+    codes: list[ExitCode] = []
+    documents: list[dict[str, Any]] = []
+    for name in args.files:
+        code, message = ExitCode.OK, None
+        about: dict[str, Any] = dict(_EMPTY)
+        try:
+            check_input(name, "file")
+            about.update(_describe(read_any(name)))
+        except EXPECTED as err:
+            code, message = exit_code(err), describe(err)
+            error(message)
+        if code == ExitCode.OK and not args.json:
+            result(_line(name, about))
+        codes.append(code)
+        documents.append({"path": name, "status": STATUS_NAMES[code], **about, "error": message})
+    if args.json:
+        print_json("ls", {"files": documents})
+    return heaviest(codes)
+
+
+def _describe(where: Any) -> dict[str, Any]:
+    with Container(open_source(where)) as container:
+        kind = "array" if is_array(container.metadata) else "bytes"
+    with Array(where) as array:
+        return {
+            "kind": kind,
+            **array_fields(array.shape, array.dtype, array.is_fortran),
+            "chunks": None if array.chunks is None else list(array.chunks),
+            "nchunks": array.nchunks,
+            "nbytes": array.nbytes,
+            "cbytes": array.cbytes,
+            "ratio": array.cratio,
+            "checksum": array.header.checksum.name,
+            "format_version": array.header.format_version,
+        }
+
+
+def _line(name: str, about: dict[str, Any]) -> str:
+    dtype = about["dtype"].replace(" ", "") if about["kind"] == "array" else "bytes"
+    columns = (
+        f"{_shape_text(about['shape']):<14}",
+        f"{dtype:<6}",
+        f"{_shape_text(about['chunks']):<14}",
+        f"{about['nbytes']:>11}",
+        f"{about['cbytes']:>11}",
+        f"{about['ratio']:>8.2f}",
+        f"{about['checksum']:<8}",
+        name,
+    )
+    return printable("  ".join(columns))
+
+
+def _shape_text(shape: list[int] | None) -> str:
+    """Return a shape without blanks: ``10x3``, ``()`` for no dimension, ``-`` for none."""
+    if shape is None:
+        return "-"
+    return "x".join(map(str, shape)) or "()"

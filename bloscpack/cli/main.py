@@ -1,0 +1,144 @@
+"""``blpk``: the parser, and the end of every command."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+
+from ..codec import BLOSC_VERSION
+from ..threads import resolve_nthreads
+from ..version import __version__
+from . import append, cat, compress, decompress, info, ls, verify
+from .options import (
+    MAX_THREADS,
+    CommandParser,
+    Parser,
+    add_output_options,
+    keep_prefixes,
+    nthreads,
+    protect_selections,
+)
+from .output import PROG, Console, error, message
+from .status import EXPECTED, ExitCode, UsageError, describe, exit_code
+
+COMMANDS = (
+    compress,
+    decompress,
+    append,
+    info,
+    verify,
+    ls,
+    cat,
+)
+
+
+def create_parser() -> argparse.ArgumentParser:
+    """Return the parser of ``blpk``."""
+    parser = Parser(
+        prog=PROG,
+        description="Compress, inspect and read Bloscpack files.",
+        epilog=f"Help for a command: {PROG} COMMAND --help",
+    )
+    parser.add_argument(
+        "--version",
+        action="version",
+        version=f"bloscpack: '{__version__}' blosc: '{BLOSC_VERSION}'",
+    )
+    levels = parser.add_mutually_exclusive_group()
+    levels.add_argument("-v", "--verbose", action="store_true", help="say what is done")
+    levels.add_argument("-d", "--debug", action="store_true", help="say that and all settings")
+    add_output_options(parser)
+    parser.add_argument(
+        "-f",
+        "--force",
+        action="store_true",
+        help="overwrite existing files; write binary data to a terminal",
+    )
+    parser.add_argument(
+        "-n",
+        "--nthreads",
+        metavar="N",
+        type=nthreads,
+        help=f"threads, 1 to {MAX_THREADS} (default: the processors, at most 8)",
+    )
+    keep_prefixes(parser, "--n", dest="nthreads", type=nthreads)
+    subparsers = parser.add_subparsers(
+        title="commands", metavar="COMMAND", dest="subcommand", parser_class=CommandParser
+    )
+    for command in COMMANDS:
+        command.add_parser(subparsers)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run ``blpk``.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        The arguments, without the name of the program; those of the process by default.
+
+    Returns
+    -------
+    int
+        The exit code, one of `ExitCode`.
+    """
+    try:
+        code = _run(list(sys.argv[1:] if argv is None else argv))
+    except SystemExit as err:  # from argparse: help, version, wrong usage
+        code = err.code if isinstance(err.code, int) else ExitCode.OK
+    except BrokenPipeError:
+        # The reader of our output has gone (`| head`): it needs no message.
+        _abandon_stdout()
+        return int(ExitCode.FAILED)
+    except KeyboardInterrupt:
+        message("interrupted")
+        code = ExitCode.INTERRUPTED
+    except (UsageError, *EXPECTED) as err:
+        error(describe(err))
+        code = exit_code(err)
+    return int(_finish(code))
+
+
+def _run(argv: list[str]) -> int:
+    parser = create_parser()
+    args = parser.parse_args(protect_selections(argv))
+    if args.subcommand is None:
+        parser.error("too few arguments")
+    console = Console(args)
+    console.debug("command line argument parsing complete")
+    console.debug("command line arguments are: ")
+    for name, value in sorted(vars(args).items()):
+        if name != "run":
+            console.debug(f"    {name}: {value}")
+    # More bytes than any file has: the number of threads for work that is worth all of them.
+    threads = resolve_nthreads(args.nthreads, 1 << 62)
+    console.verbose(f"using {threads} thread{'s' if threads > 1 else ''}")
+    code: int = args.run(args)
+    if code == ExitCode.OK:
+        console.verbose("done")
+    return code
+
+
+def _finish(code: int) -> int:
+    """Flush standard output while an error can still be told, and return the exit code."""
+    try:
+        if sys.stdout is not None and not sys.stdout.closed:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        _abandon_stdout()
+        return code or ExitCode.FAILED
+    except OSError as err:
+        _abandon_stdout()
+        error(f"standard output: {describe(err)}")
+        return code or ExitCode.FAILED
+    return code
+
+
+def _abandon_stdout() -> None:
+    """Keep the interpreter from flushing, at its end, what cannot be written."""
+    with suppress(OSError, ValueError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)

@@ -1,0 +1,67 @@
+"""The text of a selection, as it stands between the brackets of a numpy index.
+
+::
+
+    selection = entry ("," entry)* [","]
+    entry     = "..." | integer | [integer] ":" [integer] [":" [integer]]
+
+Brackets around it are allowed, blanks are ignored. Nothing else is: text is never evaluated.
+"""
+
+import re
+from types import EllipsisType
+
+from .status import UsageError
+
+Index = tuple[int | slice | EllipsisType, ...]
+
+_INTEGER = re.compile(r"[-+]?[0-9]{1,19}")
+_MAX_PARTS = 3
+
+
+def bare(text: str) -> str:
+    """Return `text` without the brackets that may be around it."""
+    inner = text.strip()
+    if inner.startswith("[") and inner.endswith("]"):
+        inner = inner[1:-1].strip()
+    return inner
+
+
+def parse_selection_text(text: str) -> Index:
+    """Return the index that `text` means.
+
+    Raises
+    ------
+    UsageError
+        It means none.
+    """
+    entries = bare(text).split(",")
+    if len(entries) > 1 and not entries[-1].strip():
+        entries.pop()
+    try:
+        index = tuple(_parse_entry(entry.strip()) for entry in entries)
+    except ValueError as err:
+        raise UsageError(f"selection '{text}': {err}") from None
+    if index.count(...) > 1:
+        raise UsageError(f"selection '{text}': there can be only one '...'")
+    return index
+
+
+def _parse_entry(text: str) -> int | slice | EllipsisType:
+    if text == "...":
+        return ...
+    parts = text.split(":")
+    if len(parts) == 1:
+        return _parse_integer(text)
+    if len(parts) > _MAX_PARTS:
+        raise ValueError(f"'{text}' has more than start, stop and step")
+    numbers = [_parse_integer(part.strip()) if part.strip() else None for part in parts]
+    if len(parts) == _MAX_PARTS and numbers[2] == 0:
+        raise ValueError(f"the step of '{text}' is zero")
+    return slice(*numbers)
+
+
+def _parse_integer(text: str) -> int:
+    if not _INTEGER.fullmatch(text):
+        raise ValueError(f"'{text}' is no integer, no slice and no '...'")
+    return int(text)

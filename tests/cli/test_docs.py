@@ -1,0 +1,76 @@
+"""docs/cli.md: every example prints what the page says."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .conftest import REPOSITORY
+
+PAGE = REPOSITORY / "docs" / "cli.md"
+_BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# A line that no command prints; the status of the command is kept for the next one (`echo $?`).
+_MARK = "@@ end of command @@"
+_PRELUDE = f"""
+blpk() {{ "{sys.executable}" -m bloscpack "$@"; }}
+python() {{ "{sys.executable}" "$@"; }}
+mark() {{ local status=$?; printf '{_MARK}\\n'; return $status; }}
+exec 2>&1
+"""
+
+
+def examples() -> list[tuple[str, str]]:
+    """Return (command, expected output) of the whole page, in order."""
+    result: list[tuple[str, str]] = []
+    for block in _BLOCK.findall(PAGE.read_text("utf-8")):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, expected = part.partition("\n")
+            result.append((command, expected))
+    return result
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    script = _PRELUDE + "\n".join(f"{command}\nmark" for command, _ in examples())
+    env = os.environ | {"PYTHONPATH": str(REPOSITORY), "LC_ALL": "C.UTF-8"}
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=tmp_path_factory.mktemp("docs"),
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    return done.stdout.decode().split(f"{_MARK}\n")
+
+
+def matches(expected: str, printed: str) -> bool:
+    """Return whether `printed` is `expected`, in which ``...`` stands for anything."""
+    pattern = ".*".join(re.escape(part) for part in expected.split("..."))
+    return re.fullmatch(pattern, printed, re.DOTALL) is not None
+
+
+@pytest.mark.parametrize(
+    "position", range(len(examples())), ids=[command for command, _ in examples()]
+)
+def test_example(printed: list[str], position: int) -> None:
+    _, expected = examples()[position]
+    assert matches(expected, printed[position]), printed[position]
+
+
+def test_there_are_examples_of_every_command() -> None:
+    commands = {name for command, _ in examples() for name in re.findall(r"blpk.*? (\w+)", command)}
+    assert commands >= {"compress", "decompress", "append", "info", "verify", "ls", "cat"}
+    assert Path(PAGE).read_text("utf-8").count("```") == 2 * len(
+        _BLOCK.findall(PAGE.read_text("utf-8"))
+    )
+
+
+def test_the_comparison_can_fail() -> None:
+    assert matches("a ... c\n", "a b c\n")
+    assert not matches("a ... c\n", "a b d\n")
+    assert not matches("", "blpk: error\n")

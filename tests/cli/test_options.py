@@ -1,0 +1,180 @@
+"""Names and prefixes of options; wrong usage is told before anything is done."""
+
+import argparse
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from bloscpack.checksum import CHECKSUMS
+from bloscpack.cli.main import create_parser, main
+from bloscpack.cli.options import protect_selections
+from bloscpack.codec import CODECS
+
+from .conftest import Blpk
+
+# Long options of bloscpack 0.16 (cli.py), and an argument for those that take one.
+ORIGINAL = {
+    "": {"help": None, "version": None, "verbose": None, "debug": None, "force": None}
+    | {"nthreads": "3"},
+    "compress": {"typesize": "4", "clevel": "3", "no-shuffle": None, "codec": "lz4"}
+    | {"chunk-size": "2K", "checksum": "md5", "no-offsets": None, "metadata": "F", "help": None},
+    "decompress": {"no-check-extension": None, "help": None},
+    "append": {"typesize": "4", "clevel": "3", "no-shuffle": None, "codec": "lz4"}
+    | {"no-check-extension": None, "metadata": "F", "help": None},
+    "info": {"help": None},
+}
+POSITIONALS = {"compress": ["x"], "decompress": ["x"], "append": ["x", "y"], "info": ["x"]}
+
+
+def parse(command: str, option: str, value: str | None) -> argparse.Namespace:
+    given = [option] if value is None else [option, value]
+    where = [command, *given, *POSITIONALS[command]] if command else [*given, "info", "x"]
+    return create_parser().parse_args(where)
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [(command, name) for command, names in ORIGINAL.items() for name in names],
+)
+def test_every_unambiguous_prefix_of_the_original_works(
+    command: str, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names, value = ORIGINAL[command], ORIGINAL[command][name]
+    prefixes = [name[:length] for length in range(1, len(name) + 1)]
+    unambiguous = [
+        prefix
+        for prefix in prefixes
+        if prefix == name or sum(other.startswith(prefix) for other in names) == 1
+    ]
+    for prefix in unambiguous:
+        if name in ("help", "version"):
+            with pytest.raises(SystemExit) as ended:
+                parse(command, f"--{prefix}", None)
+            assert ended.value.code == 0
+        else:
+            assert parse(command, f"--{prefix}", value) == parse(command, f"--{name}", value)
+    capsys.readouterr()
+
+
+def test_prefixes_change_what_they_are_short_for() -> None:
+    assert parse("compress", "--m", "F").metadata == "F"
+    assert parse("decompress", "--no", None).no_check_extension is True
+    assert parse("decompress", "--no-p", None).no_progress is True
+    assert parse("", "--n", "3").nthreads == 3
+
+
+@pytest.mark.parametrize("short", ["c", "d", "a", "i"])
+def test_aliases(short: str) -> None:
+    name = {"c": "compress", "d": "decompress", "a": "append", "i": "info"}[short]
+    positionals = POSITIONALS[name]
+    one = vars(create_parser().parse_args([short, *positionals]))
+    two = vars(create_parser().parse_args([name, *positionals]))
+    assert one | {"subcommand": name} == two
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        [],
+        ["-v"],
+        ["nonsense"],
+        ["compress"],
+        ["c", "a", "b", "c"],
+        ["-v", "-d", "i", "x"],
+        ["i", "-v", "x"],
+        ["c", "-f", "x"],
+        ["-n", "0", "i", "x"],
+        ["-n", "257", "i", "x"],
+        ["-n", "two", "i", "x"],
+        ["c", "-t", "0", "x"],
+        ["c", "-t", "256", "x"],
+        ["c", "-l", "10", "x"],
+        ["c", "-c", "nonsense", "x"],
+        ["c", "-k", "nonsense", "x"],
+        ["c", "-s", "--shuffle", "bit", "x"],
+        ["c", "--max-app-chunks", "-1", "x"],
+        *(["c", "-z", size, "x"] for size in ("", "0", "-1", "0K", "K", "1X", "1e3", "2G", "nanK")),
+        ["d", "-e", "x"],
+        ["verify"],
+        ["ls"],
+        ["cat", "x", "1", "--chunk", "2"],
+        ["cat", "x", "1+1"],
+        ["cat", "--npy", "--text", "x"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_is_one_line_and_exit_2(blpk: Blpk, argv: list[str], tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"content")
+    ended = blpk(*argv)
+    assert (ended.code, ended.raw) == (2, b"")
+    assert ended.err.startswith("blpk: error: ")
+    assert ended.err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+def test_version_and_help_go_to_standard_output(blpk: Blpk) -> None:
+    ended = blpk("--version")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.startswith("bloscpack: '1.")
+    assert "blosc: '1." in ended.out
+    for argv, word in product([["--help"], ["c", "-h"]], ["--quiet", "--no-progress"]):
+        assert word in blpk(*argv).out
+
+
+def test_help_names_all_codecs_and_checksums(blpk: Blpk) -> None:
+    text = " ".join(blpk("compress", "--help").out.split())
+    assert ", ".join(CODECS) in text
+    assert ", ".join(row.name for row in CHECKSUMS) in text
+    assert "need format version 4" in text
+
+
+def test_every_command_has_help_and_a_section_in_the_docs(blpk: Blpk) -> None:
+    docs = (Path(__file__).resolve().parents[2] / "docs" / "cli.md").read_text("utf-8")
+    parser = create_parser()
+    (subparsers,) = (one for one in parser._actions if isinstance(one, argparse._SubParsersAction))
+    for name, command in subparsers.choices.items():
+        assert blpk(name, "--help").code == 0
+        if len(name) > 1:
+            section = docs.split(f"\n## blpk {name}\n")[1].split("\n## ")[0]
+            for action in command._actions:
+                hidden = action.help == argparse.SUPPRESS
+                common = action.dest in ("help", "quiet", "no_progress")
+                for option in () if hidden or common else action.option_strings:
+                    assert f"`{option}" in section, f"{name}: {option} is not in docs/cli.md"
+
+
+def test_arguments_of_the_process_are_the_default(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["blpk", "--version"])
+    assert main() == 0
+    assert "bloscpack" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["--text", "x", "[-5:]"],
+        ["x", "--text", "[-5:]"],
+        ["x", "[-5:]", "--text"],
+        ["--text", "--", "x", "[-5:]"],
+        ["--text", "x", "--", "[-5:]"],
+    ],
+    ids=" ".join,
+)
+def test_options_may_stand_anywhere(argv: list[str]) -> None:
+    args = create_parser().parse_args(["cat", *argv])
+    assert (args.file_, args.selection, args.text) == ("x", "[-5:]", True)
+
+
+def test_options_between_files(blpk: Blpk, plain: Path) -> None:
+    assert blpk("c", plain, "-l", "1", "out.blp", "-o").code == 0
+    assert Path("out.blp").exists()
+
+
+def test_selections_are_no_options() -> None:
+    assert protect_selections(["cat", "x", "-5:"]) == ["cat", "x", "[-5:]"]
+    assert protect_selections(["cat", "x", "-1,2"]) == ["cat", "x", "[-1,2]"]
+    assert protect_selections(["cat", "x", "-1"]) == ["cat", "x", "-1"]
+    assert protect_selections(["-n", "2", "-z1K", "--", "-5:"]) == ["-n", "2", "-z1K", "--", "-5:"]

@@ -1,0 +1,78 @@
+from pathlib import Path
+
+import pytest
+
+from .conftest import Blpk, flip
+
+FILE_FIELDS = ["path", "status", "nchunks", "nbytes", "damage", "error"]
+
+
+def test_sound_files(blpk: Blpk, packed: Path, ramp: Path) -> None:
+    ended = blpk("verify", "packed.blp", "ramp.blp")
+    assert (ended.code, ended.out, ended.err) == (0, "packed.blp: ok\nramp.blp: ok\n", "")
+
+
+def test_each_damage_has_a_line(blpk: Blpk, packed: Path, ramp: Path) -> None:
+    data = packed.read_bytes()
+    flip(packed, -10)
+    flip(packed, data.index(b"unit") + 2)
+    ended = blpk("verify", "packed.blp", "ramp.blp")
+    assert ended.code == 3
+    lines = ended.out.splitlines()
+    assert lines[-1] == "ramp.blp: ok"
+    assert all(line.startswith("packed.blp: ") for line in lines[:-1])
+    if len(lines) == 2:  # the front is damaged: what follows cannot be found
+        assert "metadata" in lines[0]
+    packed.write_bytes(data)
+    flip(packed, -10)
+    (line,) = blpk("verify", "packed.blp").out.splitlines()
+    assert "chunk 9" in line
+    assert line.endswith("(lost: decoded bytes 9000 to 10000)")
+
+
+def test_json(blpk: Blpk, packed: Path, plain: Path, ramp: Path) -> None:
+    flip(packed, -10)
+    ended = blpk("verify", "--json", "packed.blp", "plain.bin", "nope", "ramp.blp")
+    assert ended.code == 3
+    document = ended.json
+    assert (document["schema_version"], document["command"]) == (1, "verify")
+    one, two, three, four = document["files"]
+    assert all(list(each) == FILE_FIELDS for each in document["files"])
+    assert (one["status"], one["nchunks"], one["nbytes"]) == ("damaged", 10, 10_000)
+    (damage,) = one["damage"]
+    assert list(damage) == ["what", "index", "offset", "first", "last"]
+    assert (damage["index"], damage["first"], damage["last"]) == (9, 9000, 10_000)
+    assert (two["status"], two["nchunks"], two["damage"]) == ("foreign", None, [])
+    assert "not a Bloscpack file" in two["error"]
+    assert (three["status"], three["error"]) == ("failed", "file 'nope' does not exist!")
+    assert (four["status"], four["error"], four["damage"]) == ("ok", None, [])
+
+
+def test_weight_of_exit_codes(blpk: Blpk, packed: Path, plain: Path, ramp: Path) -> None:
+    flip(packed, -10)
+    assert blpk("verify", ramp, "nope").code == 1
+    assert blpk("verify", "nope", plain, ramp).code == 4
+    assert blpk("verify", plain, packed, "nope").code == 3
+
+
+@pytest.mark.parametrize("nbytes", [5, 32, 100, 1500])
+def test_truncated(blpk: Blpk, packed: Path, nbytes: int) -> None:
+    packed.write_bytes(packed.read_bytes()[:nbytes])
+    ended = blpk("verify", packed)
+    assert ended.code == 3
+    assert ended.out.startswith(f"{packed}: ")
+
+
+def test_empty_and_missing(blpk: Blpk) -> None:
+    Path("empty").write_bytes(b"")
+    ended = blpk("verify", "empty")
+    assert (ended.code, ended.out) == (4, "")
+    assert ended.err == "blpk: error: empty: not a Bloscpack file: it is empty\n"
+    assert blpk("verify", "nope").err == "blpk: error: file 'nope' does not exist!\n"
+
+
+def test_standard_input(blpk: Blpk, packed: Path) -> None:
+    ended = blpk("verify", "-", stdin=packed.read_bytes())
+    assert (ended.code, ended.out) == (0, "-: ok\n")
+    ended = blpk("verify", "-", stdin=packed.read_bytes()[:-1])
+    assert ended.code == 3
