@@ -277,10 +277,12 @@ class TestErrors:
 
     def test_index_errors(self) -> None:
         with bp.open(rows_file(self.ARRAY, 2)) as opened:
-            for index in (10, -11, (0, 100), (0, 0, 0)):
+            outside: list[Any] = [10, -11, (0, 100), (0, 0, 0)]
+            for index in outside:
                 with pytest.raises(IndexError):
                     opened[index]
-            for index in (True, "a", 1.5, [1, 2.5], np.zeros(10, bool)[:3]):
+            strange: list[Any] = [True, "a", 1.5, [1, 2.5], np.zeros(10, bool)[:3]]
+            for index in strange:
                 with pytest.raises((TypeError, IndexError)):
                     opened[index]
 

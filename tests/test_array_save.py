@@ -120,7 +120,7 @@ class TestSubclasses:
         assert_same(bp.load(saved(matrix, chunks=1)), np.asarray(matrix))
 
     def test_record_array(self) -> None:
-        records = np.rec.fromrecords([(1, 2.5), (3, 4.5)], names="a,b")
+        records = np.array([(1, 2.5), (3, 4.5)], "i8,f8").view(np.recarray)
         found = bp.load(saved(records))
         assert type(found) is np.ndarray
         assert found.tolist() == [(1, 2.5), (3, 4.5)]

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bloscpack import dtype as module
 from bloscpack.dtype import EXTENSION_TYPES, pack_dtype, unpack_dtype
 from bloscpack.exceptions import BloscpackError, FormatError, ObjectNumpyArrayRejection
 
@@ -304,7 +303,7 @@ class TestExtensionTypes:
         def never(wanted: str) -> None:
             raise AssertionError(f"{wanted} was imported")
 
-        monkeypatch.setattr(module.importlib, "import_module", never)
+        monkeypatch.setattr(importlib, "import_module", never)
         for name in ("os", "ml_dtypes", "float64", "numpy.float64", "__class__"):
             with pytest.raises(FormatError):
                 unpack_dtype("'|V2'", name)

@@ -151,9 +151,14 @@ def test_fields_out_of_range(fields: dict[str, int], field: str, offset: int) ->
 
 
 def test_header_that_is_written_is_checked_too() -> None:
-    for wrong in ({"typesize": 256}, {"typesize": -1}, {"nchunks": MAX_CHUNKS + 1}):
-        with pytest.raises(FormatError, match=next(iter(wrong))):
-            HEADERS[V3]._replace(**wrong).check()
+    header = HEADERS[V3]
+    for wrong, field in (
+        (header._replace(typesize=256), "typesize"),
+        (header._replace(typesize=-1), "typesize"),
+        (header._replace(nchunks=MAX_CHUNKS + 1), "nchunks"),
+    ):
+        with pytest.raises(FormatError, match=field):
+            wrong.check()
 
 
 class TestVersion1:

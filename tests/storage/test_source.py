@@ -5,6 +5,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -45,7 +46,7 @@ KINDS: list[str] = ["file", "memory", "bytearray", "fileobject", "raw fileobject
 
 @pytest.fixture(params=KINDS)
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
-    opened: list[io.IOBase] = []
+    opened: list[IO[bytes]] = []
 
     def build(data: bytes) -> ByteSource:
         path = tmp_path / "data.bin"
@@ -60,7 +61,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
             return FileObjectSource(Dribble(data))  # type: ignore[arg-type]
         stream = path.open("rb", buffering=0 if request.param == "raw fileobject" else -1)
         opened.append(stream)
-        return FileObjectSource(stream)  # type: ignore[arg-type]
+        return FileObjectSource(stream)
 
     yield build
     for stream in opened:
@@ -211,7 +212,12 @@ class TestOpenSource:
 
     def test_what_cannot_seek_is_read_to_memory(self) -> None:
         reader, writer = os.pipe()
-        thread = threading.Thread(target=lambda: (os.write(writer, DATA), os.close(writer)))
+
+        def fill() -> None:
+            os.write(writer, DATA)
+            os.close(writer)
+
+        thread = threading.Thread(target=fill)
         thread.start()
         with os.fdopen(reader, "rb") as stream:
             source = open_source(stream)
