@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import bloscpack as bp
 from bloscpack.codec import CODECS
-from bloscpack.exceptions import ChecksumMismatch, FormatError, NotBloscpackError
+from bloscpack.exceptions import ChecksumMismatch, CodecError, FormatError, NotBloscpackError
 
 from .arrayfiles import NotingFile, array_file, content_file
 from .reference.file import take_apart
@@ -222,6 +222,18 @@ class TestReads:
             if begin < starts[n + 1] and end > starts[n]
         }
         assert touched == chunks
+
+    def test_only_blocks_that_are_needed_are_decoded(self) -> None:
+        # Blocks of 256 bytes, that is of 64 items: damage of the last spares the others.
+        array = np.arange(10_000, dtype="<i4") // 3
+        data = bytearray(array_file(array, checksum="None"))
+        data[-30:] = b"\xff" * 30
+        with bp.open(bytes(data)) as opened:
+            assert opened.nchunks == 1
+            assert_same(opened[:4000], array[:4000])
+            assert_same(opened[4000:9000:7], array[4000:9000:7])
+            with pytest.raises(CodecError, match="chunk 0 at offset"):
+                opened[...]
 
     def test_each_chunk_is_read_once(self) -> None:
         stream = NotingFile(rows_file(self.ARRAY, 10))

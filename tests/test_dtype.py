@@ -121,6 +121,13 @@ class TestObjects:
             unpack_dtype(text)
 
     @pytest.mark.parametrize(
+        "text", ["'|O'", "'O'", "O", "'O8'", "[('a', '|O')]", [["a", [["b", "|O"]]]]], ids=str
+    )
+    def test_are_refused_by_name(self, text: Any) -> None:
+        with pytest.raises(ObjectNumpyArrayRejection, match="Python objects"):
+            unpack_dtype(text)
+
+    @pytest.mark.parametrize(
         "logical",
         [
             "O", "|O", "|O8", "object", "T",

@@ -82,6 +82,26 @@ def test_lowest_failure_is_raised(nthreads: int) -> None:
             run_indexed(task, range(50), nthreads)
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_lowest_failure_is_raised_whichever_came_first(first: int) -> None:
+    for _ in range(50):
+        started, failing = threading.Barrier(2), threading.Event()
+
+        def task(
+            index: int,
+            started: threading.Barrier = started,
+            failing: threading.Event = failing,
+        ) -> None:
+            started.wait(10)
+            if index == first:
+                failing.set()
+            failing.wait(10)
+            raise ValueError(str(index))
+
+        with pytest.raises(ValueError, match=r"^0$"):
+            run_indexed(task, range(2), 2)
+
+
 @counts
 def test_nothing_new_starts_after_a_failure(nthreads: int) -> None:
     started: list[int] = []
