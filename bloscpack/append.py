@@ -1,6 +1,8 @@
 """Appending to a file, with the names of bloscpack 0.16."""
 
+import io
 import os
+import stat
 from collections.abc import Mapping
 from typing import IO, Any
 
@@ -54,8 +56,13 @@ def append(
     """
     if os.path.samefile(orig_file, new_file):
         raise ValueError(f"cannot append {os.fspath(orig_file)!r} to itself")
-    with open(orig_file, "r+b") as original, open(new_file, "rb") as content:
-        append_fp(original, content, os.fstat(content.fileno()).st_size, blosc_args)
+    with open(orig_file, "r+b") as original, open(new_file, "rb") as stream:
+        content: IO[bytes] = stream
+        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            content = io.BytesIO(stream.read())  # a pipe does not tell its length
+        nbytes = content.seek(0, os.SEEK_END)
+        content.seek(0)
+        append_fp(original, content, nbytes, blosc_args)
 
 
 def append_fp(

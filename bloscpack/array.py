@@ -13,7 +13,7 @@ import numpy as np
 
 from .container.format import Header
 from .container.reader import Container
-from .exceptions import BloscpackError, NotANumpyArray
+from .exceptions import BloscpackError, FormatError, NotANumpyArray
 from .ndarray import (
     AnyArray,
     check_nbytes,
@@ -204,7 +204,12 @@ class Array:
         """Read a selection: integers, slices, Ellipsis and None, with numpy's meaning."""
         selection = parse_selection(index, self.shape)
         result = self._read_ranges(selection.ranges).reshape(selection.shape)
-        return result[()] if selection.is_scalar else result
+        if not selection.is_scalar:
+            return result
+        try:
+            return result[()]
+        except SystemError as err:  # numpy's answer to a code point beyond Unicode
+            raise FormatError(f"the item at {index!r} is no {self.dtype}: {err}") from err
 
     def __iter__(self) -> Iterator[Any]:
         """Yield the rows along the first axis; each chunk is decoded once where rows are whole."""

@@ -3,6 +3,8 @@
 Equality with 0.16 is tested beside it, in tests/interop/test_append_interop.py.
 """
 
+import os
+import threading
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
@@ -402,3 +404,15 @@ class TestMetadataRewrite:
         for call in (_seek_to_metadata, lambda file: _rewrite_metadata_fp(file, {})):
             with pytest.raises(NoMetadataFound):
                 call(BytesIO(pack()))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_is_appended_whole(tmp_path: Path) -> None:
+    original, pipe = tmp_path / "a.blp", tmp_path / "pipe"
+    bp.pack_bytes_to_file(b"x" * 5000, original)
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(b"tail"))
+    writer.start()
+    append(original, pipe)
+    writer.join()
+    assert bp.unpack_bytes_from_file(original)[0] == b"x" * 5000 + b"tail"

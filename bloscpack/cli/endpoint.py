@@ -142,8 +142,6 @@ def check_output(name: str, inputs: list[str], console: Console, *, force: bool)
         folder = Path(name).parent
         if not folder.is_dir():
             raise FileNotFoundError(errno.ENOENT, "no such folder", os.fspath(folder))
-    elif stat.S_ISDIR(status.st_mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
     elif stat.S_ISREG(status.st_mode) or stat.S_ISBLK(status.st_mode):
         # A pipe or a device like /dev/null loses nothing by being written to.
         if not force:

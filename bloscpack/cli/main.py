@@ -131,8 +131,10 @@ def _finish(code: int) -> int:
         return code or ExitCode.FAILED
     except OSError as err:
         _abandon_stdout()
+        if code:  # told already
+            return code
         error(f"standard output: {describe(err)}")
-        return code or ExitCode.FAILED
+        return ExitCode.FAILED
     return code
 
 

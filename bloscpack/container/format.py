@@ -243,7 +243,7 @@ def unpack_offsets(view: BytesLike) -> tuple[int, ...]:
 
 def _unpack_short(view: BytesLike) -> Header:
     """Return the header of version 1, raise for what is none of ours or not whole."""
-    if len(view) >= len(MAGIC) and view[:4] != MAGIC:
+    if not MAGIC.startswith(view[:4]):
         raise NotBloscpackError(
             f"header: magic is {bytes(view[:4])!r}, not {MAGIC!r}; not a Bloscpack file",
             offset=0,

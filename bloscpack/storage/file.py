@@ -175,7 +175,11 @@ class FileSink:
         # The name does not contain the target's: that may have the longest name there can be.
         self._temporary = os.path.join(self._folder, f".bloscpack-{os.urandom(8).hex()}.tmp")
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
-        fd = os.open(self._temporary, flags, 0o666)
+        try:
+            fd = os.open(self._temporary, flags, 0o666)
+        except OSError as err:
+            err.filename = self.name  # the temporary name would puzzle
+            raise
         try:
             with suppress(FileNotFoundError):
                 os.fchmod(fd, stat.S_IMODE(os.stat(self._target).st_mode))

@@ -18,7 +18,8 @@ LIMIT = 30
 @pytest.fixture
 def env(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     monkeypatch.chdir(tmp_path)
-    return {**os.environ, "PYTHONPATH": str(REPOSITORY), "PYTHONDEVMODE": ""}
+    settings = {name: value for name, value in os.environ.items() if name[:6] != "PYTHON"}
+    return settings | {"PYTHONPATH": str(REPOSITORY)}
 
 
 def run(
