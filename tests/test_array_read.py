@@ -219,7 +219,8 @@ class TestReads:
             n
             for n in range(10)
             for begin, end in stream.reads
-            if begin < starts[n + 1] and end > starts[n]
+            # A look at a chunk's header is none at its content.
+            if end - begin > 16 and begin < starts[n + 1] and end > starts[n]
         }
         assert touched == chunks
 

@@ -11,7 +11,7 @@ from bloscpack.container.verify import verify
 from bloscpack.storage.file import open_source
 from bloscpack.storage.memory import MemorySource
 
-from ..conftest import SMALL_VECTORS
+from ..conftest import SMALL_VECTORS, Vectors
 from ..reference.file import take_apart
 
 EXPECTED: dict[str, Any] = json.loads((SMALL_VECTORS / "expected.json").read_text("utf-8"))
@@ -28,6 +28,15 @@ def test_every_vector_is_described() -> None:
 @pytest.mark.parametrize("name", EXPECTED)
 def test_file_is_the_one_described(name: str) -> None:
     assert sha256((SMALL_VECTORS / name).read_bytes()) == EXPECTED[name]["file_sha256"]
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_file_is_a_copy_of_the_shared_one(vectors: Vectors, name: str) -> None:
+    assert (SMALL_VECTORS / name).read_bytes() == (vectors.folder / name).read_bytes()
+    described = {one["file"]: one for one in vectors.manifest["vectors"]}
+    if name in described:
+        for key in ("file_sha256", "header", "metadata", "payload"):
+            assert EXPECTED[name][key] == described[name][key]
 
 
 @pytest.mark.parametrize("name", EXPECTED)
