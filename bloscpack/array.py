@@ -94,8 +94,6 @@ class Array:
         "_is_open",
         "_nthreads",
         "_path",
-        "_unit_dtype",
-        "_unit_shape",
         "attrs",
         "dtype",
         "is_fortran",
@@ -127,14 +125,6 @@ class Array:
             attrs = metadata
         self.attrs = attrs if isinstance(attrs, dict) else {}
         check_nbytes(self._container, self.dtype, self.shape)
-        shape = self.shape[::-1] if self.is_fortran else self.shape
-        # Chunks of 0.16 hold whole items; where one does not, bytes are the items we cut.
-        whole = not self.dtype.itemsize or not self._container.chunk_size % self.dtype.itemsize
-        if whole or self._container.nchunks == 1:
-            self._unit_dtype, self._unit_shape = self.dtype, shape
-        else:
-            self._unit_dtype = np.dtype(np.uint8)
-            self._unit_shape = (*shape, self.dtype.itemsize)
 
     @property
     def ndim(self) -> int:
@@ -214,7 +204,7 @@ class Array:
     def __iter__(self) -> Iterator[Any]:
         """Yield the rows along the first axis; each chunk is decoded once where rows are whole."""
         step = 1 if self.is_fortran or not self.chunks else self.chunks[0]
-        for start in range(0, len(self), step):
+        for start in range(0, len(self), max(step, 1)):
             yield from self[start : start + step]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
@@ -241,14 +231,16 @@ class Array:
 
         Raises
         ------
-        ValueError
-            `out` does not fit.
+        TypeError, ValueError
+            `out` is no ndarray, or does not fit.
         FormatError, CodecError
             A chunk is damaged.
         """
         chosen = parse_selection(selection, self.shape)
         if out is None:
             return self._read_ranges(chosen.ranges).reshape(chosen.shape)
+        if not isinstance(out, np.ndarray):
+            raise TypeError(f"out must be an ndarray, not {type(out).__name__!r}")
         if out.shape != chosen.shape or out.dtype != self.dtype or not out.flags.writeable:
             raise ValueError(
                 f"out must be writable, of shape {chosen.shape} and dtype {self.dtype}, "
@@ -332,26 +324,27 @@ class Array:
         """Return the items at `ranges`, one dimension for each axis of the array."""
         container = self._open_container()
         lengths = tuple(len(side) for side in ranges)
+        itemsize = self.dtype.itemsize
+        # Every writer cuts between items; where one did not, the pieces are joined first.
+        cut = itemsize > 0 and container.nchunks > 1 and container.chunk_size % itemsize > 0
         if lengths == self.shape and _is_forward(ranges):
             return self.read_whole()
-        container.check_size(prod(lengths) * self.dtype.itemsize)
+        if cut:
+            return self.read_whole()[tuple(map(_slice_of, ranges))]
+        container.check_size(prod(lengths) * itemsize)
         result = new_array(lengths, self.dtype, self.is_fortran)
-        stored, wanted = (result.T, ranges[::-1]) if self.is_fortran else (result, ranges)
-        if self._unit_dtype != self.dtype:
-            stored = stored.view(self._unit_dtype).reshape(*stored.shape, self.dtype.itemsize)
-            wanted = (*wanted, range(self.dtype.itemsize))
-        itemsize = self._unit_dtype.itemsize
-        if not stored.size or not itemsize:
+        if result.nbytes == 0:
             return result
-        step = container.chunk_size // itemsize
-        if container.nchunks == 1:
-            step = prod(self._unit_shape)
-        total = prod(self._unit_shape)
+        stored, shape, wanted = result, self.shape, ranges
+        if self.is_fortran:
+            stored, shape, wanted = result.T, shape[::-1], ranges[::-1]
+        total = prod(shape)
+        step = total if container.nchunks == 1 else container.chunk_size // itemsize
 
         def read(chunk: int) -> None:
             start = chunk * step
             stop = min(start + step, total)
-            found = list(pieces(start, stop, self._unit_shape, wanted))
+            found = list(pieces(start, stop, shape, wanted))
             if not found:
                 return
             # The span of the items wanted: Blosc blocks outside it are not decoded.
@@ -363,15 +356,20 @@ class Array:
                 first, data = container.read_range(chunk, low * itemsize, high * itemsize)
             for piece in found:
                 offset = (piece.origin - start) * itemsize - first
-                strides = tuple(step * itemsize for step in piece.steps)
-                stored[piece.target] = np.ndarray(
-                    piece.lengths, self._unit_dtype, data, offset, strides
-                )
+                strides = tuple(items * itemsize for items in piece.steps)
+                stored[piece.target] = np.ndarray(piece.lengths, self.dtype, data, offset, strides)
 
-        chunks = list(runs(self._unit_shape, wanted, step))
+        chunks = list(runs(shape, wanted, step))
         nbytes = min(len(chunks) * container.chunk_size, self.nbytes)
         run_indexed(read, chunks, resolve_nthreads(self._nthreads, nbytes))
         return result
+
+
+def _slice_of(side: range) -> slice:
+    """Return the slice that takes the indices of `side`, which are not negative."""
+    if not side:
+        return slice(0, 0)
+    return slice(side.start, side.stop if side.stop >= 0 else None, side.step)
 
 
 def _is_forward(ranges: Box) -> bool:

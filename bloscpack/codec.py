@@ -294,14 +294,16 @@ def _expand_snappy(chunk: BytesLike, header: ChunkHeader) -> bytes:
     if CHUNK_HEADER_SIZE + table.size > header.cbytes:
         raise CodecError(f"{nblocks} blocks do not fit into {header.cbytes} bytes", codec="snappy")
     flags = header.flags & 0x1F | 1 << 5  # any codec will do for streams that are not compressed
+    # Before the flag for it (c-blosc 1.11), small blocks and wide items were not split either.
+    may_split = header.is_split and 0 < header.typesize <= _MAX_SPLITS
+    may_split = may_split and header.blocksize // header.typesize >= _MIN_SPLIT_NBYTES
     starts = []
     parts: list[BytesLike] = []
     position = CHUNK_HEADER_SIZE + table.size
     for index, start in enumerate(table.unpack_from(view, CHUNK_HEADER_SIZE)):
         block_nbytes = min(header.blocksize, header.nbytes - index * header.blocksize)
-        whole = block_nbytes == header.blocksize
-        nstreams = header.typesize if header.is_split and whole else 1
-        if nstreams == 0 or block_nbytes % nstreams:
+        nstreams = header.typesize if may_split and block_nbytes == header.blocksize else 1
+        if block_nbytes % nstreams:
             raise CodecError(f"block {index} has {nstreams} streams", codec="snappy")
         starts.append(position)
         for _ in range(nstreams):
@@ -314,6 +316,8 @@ def _expand_snappy(chunk: BytesLike, header: ChunkHeader) -> bytes:
 
 
 _STREAM_SIZE = Struct("<i")
+_MAX_SPLITS = 16  # c-blosc, blosc.c: MAX_SPLITS
+_MIN_SPLIT_NBYTES = 128  # c-blosc, blosc.c: MIN_BUFFERSIZE
 
 
 def _snappy_stream(view: memoryview, start: int, nbytes: int) -> tuple[BytesLike, int]:

@@ -23,7 +23,8 @@ Dtype = np.dtype[Any]
 
 _SCALAR = re.compile(
     r"[<>|=]?(?:[?]|b1|[iu][1248]|f(?:2|4|8|12|16)|c(?:8|16|24|32)|[SUVa][0-9]{0,10}"
-    r"|[mM]8(?:\[[0-9]{0,18}[A-Za-z]{1,8}(?:/[0-9]{1,18})?\])?)"
+    # No divided units like [D/24]: numpy writes them as multiples, and dies of some zeros.
+    r"|[mM]8(?:\[(?:[1-9][0-9]{0,8})?(?:Y|M|W|D|h|m|s|ms|us|ns|ps|fs|as)\])?)"
 )
 
 # The types of ml_dtypes that may be named in a file; an import of that package defines them.
@@ -110,6 +111,8 @@ def unpack_dtype(described: Any, logical: Any = None) -> Dtype:
     if logical is None:
         return dtype
     result = _unpack_logical(logical, _MAX_DEPTH)
+    if result.subdtype is not None:
+        raise FormatError("logical_dtype: a sub-array is no item", field="logical_dtype")
     if result.itemsize != dtype.itemsize:
         raise FormatError(
             f"logical_dtype: {result.itemsize} bytes, but dtype has {dtype.itemsize}",

@@ -77,6 +77,8 @@ def is_fortran(array: AnyArray) -> bool:
 
 def stored_bytes(array: AnyArray) -> memoryview:
     """Return the bytes of `array` in the order they are stored; a copy only if not contiguous."""
+    if array.nbytes == 0:  # and ascontiguousarray would make S0 a character long
+        return memoryview(b"")
     array = np.asarray(array)  # a matrix keeps two dimensions, a masked array its mask
     fortran = is_fortran(array)
     return stored_view(array if fortran else np.ascontiguousarray(array), fortran)
@@ -109,16 +111,16 @@ def unpack_array_metadata(metadata: Any) -> Description:
         )
     dtype = unpack_dtype(metadata.get("dtype"), metadata.get("logical_dtype"))
     shape = metadata.get("shape")
-    if (
-        not isinstance(shape, list)
-        or not set(map(type, shape)) <= {int}
-        or min(shape, default=0) < 0
-    ):
-        raise FormatError(f"metadata: shape {str(shape)[:80]} is no list of lengths", field="shape")
+    if not isinstance(shape, list) or not all(map(_is_length, shape)):
+        raise FormatError("metadata: shape is no list of lengths", field="shape")
     order = metadata.get("order", "C")
     if order not in ("C", "F"):
         raise FormatError(f"metadata: order {str(order)[:80]!r} is not 'C' or 'F'", field="order")
     return dtype, tuple(shape), order == "F"
+
+
+def _is_length(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**63
 
 
 @lru_cache(maxsize=256)

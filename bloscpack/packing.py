@@ -37,6 +37,7 @@ from .ndarray import (
     stored_bytes,
     typesize_of,
 )
+from .storage.file import read_fully
 from .storage.protocol import ByteSink
 from .threads import map_ordered, resolve_nthreads
 from .wire import BytesLike
@@ -299,23 +300,10 @@ def _read_chunks(stream: IO[bytes], chunk_size: int, nchunks: int | None) -> Ite
     """Yield pieces of `chunk_size`, the last shorter; an empty stream gives one empty piece."""
     index = 0
     while nchunks is None or index < nchunks:
-        data = _read_full(stream, chunk_size)
+        data = read_fully(stream, chunk_size)
         if not data and index:
             return
         yield data
         index += 1
         if len(data) < chunk_size:
             return
-
-
-def _read_full(stream: IO[bytes], nbytes: int) -> bytes:
-    """Read `nbytes`, less only at the end: a pipe gives what it has."""
-    data = stream.read(nbytes)
-    if len(data) == nbytes or not data:
-        return data
-    parts = [data]
-    missing = nbytes - len(data)
-    while missing and (data := stream.read(missing)):
-        parts.append(data)
-        missing -= len(data)
-    return b"".join(parts)

@@ -11,7 +11,7 @@ from threading import Lock
 from ..codec import CHUNK_HEADER_SIZE, ChunkHeader
 from ..exceptions import BloscpackError, ChecksumError, FormatError, TruncatedError
 from ..storage.protocol import ByteSource
-from .format import OFFSET_SIZE, Header, unpack_offsets
+from .format import OFFSET_SIZE, UNKNOWN, Header, unpack_offsets
 
 # Entries of the offset table fetched at once, and from one such window to the next: an entry is
 # compared with the one before and the one behind it, so windows share two.
@@ -36,8 +36,11 @@ class ChunkTable:
         self._source = source
         self._nchunks = header.nchunks
         self._digest_size = header.checksum.nbytes
+        self._last_chunk = header.last_chunk
         self._offset = offset
         self._data_offset = offset + header.table_size
+        # Whether the table, fetched in one window, was found to lead to the last chunk.
+        self._is_whole: bool | None = None
         # First index and entries of the window fetched last.
         self._window: tuple[int, tuple[int, ...]] = (0, ())
         # Offsets of chunks 0, 1, ... as far as their own headers were followed.
@@ -88,7 +91,7 @@ class ChunkTable:
             The table goes beyond the end of the file.
         """
         offsets = self._fetch(0, self._nchunks)
-        if offsets[0] != self._data_offset or not all(a < b for a, b in pairwise(offsets)):
+        if offsets[0] != self._data_offset or not _ascend(offsets):
             raise FormatError(
                 "offset table: the entries do not start at the first chunk and ascend",
                 offset=self._offset,
@@ -125,8 +128,31 @@ class ChunkTable:
 
     def _fetch_window(self, first: int) -> tuple[int, tuple[int, ...]]:
         count = min(_WINDOW_ENTRIES, self._nchunks - first)
-        self._window = window = first, self._fetch(first, count)
+        window = first, self._fetch(first, count)
+        if count == self._nchunks:
+            if self._is_whole is None:
+                self._is_whole = self._leads_to_last(window[1])
+            if not self._is_whole:
+                raise FormatError(
+                    "offset table: the entries do not lead from the first chunk to the last",
+                    offset=self._offset,
+                    field="offsets",
+                )
+        self._window = window
         return window
+
+    def _leads_to_last(self, entries: tuple[int, ...]) -> bool:
+        """Return whether both ends of a whole table are right.
+
+        Neighbours look right in a table that is shifted or leaves a chunk out.
+        """
+        if entries[0] != self._data_offset or not _ascend(entries):
+            return False
+        try:
+            last = ChunkHeader.unpack(self._source.read_at(entries[-1], CHUNK_HEADER_SIZE))
+        except BloscpackError:
+            return False
+        return self._last_chunk in (UNKNOWN, last.nbytes)
 
     def _fetch(self, first: int, count: int) -> tuple[int, ...]:
         start, nbytes = self._offset + OFFSET_SIZE * first, OFFSET_SIZE * count
@@ -137,6 +163,10 @@ class ChunkTable:
                 offset=start,
             )
         return unpack_offsets(data)
+
+
+def _ascend(offsets: tuple[int, ...]) -> bool:
+    return all(one < two for one, two in pairwise(offsets))
 
 
 def check_room(source: ByteSource, what: str, offset: int, nbytes: int) -> None:

@@ -408,20 +408,20 @@ class Container:
             table = self._chunk_table()
             if not self.header.offsets:
                 return self._load(index, table.chained(index), None)
-            offset = UNKNOWN
+            offset = chained = UNKNOWN
             try:
                 offset, following = table.entry(index)
                 return self._load(index, offset, following)
-            except FormatError:
+            except BloscpackError as by_table:
                 # The table may be wrong (an interrupted write leaves it empty) and the chunks
                 # right: bloscpack 0.16 reads by their own sizes alone.
                 try:
                     chained = table.chained(index)
+                    return self._load(index, chained, None)
                 except BloscpackError:
-                    chained = offset
-                if chained == offset:
+                    if offset != UNKNOWN and chained in (UNKNOWN, offset):
+                        raise by_table from None
                     raise
-                return self._load(index, chained, None)
         except BloscpackError as err:
             err.path = self.name
             raise

@@ -71,10 +71,23 @@ class FileObjectSource:
         """Return a copy."""
         with self._lock:
             self._file.seek(offset)
-            return self._file.read(nbytes)
+            return read_fully(self._file, nbytes)
 
     def close(self) -> None:
         """Do nothing: the file object is the caller's."""
+
+
+def read_fully(stream: IO[bytes], nbytes: int) -> bytes:
+    """Read `nbytes` from a stream, less only at its end: a pipe gives what it has."""
+    data = stream.read(nbytes)
+    if len(data) == nbytes or not data:
+        return data
+    parts = [data]
+    missing = nbytes - len(data)
+    while missing and (data := stream.read(missing)):
+        parts.append(data)
+        missing -= len(data)
+    return b"".join(parts)
 
 
 def open_source(where: Any) -> ByteSource:
@@ -156,7 +169,9 @@ class StreamSink(SpoolSink):
     def commit(self) -> None:
         """Copy everything to the stream and flush it."""
         for block in self.iter_blocks():
-            self._stream.write(block)
+            view = memoryview(block)
+            while view:  # a raw stream may take less than it is given
+                view = view[self._stream.write(view) or 0 :]
         self._stream.flush()
         self.abort()
 
