@@ -3,7 +3,6 @@
 from . import append, args, exceptions
 from .args import BloscArgs, BloscpackArgs, MetadataArgs
 from .array import Array, load
-from .container.verify import Damage, Report, verify
 from .detect import open  # noqa: A004
 from .ndarray import save
 from .original import (
@@ -26,6 +25,7 @@ from .original import (
     unpack_ndarray_from_file,
     unpack_ndarray_str,
 )
+from .report import Damage, Report, verify
 from .version import __version__
 
 __all__ = [

@@ -3,11 +3,12 @@
 import argparse
 from typing import Any
 
-from ..container.verify import Damage, Report
-from ..container.verify import verify as verify_file
-from .endpoint import check_input, read_any, regular_nbytes
+from ..report import Damage, Report
+from ..report import verify as verify_file
+from .endpoint import check_input, read_any
 from .options import Subparsers, add_command, add_json_option
 from .output import Console, error, print_json, printable, result
+from .progress import Progress
 from .status import EXPECTED, STATUS_NAMES, ExitCode, describe, exit_code, heaviest
 
 
@@ -31,25 +32,25 @@ def run(args: argparse.Namespace) -> int:
     console = Console(args)
     codes: list[ExitCode] = []
     documents: list[dict[str, Any]] = []
-    sizes = [regular_nbytes(name) or 0 for name in args.files]
-    with console.progress() as progress:
-        for position, name in enumerate(args.files):
-            code, document = _verify(name, args.nthreads, is_text=not args.json)
-            codes.append(code)
-            documents.append(document)
-            progress(sum(sizes[: position + 1]), sum(sizes))
+    for name in args.files:
+        with console.progress() as progress:
+            code, document = _verify(name, args.nthreads, progress, is_text=not args.json)
+        codes.append(code)
+        documents.append(document)
     if args.json:
         print_json("verify", {"files": documents})
     return heaviest(codes)
 
 
-def _verify(name: str, nthreads: int | None, *, is_text: bool) -> tuple[ExitCode, dict[str, Any]]:
+def _verify(
+    name: str, nthreads: int | None, progress: Progress, *, is_text: bool
+) -> tuple[ExitCode, dict[str, Any]]:
     """Verify one file; return its exit code and its JSON entry."""
     report: Report | None = None
     message: str | None = None
     try:
         check_input(name, "file")
-        report = verify_file(read_any(name), nthreads=nthreads)
+        report = verify_file(read_any(name), nthreads=nthreads, progress=progress)
         code = ExitCode.OK if report.ok else ExitCode.DAMAGED
         if is_text:
             for line in map(_damage_text, report.damage) if report.damage else ["ok"]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bloscpack.container.reader import Container
-from bloscpack.container.verify import verify
+from bloscpack.report import verify
 from bloscpack.storage.file import open_source
 from bloscpack.storage.memory import MemorySource
 

@@ -6,11 +6,11 @@ import pytest
 
 import bloscpack as bp
 from bloscpack.container.metadata import pack_section
-from bloscpack.container.verify import verify
 from bloscpack.exceptions import FormatVersionMismatch, NotBloscpackError
+from bloscpack.report import verify
 
-from ..reference.file import take_apart
-from .files import CONTENT, CONTENTS, SIZE, make
+from .container.files import CONTENT, CONTENTS, SIZE, make
+from .reference.file import take_apart
 
 STARTS = take_apart(make()).starts
 
@@ -143,3 +143,27 @@ def test_number_of_threads_does_not_matter(nthreads: int) -> None:
     starts = take_apart(data).starts
     report = verify(damaged(starts[5] + 18, damaged(starts[2] + 18, data)), nthreads=nthreads)
     assert [one.index for one in report.damage] == [2, 5]
+
+
+def test_an_array_that_its_chunks_do_not_hold_is_damage() -> None:
+    # What an append by bloscpack 0.16 leaves: more content, the shape of before.
+    metadata = {"dtype": "'|u1'", "shape": [3], "order": "C", "container": "numpy"}
+    report = verify(bp.pack_bytes_to_bytes(b"four", metadata=metadata))
+    assert [one.what for one in report.damage] == [
+        "metadata: shape [3] of uint8 needs 3 bytes, the chunks hold 4"
+    ]
+
+
+@pytest.mark.parametrize("nthreads", [1, 3])
+def test_progress_counts_every_byte_once(nthreads: int) -> None:
+    content = bytes(range(256)) * (5 << 12)
+    seen: list[tuple[int, int]] = []
+    report = verify(
+        bp.pack_bytes_to_bytes(content, "500K"),
+        nthreads=nthreads,
+        progress=lambda done, total: seen.append((done, total)),
+    )
+    assert report.ok
+    assert len(seen) == report.nchunks > 5
+    assert sorted(seen) == seen
+    assert seen[-1] == (len(content), len(content))
