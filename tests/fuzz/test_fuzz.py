@@ -1,0 +1,153 @@
+"""Seeded damage to every vector and to chunks: no crash, no other error, no invented data.
+
+The work is done in processes of their own (worker.py), under a limit of memory, so that a crash
+is a failed case and not the end of the tests. A failure names its case; run that one again with
+the command in the message.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import chunk_judge
+import pytest
+from chunk_judge import _decode, chunks, judge
+from judge import Judge
+from mutation import BLIND, damage
+from vectors import load_vectors, vectors_folder
+
+import bloscpack
+
+WORKER = Path(__file__).with_name("worker.py")
+WORKERS = 2
+
+needs_vectors = pytest.mark.skipif(
+    not vectors_folder().is_dir(), reason=f"there are no vectors at {vectors_folder()}"
+)
+
+
+def run(kind: str, seed: str, count: int, folder: Path) -> None:
+    """Run `count` cases on two processes and fail with what they found."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(bloscpack.__file__).parents[1])}
+    share = -(-count // WORKERS)
+    running = []
+    for first in range(0, count, share):
+        progress = folder / f"progress.{kind}.{first}"
+        numbers = [str(first), str(min(share, count - first))]
+        command = [sys.executable, str(WORKER), kind, seed, *numbers, str(progress)]
+        output = (folder / f"faults.{kind}.{first}").open("w+")
+        process = subprocess.Popen(command, env=environment, stdout=output)
+        running.append((process, progress, output))
+    faults = []
+    for process, progress, output in running:
+        # A hundred times what a case takes.
+        seconds = 60 + share * 0.1
+        try:
+            status = process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            status = -1
+        with output:
+            output.seek(0)
+            faults += [json.loads(line) for line in output]
+        if status != 0:
+            case = progress.read_text().strip() if progress.exists() else "at the start"
+            faults.append(
+                {"case": f"{kind} {seed} {case}", "what": "", "faults": [f"exit {status}"]}
+            )
+    lines = [f"{len(faults)} of {count} cases; again: python {WORKER} KIND SEED CASE 1"]
+    for fault in faults[:20]:
+        lines.append(f"{fault['case']}: {fault['what']}: {'; '.join(fault['faults'])}")
+    assert not faults, "\n".join(lines)
+
+
+@needs_vectors
+def test_damaged_files(fuzz_count: int, fuzz_seed: str, tmp_path: Path) -> None:
+    run("files", fuzz_seed, fuzz_count, tmp_path)
+
+
+def test_damaged_chunks(fuzz_count: int, fuzz_seed: str, tmp_path: Path) -> None:
+    run("chunks", fuzz_seed, 2 * fuzz_count, tmp_path)
+
+
+@needs_vectors
+def test_vectors_are_read_before_they_are_damaged() -> None:
+    """And every one is what its manifest says (checked where `payload` is read)."""
+    vectors = load_vectors(vectors_folder())
+    assert len(vectors) > 150
+    assert all(vector.payload is not None for vector in vectors if "snappy" not in vector.name)
+    assert sum(vector.is_small for vector in vectors) > 100
+    assert all(vector.fields for vector in vectors)
+
+
+def test_damage_is_of_every_kind_and_repeats() -> None:
+    """The same seed gives the same damage, and every kind of damage comes up."""
+    fields = [(4, 1), (8, 4), (16, 8)]
+    seen = set()
+    for seed in range(400):
+        one, two = bytearray(range(200)), bytearray(range(200))
+        what = damage(Random(seed), one, fields)
+        assert what == damage(Random(seed), two, fields)
+        assert one == two
+        seen.add(what.split()[0] + what.split()[1] if what[0].isdigit() else what.split()[0])
+        seen.update(word for word in ("swapped", "twice", "dropped", "inserted") if word in what)
+    assert {"bit", "byte", "cut", "swapped", "twice", "dropped", "inserted"} <= seen
+    assert len(set(BLIND)) == 9
+
+
+def test_chunks_are_sound_before_they_are_damaged() -> None:
+    for what, chunk in chunks():
+        faults: list[str] = []
+        nbytes = int.from_bytes(chunk[4:8], "little")
+        assert _decode(chunk, nbytes, None, faults) is not None, what
+        assert not faults, what
+        assert judge(chunk, Random(what)) == [], what
+
+
+def test_the_judge_sees_bytes_that_were_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    def all_but_one(chunk: bytes, out: memoryview) -> None:
+        out[:-1] = bytes(len(out) - 1)
+
+    monkeypatch.setattr(chunk_judge, "decode_into", all_but_one)
+    faults = judge(chunks()[0][1], Random(1))
+    assert any("what was in memory before" in fault for fault in faults)
+
+
+@needs_vectors
+@pytest.mark.parametrize(
+    ("name", "stands_for"),
+    [
+        ("unpack_bytes_from_bytes", (b"invented", None)),
+        ("unpack_ndarray_from_bytes", IndexError("tuple index out of range")),
+        ("load", OverflowError("too large")),
+        ("verify", RecursionError("too deep")),
+        ("open", MemoryError()),
+    ],
+)
+def test_the_judge_sees_faults(
+    name: str, stands_for: object, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    vector = next(one for one in load_vectors(vectors_folder()) if one.name == "dtype_be_c16")
+    assert vector.array is not None
+    assert Judge(vector, vector.data, True, tmp_path).check(Random(1)) == []
+
+    def faulty(*_: object) -> object:
+        if isinstance(stands_for, Exception):
+            raise stands_for
+        return stands_for
+
+    monkeypatch.setattr(bloscpack, name, faulty)
+    faults = Judge(vector, vector.data, True, tmp_path).check(Random(1))
+    assert any(fault.startswith(name) for fault in faults), faults
+
+
+def test_a_crash_is_a_failed_case(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    script = tmp_path / "crash.py"
+    script.write_text("import os, sys; open(sys.argv[5], 'w').write('7'); os.abort()")
+    monkeypatch.setattr("test_fuzz.WORKER", script)
+    with pytest.raises(AssertionError, match="chunks seed 7: : exit -6"):
+        run("chunks", "seed", 10, tmp_path)

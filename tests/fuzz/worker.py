@@ -1,0 +1,94 @@
+"""Run cases ``first`` to ``first + count`` of a fuzz run in this process.
+
+It is a program of its own, so that a crash or memory without bounds ends it and not the tests::
+
+    python tests/fuzz/worker.py KIND SEED FIRST COUNT [PROGRESS]
+
+KIND is ``files`` or ``chunks``. Faults go to standard output, one JSON object a line. The number of
+the case at work is kept in the file PROGRESS, for whoever looks after a crash. To look at one case
+again, run it with COUNT 1.
+"""
+
+import json
+import os
+import resource
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+# Beyond the honest size of a case. What a header declares may be reserved, not touched.
+MAX_EXTRA_NBYTES = 64 << 20
+ADDRESS_SPACE_NBYTES = 6 << 30
+MAX_SECONDS = 5.0
+
+# Runs one case and returns (its description, faults, honest size in bytes).
+Case = Callable[[Random], tuple[str, list[str], int]]
+
+
+def peak_nbytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+
+
+def files_case() -> Case:
+    from judge import Judge
+    from mutation import damage, seal
+    from vectors import load_vectors, vectors_folder
+
+    vectors = load_vectors(vectors_folder())
+    small = [vector for vector in vectors if vector.is_small]
+    folder = Path(tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
+    for vector in vectors:
+        assert vector.array is not None or vector.name.startswith("snappy")
+
+    def run(rng: Random) -> tuple[str, list[str], int]:
+        vector = rng.choice(vectors if rng.random() < 0.04 else small)
+        data = bytearray(vector.data)
+        what = f"{vector.name}: {damage(rng, data, vector.fields)}"
+        sealed = rng.random() < 0.7
+        if not sealed:
+            seal(data, vector.layout)
+            what += ", sealed again"
+        judge = Judge(vector, bytes(data), sealed, folder)
+        honest = len(vector.data) + len(vector.payload or b"")
+        return what, judge.check(rng), honest
+
+    return run
+
+
+def chunks_case() -> Case:
+    from chunk_judge import run_case
+
+    return run_case
+
+
+def main(kind: str, seed: str, first: int, count: int, progress: str | None = None) -> None:
+    warnings.simplefilter("error")
+    case = {"files": files_case, "chunks": chunks_case}[kind]()
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_NBYTES, resource.RLIM_INFINITY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    where = os.open(progress, os.O_WRONLY | os.O_CREAT) if progress else -1
+    baseline = peak_nbytes()
+    for index in range(first, first + count):
+        if where >= 0:
+            os.pwrite(where, b"%20d" % index, 0)
+        began = time.monotonic()
+        what, faults, honest = case(Random(f"{seed}:{index}"))
+        seconds = time.monotonic() - began
+        if seconds > MAX_SECONDS:
+            faults.append(f"took {seconds:.1f} s")
+        peak = peak_nbytes()
+        if peak > baseline + MAX_EXTRA_NBYTES + 4 * honest:
+            faults.append(f"took {(peak - baseline) >> 20} MiB, its honest size is {honest} bytes")
+            baseline = peak
+        if faults:
+            report = {"case": f"{kind} {seed} {index}", "what": what, "faults": faults}
+            sys.stdout.write(json.dumps(report) + "\n")
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), *sys.argv[5:6])

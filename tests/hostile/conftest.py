@@ -1,0 +1,56 @@
+"""Fixtures of the hostile tests."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confined import Outcome, read_confined
+from entries import Reader, readers
+
+# What any file may cost beyond its honest size.
+MAX_EXTRA_NBYTES = 64 << 20
+MAX_SECONDS = 5.0
+
+
+@pytest.fixture
+def every_reader(tmp_path: Path) -> dict[str, Reader]:
+    folder = tmp_path / "readers"
+    folder.mkdir()
+    return readers(folder)
+
+
+@pytest.fixture
+def survive(tmp_path: Path) -> Callable[..., dict[str, Outcome]]:
+    """Read a file in every way, under limits; fail on anything but a value or a refusal."""
+
+    def check(
+        data: bytes, honest_nbytes: int = 0, *, only: tuple[str, ...] = ()
+    ) -> dict[str, Outcome]:
+        outcomes = read_confined(data, tmp_path, only)
+        faults = [
+            f"{one.name}: {one.what} {one.message}, {one.extra_nbytes >> 20} MiB, "
+            f"{one.seconds:.1f} s"
+            for one in outcomes
+            if one.what not in ("value", "refused")
+            or one.extra_nbytes > honest_nbytes + MAX_EXTRA_NBYTES
+            or one.seconds > MAX_SECONDS
+        ]
+        assert not faults, "\n".join(faults)
+        return {one.name: one for one in outcomes}
+
+    return check
+
+
+@pytest.fixture
+def refuse(survive: Callable[..., dict[str, Outcome]]) -> Callable[..., None]:
+    """As `survive`, and no way in may give a value."""
+
+    def check(data: bytes, honest_nbytes: int = 0, *, but: tuple[str, ...] = ()) -> None:
+        given = {
+            name
+            for name, one in survive(data, honest_nbytes).items()
+            if one.what == "value" and name not in but
+        }
+        assert not given, f"these gave a value: {given}"
+
+    return check
