@@ -5,6 +5,7 @@ decoded, only the Blosc blocks it takes where that is less than half of the chun
 one result.
 """
 
+import sys
 from collections.abc import Iterator
 from math import prod
 from typing import Any, Self
@@ -196,10 +197,12 @@ class Array:
         result = self._read_ranges(selection.ranges).reshape(selection.shape)
         if not selection.is_scalar:
             return result
-        try:
-            return result[()]
-        except SystemError as err:  # numpy's answer to a code point beyond Unicode
-            raise FormatError(f"the item at {index!r} is no {self.dtype}: {err}") from err
+        if self.dtype.kind == "U":
+            # numpy would make a str of them that Python cannot bear.
+            points = np.frombuffer(result.tobytes(), self.dtype.byteorder + "u4")
+            if points.size and points.max() > sys.maxunicode:
+                raise FormatError(f"the item at {index!r} holds code points beyond Unicode")
+        return result[()]
 
     def __iter__(self) -> Iterator[Any]:
         """Yield the rows along the first axis; each chunk is decoded once where rows are whole."""
@@ -261,7 +264,7 @@ class Array:
         self._read_stored(result)
         return result
 
-    def read_chunk(self, index: int) -> bytearray:
+    def read_chunk(self, index: int) -> bytes:
         """Return the decoded bytes of chunk `index`, new.
 
         Raises
@@ -295,7 +298,7 @@ class Array:
         """Return the position of chunk `index` in the file, in bytes."""
         return self._open_container().fetch(index).offset
 
-    def iter_chunks(self) -> Iterator[bytearray]:
+    def iter_chunks(self) -> Iterator[bytes]:
         """Yield the decoded bytes of each chunk in order."""
         return self._open_container().iter_chunks()
 
@@ -339,11 +342,15 @@ class Array:
         if self.is_fortran:
             stored, shape, wanted = result.T, shape[::-1], ranges[::-1]
         total = prod(shape)
-        step = total if container.nchunks == 1 else container.chunk_size // itemsize
+        last = container.nchunks - 1
+        step = container.chunk_size // itemsize if last else total
+        # Structured items are copied as a whole: field by field would leave out their padding.
+        item = self.dtype if self.dtype.names is None else np.dtype((np.void, itemsize))
+        stored = stored.view(item)
 
         def read(chunk: int) -> None:
             start = chunk * step
-            stop = min(start + step, total)
+            stop = start + step if chunk < last else total
             found = list(pieces(start, stop, shape, wanted))
             if not found:
                 return
@@ -357,9 +364,10 @@ class Array:
             for piece in found:
                 offset = (piece.origin - start) * itemsize - first
                 strides = tuple(items * itemsize for items in piece.steps)
-                stored[piece.target] = np.ndarray(piece.lengths, self.dtype, data, offset, strides)
+                stored[piece.target] = np.ndarray(piece.lengths, item, data, offset, strides)
 
-        chunks = list(runs(shape, wanted, step))
+        # Version 2 allows a last chunk that is larger than the others.
+        chunks = list(dict.fromkeys(min(chunk, last) for chunk in runs(shape, wanted, step)))
         nbytes = min(len(chunks) * container.chunk_size, self.nbytes)
         run_indexed(read, chunks, resolve_nthreads(self._nthreads, nbytes))
         return result

@@ -44,10 +44,6 @@ STREAM_FORMATS = {0: "blosclz", 1: "lz4", 2: "snappy", 3: "zlib", 4: "zstd"}
 # DEFLATE match 258 of 2 bits, and a Zstandard block of 4 bytes makes up to 128 KiB.
 _MAX_EXPANSION = (256, 256, 64, 1040, 1 << 16, 0, 0, 0)  # by stream format
 
-# C-Blosc's BlosClz decoder can be driven out of bounds by streams over 8 MiB (c-blosc issue 405).
-# C-Blosc itself never chooses blocks beyond 4 MiB, so no file it wrote is lost by this limit.
-_MAX_BLOSCLZ_BLOCK = 8 << 20
-
 
 class Shuffle(IntEnum):
     """The filter before the codec, numbered as C-Blosc's argument."""
@@ -59,6 +55,9 @@ class Shuffle(IntEnum):
 
 # Names to compress with; lz4hc writes the lz4 format.
 CODECS = _blosc.CODECS
+
+# Bytes to decode into once; see the kernel.
+new_bytes = _blosc.new_bytes
 
 
 class ChunkHeader(NamedTuple):
@@ -106,7 +105,7 @@ class ChunkHeader(NamedTuple):
                 f"Blosc header: {max(len(view) - at, 0)} of {CHUNK_HEADER_SIZE} bytes are there"
             )
         header = cls._make(_CHUNK_HEADER.unpack_from(view, at))
-        version, _, flags, _, nbytes, blocksize, cbytes = header
+        version, _, flags, _, nbytes, _, cbytes = header
         if version != _CHUNK_VERSION:
             if version > _CHUNK_VERSION:
                 raise UnsupportedError(f"Blosc header: version {version} is not of Blosc 1")
@@ -123,10 +122,6 @@ class ChunkHeader(NamedTuple):
         elif nbytes > cbytes * _MAX_EXPANSION[flags >> 5]:
             raise FormatError(
                 f"Blosc header: {cbytes} bytes of {header.codec} cannot decode to {nbytes}"
-            )
-        elif flags < 0x20 and blocksize > _MAX_BLOSCLZ_BLOCK:
-            raise FormatError(
-                f"Blosc header: blosclz block of {blocksize} bytes exceeds {_MAX_BLOSCLZ_BLOCK}"
             )
         return header
 

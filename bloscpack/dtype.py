@@ -52,8 +52,9 @@ EXTENSION_TYPES = frozenset(
 )
 
 # Nesting and length of a dtype's text; numpy itself refuses far earlier than these hurt.
-_MAX_TEXT = 1 << 20
+_MAX_TEXT = 1 << 16
 _MAX_DEPTH = 32
+_MAX_REMEMBERED_TEXT = 1 << 10
 
 
 @lru_cache(maxsize=256)
@@ -81,7 +82,6 @@ def pack_dtype(dtype: Dtype) -> tuple[str, Any]:
     return repr(f"|V{dtype.itemsize}"), _pack_logical(dtype)
 
 
-@lru_cache(maxsize=256)
 def _unpack_text(text: str) -> Dtype:
     if len(text) > _MAX_TEXT:
         raise FormatError(f"dtype: text of {len(text)} characters", field="dtype")
@@ -90,6 +90,9 @@ def _unpack_text(text: str) -> Dtype:
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         value = text  # releases 0.4.1 to 0.7.1: the type string itself, unquoted
     return _from_description(value, _MAX_DEPTH)
+
+
+_remember_text = lru_cache(maxsize=256)(_unpack_text)
 
 
 def unpack_dtype(described: Any, logical: Any = None) -> Dtype:
@@ -105,7 +108,8 @@ def unpack_dtype(described: Any, logical: Any = None) -> Dtype:
         It is a type of ml_dtypes, which is not installed.
     """
     if isinstance(described, str):
-        dtype = _unpack_text(described)
+        short = len(described) <= _MAX_REMEMBERED_TEXT
+        dtype = _remember_text(described) if short else _unpack_text(described)
     else:
         dtype = _from_description(described, _MAX_DEPTH)
     if logical is None:
@@ -125,7 +129,7 @@ def _from_description(value: Any, depth: int) -> Dtype:
     if isinstance(value, str):
         return _scalar(value)
     if not isinstance(value, list) or depth == 0:
-        raise FormatError(f"dtype: {str(value)[:80]!r} is no description of one", field="dtype")
+        raise FormatError(f"dtype: a {type(value).__name__} describes none", field="dtype")
     fields = [_field(entry, depth) for entry in value]
     if len(fields) == 1 and fields[0][0] == "" and fields[0][1] is None:
         return fields[0][2]  # release 0.4.0: a plain dtype as a list of one unnamed field

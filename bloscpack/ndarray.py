@@ -33,6 +33,7 @@ TARGET_CHUNK_NBYTES = 1 << 20
 _MAX_ROW_NBYTES = 64 << 20
 # Spare entries in the offset table, as in bloscpack 0.16: a file can grow elevenfold in place.
 _SPARE_OFFSETS_PER_CHUNK = 10
+_MAX_NDIM = 64  # numpy 2; numpy 1 has 32 and says so itself
 # Metadata of arrays up to this size are worth remembering; a structured dtype may need more.
 _MAX_REMEMBERED_NBYTES = 1024
 # Room in the metadata for a shape that grows.
@@ -111,7 +112,7 @@ def unpack_array_metadata(metadata: Any) -> Description:
         )
     dtype = unpack_dtype(metadata.get("dtype"), metadata.get("logical_dtype"))
     shape = metadata.get("shape")
-    if not isinstance(shape, list) or not all(map(_is_length, shape)):
+    if not isinstance(shape, list) or len(shape) > _MAX_NDIM or not all(map(_is_length, shape)):
         raise FormatError("metadata: shape is no list of lengths", field="shape")
     order = metadata.get("order", "C")
     if order not in ("C", "F"):

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
-from .codec import CHUNK_HEADER_SIZE, decode_into
+from .codec import CHUNK_HEADER_SIZE, decode_into, new_bytes
 from .container.chunktable import at_chunk
 from .container.reader import Container
 from .container.writer import Progress
@@ -186,7 +186,10 @@ def _decode(container: Container, index: int) -> int:
     """Decode a chunk and return its offset."""
     stored = container.fetch(index)
     try:
-        decode_into(stored.data, bytearray(stored.header.nbytes))
+        _, view = content = new_bytes(stored.header.nbytes)
+        with view:
+            decode_into(stored.data, view)
+        del content
     except CodecError as err:
         raise at_chunk(err, index, stored.offset) from None
     return stored.offset

@@ -269,7 +269,6 @@ def test_the_best_compression_is_within_the_bound(codec: str) -> None:
         ({"nbytes": MAX_CHUNK_NBYTES + 1, "flags": 0x80, "cbytes": 2**31 - 1}, "decoded size"),
         ({"flags": 0x02, "nbytes": 64, "cbytes": 81}, "uncompressed chunk of 64"),
         ({"flags": 0x02, "nbytes": 64, "cbytes": 79}, "uncompressed chunk of 64"),
-        ({"flags": 0x00, "blocksize": (8 << 20) + 1}, "blosclz block"),
     ],
 )
 def test_contradicting_headers(fields: dict[str, int], message: str) -> None:

@@ -15,7 +15,7 @@ from ..exceptions import (
     NotEnoughSpace,
     UnsupportedError,
 )
-from ..storage.file import SpoolSink
+from ..storage.file import SpoolSink, read_fully
 from .format import Header, pack_offsets
 from .metadata import MetadataHeader, pack_section
 from .reader import Container
@@ -67,6 +67,8 @@ def plan_append(container: Container, nbytes: int) -> AppendPlan:
         raise UnsupportedError("appending needs an offset table, the file has none; pack it again")
     if container.chunk_size <= 0:
         raise ValueError("cannot append to a file packed from empty content: it has no chunk size")
+    # Sizes that the header leaves open are known once the file is open.
+    header = header._replace(chunk_size=container.chunk_size, last_chunk=container.last_chunk)
     room = container.chunk_size - container.last_chunk
     if nbytes <= room:
         return AppendPlan(nbytes, None, header._replace(last_chunk=header.last_chunk + nbytes))
@@ -118,6 +120,7 @@ def append_content(
         `content` ended early. The file holds what it held.
     """
     digest = container.header.checksum.digest
+    container.check_end()
     offsets = list(container.read_offsets())
     last = container.nchunks - 1
     if container.fetch(last).offset != offsets[last]:
@@ -192,7 +195,7 @@ def _encoded_chunks(
 
 
 def _read_exactly(content: IO[bytes], nbytes: int) -> bytes:
-    data = content.read(nbytes)
+    data = read_fully(content, nbytes)
     if len(data) != nbytes:
         raise ValueError(f"the new content ended {nbytes - len(data)} bytes early")
     return data

@@ -124,7 +124,10 @@ class ChunkTable:
 
     def chained_header(self, index: int) -> ChunkHeader:
         """Return the Blosc header of a chunk whose offset was followed."""
-        return ChunkHeader.unpack(self._source.read_at(self._chain[index], CHUNK_HEADER_SIZE))
+        return self._header_at(self._chain[index])
+
+    def _header_at(self, offset: int) -> ChunkHeader:
+        return ChunkHeader.unpack(self._source.read_at(offset, CHUNK_HEADER_SIZE))
 
     def _fetch_window(self, first: int) -> tuple[int, tuple[int, ...]]:
         count = min(_WINDOW_ENTRIES, self._nchunks - first)
@@ -144,12 +147,17 @@ class ChunkTable:
     def _leads_to_last(self, entries: tuple[int, ...]) -> bool:
         """Return whether both ends of a whole table are right.
 
-        Neighbours look right in a table that is shifted or leaves a chunk out.
+        Neighbours look right in a table that is shifted or leaves a chunk out, and an old chunk
+        behind the end (an append may leave one) looks like a last one.
         """
         if entries[0] != self._data_offset or not _ascend(entries):
             return False
         try:
-            last = ChunkHeader.unpack(self._source.read_at(entries[-1], CHUNK_HEADER_SIZE))
+            last = self._header_at(entries[-1])
+            if len(entries) > 1:
+                end = entries[-2] + self._header_at(entries[-2]).cbytes + self._digest_size
+                if end != entries[-1]:
+                    return False
         except BloscpackError:
             return False
         return self._last_chunk in (UNKNOWN, last.nbytes)

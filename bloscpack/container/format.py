@@ -49,7 +49,7 @@ EXTENSION_HEADER_SIZE = 4 + 2 + 1 + 1 + 4 + 4 + 8 + 8
 MAX_HEADER_SIZE = HEADER_SIZE + EXTENSION_HEADER_SIZE
 _HEADER_SIZES = {1: 4 + 1 + 3 + 8, 2: HEADER_SIZE, 3: HEADER_SIZE, 4: MAX_HEADER_SIZE}
 OFFSET_SIZE = 8
-# A spare entry of the offset table, or one that was never filled in, is -1: eight bytes 0xff.
+UNUSED_ENTRY = b"\xff" * OFFSET_SIZE  # -1: a spare entry of the offset table, or one not filled in
 
 
 class Header(NamedTuple):
@@ -171,7 +171,7 @@ class Header(NamedTuple):
         if not (
             # The usual header, at once; whatever else is legal is looked at field by field.
             version == DEFAULT_VERSION
-            and 0 <= last_chunk <= chunk_size <= MAX_CHUNK_NBYTES
+            and 0 < last_chunk <= chunk_size <= MAX_CHUNK_NBYTES
             and 0 < nchunks <= MAX_CHUNKS - spare
             and (spare == 0 or (has_offsets and spare > 0))
         ):
@@ -223,6 +223,12 @@ class Header(NamedTuple):
                 f"nchunks {self.nchunks} + max_app_chunks {self.max_app_chunks} exceed 2^63-1",
                 offset=16,
                 field="nchunks",
+            )
+        if self.nchunks > 1 and self.last_chunk == 0:
+            raise FormatError(
+                f"last_chunk is 0, although there are {self.nchunks} chunks",
+                offset=12,
+                field="last_chunk",
             )
 
 

@@ -42,6 +42,9 @@ _HEADER = Struct("<8sBBBBIII8s")
 # what we write.
 _FREE_EXPANSION_NBYTES = 16 << 20
 _MAX_EXPANSION = 64
+# So many values, and one more for each stored byte: 16 KB of "[[],[],..." otherwise become a gigabyte
+# of Python objects.
+_FREE_VALUES = 1 << 18
 
 _encode_json = json.JSONEncoder(separators=(",", ":")).encode
 _decoder = json.JSONDecoder()
@@ -142,7 +145,7 @@ class MetadataHeader(NamedTuple):
                 "although nothing is compressed",
                 field="meta_size",
             )
-        if size > _FREE_EXPANSION_NBYTES and size > stored * _MAX_EXPANSION:
+        if _expands_too_far(size, stored):
             raise FormatError(
                 f"metadata header: meta_size {size} is too much for {stored} stored bytes",
                 field="meta_size",
@@ -191,8 +194,9 @@ def pack_section(
     meta_size = len(data)
     if codec != META_CODECS[0]:
         compressed = zlib.compress(data, level)
-        too_good = meta_size > max(_FREE_EXPANSION_NBYTES, len(compressed) * _MAX_EXPANSION)
-        if len(compressed) > meta_size or too_good:
+        stored = len(compressed)
+        too_good = _expands_too_far(meta_size, stored) or _has_too_many_values(data, stored)
+        if stored > meta_size or too_good:
             codec = META_CODECS[0]
         else:
             data = compressed
@@ -250,12 +254,26 @@ def decode_data(data: bytes, codec: str, nbytes: int) -> Any:
     FormatError
         The data do not decompress to that size, or are not JSON.
     """
+    stored = len(data)
     if codec == "zlib":
         data = _inflate(data, nbytes)
+    if codec == "zlib" and _has_too_many_values(data, stored):
+        raise FormatError(f"metadata: too many values in {stored} stored bytes")
     try:
         return _decode_json(str(data, "utf-8"))
     except (ValueError, RecursionError) as err:
         raise FormatError(f"metadata: not JSON: {err}") from err
+
+
+def _expands_too_far(nbytes: int, stored: int) -> bool:
+    return nbytes > _FREE_EXPANSION_NBYTES and nbytes > stored * _MAX_EXPANSION
+
+
+def _has_too_many_values(data: bytes, stored: int) -> bool:
+    if len(data) <= _FREE_VALUES:
+        return False
+    # Every value but the outermost stands behind one of these.
+    return sum(map(data.count, (b",", b"[", b"{"))) > _FREE_VALUES + stored
 
 
 def _decode_json(text: str) -> Any:

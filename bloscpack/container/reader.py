@@ -9,11 +9,10 @@ A `Container` holds no position, so threads may share one.
 """
 
 from collections.abc import Iterator
-from io import BytesIO
 from typing import Any, NamedTuple, Self
 
 from ..checksum import CHECKSUMS, LAST_V3_ID
-from ..codec import CHUNK_HEADER_SIZE, ChunkHeader, decode_into, decode_items_into
+from ..codec import CHUNK_HEADER_SIZE, ChunkHeader, decode_into, decode_items_into, new_bytes
 from ..exceptions import (
     BloscpackError,
     ChecksumMismatch,
@@ -25,7 +24,7 @@ from ..storage.protocol import ByteSource
 from ..threads import resolve_nthreads, run_indexed
 from ..wire import BytesLike
 from .chunktable import ChunkTable, at_chunk, check_left, check_room
-from .format import UNKNOWN, Header
+from .format import OFFSET_SIZE, UNKNOWN, UNUSED_ENTRY, Header
 from .metadata import MetadataHeader, decode_data, stored_data
 
 # Header, metadata and the first offsets of nearly every file, in one read.
@@ -92,6 +91,7 @@ class Container:
     metadata_header: MetadataHeader | None = None
     stored_metadata: bytes = b""
     _table: ChunkTable | None = None
+    _trusts_table = True
 
     def __init__(self, source: ByteSource, *, verify: bool = True) -> None:
         self.source = source
@@ -223,24 +223,25 @@ class Container:
         except CodecError as err:
             raise self._named(err, index, offset) from None
 
-    def read_chunk(self, index: int) -> bytearray:
+    def read_chunk(self, index: int) -> bytes:
         """Return the decoded bytes of chunk `index`, new; errors as for `read_chunk_into`."""
         offset, data, header = self._fetch(index)
-        out = bytearray(header.nbytes)
+        content, view = new_bytes(header.nbytes)
         try:
-            decode_into(data, out)
+            with view:
+                decode_into(data, view)
         except CodecError as err:
             raise self._named(err, index, offset) from None
-        return out
+        return content
 
-    def read_range(self, index: int, start: int, stop: int) -> tuple[int, bytearray]:
+    def read_range(self, index: int, start: int, stop: int) -> tuple[int, bytes]:
         """Decode at least bytes `start` to `stop` of chunk `index`, ``start < stop``.
 
         Returns
         -------
         first : int
             Position in the chunk of the first byte returned.
-        data : bytearray
+        data : bytes
             Whole items of the chunk's own typesize; only the Blosc blocks that hold them are
             decoded.
 
@@ -251,19 +252,18 @@ class Container:
         offset, stored, header = self._fetch(index)
         nbytes, size = header.nbytes, header.typesize
         first, last = (start // size, -(-stop // size)) if size else (0, nbytes)
+        # blosc_getitem cannot reach bytes at the end that do not fill an item.
+        if size == 0 or last * size > nbytes:
+            return 0, self.read_chunk(index)
+        content, view = new_bytes((last - first) * size)
         try:
-            # blosc_getitem cannot reach bytes at the end that do not fill an item.
-            if size == 0 or last * size > nbytes:
-                first, out = 0, bytearray(nbytes)
-                decode_into(stored, out)
-            else:
-                out = bytearray((last - first) * size)
-                decode_items_into(stored, first, last - first, out)
+            with view:
+                decode_items_into(stored, first, last - first, view)
         except CodecError as err:
             raise self._named(err, index, offset) from None
-        return first * size, out
+        return first * size, content
 
-    def iter_chunks(self) -> Iterator[bytearray]:
+    def iter_chunks(self) -> Iterator[bytes]:
         """Yield the decoded bytes of each chunk in order, and check that no more follow."""
         for index in range(self.nchunks):
             yield self.read_chunk(index)
@@ -289,16 +289,10 @@ class Container:
     def read(self, *, nthreads: int | None = None) -> bytes:
         """Return the whole content; errors as for `read_into`."""
         self.check_size(self.nbytes)
-        if self.nbytes == 0:
-            self.read_into(memoryview(bytearray()))
-            return b""
-        # BytesIO lends its buffer and then gives it away as bytes: no copy of the content.
-        buffer = BytesIO()
-        buffer.seek(self.nbytes - 1)
-        buffer.write(b"\0")
-        with buffer.getbuffer() as out:
-            self.read_into(out, nthreads=nthreads)
-        return buffer.getvalue()
+        content, view = new_bytes(self.nbytes)
+        with view:
+            self.read_into(view, nthreads=nthreads)
+        return content
 
     def read_offsets(self) -> tuple[int, ...]:
         """Return the used entries of the offset table, checked as far as the table alone tells.
@@ -347,15 +341,18 @@ class Container:
         """Check that the file does not go on with a chunk that the header does not count.
 
         Bytes behind the last chunk are legal (an append that shrank the last chunk leaves some).
-        A whole chunk with the right digest is not: it means that nchunks is too small. A file with
-        an offset table needs no such check, its length depends on nchunks.
+        A whole chunk with the right digest is not, nor an entry of the offset table where unused
+        ones should begin: they mean that nchunks is too small.
 
         Raises
         ------
         FormatError
             There is such a chunk.
         """
-        if self.header.offsets or self.nchunks == 0:
+        if self.header.offsets:
+            self._check_unused_entry()
+            return
+        if self.nchunks == 0:
             return
         try:
             position = self._chunk_table().chained(self.nchunks)
@@ -370,6 +367,20 @@ class Container:
             error = FormatError(
                 f"header: nchunks is {self.nchunks}, but another chunk follows at "
                 f"offset {position}",
+                offset=16,
+                field="nchunks",
+            )
+            error.path = self.name
+            raise error
+
+    def _check_unused_entry(self) -> None:
+        if self.header.max_app_chunks == 0:
+            return
+        position = self._table_offset + OFFSET_SIZE * self.nchunks
+        entry = self.source.read_at(position, OFFSET_SIZE)
+        if entry != UNUSED_ENTRY:
+            error = FormatError(
+                f"header: nchunks is {self.nchunks}, but the offset table has another entry",
                 offset=16,
                 field="nchunks",
             )
@@ -406,7 +417,7 @@ class Container:
             if self.nchunks == 1:
                 return self._load(0, self.data_offset, None)
             table = self._chunk_table()
-            if not self.header.offsets:
+            if not self.header.offsets or not self._trusts_table:
                 return self._load(index, table.chained(index), None)
             offset = chained = UNKNOWN
             try:
@@ -417,11 +428,14 @@ class Container:
                 # right: bloscpack 0.16 reads by their own sizes alone.
                 try:
                     chained = table.chained(index)
-                    return self._load(index, chained, None)
+                    found = self._load(index, chained, None)
                 except BloscpackError:
                     if offset != UNKNOWN and chained in (UNKNOWN, offset):
                         raise by_table from None
                     raise
+                # What is read from now on must fit this: one file, one way to find chunks.
+                self._trusts_table = False
+                return found
         except BloscpackError as err:
             err.path = self.name
             raise

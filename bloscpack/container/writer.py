@@ -13,7 +13,7 @@ from ..storage.file import SpoolSink
 from ..storage.protocol import ByteSink
 from ..threads import map_ordered
 from ..wire import BytesLike
-from .format import OFFSET_SIZE, Header, pack_offsets, version_for
+from .format import OFFSET_SIZE, UNUSED_ENTRY, Header, pack_offsets, version_for
 
 Progress = Callable[[int, int], object]
 """Called with the bytes done and the bytes in all (-1: not known)."""
@@ -205,4 +205,4 @@ def _write_unused(sink: ByteSink, nbytes: int) -> None:
     """Write unused entries of an offset table."""
     step = 1 << 20
     for start in range(0, nbytes, step):
-        sink.write(b"\xff" * min(step, nbytes - start))
+        sink.write(UNUSED_ENTRY * (min(step, nbytes - start) // OFFSET_SIZE))

@@ -3,7 +3,7 @@
 import struct
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from bloscpack.checksum import CHECKSUMS, checksum_by_name
@@ -134,6 +134,7 @@ def test_checksum_ids() -> None:
         ({"last_chunk": -2}, "last_chunk", 12),
         ({"last_chunk": MAX_CHUNK_NBYTES + 1, "chunk_size": -1}, "last_chunk", 12),
         ({"last_chunk": 11, "chunk_size": 10}, "last_chunk", 12),
+        ({"last_chunk": 0, "nchunks": 2}, "last_chunk", 12),
         ({"nchunks": -2}, "nchunks", 16),
         ({"nchunks": -(2**63)}, "nchunks", 16),
         ({"spare": -1, "options": 1}, "max_app_chunks", 24),
@@ -259,6 +260,7 @@ def headers(draw: st.DrawFn) -> Header:
     offsets = draw(st.booleans())
     nchunks = draw(st.integers(0 if offsets else -1, MAX_CHUNKS))
     chunk_size, last_chunk = draw(sizes), draw(sizes)
+    assume(nchunks <= 1 or (last_chunk != 0 and chunk_size != 0))
     return Header(
         draw(st.sampled_from([3, 4])) if checksum.id < 9 else 4,
         offsets,

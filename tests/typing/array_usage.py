@@ -46,10 +46,10 @@ def reading(path: Path, out: AnyArray) -> None:
         assert_type(stored[1:, ..., None], Any)
         assert_type(stored.read(), AnyArray)
         assert_type(stored.read((0, slice(None)), out=out), AnyArray)
-        assert_type(stored.read_chunk(0), bytearray)
+        assert_type(stored.read_chunk(0), bytes)
         assert_type(stored.read_chunk_into(0, out), int)
         assert_type(stored.chunk_offset(0), int)
-        assert_type(stored.iter_chunks(), Iterator[bytearray])
+        assert_type(stored.iter_chunks(), Iterator[bytes])
         assert_type(len(stored), int)
         np.asarray(stored)
         for row in stored:
