@@ -42,7 +42,7 @@ _HEADER = Struct("<8sBBBBIII8s")
 # what we write.
 _FREE_EXPANSION_NBYTES = 16 << 20
 _MAX_EXPANSION = 64
-# So many values, and one more for each stored byte: 16 KB of "[[],[],..." otherwise become a gigabyte
+# So many values, and one more for each stored byte: 16 KB of "[[],[],..." else become a gigabyte
 # of Python objects.
 _FREE_VALUES = 1 << 18
 

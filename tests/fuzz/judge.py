@@ -144,7 +144,7 @@ class Judge:
                 )
                 if part is NOTHING or whole is NOTHING:
                     continue
-                if np.asarray(part).tobytes() != np.asarray(whole[selection]).tobytes():
+                if item_bytes(part) != item_bytes(whole[selection]):
                     self.fault(f"array[{selection}]: not what the whole has there")
 
     def _check_properties(self, array: bp.Array) -> None:
@@ -208,6 +208,14 @@ class Judge:
         )
         if after is not NOTHING and after[0] != content[0] + extra:
             self.fault(f"append_fp: {len(extra)} bytes appended give another content")
+
+
+def item_bytes(items: np.ndarray) -> bytes:
+    """Return the bytes of items: numpy's own tobytes makes padding up for strided structs."""
+    array = np.asarray(items)
+    if array.dtype.names is not None and array.dtype.itemsize:
+        array = array.view(np.dtype((np.void, array.dtype.itemsize)))
+    return array.tobytes()
 
 
 def stored_order(array: np.ndarray[Any, Any]) -> bytes:

@@ -272,7 +272,8 @@ def test_padding_of_structs_is_what_the_file_has() -> None:
     dtype = np.dtype(fields)
     whole = np.frombuffer(bytes(range(16)) * 50, dtype)
     file = bp.pack_ndarray_to_bytes(whole, chunk_size=160)
-    loaded = bp.load(file)
+    # As void items: numpy's own copy of a strided struct leaves the padding out.
+    items = bp.load(file).view("V16")
     with bp.open(file) as array:
         for key in (slice(3, 9), slice(None, None, 7), slice(20, 2, -3), 5, slice(9, 11)):
-            assert np.asarray(array[key]).tobytes() == np.asarray(loaded[key]).tobytes(), key
+            assert np.asarray(array[key]).tobytes() == items[key].tobytes(), key
