@@ -416,3 +416,12 @@ def test_a_pipe_is_appended_whole(tmp_path: Path) -> None:
     append(original, pipe)
     writer.join()
     assert bp.unpack_bytes_from_file(original)[0] == b"x" * 5000 + b"tail"
+
+
+def test_a_spare_entry_that_is_none_is_made_one() -> None:
+    file = BytesIO(pack(b"x" * CHUNK))
+    header = 32
+    file.seek(header + 8 * 3)  # of the ten spare entries the third
+    file.write(bytes(8))
+    assert append_fp(file, BytesIO(b"y" * 2 * CHUNK), 2 * CHUNK) == 2
+    assert bp.unpack_bytes_from_bytes(file.getvalue())[0] == b"x" * CHUNK + b"y" * 2 * CHUNK

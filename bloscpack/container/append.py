@@ -16,7 +16,7 @@ from ..exceptions import (
     UnsupportedError,
 )
 from ..storage.file import SpoolSink, read_fully
-from .format import Header, pack_offsets
+from .format import UNUSED_ENTRY, Header, pack_offsets
 from .metadata import MetadataHeader, pack_section
 from .reader import Container
 from .writer import Chunking
@@ -153,7 +153,8 @@ def append_content(
         file.write(section)
     front += container.metadata_header.section_size if container.metadata_header else 0
     file.seek(front)
-    file.write(pack_offsets(offsets))
+    # The next entry was spare, and nothing looked at it: let it be marked so.
+    file.write(pack_offsets(offsets) + UNUSED_ENTRY * min(plan.header.max_app_chunks, 1))
     file.seek(0)
     file.write(plan.header.pack())
     file.flush()

@@ -152,6 +152,8 @@ class ChunkTable:
         """
         if entries[0] != self._data_offset or not _ascend(entries):
             return False
+        if entries[-1] > self._source.size():
+            return False
         try:
             last = self._header_at(entries[-1])
             if len(entries) > 1:

@@ -120,10 +120,10 @@ class Container:
             self.metadata_header = meta
             position += size
         self._table_offset = position
-        table_size = header.table_size
+        self.data_offset = position + header.table_size
         # No chunk can be where the table does not end, and no position lies beyond the file.
-        check_room(self.source, "offset table", position, table_size)
-        self.data_offset = position + table_size
+        if self.data_offset > self.source.size():
+            check_room(self.source, "offset table", position, header.table_size)
         self.nchunks = nchunks = header.nchunks
         self.chunk_size = header.chunk_size
         self.last_chunk = header.last_chunk
@@ -349,8 +349,12 @@ class Container:
         FormatError
             There is such a chunk.
         """
-        if self.header.offsets:
-            self._check_unused_entry()
+        header = self.header
+        if header.offsets:
+            if header.max_app_chunks:
+                position = self._table_offset + OFFSET_SIZE * self.nchunks
+                if self.source.read_at(position, OFFSET_SIZE) != UNUSED_ENTRY:
+                    raise self._too_few("the offset table has another entry")
             return
         if self.nchunks == 0:
             return
@@ -360,32 +364,18 @@ class Container:
             err.path = self.name
             raise
         try:
-            _, header = self._read_stored(position, None)
+            _, following = self._read_stored(position, None)
         except BloscpackError:
             return  # not a chunk: trailing bytes
-        if 0 < header.nbytes <= max(self.chunk_size, self.last_chunk):
-            error = FormatError(
-                f"header: nchunks is {self.nchunks}, but another chunk follows at "
-                f"offset {position}",
-                offset=16,
-                field="nchunks",
-            )
-            error.path = self.name
-            raise error
+        if 0 < following.nbytes <= max(self.chunk_size, self.last_chunk):
+            raise self._too_few(f"another chunk follows at offset {position}")
 
-    def _check_unused_entry(self) -> None:
-        if self.header.max_app_chunks == 0:
-            return
-        position = self._table_offset + OFFSET_SIZE * self.nchunks
-        entry = self.source.read_at(position, OFFSET_SIZE)
-        if entry != UNUSED_ENTRY:
-            error = FormatError(
-                f"header: nchunks is {self.nchunks}, but the offset table has another entry",
-                offset=16,
-                field="nchunks",
-            )
-            error.path = self.name
-            raise error
+    def _too_few(self, why: str) -> FormatError:
+        error = FormatError(
+            f"header: nchunks is {self.nchunks}, but {why}", offset=16, field="nchunks"
+        )
+        error.path = self.name
+        return error
 
     def close(self) -> None:
         """Close the source; idempotent."""

@@ -1,9 +1,12 @@
 """Finding chunks: the offset table is used where it is right and not believed where it is not."""
 
+from pathlib import Path
+
 import pytest
 
 from bloscpack.container.reader import Container
 from bloscpack.exceptions import BloscpackError, FormatError, TruncatedError
+from bloscpack.storage.file import open_source
 
 from ..reference.file import take_apart
 from .files import CONTENTS, SIZE, NotingSource, make, open_bytes
@@ -192,3 +195,12 @@ class TestReads:
         source = NotingSource(make([b"x" * SIZE]))
         Container(source).read()
         assert len(source.reads) <= 2
+
+
+@pytest.mark.parametrize("entry", [2**63 - 1, 2**63 - 20, 2**62])
+def test_entry_beyond_any_file(tmp_path: Path, entry: int) -> None:
+    # A file, not memory: the system refuses to read at such positions.
+    path = tmp_path / "far.blp"
+    path.write_bytes(make(offsets=[*STARTS[:4], entry]))
+    with Container(open_source(path)) as container:
+        assert [bytes(chunk) for chunk in container.iter_chunks()] == CONTENTS
