@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import xxhash
-from zlib_ng import zlib_ng
+from zlib_ng.zlib_ng import adler32, crc32
 
 from .exceptions import FormatError, NoSuchChecksum, UnsupportedError
 from .wire import BytesLike
@@ -50,11 +50,11 @@ def _none(data: BytesLike) -> bytes:
 
 
 def _adler32(data: BytesLike) -> bytes:
-    return zlib_ng.adler32(data).to_bytes(4, "little")
+    return adler32(data).to_bytes(4, "little")
 
 
 def _crc32(data: BytesLike) -> bytes:
-    return zlib_ng.crc32(data).to_bytes(4, "little")
+    return crc32(data).to_bytes(4, "little")
 
 
 def _hashlib(name: str) -> Digest:

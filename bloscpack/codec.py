@@ -104,7 +104,7 @@ class ChunkHeader(NamedTuple):
             raise TruncatedError(
                 f"Blosc header: {max(len(view) - at, 0)} of {CHUNK_HEADER_SIZE} bytes are there"
             )
-        header = cls._make(_CHUNK_HEADER.unpack_from(view, at))
+        header = tuple.__new__(cls, _CHUNK_HEADER.unpack_from(view, at))  # _make, without its call
         version, _, flags, _, nbytes, _, cbytes = header
         if version != _CHUNK_VERSION:
             if version > _CHUNK_VERSION:

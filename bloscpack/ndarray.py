@@ -199,8 +199,9 @@ def stored_view(array: AnyArray, is_fortran: bool) -> memoryview:
     """Return the memory of `array`, contiguous in that order, as writable bytes."""
     if array.nbytes == 0:
         return memoryview(bytearray())
-    flat = (array.T if is_fortran else array).reshape(-1)
-    return flat.view(np.uint8).data
+    if array.ndim != 1:
+        array = (array.T if is_fortran else array).reshape(-1)
+    return array.view(np.uint8).data
 
 
 def save(

@@ -157,17 +157,20 @@ class Header(NamedTuple):
                 f"header: checksum {id_} is not 0 to {LAST_V3_ID}", offset=6, field="checksum"
             )
         has_offsets = options & OPTION_OFFSETS != 0
-        header = cls(
+        row = CHECKSUMS[id_] if id_ <= LAST_V3_ID else checksum_by_id(id_)
+        has_metadata = options & OPTION_METADATA != 0
+        values = (
             version,
             has_offsets,
-            options & OPTION_METADATA != 0,
-            CHECKSUMS[id_] if id_ <= LAST_V3_ID else checksum_by_id(id_),
+            has_metadata,
+            row,
             typesize,
             chunk_size,
             last_chunk,
             nchunks,
             spare,
         )
+        header = tuple.__new__(cls, values)  # _make, without its call
         if not (
             # The usual header, at once; whatever else is legal is looked at field by field.
             version == DEFAULT_VERSION

@@ -470,7 +470,7 @@ class Container:
             stored = self.source.read_at(offset, nbytes)
         if nbytes > len(stored):
             raise TruncatedError(f"{len(stored)} of {nbytes} bytes came", offset=offset)
-        view = memoryview(stored)
+        view = stored if type(stored) is memoryview else memoryview(stored)
         data, expected = view[:cbytes], view[cbytes:nbytes]
         if self.verify:
             actual = row.digest(data)

@@ -15,8 +15,6 @@ def as_bytes(buffer: Any) -> memoryview:
         It is no buffer, or not contiguous.
     """
     view = memoryview(buffer)
-    if type(buffer) is bytes:  # the usual case, at once
-        return view
     if not view.c_contiguous:
         raise TypeError("the buffer is not contiguous; copy it first")
     if view.format == "B" and view.ndim == 1:
@@ -30,7 +28,8 @@ class MemorySource:
     name: str | None = None
 
     def __init__(self, buffer: Any) -> None:
-        self._view = as_bytes(buffer)
+        # bytes are the usual case: at once
+        self._view = memoryview(buffer) if type(buffer) is bytes else as_bytes(buffer)
         self._size = len(self._view)
 
     def size(self) -> int:
