@@ -4,20 +4,17 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
-from .codec import CHUNK_HEADER_SIZE, decode_into, new_bytes
-from .container.chunktable import at_chunk
+from .codec import CHUNK_HEADER_SIZE
 from .container.reader import Container
 from .container.writer import Progress
 from .exceptions import (
     BloscpackError,
-    CodecError,
     FormatError,
     NotANumpyArray,
     NotBloscpackError,
 )
 from .ndarray import check_nbytes, unpack_array_metadata
 from .storage.file import open_source
-from .storage.protocol import ByteSource
 from .threads import resolve_nthreads, run_indexed
 
 
@@ -110,7 +107,7 @@ def verify(path: Any, *, nthreads: int | None = None, progress: Progress | None 
         report = Report(source.name, container.nchunks, container.nbytes)
         _check_metadata(container, report)
         table = _check_table(container, report)
-        _check_chunks(container, source, table, report, nthreads, progress)
+        _check_chunks(container, table, report, nthreads, progress)
         if report.ok:
             try:
                 container.check_end()
@@ -144,7 +141,6 @@ def _check_table(container: Container, report: Report) -> tuple[int, ...] | None
 
 def _check_chunks(
     container: Container,
-    source: ByteSource,
     table: tuple[int, ...] | None,
     report: Report,
     nthreads: int | None,
@@ -159,7 +155,7 @@ def _check_chunks(
         nbytes = container.chunk_nbytes(index)
         first = index * container.chunk_size
         try:
-            offset = _decode(container, index)
+            offset, _ = container.read_located(index)
             if table and table[index] != offset:
                 what = f"offset table: entry {index} is {table[index]}, the chunk is at {offset}"
                 found[index] = Damage(what, index, offset)
@@ -172,7 +168,7 @@ def _check_chunks(
 
     # A header can promise more chunks than the file has bytes: those need no look.
     smallest = CHUNK_HEADER_SIZE + container.header.checksum.nbytes
-    possible = max(0, source.size() - container.data_offset) // smallest
+    possible = max(0, container.source.size() - container.data_offset) // smallest
     count = min(container.nchunks, possible)
     run_indexed(check, range(count), resolve_nthreads(nthreads, container.nbytes))
     report.damage.extend(found[index] for index in sorted(found))
@@ -180,19 +176,6 @@ def _check_chunks(
         what = f"chunks {count} to {container.nchunks - 1} are missing: the file is too short"
         lost = count * container.chunk_size
         report.damage.append(Damage(what, count, None, lost, container.nbytes))
-
-
-def _decode(container: Container, index: int) -> int:
-    """Decode a chunk and return its offset."""
-    stored = container.fetch(index)
-    try:
-        _, view = content = new_bytes(stored.header.nbytes)
-        with view:
-            decode_into(stored.data, view)
-        del content
-    except CodecError as err:
-        raise at_chunk(err, index, stored.offset) from None
-    return stored.offset
 
 
 def _damage(

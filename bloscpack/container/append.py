@@ -123,12 +123,13 @@ def append_content(
     container.check_end()
     offsets = list(container.read_offsets())
     last = container.nchunks - 1
-    if container.fetch(last).offset != offsets[last]:
+    position, before = container.read_located(last)
+    if position != offsets[last]:
         raise FormatError(
             f"offset table: entry {last} is {offsets[last]}, which is not the last chunk",
             field="offsets",
         )
-    merged = container.read_chunk(last) + _read_exactly(content, plan.fill_nbytes)
+    merged = before + _read_exactly(content, plan.fill_nbytes)
     filled = encode(merged, params)
     filled += digest(filled)
     # All of the content is compressed before the first byte is written: it may end early.

@@ -262,11 +262,11 @@ def decode_data(data: bytes, codec: str, nbytes: int) -> Any:
     FormatError
         The data do not decompress to that size, or are not JSON.
     """
-    stored = len(data)
     if codec == "zlib":
+        stored = len(data)
         data = _inflate(data, nbytes)
-    if codec == "zlib" and _has_too_many_values(data, stored):
-        raise FormatError(f"metadata: too many values in {stored} stored bytes")
+        if _has_too_many_values(data, stored):
+            raise FormatError(f"metadata: too many values in {stored} stored bytes")
     try:
         return _decode_json(str(data, "utf-8"))
     except (ValueError, RecursionError) as err:

@@ -225,14 +225,12 @@ class Container:
 
     def read_chunk(self, index: int) -> bytes:
         """Return the decoded bytes of chunk `index`, new; errors as for `read_chunk_into`."""
+        return self.read_located(index)[1]
+
+    def read_located(self, index: int) -> tuple[int, bytes]:
+        """Return the offset of chunk `index` and its decoded bytes, new, by one fetch."""
         offset, data, header = self._fetch(index)
-        content, view = new_bytes(header.nbytes)
-        try:
-            with view:
-                decode_into(data, view)
-        except CodecError as err:
-            raise self._named(err, index, offset) from None
-        return content
+        return offset, self._decode(index, offset, data, header.nbytes)
 
     def read_range(self, index: int, start: int, stop: int) -> tuple[int, bytes]:
         """Decode at least bytes `start` to `stop` of chunk `index`, ``start < stop``.
@@ -254,7 +252,7 @@ class Container:
         first, last = (start // size, -(-stop // size)) if size else (0, nbytes)
         # blosc_getitem cannot reach bytes at the end that do not fill an item.
         if size == 0 or last * size > nbytes:
-            return 0, self.read_chunk(index)
+            return 0, self._decode(index, offset, stored, nbytes)
         content, view = new_bytes((last - first) * size)
         try:
             with view:
@@ -391,6 +389,15 @@ class Container:
         if self._table is None:  # two threads may make two: they are alike
             self._table = ChunkTable(self.source, self.header, self._table_offset)
         return self._table
+
+    def _decode(self, index: int, offset: int, data: memoryview, nbytes: int) -> bytes:
+        content, view = new_bytes(nbytes)
+        try:
+            with view:
+                decode_into(data, view)
+        except CodecError as err:
+            raise self._named(err, index, offset) from None
+        return content
 
     def _named(self, err: CodecError, index: int, offset: int) -> BloscpackError:
         err.path = self.name
