@@ -109,6 +109,14 @@ class NotFoundError(BloscpackError, KeyError):
     """No such frame, stream, record or item."""
 
 
+class LockedError(BloscpackError, OSError):
+    """Another writer has the file open; one at a time may append."""
+
+
+class FileChangedError(BloscpackError):
+    """The file is not the one the handle was made for: it was replaced, appended to or changed."""
+
+
 # Names of bloscpack 0.16 (reference: its exceptions.py), bases kept.
 
 

@@ -27,6 +27,8 @@ BASES: dict[str, tuple[type[BaseException], ...]] = {
     "CodecError": (BloscpackError,),
     "UnsupportedError": (BloscpackError, NotImplementedError),
     "NotFoundError": (BloscpackError, KeyError),
+    "LockedError": (BloscpackError, OSError),
+    "FileChangedError": (BloscpackError,),
     "FormatVersionMismatch": (exceptions.UnsupportedError, RuntimeError),
     "ChecksumMismatch": (ChecksumError, RuntimeError),
     "FileNotFound": (BloscpackError, OSError),

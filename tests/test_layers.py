@@ -24,6 +24,7 @@ LAYERS = {
     "codec": 1,
     "container.format": 2,
     "container.metadata": 2,
+    "container.trailer": 2,
     "storage": 3,
     "container": 4,
     "dtype": 5,
@@ -46,7 +47,7 @@ LAYERS = {
     "__init__": 10,
     "__main__": 10,
 }
-PURE = {"container.format", "container.metadata", "selection"}
+PURE = {"container.format", "container.metadata", "container.trailer", "selection"}
 IMPURE_LIBRARIES = {"os", "io", "pathlib", "threading", "logging"}
 # What a layer may import of its own number, beyond its own folder.
 SAME_LAYER = {
@@ -66,6 +67,7 @@ SAME_LAYER = {
 LIBRARIES = {
     "checksum": {"xxhash", "zlib_ng"},
     "container.format": {"xxhash"},
+    "container.trailer": {"xxhash"},
     "dtype": {"numpy"},
     "ndarray": {"numpy"},
     "array": {"numpy"},

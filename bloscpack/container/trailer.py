@@ -1,0 +1,178 @@
+"""The trailer: digests of all that versions 3 and 4 leave unprotected, behind the last chunk.
+
+::
+
+    trailer = digest(8)*nchunks page(8)*npages head tail(64)
+
+A digest is the XXH3 of a chunk as stored, a page that of 4096 entries of the offset table and the
+digests beside them, so that opening reads one block whatever the number of chunks. `head` is a
+copy of header and metadata section, from which a damaged front can be rebuilt. The tail is the end
+of the file: what follows it, or does not fit the file any more, makes the trailer stale. Readers
+that know nothing of it (bloscpack 0.16) ignore bytes behind the last chunk.
+
+Pure: bytes in, values out. Layout: docs/formats/bloscpack.md, "Trailer".
+"""
+
+from collections.abc import Iterator, Sequence
+from struct import Struct
+from typing import NamedTuple
+
+from xxhash import xxh3_64_digest
+
+from ..wire import BytesLike
+from .format import pack_offsets
+
+TRAILER_MAGIC = b"BLPKTRLR"
+DIGEST_SIZE = 8
+PAGE_CHUNKS = 4096
+# The digest of a chunk that an append found without one; also stored for that chunk whose XXH3 it
+# is, which then goes unchecked: one in 2^64.
+UNKNOWN_DIGEST = bytes(DIGEST_SIZE)
+
+_VERSION = 1
+# magic, version, zero, bytes of the head, offset, bytes of the trailer, nchunks, zero,
+# XXH3 of the head as it is in front, XXH3 of pages, head and this tail
+_TAIL = Struct("<8sHHIQQQ8s8s8s")
+TAIL_SIZE = 8 + 2 + 2 + 4 + 8 + 8 + 8 + 8 + 8 + 8
+# A larger head is not copied: its digest still protects it.
+MAX_HEAD_NBYTES = 1 << 16
+
+
+class Trailer(NamedTuple):
+    """A trailer that is whole; whether it is of this state of the file, `matches_head` tells.
+
+    Attributes
+    ----------
+    offset : int
+        Where it starts: the end of the last chunk and its digest.
+    nbytes : int
+        Its size; it ends with the file.
+    nchunks : int
+        Chunks it knows.
+    head_digest : bytes
+        XXH3 of header and metadata section.
+    head : bytes
+        Copy of header and metadata section; empty if they were large.
+    pages : bytes
+        Digest of each page.
+    """
+
+    offset: int
+    nbytes: int
+    nchunks: int
+    head_digest: bytes
+    head: bytes
+    pages: bytes
+
+    @property
+    def digests_size(self) -> int:
+        """Bytes of the digests of all chunks, which start at `offset`."""
+        return DIGEST_SIZE * self.nchunks
+
+    def matches_head(self, head: BytesLike) -> bool:
+        """Return whether `head`, header and metadata section, are those of the trailer."""
+        return xxh3_64_digest(head) == self.head_digest
+
+    def page_extent(self, page: int) -> tuple[int, int]:
+        """Return the offset and the size of the digests of the chunks of page `page`."""
+        first = page * PAGE_CHUNKS
+        count = min(PAGE_CHUNKS, self.nchunks - first)
+        return self.offset + DIGEST_SIZE * first, DIGEST_SIZE * count
+
+    def matches_page(self, page: int, entries: BytesLike, digests: BytesLike) -> bool:
+        """Return whether entries of the offset table and digests, as stored, are those of `page`.
+
+        Without an offset table `entries` is empty.
+        """
+        start = DIGEST_SIZE * page
+        return page_digest(entries, digests) == self.pages[start : start + DIGEST_SIZE]
+
+
+def tail_room(nchunks: int) -> int:
+    """Return the bytes from the end of the file that hold pages, head and tail at most."""
+    return DIGEST_SIZE * _npages(nchunks) + MAX_HEAD_NBYTES + TAIL_SIZE
+
+
+def unpack_trailer(view: BytesLike, file_size: int) -> tuple[Trailer | None, int]:
+    """Return the trailer whose end is the end of `view`, the last bytes of the file.
+
+    Returns
+    -------
+    trailer : Trailer or None
+        None if there is none, or `view` is too short for it, or it is damaged.
+    missing : int
+        Bytes that `view` needs in all if it is too short, else 0.
+    """
+    if len(view) < TAIL_SIZE or view[-TAIL_SIZE : 8 - TAIL_SIZE] != TRAILER_MAGIC:
+        return None, 0
+    fields = _TAIL.unpack_from(view, len(view) - TAIL_SIZE)
+    _, version, _, head_nbytes, offset, nbytes, nchunks, _, head_digest, digest = fields
+    pages_size = DIGEST_SIZE * _npages(nchunks)
+    covered = pages_size + head_nbytes + TAIL_SIZE
+    if (
+        version != _VERSION
+        or head_nbytes > MAX_HEAD_NBYTES
+        or nbytes != DIGEST_SIZE * nchunks + covered
+        or offset + nbytes != file_size
+    ):
+        return None, 0
+    if covered > len(view):
+        return None, covered
+    covered_view = view[len(view) - covered :]
+    if xxh3_64_digest(covered_view[:-DIGEST_SIZE]) != digest:
+        return None, 0
+    head = bytes(covered_view[pages_size : pages_size + head_nbytes])
+    pages = bytes(covered_view[:pages_size])
+    return Trailer(offset, nbytes, nchunks, head_digest, head, pages), 0
+
+
+def pack_trailer(
+    head: bytes, offsets: Sequence[int], digests: bytes, offset: int
+) -> Iterator[bytes]:
+    """Yield the parts of the trailer of a file.
+
+    Parameters
+    ----------
+    head : bytes
+        Header and metadata section, as they are in front.
+    offsets : sequence of int
+        The entries of the offset table, empty without one.
+    digests : bytes
+        The XXH3 of every chunk, 8 bytes each.
+    offset : int
+        The end of the last chunk, where the trailer goes.
+    """
+    nchunks = len(digests) // DIGEST_SIZE
+    pages = b"".join(
+        page_digest(
+            pack_offsets(offsets[first : first + PAGE_CHUNKS]),
+            digests[DIGEST_SIZE * first : DIGEST_SIZE * (first + PAGE_CHUNKS)],
+        )
+        for first in range(0, nchunks, PAGE_CHUNKS)
+    )
+    copy = head if len(head) <= MAX_HEAD_NBYTES else b""
+    nbytes = len(digests) + len(pages) + len(copy) + TAIL_SIZE
+    tail = _TAIL.pack(
+        TRAILER_MAGIC,
+        _VERSION,
+        0,
+        len(copy),
+        offset,
+        nbytes,
+        nchunks,
+        bytes(8),
+        xxh3_64_digest(head),
+        bytes(DIGEST_SIZE),
+    )[:-DIGEST_SIZE]
+    yield digests
+    covered = pages + copy + tail
+    yield covered + xxh3_64_digest(covered)
+
+
+def page_digest(entries: BytesLike, digests: BytesLike) -> bytes:
+    """Return the digest of a page: its entries of the offset table, then its chunk digests."""
+    return xxh3_64_digest(b"".join((entries, digests)))
+
+
+def _npages(nchunks: int) -> int:
+    return -(-nchunks // PAGE_CHUNKS)
