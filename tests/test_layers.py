@@ -29,7 +29,10 @@ LAYERS = {
     "container": 4,
     "dtype": 5,
     "selection": 5,
+    "grid": 5,
     "ndarray": 5,
+    "gather": 5,
+    "loss": 5,
     "array": 5,
     "report": 5,
     "frames": 6,
@@ -47,7 +50,7 @@ LAYERS = {
     "__init__": 10,
     "__main__": 10,
 }
-PURE = {"container.format", "container.metadata", "container.trailer", "selection"}
+PURE = {"container.format", "container.metadata", "container.trailer", "selection", "grid"}
 IMPURE_LIBRARIES = {"os", "io", "pathlib", "threading", "logging"}
 # What a layer may import of its own number, beyond its own folder.
 SAME_LAYER = {
@@ -56,7 +59,10 @@ SAME_LAYER = {
     "checksum": {"_ext"},
     "codec": {"_ext"},
     "ndarray": {"dtype"},
-    "array": {"dtype", "selection", "ndarray"},
+    "grid": {"selection"},
+    "gather": {"dtype", "selection", "grid", "ndarray"},
+    "loss": {"dtype", "selection", "grid", "ndarray", "gather"},
+    "array": {"dtype", "selection", "ndarray", "gather", "loss"},
     "report": {"ndarray"},
     "packing": {"args"},
     "append": {"args", "packing"},
@@ -70,6 +76,10 @@ LIBRARIES = {
     "container.trailer": {"xxhash"},
     "dtype": {"numpy"},
     "ndarray": {"numpy"},
+    "selection": {"numpy"},
+    "grid": {"numpy"},
+    "gather": {"numpy"},
+    "loss": {"numpy"},
     "array": {"numpy"},
     "packing": {"numpy"},
     "original": {"numpy"},
@@ -78,6 +88,8 @@ LIBRARIES = {
 }
 # What may be imported inside a function: slow to load, and most programs never need it.
 IMPORTED_ON_USE = {
+    "array": {"html"},
+    "loss": {"logging"},
     "checksum": {"hashlib"},
     "storage.file": {"tempfile"},
     "threads": {"concurrent.futures"},

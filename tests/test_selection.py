@@ -8,7 +8,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from bloscpack.selection import boxes, parse_selection, pieces, runs
+from bloscpack.grid import boxes, pieces, runs
+from bloscpack.selection import parse_selection
 
 from .reference.selection import items
 from .strategies import selections, shapes

@@ -261,6 +261,17 @@ class Container:
             raise self._named(err, index, offset) from None
         return first * size, content
 
+    def read_bytes_into(self, index: int, start: int, stop: int, out: memoryview) -> None:
+        """Decode exactly bytes `start` to `stop` of chunk `index` into `out`, ``start < stop``.
+
+        `out` is writable and has ``stop - start`` bytes. Errors as for `read_chunk_into`.
+        """
+        if stop - start == self.chunk_nbytes(index):
+            self.read_chunk_into(index, out)
+            return
+        first, data = self.read_range(index, start, stop)
+        out[:] = memoryview(data)[start - first : stop - first]
+
     def iter_chunks(self) -> Iterator[bytes]:
         """Yield the decoded bytes of each chunk in order, and check that no more follow."""
         for index in range(self.nchunks):
