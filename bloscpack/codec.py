@@ -5,7 +5,7 @@ stored and decoded. Both are checked against the bytes present before anything i
 decoded, and decoding goes into a buffer of exactly the declared size.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
@@ -201,6 +201,32 @@ class CodecParams:
 
 
 STREAM_NAMES = frozenset(STREAM_FORMATS.values())
+
+# Decoded sizes of a block that are tried for a chunk of which parts are read. LZ4 has a stream for
+# each byte of the items, in blocks of at least 64 KiB.
+_SMALL_BLOCKS = {
+    "zstd": (16 << 10, 32 << 10, 64 << 10),
+    "lz4": (64 << 10, 128 << 10, 256 << 10),
+    "lz4hc": (64 << 10, 128 << 10, 256 << 10),
+}
+# What small blocks may cost in size.
+_MAX_GROWTH = 1.025
+
+
+def with_small_blocks(params: CodecParams, sample: BytesLike) -> CodecParams:
+    """Return `params` with the smallest blocks that hardly compress worse than C-Blosc's choice.
+
+    Part of a chunk then costs little more to decode than its bytes. `sample` is compressed with
+    each candidate; 128 KiB to 1 MiB of the content tell enough.
+    """
+    limit = _MAX_GROWTH * len(encode(sample, params))
+    splits = params.codec != "zstd" and 1 < params.typesize <= _MAX_SPLITS
+    for nbytes in _SMALL_BLOCKS.get(params.codec, ()):
+        # C-Blosc counts the bytes of one stream where there are several.
+        small = replace(params, blocksize=nbytes // params.typesize if splits else nbytes)
+        if len(encode(sample, small)) <= limit:
+            return small
+    return params
 
 
 def encode(data: BytesLike, params: CodecParams) -> bytes:
