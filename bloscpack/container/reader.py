@@ -104,6 +104,8 @@ class Container:
 
     metadata_header: MetadataHeader | None = None
     stored_metadata: bytes = b""
+    # A small file is read once, as a whole: it is not worth a memory until parts are wanted.
+    _memory: ChunkMemory | None = None
     _table: ChunkTable | None = None
     _trusts_table = True
 
@@ -149,7 +151,8 @@ class Container:
         elif nchunks == 0:
             self._check_empty()
         self.nbytes = max(self.nchunks - 1, 0) * self.chunk_size + self.last_chunk
-        self._memory = ChunkMemory(min(self.nchunks, size // CHUNK_HEADER_SIZE))
+        if self.nchunks > 1:
+            self._memory = ChunkMemory(min(self.nchunks, size // CHUNK_HEADER_SIZE))
         if self.nbytes > _MAX_NBYTES:
             raise FormatError(
                 f"header: {self.nchunks} chunks of {self.chunk_size} bytes exceed 2^63-1 bytes",
@@ -265,6 +268,8 @@ class Container:
         if not 0 <= start <= stop <= nbytes:
             raise ValueError(f"chunk {index} has no bytes {start} to {stop}: it has {nbytes}")
         memory = self._memory
+        if memory is None:
+            memory = self._memory = ChunkMemory(self.nchunks)
         if self.verify != "always":
             content = memory.content(index)
             # Small reads that together decoded the chunk twice will probably go on.
@@ -274,7 +279,7 @@ class Container:
             if content is not None:
                 memoryview(out)[:] = memoryview(content)[start:stop]
                 return
-            if self._read_blocks_into(index, start, out):
+            if self._read_blocks_into(memory, index, start, out):
                 return
         offset, data, header = self._fetch(index)
         try:
@@ -284,12 +289,14 @@ class Container:
         if self._needs_no_check(index):
             memory.set_head(index, offset, bytes(data[: header.head_size]))
 
-    def _read_blocks_into(self, index: int, start: int, out: BytesLike) -> bool:
+    def _read_blocks_into(
+        self, memory: ChunkMemory, index: int, start: int, out: BytesLike
+    ) -> bool:
         """Read and decode the blocks of a part of a chunk; return False where all of it is needed.
 
         A chunk that is not what it was is left to those who read the whole of it, as is the error.
         """
-        found = self._memory.head(index) or self._find_head(index)
+        found = memory.head(index) or self._find_head(memory, index)
         if found is None:
             return False
         offset, head = found
@@ -305,7 +312,7 @@ class Container:
             return False
         return True
 
-    def _find_head(self, index: int) -> tuple[int, bytes] | None:
+    def _find_head(self, memory: ChunkMemory, index: int) -> tuple[int, bytes] | None:
         """Return what `ChunkMemory.head` does for a chunk that need not be checked, or None."""
         if not self._needs_no_check(index) or not self.header.offsets or not self._trusts_table:
             return None
@@ -319,13 +326,14 @@ class Container:
             return None
         if header.nbytes != self.chunk_nbytes(index):
             return None
-        return self._memory.set_head(index, offset, bytes(head[: header.head_size]))
+        return memory.set_head(index, offset, bytes(head[: header.head_size]))
 
     def _needs_no_check(self, index: int) -> bool:
         """Return whether chunk `index` may be read without comparing its checksum (again)."""
         if self.verify is False:
             return True
-        if self.verify == "always" or not self._memory.is_checked(index):
+        memory = self._memory
+        if memory is None or self.verify == "always" or not memory.is_checked(index):
             return False
         # The last chunk may be rewritten by an append, unless it is full.
         return index < self.nchunks - 1 or self.last_chunk == self.chunk_size
@@ -522,7 +530,7 @@ class Container:
                 f"the header promises {nbytes}",
                 offset=offset,
             )
-        if check:
+        if check and self._memory is not None:
             self._memory.set_checked(index)
         return offset, data, header
 
