@@ -25,6 +25,8 @@ from .selection import Selection, Sides
 from .threads import resolve_nthreads, run_indexed
 
 _MAX_CODE_POINT = 0x10FFFF
+# The most memory that is allocated for a part of a chunk before a look at the chunk bears it out.
+_MAX_UNSEEN_NBYTES = 16 << 20
 
 
 def gather(
@@ -127,16 +129,14 @@ class Gathering:
         first, last = self._chunk_at(start), self._chunk_at(stop - 1)
         if first == last and self._lost is None:
             base = first * step
-            container.read_bytes_into(first, start - base, stop - base, out)
+            container.read_bytes_into(first, start - base, out)
             return
 
         def read(chunk: int) -> None:
             base = chunk * step
             begin = max(start, base)
             end = min(stop, base + container.chunk_nbytes(chunk))
-            container.read_bytes_into(
-                chunk, begin - base, end - base, out[begin - start : end - start]
-            )
+            container.read_bytes_into(chunk, begin - base, out[begin - start : end - start])
 
         self._run(read, range(first, last + 1), len(out))
 
@@ -189,15 +189,11 @@ class Gathering:
             high = max(piece.last for piece in found) + 1 - start
             out = _landing_run(found, target)
             if out is not None:
-                view = stored_view(out, False)
-                container.read_bytes_into(chunk, low * itemsize, high * itemsize, view)
+                container.read_bytes_into(chunk, low * itemsize, stored_view(out, False))
                 return
-            if 2 * (high - low) > stop - start:
-                first, data = 0, container.read_chunk(chunk)
-            else:
-                first, data = container.read_range(chunk, low * itemsize, high * itemsize)
+            data = _read_span(container, chunk, low * itemsize, high * itemsize)
             for piece in found:
-                offset = (piece.origin - start) * itemsize - first
+                offset = (piece.origin - start - low) * itemsize
                 strides = tuple(items * itemsize for items in piece.steps)
                 block: AnyArray = np.ndarray(piece.lengths, item, data, offset, strides)
                 if piece.source is None:
@@ -250,6 +246,15 @@ def _bytes_of(array: AnyArray) -> AnyArray:
         raise UnsupportedError(
             f"an array of {array.ndim} dimensions in chunks that cut items: {err}; read it whole"
         ) from err
+
+
+def _read_span(container: Container, chunk: int, start: int, stop: int) -> memoryview:
+    """Return bytes `start` to `stop` of a chunk, decoded."""
+    if stop - start > _MAX_UNSEEN_NBYTES:
+        return memoryview(container.read_chunk(chunk))[start:stop]
+    view = np.empty(stop - start, np.uint8).data
+    container.read_bytes_into(chunk, start, view)
+    return view
 
 
 def _landing_run(found: list[Piece], target: AnyArray) -> AnyArray | None:
