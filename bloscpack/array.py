@@ -13,7 +13,7 @@ import numpy as np
 from .container.format import Header
 from .container.reader import Container
 from .exceptions import BloscpackError, NotANumpyArray
-from .gather import as_target, check_text, gather, iter_rows
+from .gather import as_target, gather
 from .loss import check_on_error, gather_rest, iter_readable_chunks
 from .ndarray import (
     AnyArray,
@@ -23,6 +23,7 @@ from .ndarray import (
     stored_view,
     unpack_array_metadata,
 )
+from .rows import check_text, iter_rows
 from .selection import parse_selection
 from .storage.file import open_source
 

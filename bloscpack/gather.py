@@ -18,13 +18,12 @@ import numpy as np
 
 from .container.reader import Container
 from .dtype import Dtype
-from .exceptions import BloscpackError, FileChangedError, FormatError, UnsupportedError
+from .exceptions import BloscpackError, FileChangedError, UnsupportedError
 from .grid import Piece, contiguous_run, cross, pieces, runs
 from .ndarray import AnyArray, Description, new_array, stored_view
 from .selection import Selection, Sides
 from .threads import resolve_nthreads, run_indexed
 
-_MAX_CODE_POINT = 0x10FFFF
 # The most memory that is allocated for a part of a chunk before a look at the chunk bears it out.
 _MAX_UNSEEN_NBYTES = 16 << 20
 
@@ -339,82 +338,3 @@ def copy_items(source: AnyArray, target: AnyArray) -> None:
     if target.dtype.itemsize:
         void = np.dtype((np.void, target.dtype.itemsize))
         target.view(void)[...] = source.view(void)
-
-
-def iter_rows(container: Container, described: Description, nthreads: int | None) -> Iterator[Any]:
-    """Yield the rows along the first axis of an array of one dimension or more.
-
-    Each chunk is decoded once. Of an array in C order as many rows are held as a chunk has, or
-    one; of one in Fortran order, where every row takes part of every chunk, all.
-    """
-    dtype, shape, is_fortran = described
-    nbytes = prod(shape[1:]) * dtype.itemsize
-    if not nbytes or not shape[0]:
-        yield from new_array(shape, dtype, is_fortran)
-        return
-    step = container.chunk_size if container.nchunks > 1 else container.nbytes
-    nrows = max(1, step // nbytes)
-    if is_fortran and len(shape) > 1:
-        nrows = shape[0]
-    container.check_size(min(nrows, shape[0]) * nbytes)
-    rows = _RowReader(container, nthreads)
-    for start in range(0, shape[0], nrows):
-        count = min(nrows, shape[0] - start)
-        batch = new_array((count, *shape[1:]), dtype, is_fortran)
-        rows.read(start * nbytes, stored_view(batch, is_fortran))
-        if batch.ndim == 1:
-            check_text(batch)
-        yield from batch
-
-
-class _RowReader:
-    """Reads runs of bytes that follow each other and decodes no chunk twice."""
-
-    def __init__(self, container: Container, nthreads: int | None) -> None:
-        self._container = container
-        self._nthreads = nthreads
-        # The last chunk that was needed in part: the next run goes on in it.
-        self._index = -1
-        self._content = b""
-
-    def read(self, start: int, out: memoryview) -> None:
-        """Fill `out` with the bytes of the array from `start` on."""
-        container, stop = self._container, start + len(out)
-        last = container.nchunks - 1
-        step = container.chunk_size
-        first = min(start // step, last) if step else last
-        final = min((stop - 1) // step, last) if step else last
-        whole: list[int] = []
-        for chunk in {first: None, final: None}:
-            base = chunk * step
-            begin, end = max(start, base), min(stop, base + container.chunk_nbytes(chunk))
-            if end - begin == container.chunk_nbytes(chunk):
-                whole.append(chunk)
-                continue
-            if chunk != self._index:
-                self._index, self._content = chunk, container.read_chunk(chunk)
-            part = memoryview(self._content)[begin - base : end - base]
-            out[begin - start : end - start] = part
-
-        def read(chunk: int) -> None:
-            base = chunk * step
-            end = base + container.chunk_nbytes(chunk)
-            container.read_chunk_into(chunk, out[base - start : end - start])
-
-        whole += range(first + 1, final)
-        run_indexed(read, sorted(whole), resolve_nthreads(self._nthreads, len(out)))
-
-
-def check_text(array: AnyArray) -> None:
-    """Check that numpy can make str of the items of an array of text.
-
-    Raises
-    ------
-    FormatError
-        One holds a code point beyond Unicode.
-    """
-    if array.dtype.kind != "U" or not array.nbytes:
-        return
-    points = np.frombuffer(array.tobytes(), array.dtype.byteorder + "u4")
-    if points.max() > _MAX_CODE_POINT:
-        raise FormatError("an item holds code points beyond Unicode")
