@@ -32,7 +32,8 @@ def test_a_buffer_is_filled_in_c_order(
         wanted = opened.read(index)
         out = bytearray(wanted.nbytes)
         assert opened.read(index, out=out) is out
-    assert out == wanted.tobytes()
+    if wanted.nbytes:  # as void items: padding is copied too
+        assert out == wanted.view(np.dtype((np.void, array.dtype.itemsize))).tobytes()
     assert wanted.shape == array[index].shape
 
 
