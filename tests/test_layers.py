@@ -80,7 +80,6 @@ LIBRARIES = {
 IMPORTED_ON_USE = {
     "checksum": {"hashlib"},
     "storage.file": {"tempfile"},
-    "threads": {"concurrent.futures"},
 }
 # Modules that may import by name, when something is used: the optional packages of a dtype.
 IMPORTS_ON_USE = {"dtype"}
