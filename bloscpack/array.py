@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from .container.format import Header
+from .container.identity import changed, check_identity, identity_of, place_of
 from .container.reader import Container
 from .exceptions import BloscpackError, FormatError, NotANumpyArray
 from .ndarray import (
@@ -87,7 +88,9 @@ class Array:
 
     Notes
     -----
-    Reading is positional and stateless, so threads may share one Array.
+    Reading is positional and stateless, so threads and forked children may share one Array. It
+    pickles, and is copied, as the path of its file and what tells whether that has changed
+    (`FileChangedError`); one over bytes pickles these, one over a file object refuses.
     """
 
     __slots__ = (
@@ -313,6 +316,12 @@ class Array:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as the place of the file and its identity, not as its content."""
+        container = self._open_container()
+        place, identity = place_of(container.source), identity_of(container)
+        return _reopen, (place, identity, container.verify, self._nthreads)
+
     def _open_container(self) -> Container:
         if not self._is_open:
             raise ValueError("I/O operation on a closed bloscpack.Array")
@@ -372,6 +381,27 @@ class Array:
         nbytes = min(len(chunks) * container.chunk_size, self.nbytes)
         run_indexed(read, chunks, resolve_nthreads(self._nthreads, nbytes))
         return result
+
+
+def _reopen(place: str | bytes, identity: bytes, verify: Any, nthreads: int | None) -> Array:
+    """Return the array that was pickled, opened anew.
+
+    Raises
+    ------
+    FileChangedError
+        The file is not the one that was open.
+    """
+    try:
+        array = Array(place, verify=verify, nthreads=nthreads)
+    except BloscpackError as err:
+        # It could be opened then.
+        raise changed(err.path) from err
+    try:
+        check_identity(array._container, identity)
+    except BloscpackError:
+        array.close()
+        raise
+    return array
 
 
 def _slice_of(side: range) -> slice:
