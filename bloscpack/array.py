@@ -11,7 +11,8 @@ from typing import Any, Never, Self, TypeVar, overload
 import numpy as np
 
 from .container.format import Header
-from .container.reader import Container
+from .container.identity import changed, check_identity, identity_of, place_of
+from .container.reader import Container, Verify
 from .exceptions import BloscpackError, NotANumpyArray
 from .gather import as_target, gather
 from .loss import check_on_error, gather_rest, iter_readable_chunks
@@ -92,8 +93,9 @@ class Array:
     ----------
     path : str, PathLike, bytes-like or binary file
         The file. One without array metadata is an array of its bytes (uint8).
-    verify : bool, default True
-        Compare the checksum of each chunk that is read.
+    verify : bool or "always", default True
+        Compare the checksum of each chunk once, the first time it is read; at every read
+        ("always"); or never (False).
     nthreads : int, optional
         Threads that decode; as many as there are processors, at most 8, by default.
 
@@ -116,7 +118,9 @@ class Array:
 
     Notes
     -----
-    Reading is positional and stateless, so threads may share one Array.
+    Reading is positional and stateless, so threads and forked children may share one Array. It
+    pickles, and is copied, as the path of its file and what tells whether that has changed
+    (`FileChangedError`); one over bytes pickles these, one over a file object refuses.
     """
 
     __slots__ = (
@@ -130,7 +134,7 @@ class Array:
         "shape",
     )
 
-    def __init__(self, path: Any, *, verify: bool = True, nthreads: int | None = None) -> None:
+    def __init__(self, path: Any, *, verify: Verify = True, nthreads: int | None = None) -> None:
         self._container = container = Container(open_source(path), verify=verify)
         self._nthreads = nthreads
         self._is_open = True
@@ -448,6 +452,12 @@ class Array:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as the place of the file and its identity, not as its content."""
+        container = self._open_container()
+        place, identity = place_of(container.source), identity_of(container)
+        return _reopen, (place, identity, container.verify, self._nthreads)
+
     def _open_container(self) -> Container:
         if not self._is_open:
             raise ValueError("I/O operation on a closed bloscpack.Array")
@@ -470,6 +480,27 @@ class OuterIndexer:
         array = self._array
         chosen = parse_selection(index, array.shape, outer=True)
         return gather(array._open_container(), array._described(), chosen, nthreads=array._nthreads)
+
+
+def _reopen(place: str | bytes, identity: bytes, verify: Any, nthreads: int | None) -> Array:
+    """Return the array that was pickled, opened anew.
+
+    Raises
+    ------
+    FileChangedError
+        The file is not the one that was open.
+    """
+    try:
+        array = Array(place, verify=verify, nthreads=nthreads)
+    except BloscpackError as err:
+        # It could be opened then.
+        raise changed(err.path) from err
+    try:
+        check_identity(array._container, identity)
+    except BloscpackError:
+        array.close()
+        raise
+    return array
 
 
 def _cut(text: str) -> str:

@@ -26,6 +26,7 @@ LAYERS = {
     "container.metadata": 2,
     "container.trailer": 2,
     "storage": 3,
+    "container.identity": 4,
     "container": 4,
     "dtype": 5,
     "selection": 5,
@@ -76,6 +77,7 @@ LIBRARIES = {
     "checksum": {"xxhash", "zlib_ng"},
     "container.format": {"xxhash"},
     "container.trailer": {"xxhash"},
+    "container.identity": {"xxhash"},
     "dtype": {"numpy"},
     "ndarray": {"numpy"},
     "selection": {"numpy"},
@@ -95,7 +97,6 @@ IMPORTED_ON_USE = {
     "loss": {"logging"},
     "checksum": {"hashlib"},
     "storage.file": {"tempfile"},
-    "threads": {"concurrent.futures"},
 }
 # Modules that may import by name, when something is used: the optional packages of a dtype.
 IMPORTS_ON_USE = {"dtype"}

@@ -6,7 +6,6 @@ to 3 are adjacent and in order, and each tells its own size.
 """
 
 from itertools import pairwise
-from threading import Lock
 
 from ..codec import CHUNK_HEADER_SIZE, ChunkHeader
 from ..exceptions import BloscpackError, ChecksumError, FormatError, TruncatedError
@@ -43,9 +42,9 @@ class ChunkTable:
         self._is_whole: bool | None = None
         # First index and entries of the window fetched last.
         self._window: tuple[int, tuple[int, ...]] = (0, ())
-        # Offsets of chunks 0, 1, ... as far as their own headers were followed.
+        # Offsets of chunks 0, 1, ... as far as their own headers were followed. No lock, which a
+        # forked child might find locked for ever: all threads find the same.
         self._chain = [self._data_offset]
-        self._chain_lock = Lock()
 
     def entry(self, index: int) -> tuple[int, int | None]:
         """Return the offsets of a chunk and of the next one, None for the last, by the table.
@@ -110,16 +109,16 @@ class ChunkTable:
             One of them is damaged.
         """
         chain = self._chain
-        with self._chain_lock:
-            while len(chain) <= index:
-                position = chain[-1]
-                try:
-                    header = self.chained_header(len(chain) - 1)
-                    end = position + header.cbytes + self._digest_size
-                    check_left(self._source, position, end - position)
-                except BloscpackError as err:
-                    raise at_chunk(err, len(chain) - 1, position) from None
-                chain.append(end)
+        while (known := len(chain)) <= index:
+            position = chain[known - 1]
+            try:
+                header = self.chained_header(known - 1)
+                end = position + header.cbytes + self._digest_size
+                check_left(self._source, position, end - position)
+            except BloscpackError as err:
+                raise at_chunk(err, known - 1, position) from None
+            # Not append: another thread may have been here.
+            chain[known : known + 1] = [end]
         return chain[index]
 
     def chained_header(self, index: int) -> ChunkHeader:
