@@ -115,6 +115,19 @@ def whole_read(stream: NotingFile) -> NotingFile:
     return copy
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("chunk_nbytes", [1, 3, 4, 20, 24, 30, 48, 100, 300])
+def test_single_rows(order: Any, chunk_nbytes: int) -> None:
+    array = fill(np.dtype("<i4"), (11, 6), 3).copy(order)
+    with bp.open(array_file(array, chunk_nbytes=chunk_nbytes)) as opened:
+        for row in range(-11, 11):
+            assert_same(opened[row], array[row])
+            assert_same(opened[row, 2:4], array[row, 2:4])
+        for row in (-12, 11):
+            with pytest.raises(IndexError, match="axis 0 with size 11"):
+                opened[row]
+
+
 class TestResults:
     ARRAY = fill(np.dtype("<i4"), (30, 8), 1)
 
@@ -127,6 +140,11 @@ class TestResults:
                 found = opened[index]
                 assert found.flags.writeable
                 found[...] = 0
+                assert_same(opened[index], self.ARRAY[index])
+
+    def test_of_repeats_that_span_as_many_as_they_are(self) -> None:
+        with self.opened() as opened:
+            for index in ([3, 3, 5], [5, 3, 3], [0, 0, 2, 9, 9, 11], [1, 0, 0]):
                 assert_same(opened[index], self.ARRAY[index])
 
     def test_of_many_repeats_are_not_taken_for_a_lie(self) -> None:

@@ -12,7 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bloscpack as bp
-from bloscpack.exceptions import ChecksumMismatch, FormatError, TruncatedError
+from bloscpack.container.reader import Container
+from bloscpack.exceptions import (
+    ChecksumMismatch,
+    FileChangedError,
+    FormatError,
+    LockedError,
+    TruncatedError,
+)
 
 from .arrayfiles import array_file, content_file
 from .reference.file import take_apart
@@ -227,6 +234,20 @@ class TestWhatIsNoDamage:
                 with pytest.raises(OSError, match="the disk is gone"):
                     opened.read(on_error=words)
             with pytest.raises(OSError, match="the disk is gone"):
+                list(opened.iter_chunks(on_error="skip"))
+
+    @pytest.mark.parametrize("error", [FileChangedError, LockedError])
+    def test_another_file(self, error: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        def fail(*_: Any) -> None:
+            raise error("not this file")
+
+        with bp.open(rows_file()) as opened:
+            monkeypatch.setattr(Container, "read_bytes_into", fail)
+            monkeypatch.setattr(Container, "read_chunk", fail)
+            for words in ("fill", "skip"):
+                with pytest.raises(error, match="not this file"):
+                    opened.read(slice(2, 9, 2), on_error=words)
+            with pytest.raises(error, match="not this file"):
                 list(opened.iter_chunks(on_error="skip"))
 
     def test_promises_that_nothing_bears_out(self) -> None:

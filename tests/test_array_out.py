@@ -113,6 +113,17 @@ def test_empty_and_scalar_results() -> None:
         assert opened.read(out=bytearray(8)) == np.array(5.5).tobytes()
 
 
+def test_a_list_of_lists_into_strides_that_cannot_be_one_axis() -> None:
+    index = [[4, 1, 0], [2, 2, 9]]
+    with bp.open(stored()) as opened:
+        out = np.zeros((2, 6, 5), "<i4")[:, :3]
+        assert opened.read(index, out=out) is out
+        assert_same(out, ARRAY[index])
+        out[...] = 0
+        assert opened.read(index, out=out, on_error="fill") is out
+        assert_same(out, ARRAY[index])
+
+
 def test_padding_is_kept() -> None:
     dtype = np.dtype([("a", "i1"), ("b", "<i4")], align=True)
     array = fill(dtype, (6, 4), 1)
@@ -165,6 +176,13 @@ class TestStraightIntoTheResult:
         with bp.open(array_file(self.ARRAY.copy("F"), chunk_nbytes=4 * 240)) as opened:
             for index in ((..., slice(2, 5)), (..., 3), (..., [5, 1])):
                 assert_same(opened[index], self.ARRAY[index])
+
+    def test_rows_that_are_not_adjacent(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("bloscpack.gather._read_span", refuse)
+        out = np.zeros((40, 7, 8), "<i4")[:, :6]
+        with bp.open(array_file(self.ARRAY, chunk_nbytes=192)) as opened:
+            assert opened.read((), out=out) is out
+        assert_same(out, self.ARRAY)
 
 
 def refuse(*_: Any) -> memoryview:

@@ -83,6 +83,34 @@ def test_first_is_the_axis_of_the_first_axis(case: tuple[tuple[int, ...], Any]) 
             assert axis == chosen.first
 
 
+@pytest.mark.parametrize(
+    ("index", "first", "moved"),
+    [
+        ((slice(None), [2, 0], None, 0), 1, 1),
+        ((0, slice(None), [2, 0, 0]), 2, 2),
+        ((slice(None), [2, 0], 0), 0, -1),
+        ((None, [2, 0], slice(None), 0), 0, 0),
+        ((None, [2, 0]), -1, -1),
+        ((0, ..., 0), 1, -1),
+        ((0, 0, 0), -1, -1),
+        ((0, 0, 0, None), -1, -1),
+    ],
+    ids=str,
+)
+def test_where_a_list_goes(index: Any, first: int, moved: int) -> None:
+    found = parse_selection(index, (3, 3, 3))
+    assert (found.first, found.moved) == (first, moved)
+    assert found.shape == np.zeros((3, 3, 3))[index].shape
+
+
+def test_a_list_of_lists_spreads_only_where_strides_allow() -> None:
+    chosen = parse_selection([[4, 1, 0], [2, 2, 9]], (10, 6))
+    assert chosen.shape == (2, 3, 6)
+    assert chosen.spread(np.zeros((2, 5, 6))[:, :3]) is None
+    whole = np.zeros((2, 6, 6))[:, ::2]
+    assert np.shares_memory(chosen.spread(whole), whole)
+
+
 @given(outer_cases)
 def test_outer_selects_along_each_axis(case: tuple[tuple[int, ...], Any]) -> None:
     shape, index = case
