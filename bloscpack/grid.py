@@ -53,7 +53,8 @@ class Piece(NamedTuple):
     target : tuple of slice or ndarray of int64
         Places in the result, along each axis.
     source : tuple of slice or ndarray of int64, or None
-        The items wanted, along each axis of the block; None where the whole block is wanted.
+        The items wanted, along each axis of the block; None where the whole block is wanted, and
+        goes to slices.
     """
 
     first: int
@@ -92,12 +93,16 @@ def pieces(start: int, stop: int, shape: tuple[int, ...], sides: Sides) -> Itera
                 low, high = wanted.sorted.searchsorted((side.start, side.stop)).tolist()
                 if low >= high:
                     break
-                is_whole = False
                 found = wanted.sorted[low:high]
                 begin, end = int(found[0]), int(found[-1])
                 origin += begin * scale
-                target.append(slice(low, high) if wanted.order is None else wanted.order[low:high])
-                source.append(found - begin)
+                target.append(_places(wanted, low, high))
+                # Masks, and lists where a chunk has one row of them, often select neighbours.
+                if end - begin + 1 == high - low and (np.diff(found) == 1).all():
+                    source.append(slice(None))
+                else:
+                    source.append(found - begin)
+                is_whole = is_whole and type(source[-1]) is type(target[-1]) is slice
                 lengths.append(end - begin + 1)
                 steps.append(scale)
             first += begin * scale
@@ -112,6 +117,16 @@ def pieces(start: int, stop: int, shape: tuple[int, ...], sides: Sides) -> Itera
                 tuple(target),
                 None if is_whole else tuple(source),
             )
+
+
+def _places(side: Picked, low: int, high: int) -> slice | IntArray:
+    """Return where indices `low` to `high` of the sorted ones stand in the selection."""
+    if side.order is None:
+        return slice(low, high)
+    if high - low == 1:
+        place = int(side.order[low])
+        return slice(place, place + 1)
+    return side.order[low:high]
 
 
 def cross(

@@ -195,7 +195,9 @@ def fill_item(value: Any, dtype: Dtype) -> bytes:
         return bytes(dtype.itemsize)
     if dtype.type is np.void:
         raise ValueError(f"fill_value must be 0 for items of dtype {dtype}, not {value!r}")
-    if not _is_kin(scalar.dtype, dtype):
+    # Python integers beyond 64 bits are objects to numpy.
+    is_number = scalar.dtype.kind != "O" or isinstance(value, int)
+    if not is_number or not _is_kin(scalar.dtype, dtype):
         raise TypeError(f"fill_value {value!r} is no value of dtype {dtype}")
     try:
         with np.errstate(all="ignore"):
@@ -214,7 +216,7 @@ def _is_kin(given: Dtype, dtype: Dtype) -> bool:
         return given.kind == kind
     if kind == "c":
         return given.kind in "biufcO"
-    # Python integers beyond 64 bits come as objects; numbers of ml_dtypes are of kind V.
+    # Numbers of ml_dtypes are of kind V.
     return given.kind in "biufO" or (given.kind == "V" and given.type is not np.void)
 
 

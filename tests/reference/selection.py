@@ -33,5 +33,5 @@ def items(
 def outer(array: np.ndarray[Any, Any], index: tuple[Any, ...]) -> np.ndarray[Any, Any]:
     """Return the outer selection of an index with an entry for each axis, one axis at a time."""
     for axis in range(array.ndim - 1, -1, -1):
-        array = array[(slice(None),) * axis + (index[axis],)]
+        array = array[(slice(None),) * axis + (index[axis], ...)]  # an array, never a scalar
     return array
