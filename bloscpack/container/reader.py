@@ -9,7 +9,10 @@ A `Container` holds no position, so threads may share one.
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple, Self
+
+from xxhash import xxh3_64_digest
 
 from ..checksum import CHECKSUMS, LAST_V3_ID
 from ..codec import CHUNK_HEADER_SIZE, ChunkHeader, decode_into, decode_items_into, new_bytes
@@ -20,12 +23,22 @@ from ..exceptions import (
     FormatError,
     TruncatedError,
 )
+from ..notice import notice
 from ..storage.protocol import ByteSource
 from ..threads import resolve_nthreads, run_indexed
 from ..wire import BytesLike
 from .chunktable import ChunkTable, at_chunk, check_left, check_room
 from .format import OFFSET_SIZE, UNKNOWN, UNUSED_ENTRY, Header
+from .front import (
+    ABSENT,
+    TAIL_NBYTES,
+    TrailerState,
+    has_trailer_magic,
+    judge_trailer,
+    with_recorded_front,
+)
 from .metadata import MetadataHeader, decode_data, stored_data
+from .trailer import Trailer
 
 # Header, metadata and the first offsets of nearly every file, in one read.
 _HEAD_NBYTES = 4096
@@ -63,7 +76,8 @@ class Container:
     source : ByteSource
         Where the bytes are. Closed with the container.
     verify : bool, default True
-        Compare the checksum of every chunk that is read.
+        Compare the checksum of every chunk that is read; where the file has none, the digest in
+        its trailer.
 
     Attributes
     ----------
@@ -90,6 +104,7 @@ class Container:
 
     metadata_header: MetadataHeader | None = None
     stored_metadata: bytes = b""
+    _trailer: TrailerState = ABSENT
     _table: ChunkTable | None = None
     _trusts_table = True
 
@@ -101,6 +116,7 @@ class Container:
         except BaseException as err:
             if isinstance(err, BloscpackError):
                 err.path = source.name
+                self._advise(err)
             source.close()
             raise
 
@@ -121,8 +137,14 @@ class Container:
             position += size
         self._table_offset = position
         self.data_offset = position + header.table_size
+        size = self.source.size()
+        tail = head
+        if size > len(head):
+            tail = memoryview(self.source.read_at(max(size - TAIL_NBYTES, 0), TAIL_NBYTES))
+        if has_trailer_magic(tail):
+            self._read_trailer(head, tail)
         # No chunk can be where the table does not end, and no position lies beyond the file.
-        if self.data_offset > self.source.size():
+        if self.data_offset > size:
             check_room(self.source, "offset table", position, header.table_size)
         self.nchunks = nchunks = header.nchunks
         self.chunk_size = header.chunk_size
@@ -138,6 +160,32 @@ class Container:
                 offset=16,
                 field="nchunks",
             )
+
+    def _read_trailer(self, head: memoryview, tail: memoryview) -> None:
+        self._trailer = judge_trailer(self.source, tail, self.header, self.metadata_header, head)
+        if self._trailer.trailer is None:
+            notice(
+                "%s: the trailer is %s and ignored; bloscpack.verify with fix=True writes it anew",
+                self.source.name or "memory",
+                self._trailer.name,
+            )
+
+    def _advise(self, err: BloscpackError) -> None:
+        """Add to an error of the front that the trailer has a copy of it, if that is so."""
+        with suppress(OSError):  # the first error is the one to tell
+            if with_recorded_front(self.source) is not None:
+                advice = "its trailer has a copy of the front, bloscpack.recover makes use of it"
+                err.args = (f"{err.args[0]}; {advice}",)
+
+    @property
+    def trailer(self) -> Trailer | None:
+        """The trailer; None if there is none that is of this state of the file."""
+        return self._trailer.trailer
+
+    @property
+    def trailer_state(self) -> str:
+        """State of the trailer: "valid", "absent", "stale" (the file was changed) or "damaged"."""
+        return self._trailer.name
 
     def _count_chunks(self) -> None:
         """Fill in what the header leaves open, by following the chunks' own headers."""
@@ -158,7 +206,8 @@ class Container:
 
     def _check_empty(self) -> None:
         self.chunk_size = self.last_chunk = 0
-        left = self.source.size() - self.data_offset
+        trailer = self.trailer
+        left = (trailer.offset if trailer else self.source.size()) - self.data_offset
         if left > 0:
             raise FormatError(
                 f"header: nchunks is 0, but {left} bytes follow at offset {self.data_offset}",
@@ -348,6 +397,8 @@ class Container:
             There is such a chunk.
         """
         header = self.header
+        if self.trailer is not None:
+            return  # it vouches for the header
         if header.offsets:
             if header.max_app_chunks:
                 position = self._table_offset + OFFSET_SIZE * self.nchunks
@@ -387,7 +438,7 @@ class Container:
 
     def _chunk_table(self) -> ChunkTable:
         if self._table is None:  # two threads may make two: they are alike
-            self._table = ChunkTable(self.source, self.header, self._table_offset)
+            self._table = ChunkTable(self.source, self.header, self._table_offset, self.trailer)
         return self._table
 
     def _decode(self, index: int, offset: int, data: memoryview, nbytes: int) -> bytes:
@@ -452,7 +503,33 @@ class Container:
                 f"the header promises {nbytes}",
                 offset=offset,
             )
+        if self._trailer.trailer is not None and not self.header.checksum.nbytes and self.verify:
+            self.compare_trailer(index, StoredChunk(offset, data, header))
         return offset, data, header
+
+    def compare_trailer(self, index: int, stored: StoredChunk) -> None:
+        """Compare chunk `index` with its digest in the trailer, if that is known.
+
+        Reading does so by itself where the file has no checksums.
+
+        Raises
+        ------
+        ChecksumMismatch
+            They differ.
+        """
+        offset, data, _ = stored
+        expected = self._chunk_table().digest(index)
+        actual = xxh3_64_digest(data)
+        if expected not in (None, actual):
+            raise ChecksumMismatch(
+                f"chunk {index} at offset {offset}: XXH3 is {actual.hex()}, "
+                f"{expected.hex()} is recorded in the trailer",
+                name="xxh3_64",
+                expected=expected,
+                actual=actual,
+                index=index,
+                offset=offset,
+            )
 
     def _read_stored(self, offset: int, following: int | None) -> tuple[memoryview, ChunkHeader]:
         """Return the bytes of the chunk at `offset` and its header, the checksum compared.
