@@ -15,7 +15,7 @@ from xxhash import xxh3_64_digest
 
 from .codec import CODECS, CodecParams, decode_into, encode, new_bytes
 from .container.format import MAX_CHUNKS, OFFSET_SIZE, UNUSED_ENTRY, Header, pack_offsets
-from .container.front import Front, find_front
+from .container.front import Front, find_front, find_recorded_front
 from .container.metadata import pack_section
 from .container.recover import FoundChunk, Salvage
 from .container.trailer import pack_trailer
@@ -86,6 +86,11 @@ def recover(
     try:
         front = find_front(source)
         salvage = Salvage(source, front, nthreads=nthreads)
+        recorded = find_recorded_front(source, front)
+        if recorded is not None and not salvage.is_complete:
+            other = Salvage(source, recorded, nthreads=nthreads)
+            if other.is_complete:
+                front, salvage = recorded, other
         if not salvage.chunks and salvage.nchunks != 0:
             raise FormatError("no whole chunk was found: nothing can be saved")
         plan = _Plan(front, salvage)
@@ -187,16 +192,12 @@ class _Plan:
         if front.meta is None or self._array is None:
             return front.section
         metadata = dict(front.metadata)
-        is_cut = self.shape != self._array[1]
-        if not is_cut and not self.rows:
+        if self.shape == self._array[1] and not self.rows:
             return front.section
         metadata["shape"] = list(self.shape or ())
-        attrs = metadata.get("attrs")
-        attrs = dict(attrs) if isinstance(attrs, dict) else {}
-        before = attrs.get(ATTRS_KEY)
-        rows = [*self.rows, *_rows_before(before)]
-        attrs[ATTRS_KEY] = {"missing_rows": [list(one) for one in merged(rows)]}
-        metadata["attrs"] = attrs
+        is_cut = prod(self.shape or ()) < prod(self._array[1])
+        if is_cut or self.rows:
+            self._list_missing(metadata)
         reserved = front.meta.max_meta_size
         return pack_section(
             metadata,
@@ -204,6 +205,15 @@ class _Plan:
             codec=front.meta.meta_codec,
             reserve=lambda nbytes: max(nbytes, reserved),
         )
+
+    def _list_missing(self, metadata: dict[str, Any]) -> None:
+        """Put the rows that are zeros into attrs, beside those of an earlier recovery."""
+        attrs = metadata.get("attrs")
+        attrs = dict(attrs) if isinstance(attrs, dict) else {}
+        before = attrs.get(ATTRS_KEY)
+        rows = [*self.rows, *_rows_before(before)]
+        attrs[ATTRS_KEY] = {"missing_rows": [list(one) for one in merged(rows)]}
+        metadata["attrs"] = attrs
 
     def chunking(self) -> Chunking:
         """Return how the new content is cut; the chunks stay, but for one larger than the rest."""

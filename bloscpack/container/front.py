@@ -209,9 +209,27 @@ def find_front(source: ByteSource) -> Front:
             why = "and no trailer has a copy of it: nothing can be saved"
             raise FormatError(f"{err.args[0]}; {why}", offset=err.offset) from None
         error = err
+    return _recorded_front(source, trailer, str(error.args[0]))
+
+
+def find_recorded_front(source: ByteSource, front: Front) -> Front | None:
+    """Return the front of which the trailer has a copy, where `front` seems to have grown since.
+
+    A damaged size of the last chunk looks like an append; which of the two it is, the chunks tell.
+    """
+    trailer = front.trailer
+    if trailer is None or front.is_current:
+        return None
+    try:
+        recorded = _recorded_front(source, trailer, "header: it seemed to have grown")
+    except BloscpackError:
+        return None
+    return recorded if recorded.header != front.header else None
+
+
+def _recorded_front(source: ByteSource, trailer: Trailer, why: str) -> Front:
     front = _read_front(PatchedSource(source, trailer.head))
-    front.trailer, front.is_current = trailer, True
-    front.restored = str(error.args[0])
+    front.trailer, front.is_current, front.restored = trailer, True, why
     return front
 
 

@@ -107,6 +107,11 @@ class Salvage:
             del self.chunks[index]
 
     @property
+    def is_complete(self) -> bool:
+        """Whether all chunks that are promised were found."""
+        return len(self.chunks) == self.nchunks
+
+    @property
     def nbytes(self) -> int:
         """Decoded size of the file as promised."""
         return max(self.nchunks - 1, 0) * self.chunk_size + self.last_chunk

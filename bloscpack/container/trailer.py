@@ -23,6 +23,7 @@ from ..codec import CHUNK_HEADER_SIZE
 from ..exceptions import BloscpackError, FormatError
 from ..wire import BytesLike
 from .format import Header, pack_offsets
+from .metadata import METADATA_HEADER_SIZE
 
 TRAILER_MAGIC = b"BLPKTRLR"
 DIGEST_SIZE = 8
@@ -223,10 +224,14 @@ def is_current(
         return False  # nothing to compare with: no writer makes such a copy
     size = recorded.size
     has_section = len(trailer.head) > size
-    same_section = has_section and head[size:] == trailer.head[size:]
+    section, before = head[size:], trailer.head[size:]
+    same_section = has_section and section == before
+    # Other metadata have other data: damage alone changes only the header of the section.
+    behind = METADATA_HEADER_SIZE
+    same_data = has_section and section[behind:] == before[behind:]
     same_place = len(head) == len(trailer.head) or not has_section
     if same_place and (same_section or section_is_checked or not header.metadata):
-        if header == recorded and not same_section:
+        if header == recorded and not same_data:
             return False
         if _is_grown(recorded, header):
             return False

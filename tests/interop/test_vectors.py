@@ -52,6 +52,11 @@ def test_bytes_from_file(vector: Entry) -> None:
     assert metadata == vector["metadata"]
 
 
+def test_trailer_is_absent(vector: Entry) -> None:
+    report = bp.verify(vector["path"])
+    assert (report.ok, report.trailer, report.notices) == (True, "absent", [])
+
+
 def test_file_from_file(vector: Entry, tmp_path: Path) -> None:
     out = tmp_path / "out"
     metadata = bp.unpack_file_from_file(str(vector["path"]), str(out))
