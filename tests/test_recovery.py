@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack.exceptions import BloscpackError, FormatError, NotBloscpackError
+from bloscpack.exceptions import BloscpackError, FileChangedError, FormatError, NotBloscpackError
 from bloscpack.recovery import ATTRS_KEY
 
 from .container.files import CONTENT, SIZE, make
@@ -227,6 +227,18 @@ def test_nothing_to_save_leaves_the_target(tmp_path: Path) -> None:
         bp.recover(b"something else", target)
     assert target.read_bytes() == b"old"
     assert [one.name for one in tmp_path.iterdir()] == ["new.blp"]
+
+
+def test_a_source_that_changes_meanwhile_leaves_the_target(tmp_path: Path) -> None:
+    data = bytearray(saved())
+    last = take_apart(bytes(data)).starts[-1]
+
+    def change(done: int, total: int) -> None:
+        data[last + 30] = 0 if data[last + 30] else 1
+
+    with pytest.raises(FileChangedError, match="nothing was made"):
+        bp.recover(data, tmp_path / "new.blp", progress=change)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_same_file_is_refused(tmp_path: Path) -> None:

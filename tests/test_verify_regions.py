@@ -130,10 +130,12 @@ class TestFix:
         assert report.ok
         assert bp.verify(tmp_path / "a.blp").ok
 
-    def test_a_file_of_the_original_gets_a_trailer(self, tmp_path: Path) -> None:
-        data = make(trailing=b"left by an append")
+    @pytest.mark.parametrize("rest", [b"", b"left by an append", bytes(5000)])
+    def test_a_file_of_the_original_gets_a_trailer(self, tmp_path: Path, rest: bytes) -> None:
+        data = make(trailing=rest)
         report = self.fixed(tmp_path / "a.blp", data)
         assert (report.ok, report.trailer) == (True, "valid")
+        assert bp.verify(tmp_path / "a.blp").trailer == "valid"
         new = (tmp_path / "a.blp").read_bytes()
         assert new.startswith(make())
         assert bp.unpack_bytes_from_bytes(new)[0] == CONTENT

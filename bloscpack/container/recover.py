@@ -26,6 +26,7 @@ from .format import OFFSET_SIZE, UNKNOWN
 from .front import Front
 from .trailer import DIGEST_SIZE, PAGE_CHUNKS, UNKNOWN_DIGEST
 
+_UNUSED = -1  # an entry of the offset table that is spare
 # Bytes looked through at once for the next chunk.
 _SCAN_NBYTES = 1 << 20
 # Bytes that may be digested or decoded in vain: so often the file, and so many more.
@@ -161,8 +162,9 @@ class Salvage:
             found = self._chunk_at(position, any_size=True) if position >= table_offset else None
             if found is None:
                 continue
-            if position != start:  # the first entry is right, so the number of chunks is not
-                self._recount(table_offset, position)
+            # A table that ends there proves that the number of chunks in the header is wrong.
+            if position != start and not self._recount(table_offset, position):
+                continue
             if self.nchunks != 1 and found.nbytes != self.chunk_size:
                 self.chunk_size = found.nbytes
             return position
@@ -177,12 +179,17 @@ class Salvage:
                 ) from None
         return start
 
-    def _recount(self, table_offset: int, start: int) -> None:
-        entries = self._entries_at(table_offset, (start - table_offset) // OFFSET_SIZE)
+    def _recount(self, table_offset: int, start: int) -> bool:
+        """Take the number of chunks from the table, if all up to `start` is one."""
+        room, rest = divmod(start - table_offset, OFFSET_SIZE)
+        entries = self._entries_at(table_offset, room)
         count = 1
         while count < len(entries) and entries[count - 1] < entries[count] < self._size:
             count += 1
+        if rest or any(entry != _UNUSED for entry in entries[count:]):
+            return False
         self._table, self.nchunks, self.last_chunk = entries[:count], count, UNKNOWN
+        return True
 
     def _header_at(self, position: int) -> ChunkHeader:
         return ChunkHeader.unpack(self._source.read_at(position, CHUNK_HEADER_SIZE))

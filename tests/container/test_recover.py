@@ -162,3 +162,19 @@ def test_false_headers_take_bounded_work() -> None:
     found = salvage(data)
     assert found.gave_up
     assert found.chunks == {}
+
+
+def test_a_table_shifted_to_the_second_chunk_is_not_believed() -> None:
+    starts = starts_of(make(MANY))
+    data = make(MANY, offsets=[*starts[1:], starts[-1] + 100])
+    found = salvage(wreck(data, (starts[0], starts[1])))
+    assert found.chunks == {}
+    assert len(found.unplaced) == 11
+
+
+def test_what_the_trailer_contradicts_is_not_whole() -> None:
+    """Stored uncompressed and without checksum: only the trailer tells."""
+    data = saved(checksum=None, codec="lz4", clevel=0)
+    start = starts_of(data)[3]
+    found = salvage(wreck(data, (start + 30, start + 31)))
+    assert sorted(found.chunks) == [0, 1, 2, *range(4, 12)]

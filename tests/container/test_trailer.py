@@ -12,6 +12,7 @@ from xxhash import xxh3_64_digest
 
 import bloscpack as bp
 from bloscpack.container.append import rewrite_section
+from bloscpack.container.chunktable import ChunkTable
 from bloscpack.container.format import Header
 from bloscpack.container.front import TAIL_NBYTES, read_trailer
 from bloscpack.container.reader import Container
@@ -285,6 +286,32 @@ class TestLies:
         digests = b"".join(map(xxh3_64_digest, parts.chunks))
         data = front + b"".join(pack_trailer(head, entries, digests, len(front)))
         with open_bytes(data) as container:
-            assert container.trailer_state == "valid"
+            assert container.trailer is not None
+            table = ChunkTable(container.source, container.header, len(head), container.trailer)
+            with pytest.raises(FormatError, match="offset table"):
+                table.entry(3)
             for index, chunk in enumerate(parts.chunks):
                 assert bytes(container.fetch(index).data) == chunk
+
+    def test_of_another_number_of_chunks_is_ignored(self) -> None:
+        data = saved()
+        parts = take_apart(data)
+        head = data[: 32 + len(parts.section)]
+        end = len(data) - len(parts.trailing)
+        digests = b"".join(map(xxh3_64_digest, parts.chunks[:9]))
+        lie = data[:end] + b"".join(pack_trailer(head, parts.offsets[:9], digests, end))
+        with open_bytes(lie) as container:
+            assert container.trailer_state == "damaged"
+            assert container.read() == ARRAY.tobytes()
+
+    def test_chunks_must_fit_before_it(self) -> None:
+        head = make()[:32]
+        for nchunks, is_whole in ((10, True), (11, False)):
+            data = b"".join(pack_trailer(head, range(nchunks), bytes(8 * nchunks), 160))
+            assert (unpack_trailer(data, 160 + len(data))[0] is not None) == is_whole
+
+    def test_spare_entries_do_not_matter(self) -> None:
+        data = bytearray(saved())
+        parts = take_apart(bytes(data))
+        data[32 + len(parts.section) + 8 * 10] ^= 1
+        assert bp.load(bytes(data)).tobytes() == ARRAY.tobytes()
