@@ -32,8 +32,8 @@ def test_a_buffer_is_filled_in_c_order(
         wanted = opened.read(index)
         out = bytearray(wanted.nbytes)
         assert opened.read(index, out=out) is out
-    assert out == wanted.tobytes()
-    assert wanted.shape == array[index].shape
+    # Not tobytes(): that leaves out the padding of structured items in another order.
+    assert_same(np.ndarray(wanted.shape, wanted.dtype, out if out else None), array[index])
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

@@ -103,7 +103,6 @@ LIBRARIES = {
 # What may be imported inside a function: slow to load, and most programs never need it.
 IMPORTED_ON_USE = {
     "array": {"html"},
-    "loss": {"logging"},
     "checksum": {"hashlib"},
     "notice": {"logging"},
     "storage.file": {"tempfile"},
