@@ -85,6 +85,7 @@ LIBRARIES = {
     "container.format": {"xxhash"},
     "container.trailer": {"xxhash"},
     "container": {"xxhash"},
+    "container.identity": {"xxhash"},
     "repair": {"xxhash"},
     "recovery": {"xxhash"},
     "dtype": {"numpy"},
