@@ -263,16 +263,22 @@ class Salvage:
 
     def _place(self, runs: list[list[FoundChunk]]) -> None:
         """Find out which chunks those of each run are."""
-        before = -1
+        index, end = 0, self._data_offset
         for run, first in zip(runs, self._find_firsts(runs), strict=True):
-            if first is None or first <= before:
+            if first is None or not self._has_room(first - index, end, run[0].offset):
                 self.unplaced.extend(one for one in run if one.digest not in self._by_digest)
                 continue
-            before = first + len(run) - 1
-            for index, chunk in enumerate(run, first):
-                if self._fits(index, chunk):
-                    self.chunks.setdefault(index, chunk)
+            for number, chunk in enumerate(run):
+                if self._fits(first + number, chunk):
+                    self.chunks.setdefault(first + number, chunk)
+            index, end = first + len(run), self._end_of(run)
         self._share_by_digest(runs)
+
+    def _has_room(self, missing: int, end: int | None, start: int) -> bool:
+        """Return whether so many chunks can be missing between two positions."""
+        if end is None or missing == 0:
+            return missing >= 0 and end in (None, start)
+        return 0 < missing <= (start - end) // (CHUNK_HEADER_SIZE + self._row.nbytes)
 
     def _find_firsts(self, runs: list[list[FoundChunk]]) -> list[int | None]:
         """Return the index of the first chunk of each run, None where nothing tells it."""
@@ -348,14 +354,13 @@ class Salvage:
             firsts[starts[position]] = index
 
     def _first_from_end(self, run: list[FoundChunk]) -> int | None:
-        """Return the index of the first chunk of the last run if that ends where the data do."""
-        last = run[-1]
-        if self._end_of(run) != self._end or self.nchunks == UNKNOWN:
+        """Return the index of the first chunk of the last run if that ends where the data do.
+
+        Only the trailer tells where that is, and protects the number of chunks.
+        """
+        if not self._front.is_current or self._end_of(run) != self._end:
             return None
-        # The end of the file may be anywhere; only a shorter chunk is known for the last one.
-        is_shorter = last.nbytes == self.last_chunk < self.chunk_size and self._row.nbytes > 0
-        is_recorded = self._front.trailer is not None and self._front.is_current
-        return self.nchunks - len(run) if is_shorter or is_recorded else None
+        return self.nchunks - len(run)
 
     def _fits(self, index: int, chunk: FoundChunk) -> bool:
         """Return whether the header allows for a chunk of this size at this index."""

@@ -14,7 +14,7 @@ from bloscpack.container.recover import Salvage
 from bloscpack.storage.memory import MemorySource
 
 from ..reference.file import assemble, take_apart
-from .files import CONTENTS, SIZE, chunks, make
+from .files import chunks, make
 
 RANDOM = random.Random(3)
 MANY = [RANDOM.randbytes(500) + bytes(500) for _ in range(12)]
@@ -105,12 +105,23 @@ def test_a_damaged_chunk_that_tells_its_size_places_those_behind_it() -> None:
     assert sorted(found.chunks) == [0, 1, 2, 3, 6, 7, 8, 9, 10, 11]
 
 
-def test_a_short_last_chunk_places_the_run_it_ends() -> None:
+def test_a_short_last_chunk_is_no_proof() -> None:
+    """The number of chunks in the header may be wrong, too."""
     data = make(offsets=False)
     starts = starts_of(data)
     found = salvage(wreck(data, (starts[1], starts[2])))
-    assert sorted(found.chunks) == [0, 2, 3, 4]
-    assert found.last_chunk == len(CONTENTS[-1]) < SIZE
+    assert sorted(found.chunks) == [0]
+    assert len(found.unplaced) == 3
+
+
+def test_the_end_by_the_trailer_places_the_run_before_it() -> None:
+    """Neither the table nor the digests of chunks are left."""
+    data = saved()
+    parts = take_apart(data)
+    end = len(data) - len(parts.trailing)
+    data = wreck(data, (32 + len(parts.section), parts.starts[0]), (end, end + 8 * 12))
+    found = salvage(wreck(data, (parts.starts[2], parts.starts[4])))
+    assert sorted(found.chunks) == [0, 1, *range(4, 12)]
 
 
 def test_a_shifted_table_is_not_believed() -> None:
@@ -178,3 +189,13 @@ def test_what_the_trailer_contradicts_is_not_whole() -> None:
     start = starts_of(data)[3]
     found = salvage(wreck(data, (start + 30, start + 31)))
     assert sorted(found.chunks) == [0, 1, 2, *range(4, 12)]
+
+
+@pytest.mark.parametrize("nchunks", [6, 40, 2**40, 2**62])
+def test_a_wrong_number_of_chunks_does_not_place_the_last(nchunks: int) -> None:
+    data = bytearray(make(offsets=False))
+    data[16:24] = nchunks.to_bytes(8, "little")
+    starts = starts_of(make(offsets=False))
+    found = salvage(wreck(bytes(data), (starts[1], starts[1] + 16)))
+    assert list(found.chunks) == [0]
+    assert len(found.unplaced) == 3
