@@ -66,7 +66,7 @@ def test_fill(
 ) -> None:
     array, lost, file, _ = loss
     index = data.draw(indices(array.shape) | st.just(()))
-    expected = np.array(array[index])
+    expected = np.array(array[index], array.dtype)
     expected[lost[index]] = np.zeros((), array.dtype)
     out: Any = None
     if layout != "new":
@@ -83,7 +83,7 @@ def test_fill(
 def test_skip(loss: tuple[AnyArray, AnyArray, bytes, set[int]], data: st.DataObject) -> None:
     array, lost, file, _ = loss
     index = data.draw(indices(array.shape) | st.just(()))
-    whole = np.array(array[index])
+    whole = np.array(array[index], array.dtype)
     with bp.open(file) as opened:
         if not whole.ndim:
             with pytest.raises(ValueError, match="needs a selection with an axis"):

@@ -17,7 +17,6 @@ from .strategies import (
     AnyArray,
     arrays,
     assert_same,
-    assert_same_bits,
     fill,
     picking_selections,
     selections,
@@ -40,9 +39,9 @@ def test_a_buffer_is_filled_in_c_order(
         wanted = opened.read(index)
         out = bytearray(wanted.nbytes)
         assert opened.read(index, out=out) is out
-    # Not tobytes(): that leaves out the padding of structured items in another order.
-    found: AnyArray = np.ndarray(wanted.shape, wanted.dtype, out if out else None)
-    assert_same_bits(found, np.asarray(array[index]))
+    if wanted.nbytes:  # as void items: padding is copied too
+        assert out == wanted.view(np.dtype((np.void, array.dtype.itemsize))).tobytes()
+    assert wanted.shape == array[index].shape
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
