@@ -30,6 +30,7 @@ from .storage.file import open_source
 
 Out = TypeVar("Out")
 
+_MAX_UNCHECKED_NBYTES = 64 << 10
 _MAX_REPR = 200  # characters of a dtype or of attrs that are shown
 
 
@@ -127,7 +128,7 @@ class Array:
         "_container",
         "_is_open",
         "_nthreads",
-        "_path",
+        "_row_nbytes",
         "attrs",
         "dtype",
         "is_fortran",
@@ -159,6 +160,11 @@ class Array:
             attrs = metadata
         self.attrs = attrs if isinstance(attrs, dict) else {}
         check_nbytes(self._container, self.dtype, self.shape)
+        # Of a row that lies in one chunk and is small enough to be allocated unasked; else 0.
+        nbytes = prod(self.shape[1:]) * self.dtype.itemsize
+        is_small = 0 < nbytes <= _MAX_UNCHECKED_NBYTES and self.ndim > 1 and not self.is_fortran
+        is_whole = self.nchunks == 1 or self._container.chunk_size % (nbytes or 1) == 0
+        self._row_nbytes = nbytes if is_small and is_whole else 0
 
     @property
     def ndim(self) -> int:
@@ -248,6 +254,8 @@ class Array:
         Integers, slices, Ellipsis, None, and one list, integer array or one-dimensional mask.
         Errors as for `read`.
         """
+        if type(index) is int and self._row_nbytes and -len(self) <= index < len(self):
+            return self._read_row(index % len(self))
         selection = parse_selection(index, self.shape)
         result = gather(
             self._open_container(), self._described(), selection, nthreads=self._nthreads
@@ -256,6 +264,18 @@ class Array:
             return result
         check_text(result)
         return result[()]
+
+    def _read_row(self, index: int) -> AnyArray:
+        """Return one row that lies in one chunk: what `gather` does, without its questions."""
+        container = self._open_container()
+        row: AnyArray = np.empty(self.shape[1:], self.dtype)
+        start = index * self._row_nbytes
+        # Version 2 allows a last chunk that is larger than the others.
+        chunk = min(start // (container.chunk_size or 1), container.nchunks - 1)
+        container.read_bytes_into(
+            chunk, start - chunk * container.chunk_size, stored_view(row, False)
+        )
+        return row
 
     @property
     def oindex(self) -> "OuterIndexer":
