@@ -253,9 +253,9 @@ def test_regular_file_object_keeps_its_position(tmp_path: Path, mode: str, buffe
 def test_what_was_written_to_a_file_object_is_read(tmp_path: Path) -> None:
     path = tmp_path / "data.bin"
     with path.open("w+b") as stream:
-        stream.write(DATA)
+        stream.write(DATA[:400])
         source = FileObjectSource(stream)
-        assert source.size() == len(DATA)
+        assert source.size() == 400
         assert source.read_at(300, 40) == DATA[300:340]
 
 
