@@ -213,7 +213,7 @@ def test_a_table_that_leaves_out_more_than_there_is_room_for() -> None:
     count = 3000
     shift = 8 * (count - len(MANY))
     starts = [start + shift for start in starts_of(make(MANY))]
-    table = [starts[0], *range(5, 2004), *starts[2:]]
+    table = [starts[0], *range(5, 1004), *starts[2:]]
     data = make(MANY, offsets=table, nchunks=count)
     found = salvage(wreck(data, (starts[1], starts[2])))
     assert list(found.chunks) == [0]
