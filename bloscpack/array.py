@@ -14,7 +14,7 @@ from .container.format import Header
 from .container.identity import changed, check_identity, identity_of, place_of
 from .container.reader import Container, Verify
 from .exceptions import BloscpackError, NotANumpyArray
-from .gather import as_target, gather
+from .gather import as_target, gather, read_row
 from .loss import check_on_error, gather_rest, iter_readable_chunks
 from .ndarray import (
     AnyArray,
@@ -30,7 +30,6 @@ from .storage.file import open_source
 
 Out = TypeVar("Out")
 
-_MAX_UNCHECKED_NBYTES = 64 << 10
 _MAX_REPR = 200  # characters of a dtype or of attrs that are shown
 
 
@@ -128,7 +127,6 @@ class Array:
         "_container",
         "_is_open",
         "_nthreads",
-        "_row_nbytes",
         "attrs",
         "dtype",
         "is_fortran",
@@ -160,11 +158,6 @@ class Array:
             attrs = metadata
         self.attrs = attrs if isinstance(attrs, dict) else {}
         check_nbytes(self._container, self.dtype, self.shape)
-        # Of a row that lies in one chunk and is small enough to be allocated unasked; else 0.
-        nbytes = prod(self.shape[1:]) * self.dtype.itemsize
-        is_small = 0 < nbytes <= _MAX_UNCHECKED_NBYTES and self.ndim > 1 and not self.is_fortran
-        is_whole = self.nchunks == 1 or self._container.chunk_size % (nbytes or 1) == 0
-        self._row_nbytes = nbytes if is_small and is_whole else 0
 
     @property
     def ndim(self) -> int:
@@ -254,9 +247,15 @@ class Array:
         Integers, slices, Ellipsis, None, and one list, integer array or one-dimensional mask.
         Errors as for `read`.
         """
-        if type(index) is int and self._row_nbytes and -len(self) <= index < len(self):
-            return self._read_row(index % len(self))
-        selection = parse_selection(index, self.shape)
+        shape = self.shape
+        if type(index) is int and len(shape) > 1 and not self.is_fortran:
+            # The usual small read must not pay for what others need.
+            row = index + shape[0] if index < 0 else index
+            if 0 <= row < shape[0]:
+                result = read_row(self._open_container(), self.dtype, shape[1:], row)
+                if result is not None:
+                    return result
+        selection = parse_selection(index, shape)
         result = gather(
             self._open_container(), self._described(), selection, nthreads=self._nthreads
         )
@@ -264,18 +263,6 @@ class Array:
             return result
         check_text(result)
         return result[()]
-
-    def _read_row(self, index: int) -> AnyArray:
-        """Return one row that lies in one chunk: what `gather` does, without its questions."""
-        container = self._open_container()
-        row: AnyArray = np.empty(self.shape[1:], self.dtype)
-        start = index * self._row_nbytes
-        # Version 2 allows a last chunk that is larger than the others.
-        chunk = min(start // (container.chunk_size or 1), container.nchunks - 1)
-        container.read_bytes_into(
-            chunk, start - chunk * container.chunk_size, stored_view(row, False)
-        )
-        return row
 
     @property
     def oindex(self) -> "OuterIndexer":
