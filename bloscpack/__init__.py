@@ -27,6 +27,7 @@ from .original import (
 )
 from .report import Damage, Report, verify
 from .version import __version__
+from .writer import Writer
 
 __all__ = [
     "Array",
@@ -35,6 +36,7 @@ __all__ = [
     "Damage",
     "MetadataArgs",
     "Report",
+    "Writer",
     "__version__",
     "append",
     "args",

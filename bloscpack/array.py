@@ -5,15 +5,16 @@ decoded, only the Blosc blocks it takes where that is less than half of the chun
 one result.
 """
 
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Any, Self
 
 import numpy as np
 
 from .container.format import Header
-from .container.reader import Container
+from .container.reader import Container, refreshed
 from .exceptions import BloscpackError, FormatError, NotANumpyArray
 from .ndarray import (
     AnyArray,
@@ -22,6 +23,7 @@ from .ndarray import (
     stored_view,
     unpack_array_metadata,
 )
+from .rows import RowAppender
 from .selection import Box, parse_selection, pieces, runs
 from .storage.file import open_source
 from .threads import resolve_nthreads, run_indexed
@@ -64,6 +66,8 @@ class Array:
     ----------
     path : str, PathLike, bytes-like or binary file
         The file. One without array metadata is an array of its bytes (uint8).
+    mode : {"r", "a"}, default "r"
+        "a" to append too, which needs a path.
     verify : bool, default True
         Compare the checksum of each chunk that is read.
     nthreads : int, optional
@@ -93,18 +97,30 @@ class Array:
     __slots__ = (
         "_container",
         "_is_open",
+        "_is_seen",
         "_nthreads",
-        "_path",
+        "_rows",
         "attrs",
         "dtype",
         "is_fortran",
         "shape",
     )
 
-    def __init__(self, path: Any, *, verify: bool = True, nthreads: int | None = None) -> None:
-        self._container = container = Container(open_source(path), verify=verify)
+    def __init__(
+        self,
+        path: Any,
+        mode: str = "r",
+        *,
+        verify: bool = True,
+        nthreads: int | None = None,
+    ) -> None:
         self._nthreads = nthreads
-        self._is_open = True
+        self._is_open = self._is_seen = True
+        self._rows: RowAppender | None = None
+        if mode == "a":
+            self._open_rows(path, verify)
+            return
+        self._container = container = Container(open_source(path), verify=verify)
         try:
             self._describe(container.metadata)
         except BloscpackError as err:
@@ -140,7 +156,7 @@ class Array:
     @property
     def nbytes(self) -> int:
         """Decoded size in bytes."""
-        return self._container.nbytes
+        return self.size * self.dtype.itemsize
 
     @property
     def cbytes(self) -> int:
@@ -302,20 +318,123 @@ class Array:
         """Yield the decoded bytes of each chunk in order."""
         return self._open_container().iter_chunks()
 
+    @property
+    def mode(self) -> str:
+        """ "r", or "a" if rows can be appended."""
+        return "r" if self._rows is None else "a"
+
+    def append(self, rows: Any) -> None:
+        """Put rows at the end: along the first axis, the last of an array in Fortran order.
+
+        Parameters
+        ----------
+        rows : array_like
+            Of the shape of this array but for the axis that grows, or one row without that axis;
+            of its dtype, or one that can be cast to it without loss. Copied or compressed before
+            this returns.
+
+        Raises
+        ------
+        TypeError, ValueError
+            They do not fit, and nothing was taken; or the file is not open for appending.
+        LockedError
+            The handle was made before a fork, in another process.
+        OSError
+            Writing failed. Nothing more is taken, and `close` goes back to the last `flush`.
+
+        Notes
+        -----
+        This handle reads them at once; the file has them after `flush` or `close`.
+        """
+        self._writable_rows().append(rows)
+        self._note_rows()
+
+    def update_attrs(self, attrs: Mapping[str, Any]) -> None:
+        """Set some of the attrs; the file has them after `flush` or `close`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            They are no JSON values; or the file has no place for them, or is not open for
+            appending.
+        """
+        rows = self._writable_rows()
+        rows.update_attrs(attrs)
+        self.attrs = dict(rows.attrs)
+
+    def flush(self) -> None:
+        """Make everything durable that was appended, and let other readers see it.
+
+        Nothing is done if nothing was appended. Raises OSError if it fails; the file is then, or
+        goes back by `close` to, what it was at the flush before.
+        """
+        self._writable_rows().flush()
+        self._is_seen = False
+
+    def refresh(self) -> None:
+        """See what a writer has appended since the file was opened.
+
+        Raises
+        ------
+        FileChangedError
+            The file is another one, or holds less: open it anew.
+        OSError
+            It is gone.
+        """
+        container = self._open_container()
+        if self._rows is None:
+            later = refreshed(container)
+            if later is not None:
+                self._container = later
+                self._describe(later.metadata)
+
     def close(self) -> None:
-        """Close the file; idempotent. Shape, dtype and attrs stay."""
-        self._is_open = False
+        """Close the file, with all that was appended; idempotent. Shape, dtype and attrs stay."""
+        is_open, self._is_open = self._is_open, False
+        if self._rows is not None and is_open:
+            self._rows.close()
         self._container.close()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exc_info: object) -> None:
+    def __exit__(self, kind: object, *exc_info: object) -> None:
+        if kind is not None and self._rows is not None and self._is_open:
+            self._is_open = False
+            self._rows.abandon()  # what came since the last flush may be half of something
         self.close()
+
+    def _open_rows(self, path: Any, verify: bool) -> None:
+        if not isinstance(path, str | os.PathLike):
+            raise TypeError(f"mode 'a' needs a path, not {type(path).__name__!r}")
+        rows = RowAppender.open(path, nthreads=self._nthreads)
+        try:
+            self._container = container = rows.view(verify=verify)
+            self._describe(container.metadata)
+        except BaseException:
+            rows.abandon()
+            raise
+        self._rows = rows
+
+    def _writable_rows(self) -> RowAppender:
+        if not self._is_open:
+            raise ValueError("I/O operation on a closed bloscpack.Array")
+        if self._rows is None:
+            raise ValueError("the file is open for reading; open it with mode 'a' to append")
+        return self._rows
+
+    def _note_rows(self) -> None:
+        """Take the new shape; the file is looked at when something is read."""
+        if self._rows is not None:
+            self.shape = self._rows.shape
+            self._is_seen = False
 
     def _open_container(self) -> Container:
         if not self._is_open:
             raise ValueError("I/O operation on a closed bloscpack.Array")
+        if self._rows is not None and not self._is_seen:
+            self._container = self._rows.view(verify=self._container.verify)
+            self._is_seen = True
         return self._container
 
     def _read_stored(self, result: AnyArray) -> None:

@@ -16,6 +16,8 @@ import numpy as np
 
 from .checksum import checksum_by_name
 from .codec import MAX_CHUNK_NBYTES, MAX_TYPESIZE, CodecParams, Shuffle
+from .container.appender import default_clevel
+from .container.growth import SPARE_METADATA_NBYTES
 from .container.metadata import DEFAULT_META_CHECKSUM, decode_data, pack_section
 from .container.reader import Container
 from .container.writer import Chunking, Progress, build_header, write_container
@@ -36,10 +38,7 @@ _SPARE_OFFSETS_PER_CHUNK = 10
 _MAX_NDIM = 64  # numpy 2; numpy 1 has 32 and says so itself
 # Metadata of arrays up to this size are worth remembering; a structured dtype may need more.
 _MAX_REMEMBERED_NBYTES = 1024
-# Room in the metadata for a shape that grows.
-_SPARE_METADATA_NBYTES = 64
 
-_DEFAULT_CLEVEL = {"zstd": 3, "lz4hc": 9}
 _SHUFFLES = {
     "none": Shuffle.NONE,
     "byte": Shuffle.BYTE,
@@ -269,23 +268,17 @@ def save(
     shape = array.shape[::-1] if fortran else array.shape
     if isinstance(chunks, tuple) and fortran:
         chunks = chunks[::-1]
-    typesize = typesize_of(array.dtype)
-    params = CodecParams(
-        codec,
-        _DEFAULT_CLEVEL.get(codec, 5) if clevel is None else clevel,
-        _shuffle_for(shuffle, typesize),
-        typesize,
-    )
-    chunking = Chunking.of(array.nbytes, _chunk_nbytes(shape, array.dtype.itemsize, chunks))
+    params = codec_params(codec, clevel, shuffle, array.dtype)
+    chunking = Chunking.of(array.nbytes, chunk_nbytes(shape, array.dtype.itemsize, chunks))
     header = build_header(
         chunking,
         checksum=checksum_by_name(checksum),
-        typesize=typesize,
+        typesize=params.typesize,
         offsets=True,
         max_app_chunks=_SPARE_OFFSETS_PER_CHUNK * chunking.nchunks,
         meta_checksum=checksum_by_name(DEFAULT_META_CHECKSUM),
     )
-    section = pack_section(metadata, reserve=lambda nbytes: nbytes + _SPARE_METADATA_NBYTES)
+    section = pack_section(metadata, reserve=lambda nbytes: nbytes + SPARE_METADATA_NBYTES)
     with open_sink(path) as sink:
         write_container(
             sink,
@@ -296,6 +289,15 @@ def save(
             nthreads=resolve_nthreads(nthreads, array.nbytes),
             progress=progress,
         )
+
+
+def codec_params(
+    codec: str, clevel: int | None, shuffle: str | int | bool, dtype: Dtype
+) -> CodecParams:
+    """Return how chunks of items of `dtype` are compressed, as the arguments of `save` say it."""
+    typesize = typesize_of(dtype)
+    level = default_clevel(codec) if clevel is None else clevel
+    return CodecParams(codec, level, _shuffle_for(shuffle, typesize), typesize)
 
 
 def _shuffle_for(shuffle: str | int | bool, typesize: int) -> Shuffle:
@@ -309,7 +311,7 @@ def _shuffle_for(shuffle: str | int | bool, typesize: int) -> Shuffle:
         ) from None
 
 
-def _chunk_nbytes(shape: tuple[int, ...], itemsize: int, chunks: Any) -> int:
+def chunk_nbytes(shape: tuple[int, ...], itemsize: int, chunks: Any) -> int:
     """Return the size of a chunk, in whole rows of the stored `shape`."""
     row = prod(shape[1:]) * itemsize
     if chunks is None:

@@ -19,10 +19,12 @@ LAYERS = {
     "wire": 0,
     "version": 0,
     "_ext": 1,
+    "notice": 0,
     "threads": 1,
     "checksum": 1,
     "codec": 1,
     "container.format": 2,
+    "container.journal": 2,
     "container.metadata": 2,
     "container.trailer": 2,
     "storage": 3,
@@ -30,6 +32,8 @@ LAYERS = {
     "dtype": 5,
     "selection": 5,
     "ndarray": 5,
+    "rows": 5,
+    "writer": 5,
     "array": 5,
     "report": 5,
     "frames": 6,
@@ -47,7 +51,13 @@ LAYERS = {
     "__init__": 10,
     "__main__": 10,
 }
-PURE = {"container.format", "container.metadata", "container.trailer", "selection"}
+PURE = {
+    "container.format",
+    "container.journal",
+    "container.metadata",
+    "container.trailer",
+    "selection",
+}
 IMPURE_LIBRARIES = {"os", "io", "pathlib", "threading", "logging"}
 # What a layer may import of its own number, beyond its own folder.
 SAME_LAYER = {
@@ -56,7 +66,9 @@ SAME_LAYER = {
     "checksum": {"_ext"},
     "codec": {"_ext"},
     "ndarray": {"dtype"},
-    "array": {"dtype", "selection", "ndarray"},
+    "rows": {"dtype", "ndarray"},
+    "writer": {"ndarray", "rows"},
+    "array": {"dtype", "selection", "ndarray", "rows"},
     "report": {"ndarray"},
     "packing": {"args"},
     "append": {"args", "packing"},
@@ -68,8 +80,12 @@ LIBRARIES = {
     "checksum": {"xxhash", "zlib_ng"},
     "container.format": {"xxhash"},
     "container.trailer": {"xxhash"},
+    "container": {"xxhash"},
+    "storage": {"xxhash"},
     "dtype": {"numpy"},
     "ndarray": {"numpy"},
+    "rows": {"numpy"},
+    "writer": {"numpy"},
     "array": {"numpy"},
     "packing": {"numpy"},
     "original": {"numpy"},
@@ -79,6 +95,7 @@ LIBRARIES = {
 # What may be imported inside a function: slow to load, and most programs never need it.
 IMPORTED_ON_USE = {
     "checksum": {"hashlib"},
+    "notice": {"logging"},
     "storage.file": {"tempfile"},
     "threads": {"concurrent.futures"},
 }
