@@ -14,7 +14,8 @@ from typing import Any, Self
 import numpy as np
 
 from .container.format import Header
-from .container.reader import Container, refreshed
+from .container.reader import Container
+from .container.refresh import refreshed
 from .exceptions import BloscpackError, FormatError, NotANumpyArray
 from .ndarray import (
     AnyArray,

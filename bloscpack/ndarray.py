@@ -16,7 +16,7 @@ import numpy as np
 
 from .checksum import checksum_by_name
 from .codec import MAX_CHUNK_NBYTES, MAX_TYPESIZE, CodecParams, Shuffle
-from .container.appender import default_clevel
+from .container.appender import Appender, default_clevel
 from .container.growth import SPARE_METADATA_NBYTES
 from .container.metadata import DEFAULT_META_CHECKSUM, decode_data, pack_section
 from .container.reader import Container
@@ -162,7 +162,7 @@ def read_array(container: Container, *, nthreads: int | None = None) -> AnyArray
     return result
 
 
-def check_nbytes(container: Container, dtype: Dtype, shape: tuple[int, ...]) -> None:
+def check_nbytes(container: Container | Appender, dtype: Dtype, shape: tuple[int, ...]) -> None:
     """Check that the chunks hold exactly an array of this shape.
 
     Raises

@@ -16,8 +16,8 @@ import numpy as np
 from .container.appender import Appender
 from .container.reader import Container
 from .dtype import Dtype
-from .exceptions import BloscpackError, FormatError, NotANumpyArray
-from .ndarray import AnyArray, Description, stored_view, unpack_array_metadata
+from .exceptions import BloscpackError, NotANumpyArray
+from .ndarray import AnyArray, Description, check_nbytes, stored_view, unpack_array_metadata
 
 
 class RowAppender:
@@ -73,13 +73,7 @@ class RowAppender:
                 description = unpack_array_metadata(metadata)
             except NotANumpyArray:
                 description = np.dtype(np.uint8), (appender.nbytes,), False
-            dtype, shape, _ = description
-            if prod(shape) * dtype.itemsize != appender.nbytes:
-                raise FormatError(
-                    f"metadata: shape {list(shape)} of {dtype} does not need the "
-                    f"{appender.nbytes} bytes that the chunks hold",
-                    field="shape",
-                )
+            check_nbytes(appender, description[0], description[1])
             return cls(appender, description, metadata)
         except BaseException as err:
             if isinstance(err, BloscpackError):

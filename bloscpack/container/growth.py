@@ -13,8 +13,6 @@ from array import array
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from xxhash import xxh3_64_digest
-
 from ..checksum import CHECKSUMS
 from ..exceptions import FormatError, MetadataSectionTooSmall, NoMetadataFound, UnsupportedError
 from ..storage.memory import MemorySource

@@ -25,12 +25,10 @@ from ..exceptions import (
     BloscpackError,
     ChecksumMismatch,
     CodecError,
-    FileChangedError,
     FormatError,
     TruncatedError,
 )
 from ..storage.file import FileSource
-from ..storage.overlay import OverlaySource
 from ..storage.protocol import ByteSource
 from ..threads import resolve_nthreads, run_indexed
 from ..wire import BytesLike
@@ -610,51 +608,3 @@ class Container:
                 continue
             return True
         return False
-
-
-def refreshed(container: Container) -> Container | None:
-    """Return the file of `container` as it is now and close that; None if it has not changed.
-
-    Raises
-    ------
-    FileChangedError
-        It is no later state of the file: other content, or less.
-    OSError
-        The file is gone.
-    """
-    file = container.source.base if isinstance(container.source, OverlaySource) else None
-    file = container.source if file is None else file
-    if not isinstance(file, FileSource):
-        return None
-    is_replaced = file.is_replaced()
-    again = FileSource(file.path) if is_replaced else file.duplicate()
-    again.name = file.name
-    later = Container(again, verify=container.verify)
-    try:
-        if later.header == container.header and not is_replaced:
-            if later.stored_metadata == container.stored_metadata:
-                later.close()
-                return None
-        if not _is_continued(container, later, is_replaced):
-            raise FileChangedError("the file is not the one that was opened, or holds less")
-    except BaseException as err:
-        if isinstance(err, BloscpackError):
-            err.path = file.name
-        later.close()
-        raise
-    container.close()
-    return later
-
-
-def _is_continued(before: Container, after: Container, is_replaced: bool) -> bool:
-    """Return whether `after` starts with the content of `before`, by the chunks that tell most."""
-    if not is_replaced:
-        return after.extends(before)
-    one, two = before.header, after.header
-    if one[:5] != two[:5] or before.chunk_size != after.chunk_size or before.nbytes > after.nbytes:
-        return False
-    last = before.nchunks - 1
-    if any(before.fetch(i).data != after.fetch(i).data for i in {0, last // 2, last} - {last}):
-        return False
-    content = before.read_chunk(last)
-    return after.read_chunk(last)[: len(content)] == content
