@@ -321,7 +321,7 @@ class Array:
 
     @property
     def mode(self) -> str:
-        """ "r", or "a" if rows can be appended."""
+        """Whether rows can be appended: "r" or "a"."""
         return "r" if self._rows is None else "a"
 
     def append(self, rows: Any) -> None:

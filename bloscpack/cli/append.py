@@ -29,9 +29,9 @@ def add_parser(subparsers: Subparsers) -> None:
         "append",
         "a",
         summary="append to a compressed file",
-        description="Append the content of NEW_FILE to ORIGINAL_FILE, in place: all of it or, if it "
-        "fails or is killed, nothing. The blosc settings are those given here, not those of the "
-        "file.",
+        description="Append the content of NEW_FILE to ORIGINAL_FILE, in place: all of it or, if "
+        "it fails or is killed, nothing. The blosc settings are those given here, not those of "
+        "the file.",
     )
     parser.add_argument(
         "original_file", metavar="ORIGINAL_FILE", help="Bloscpack file to append to"

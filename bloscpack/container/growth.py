@@ -255,9 +255,11 @@ class Growth:
 
     def close(self) -> None:
         """Close the file; what was not committed is not undone, but a new file goes."""
-        if self._file is not None:
-            self._file.close()
-        self._drop_replaced()
+        try:
+            if self._file is not None:
+                self._file.close()
+        finally:
+            self._drop_replaced()
 
     @property
     def is_mine(self) -> bool:
