@@ -208,7 +208,11 @@ class Appender:
         self._check_usable()
         if self._waiting:
             self._write(iter(self._waiting))
-        return self._growth.view(self._last())
+        try:
+            return self._growth.view(self._last())
+        except BaseException:
+            self.is_broken = True
+            raise
 
     def rollback(self) -> None:
         """Give up what was appended since the last commit."""
@@ -233,6 +237,7 @@ class Appender:
             raise ValueError(
                 "writing has failed before; close the file, which goes back to the last flush"
             )
+        self._growth.check_mine()
 
 
 def _params_of(container: Container) -> CodecParams:

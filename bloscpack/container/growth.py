@@ -9,6 +9,7 @@ Only full chunks are added; a last one that is not full is given to `commit`, an
 what is added next. So a file that has only full chunks loses nothing but its trailer meanwhile.
 """
 
+import os
 from array import array
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ from ..checksum import CHECKSUMS
 from ..exceptions import FormatError, MetadataSectionTooSmall, NoMetadataFound, UnsupportedError
 from ..storage.memory import MemorySource
 from ..storage.overlay import OverlaySource, Patch
-from ..storage.update import UpdateFile
+from ..storage.update import UpdateFile, forked_error
 from .format import OFFSET_SIZE, UNUSED_ENTRY, Header, pack_offsets
 from .metadata import MetadataHeader, pack_section
 from .reader import Container
@@ -85,6 +86,7 @@ class Growth:
 
     def __init__(self, target: str, name: str, header: Header, file: UpdateFile | None) -> None:
         self.header = header
+        self._pid = os.getpid()
         self._target = target
         self._name = name
         self._file = file
@@ -264,13 +266,25 @@ class Growth:
     @property
     def is_mine(self) -> bool:
         """Whether this process opened the file."""
-        return self._file is None or self._file.is_mine
+        return self._pid == os.getpid()
+
+    def check_mine(self) -> None:
+        """Check that this process opened the file.
+
+        Raises
+        ------
+        LockedError
+            It was forked from the one that did.
+        """
+        if not self.is_mine:
+            raise forked_error(self._pid, self._name)
 
     def view(self, last: Encoded | None) -> OverlaySource:
         """Return the file as it would be after a commit, without its trailer, for reading."""
+        nchunks = self.nfull + (last is not None)
+        self._make_room(nchunks)
         if self._file is None:
             raise ValueError("nothing was written yet")
-        nchunks = self.nfull + (last is not None)
         entries = self._offsets[self._written :]
         if last is not None:
             entries.append(self._position)

@@ -193,26 +193,26 @@ class UpdateFile:
         finally:
             os.close(fd)
 
-    @property
-    def is_mine(self) -> bool:
-        """Whether this process opened it; a forked child did not."""
-        return os.getpid() == self._pid
-
     def _own(self) -> int:
         if self._fd < 0:
             raise ValueError("I/O operation on a closed file")
         if os.getpid() != self._pid:
-            err = LockedError(
-                f"process {self._pid} has the file open for writing; a process forked from it "
-                "must not use that handle, but open the file itself"
-            )
-            err.path = self.name
-            raise err
+            raise forked_error(self._pid, self.name)
         return self._fd
 
     def __del__(self) -> None:
         if getattr(self, "_fd", -1) >= 0:
             self.close()
+
+
+def forked_error(pid: int, name: str | None) -> LockedError:
+    """Return the error for a forked process that uses a writer of its parent, process `pid`."""
+    err = LockedError(
+        f"process {pid} has the file open for writing; a process forked from it must not use "
+        "that handle, but open the file itself"
+    )
+    err.path = name
+    return err
 
 
 def _lock_named(fd: int, path: str, name: str) -> bool:
