@@ -15,8 +15,8 @@ from typing import IO, Any, TypeAlias
 import numpy as np
 
 from .checksum import checksum_by_name
-from .codec import MAX_CHUNK_NBYTES, MAX_TYPESIZE, CodecParams, Shuffle
-from .container.appender import Appender, default_clevel
+from .codec import MAX_CHUNK_NBYTES, MAX_TYPESIZE, CodecParams, Shuffle, with_small_blocks
+from .container.appender import MIN_SAMPLED_NBYTES, Appender, default_clevel
 from .container.growth import SPARE_METADATA_NBYTES
 from .container.metadata import DEFAULT_META_CHECKSUM, decode_data, pack_section
 from .container.reader import Container
@@ -38,6 +38,10 @@ _SPARE_OFFSETS_PER_CHUNK = 10
 _MAX_NDIM = 64  # numpy 2; numpy 1 has 32 and says so itself
 # Metadata of arrays up to this size are worth remembering; a structured dtype may need more.
 _MAX_REMEMBERED_NBYTES = 1024
+
+# The size of blocks is chosen by trying, on about a 64th of an array.
+_MIN_SAMPLE_NBYTES = 128 << 10
+_MAX_SAMPLE_NBYTES = 1 << 20
 
 _SHUFFLES = {
     "none": Shuffle.NONE,
@@ -279,15 +283,19 @@ def save(
         meta_checksum=checksum_by_name(DEFAULT_META_CHECKSUM),
     )
     section = pack_section(metadata, reserve=lambda nbytes: nbytes + SPARE_METADATA_NBYTES)
+    content = stored_bytes(array)
+    if len(content) >= MIN_SAMPLED_NBYTES and params.clevel:
+        params = with_small_blocks(params, _sample(content, chunking.chunk_size))
     with open_sink(path) as sink:
         write_container(
             sink,
             header,
             section,
-            chunking.cut(stored_bytes(array)),
+            chunking.cut(content),
             params,
             nthreads=resolve_nthreads(nthreads, array.nbytes),
             progress=progress,
+            trailer=True,
         )
 
 
@@ -298,6 +306,13 @@ def codec_params(
     typesize = typesize_of(dtype)
     level = default_clevel(codec) if clevel is None else clevel
     return CodecParams(codec, level, _shuffle_for(shuffle, typesize), typesize)
+
+
+def _sample(content: memoryview, chunk_nbytes: int) -> memoryview:
+    """Return a part of `content` to try blocks on: some of a chunk in its middle."""
+    nbytes = min(chunk_nbytes, max(len(content) // 64, _MIN_SAMPLE_NBYTES), _MAX_SAMPLE_NBYTES)
+    start = len(content) // 2 // chunk_nbytes * chunk_nbytes
+    return content[start : start + nbytes]
 
 
 def _shuffle_for(shuffle: str | int | bool, typesize: int) -> Shuffle:

@@ -11,7 +11,7 @@ from .container.appender import Appender
 from .container.format import Header, version_for
 from .container.metadata import DEFAULT_META_CHECKSUM
 from .ndarray import array_metadata, chunk_nbytes, codec_params
-from .rows import RowAppender, described_rows
+from .rowappender import RowAppender, described_rows
 
 
 class Writer:

@@ -1,6 +1,7 @@
 """Appending rows to an array in a file: what is taken, what is refused, what is kept."""
 
 import os
+import pickle
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -164,6 +165,20 @@ class TestRows:
             assert a.header.checksum.name == "sha1"
         assert {each.codec for each in headers} == {"lz4"}
         assert len({each[2:4] + each[5:6] for each in headers}) == 1
+
+    @pytest.mark.parametrize("codec", ["zstd", "lz4", "blosclz", "zlib"])
+    @pytest.mark.parametrize("kind", ["u1", "i2", "f4", "f8", "c16", "S20"])
+    @pytest.mark.parametrize("nbytes", [300_000, 5_000_000])
+    def test_blocks_stay_as_large(self, path: Path, codec: str, kind: str, nbytes: int) -> None:
+        rows = np.zeros(nbytes // np.dtype(kind).itemsize, kind)
+        rows[::7] = 1
+        bp.save(path, rows, codec=codec, chunks=100_000 // rows.itemsize)
+        with bp.open(path, "a") as a:
+            a.append(rows)
+        with bp.open(path) as a:
+            sizes = [a._container.fetch(n).header.blocksize for n in range(a.nchunks - 1)]
+        assert len(sizes) > 4
+        assert len(set(sizes)) == 1
 
     def test_appending_nothing(self, path: Path) -> None:
         bp.save(path, np.zeros((2, 3)))
@@ -346,6 +361,30 @@ class TestEnds:
         a.append(np.arange(125, 130))
         a.close()
         assert bp.load(path).tolist() == [*range(130)]
+
+
+class TestPickle:
+    def test_what_appends_does_not_travel(self, path: Path) -> None:
+        bp.save(path, np.zeros(3))
+        with bp.open(path, "a") as a, pytest.raises(TypeError, match="appending"):
+            pickle.dumps(a)
+
+    def test_beside_a_writer(self, path: Path) -> None:
+        bp.save(path, np.arange(300), chunks=100)
+        with bp.open(path, "a", nthreads=1) as a:
+            a.append(np.arange(300, 700))
+            with bp.open(path) as reader:
+                travelled = pickle.loads(pickle.dumps(reader))
+            assert travelled[:].tolist() == [*range(300)]
+            travelled.close()
+            a.flush()
+            with bp.open(path) as reader:
+                data = pickle.dumps(reader)
+                pickle.loads(data).close()
+                a.append([1])
+                a.flush()
+                with pytest.raises(FileChangedError):
+                    pickle.loads(data)
 
 
 class TestRefresh:

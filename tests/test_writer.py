@@ -132,6 +132,23 @@ def test_the_bytes_of_save(path: Path, tmp_path: Path) -> None:
     assert path.read_bytes()[: len(saved)] == saved
 
 
+@pytest.mark.parametrize("nthreads", [1, 3])
+def test_large_files_have_the_small_blocks_of_save(path: Path, nthreads: int) -> None:
+    steps = np.random.default_rng(5).integers(-3, 4, (6, 1 << 18))
+    rows = steps.cumsum(axis=1).astype("f4")
+    with bp.Writer(path, dtype="f4", shape=(None, 1 << 18), nthreads=nthreads) as w:
+        for row in rows:
+            w.append(row)
+    assert np.array_equal(bp.load(path), rows)
+    sizes = []
+    for _ in range(2):
+        with bp.open(path) as a:
+            sizes.append({a._container.fetch(n).header.blocksize for n in range(a.nchunks)})
+        bp.save(path, rows)
+    assert sizes[0] == sizes[1]
+    assert max(sizes[0]) < 1 << 17  # what C-Blosc takes by itself
+
+
 class TestRefused:
     @pytest.mark.parametrize("shape", [(), (3, 4), (None, -1), (None, None), (None, 2.0)])
     def test_shapes(self, path: Path, shape: Any) -> None:

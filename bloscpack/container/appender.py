@@ -12,7 +12,7 @@ from typing import Any
 
 from xxhash import xxh3_64_digest
 
-from ..codec import CODECS, ChunkHeader, CodecParams, encode
+from ..codec import CODECS, ChunkHeader, CodecParams, encode, with_small_blocks
 from ..exceptions import BloscpackError
 from ..storage.overlay import OverlaySource
 from ..storage.update import UpdateFile
@@ -23,6 +23,10 @@ from .growth import Encoded, Growth
 from .reader import Container
 
 DEFAULT_CODEC = "zstd"
+# Content of this size has the size of its blocks chosen by trying, on so much of it.
+MIN_SAMPLED_NBYTES = 4 << 20
+_SAMPLE_NBYTES = 128 << 10
+_MAX_SPLITS = 16  # c-blosc, blosc.c: MAX_SPLITS
 _DEFAULT_CLEVEL = {"zstd": 3, "lz4hc": 9}
 
 
@@ -57,6 +61,8 @@ class Appender:
         self._waiting: list[bytes] = []
         self._committed_tail = bytes(tail)
         self._is_dirty = not growth.is_published
+        # As `save` does, a new file of some size has the size of its blocks chosen by trying.
+        self._tries_blocks = not growth.is_published and params.clevel > 0
         self._nthreads = resolve_nthreads(nthreads, 1 << 62)
 
     @classmethod
@@ -150,13 +156,25 @@ class Appender:
         if len(self._waiting) + nfull < self._batch:
             self._waiting += map(bytes, pieces)
         else:
-            self._write(chain(self._waiting, pieces))
+            self._write(self._with_blocks_chosen(chain(self._waiting, pieces)))
         start = room + (nfull - 1) * self._chunk_size
         self._tail = bytearray(content[start:])
 
     @property
     def _batch(self) -> int:
-        return 1 if self._nthreads == 1 else 2 * self._nthreads
+        batch = 1 if self._nthreads == 1 else 2 * self._nthreads
+        if self._tries_blocks:
+            batch = max(batch, -(-MIN_SAMPLED_NBYTES // self._chunk_size))
+        return batch
+
+    def _with_blocks_chosen(self, pieces: Iterator[BytesLike]) -> Iterator[BytesLike]:
+        """Return `pieces`; the first time, the first of them tells how large blocks should be."""
+        if not self._tries_blocks:
+            return pieces
+        self._tries_blocks = False
+        first = next(pieces)
+        self._params = with_small_blocks(self._params, first[:_SAMPLE_NBYTES])
+        return chain([first], pieces)
 
     def _cut(self, content: memoryview, room: int, nfull: int) -> Iterator[BytesLike]:
         if self._tail:
@@ -254,11 +272,8 @@ def params_like(header: ChunkHeader, is_full: bool) -> CodecParams:
     A chunk that is not full may have had one small block, which says nothing of larger chunks.
     """
     codec = header.codec if header.codec in CODECS else DEFAULT_CODEC
-    is_told = is_full or header.blocksize < header.nbytes
-    return CodecParams(
-        codec,
-        default_clevel(codec),
-        header.shuffle,
-        max(header.typesize, 1),
-        header.blocksize if is_told else 0,
-    )
+    typesize = max(header.typesize, 1)
+    blocksize = header.blocksize if is_full or header.blocksize < header.nbytes else 0
+    if header.is_split and codec != "zstd" and typesize <= _MAX_SPLITS:
+        blocksize //= typesize  # C-Blosc is told the bytes of one stream
+    return CodecParams(codec, default_clevel(codec), header.shuffle, typesize, blocksize)

@@ -1,19 +1,25 @@
 """Bytes in local files, pipes and Python file objects."""
 
+import io
 import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from threading import Lock
 from typing import IO, Any
+from weakref import WeakSet
 
+from ..container.journal import JOURNAL_SUFFIX
 from ..wire import BytesLike
 from . import disk
+from .descriptor import Descriptor, pread, pread_more
 from .memory import MemorySource
 from .overlay import OverlaySource, Patch
 from .protocol import ByteSink, ByteSource
 from .rollback import check_unlocked, find_journal, replacing, try_settle
 from .update import create_like, temporary_path
+
+_CLOSED = "I/O operation on a closed file"
 
 
 class FileSource:
@@ -22,21 +28,36 @@ class FileSource:
     Attributes
     ----------
     path : str
-        Where it is, absolute and no link, so that its journal is found beside it.
+        Where it is, whatever becomes of the working directory.
+    stamp : tuple of int
+        Its size in bytes and its time of modification in ns when it was opened.
     """
 
-    def __init__(self, path: str | os.PathLike[str], fd: int = -1) -> None:
-        self.name: str | None = os.fspath(path)
-        if isinstance(self.name, bytes):
-            self.name = os.fsdecode(self.name)
-        is_link = os.path.islink(self.name)
-        self.path = os.path.realpath(self.name) if is_link else os.path.abspath(self.name)
-        flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)
-        self._fd = os.open(path, flags) if fd < 0 else fd
+    def __init__(self, path: str | os.PathLike[str], descriptor: Descriptor | None = None) -> None:
+        self.name: str | None = (name := os.fsdecode(path))
+        # Not normalised: behind a symbolic link ".." is another folder.
+        self.path = name if os.path.isabs(name) else os.path.join(os.getcwd(), name)
+        if descriptor is None:
+            flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)
+            descriptor = Descriptor(os.open(path, flags))
+        self._descriptor: Descriptor | None = descriptor
+        # The journal lies beside the file, not beside a link to it.
+        self._real_path = os.path.realpath(self.path) if os.path.islink(self.path) else self.path
+        self._note_stamp()
+
+    def _note_stamp(self) -> None:
+        status = os.fstat(self._open_descriptor().number)
+        self.stamp = status.st_size, status.st_mtime_ns
+
+    def _open_descriptor(self) -> Descriptor:
+        descriptor = self._descriptor
+        if descriptor is None:
+            raise ValueError(_CLOSED)
+        return descriptor
 
     def duplicate(self) -> "FileSource":
         """Return another source for the same open file, even if its name is gone."""
-        copy = FileSource(self.path, os.dup(self._fd))
+        copy = FileSource(self.path, self._open_descriptor())
         copy.name = self.name
         return copy
 
@@ -45,14 +66,15 @@ class FileSource:
 
         With `replays` the append of a dead writer is rolled back in the file, if possible.
         """
-        found = find_journal(self.path, self._fd)
+        descriptor = self._open_descriptor()
+        found = find_journal(self._real_path, descriptor.number)
         if found is None:
             return None
-        journal_fd, journal = found
-        if replays and try_settle(self.path, self._fd):
-            os.close(journal_fd)
+        kept = FileSource(self._real_path + JOURNAL_SUFFIX, Descriptor(found[0]))
+        journal = found[1]
+        if replays and try_settle(self._real_path, descriptor.number):
+            self._note_stamp()
             return None
-        kept = FileSource(self.path, journal_fd)
         patches = [
             Patch(region.offset, region.nbytes, kept, region.at) for region in journal.regions
         ]
@@ -61,70 +83,103 @@ class FileSource:
 
     def has_journal(self) -> bool:
         """Return whether a writer is changing the file, or died while it did."""
-        found = find_journal(self.path, self._fd)
+        found = find_journal(self._real_path, self._open_descriptor().number)
         if found is not None:
             os.close(found[0])
         return found is not None
 
     def is_replaced(self) -> bool:
         """Return whether the path leads to another file by now."""
-        return not os.path.samestat(os.fstat(self._fd), os.stat(self.path))
+        number = self._open_descriptor().number
+        return not os.path.samestat(os.fstat(number), os.stat(self.path))
 
     def size(self) -> int:
         """Return the current size of the file."""
-        return os.fstat(self._fd).st_size
+        descriptor = self._descriptor
+        if descriptor is None:
+            raise ValueError(_CLOSED)
+        return os.fstat(descriptor.number).st_size
 
     def read_at(self, offset: int, nbytes: int) -> bytes:
         """Return a copy; a read that the system cuts short is continued."""
-        data = os.pread(self._fd, nbytes, offset)
-        if len(data) == nbytes or not data:
+        # Held while it is read from: see `Descriptor`.
+        descriptor = self._descriptor
+        if descriptor is None:
+            raise ValueError(_CLOSED)
+        data = os.pread(descriptor.number, nbytes, offset)
+        if len(data) == nbytes:
             return data
-        parts = [data]
-        missing = nbytes - len(data)
-        while missing:
-            data = os.pread(self._fd, missing, offset + nbytes - missing)
-            if not data:
-                break
-            parts.append(data)
-            missing -= len(data)
-        return b"".join(parts)
+        return pread_more(descriptor.number, nbytes, offset, data)
 
     def close(self) -> None:
-        """Close the file; idempotent."""
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
-
-    def __del__(self) -> None:
-        if getattr(self, "_fd", -1) >= 0:
-            self.close()
+        """Close the file as soon as no thread reads from it; idempotent."""
+        self._descriptor = None
 
 
 class FileObjectSource:
-    """A seekable binary file object; a lock makes each seek-and-read one step.
+    """A seekable binary file object of the caller, which closing the source does not close.
 
-    The object stays the caller's: closing the source does not close it.
+    A regular file is read by position, as by `FileSource`. With any other object a lock makes
+    each seek-and-read one step.
     """
 
     def __init__(self, fileobj: IO[bytes]) -> None:
         name = getattr(fileobj, "name", None)
         self.name: str | None = name if isinstance(name, str) else None
         self._file = fileobj
+        self._is_regular = _is_regular(fileobj)
         self._lock = Lock()
+        _LOCKED.add(self)
 
     def size(self) -> int:
         """Return the position of the end."""
+        if self._is_regular:
+            return os.fstat(self._file.fileno()).st_size
         with self._lock:
             return self._file.seek(0, os.SEEK_END)
 
     def read_at(self, offset: int, nbytes: int) -> bytes:
         """Return a copy."""
+        if self._is_regular:
+            return pread(self._file.fileno(), nbytes, offset)
         with self._lock:
             self._file.seek(offset)
             return read_fully(self._file, nbytes)
 
+    def renew_lock(self) -> None:
+        """Make a new lock."""
+        self._lock = Lock()
+
     def close(self) -> None:
         """Do nothing: the file object is the caller's."""
+
+
+# Sources with locks that a forked child must not find locked: it has no thread to unlock them.
+_LOCKED: WeakSet[FileObjectSource] = WeakSet()
+
+
+def _renew_locks() -> None:
+    for source in _LOCKED:
+        source.renew_lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_locks)
+
+
+def _is_regular(fileobj: IO[bytes]) -> bool:
+    """Return whether a file object is just a regular file, with nothing between.
+
+    Other types may have a descriptor too, and other bytes than it: gzip's are decoded.
+    """
+    raw: object = fileobj
+    if type(fileobj) is io.BufferedReader or type(fileobj) is io.BufferedRandom:
+        raw = fileobj.raw
+    if type(raw) is not io.FileIO or not raw.readable() or not hasattr(os, "pread"):
+        return False
+    if type(fileobj) is io.BufferedRandom:
+        fileobj.flush()  # what the caller has written is to be read
+    return stat.S_ISREG(os.fstat(raw.fileno()).st_mode)
 
 
 def read_fully(stream: IO[bytes], nbytes: int) -> bytes:
@@ -165,6 +220,28 @@ def open_source(where: Any) -> ByteSource:
         return MemorySource(where)
     except TypeError as err:
         raise TypeError(f"expected a path, a bytes-like object or a binary file: {err}") from None
+
+
+def open_settled_source(where: Any, *, replays: bool = False) -> ByteSource:
+    """Return a source as `open_source` does, of a file as it was before an unfinished append.
+
+    With `replays` the append of a dead writer is rolled back in the file.
+
+    Raises
+    ------
+    LockedError
+        The file is to be written (`replays`), and a writer has it open.
+    """
+    source = open_source(where)
+    if not isinstance(source, FileSource):
+        return source
+    try:
+        if replays:
+            check_unlocked(os.path.realpath(source.path))
+        return source.settled(replays=replays) or source
+    except BaseException:
+        source.close()
+        raise
 
 
 class SpoolSink:

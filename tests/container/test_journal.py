@@ -114,6 +114,27 @@ class TestReplay:
         assert path.read_bytes() == before
         assert not journal.exists()
 
+    def test_verify_and_recover_look_only(self, path: Path, tmp_path: Path) -> None:
+        journal, before = die(path)
+        torn = path.read_bytes()
+        assert bp.verify(path).ok
+        bp.recover(path, tmp_path / "b.blp")
+        assert np.array_equal(bp.load(tmp_path / "b.blp"), OLD)
+        assert path.read_bytes() == torn
+        assert journal.exists()
+        assert bp.verify(path, fix=True).ok
+        assert path.read_bytes() == before
+
+    def test_verify_beside_a_writer(self, path: Path) -> None:
+        bp.save(path, OLD, chunks=100)
+        with bp.open(path, "a", nthreads=1) as a:
+            a.append(NEW[250:])
+            torn = path.read_bytes()
+            assert bp.verify(path).ok
+            with pytest.raises(bp.exceptions.LockedError):
+                bp.verify(path, fix=True)
+            assert path.read_bytes() == torn
+
     @pytest.mark.parametrize("chunks", [100, 50, 1000])
     def test_through_a_link(self, path: Path, tmp_path: Path, chunks: int) -> None:
         _, before = die(path, chunks=chunks)
