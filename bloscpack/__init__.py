@@ -29,6 +29,7 @@ from .recovery import recover
 from .report import Damage, Report
 from .verification import verify
 from .version import __version__
+from .writer import Writer
 
 __all__ = [
     "Array",
@@ -37,6 +38,7 @@ __all__ = [
     "Damage",
     "MetadataArgs",
     "Report",
+    "Writer",
     "__version__",
     "append",
     "args",

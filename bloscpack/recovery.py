@@ -23,7 +23,7 @@ from .container.writer import Chunking, Progress, build_header
 from .exceptions import BloscpackError, FileChangedError, FormatError
 from .ndarray import Description, Path, unpack_array_metadata
 from .report import Damage, Report, merged
-from .storage.file import open_sink, open_source
+from .storage.file import open_settled_source, open_sink
 from .storage.protocol import ByteSink, ByteSource
 
 # The key in attrs under which a new file tells what is missing in it.
@@ -82,7 +82,7 @@ def recover(
     """
     if _same_file(src, dst):
         raise ValueError(f"source and target are the same file: {os.fspath(src)!r}")
-    source = open_source(src)
+    source = open_settled_source(src)
     try:
         front = find_front(source)
         salvage = Salvage(source, front, nthreads=nthreads)

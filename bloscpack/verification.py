@@ -24,7 +24,7 @@ from .exceptions import (
 from .ndarray import check_nbytes, unpack_array_metadata
 from .repair import Layout, repair
 from .report import Damage, Report, Rows
-from .storage.file import open_source
+from .storage.file import open_settled_source
 from .storage.protocol import ByteSource
 from .threads import resolve_nthreads, run_indexed
 
@@ -79,7 +79,7 @@ def verify(
         if not isinstance(path, str | os.PathLike) or not Path(path).is_file():
             raise ValueError("fix needs the path of a file: only that can be written to")
         before = Path(path).stat()
-    source = open_source(path)
+    source = open_settled_source(path, replays=fix)
     try:
         examination = _Examination(source)
         if examination.container is not None:

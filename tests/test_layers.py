@@ -24,6 +24,7 @@ LAYERS = {
     "checksum": 1,
     "codec": 1,
     "container.format": 2,
+    "container.journal": 2,
     "container.metadata": 2,
     "container.trailer": 2,
     "storage": 3,
@@ -33,6 +34,8 @@ LAYERS = {
     "selection": 5,
     "grid": 5,
     "ndarray": 5,
+    "rowappender": 5,
+    "writer": 5,
     "gather": 5,
     "rows": 5,
     "loss": 5,
@@ -56,7 +59,14 @@ LAYERS = {
     "__init__": 10,
     "__main__": 10,
 }
-PURE = {"container.format", "container.metadata", "container.trailer", "selection", "grid"}
+PURE = {
+    "container.format",
+    "container.journal",
+    "container.metadata",
+    "container.trailer",
+    "selection",
+    "grid",
+}
 IMPURE_LIBRARIES = {"os", "io", "pathlib", "threading", "logging"}
 # What a layer may import of its own number, beyond its own folder.
 SAME_LAYER = {
@@ -65,11 +75,13 @@ SAME_LAYER = {
     "checksum": {"_ext"},
     "codec": {"_ext"},
     "ndarray": {"dtype"},
+    "rowappender": {"dtype", "ndarray"},
+    "writer": {"ndarray", "rowappender"},
     "grid": {"selection"},
     "gather": {"dtype", "selection", "grid", "ndarray"},
     "rows": {"ndarray"},
     "loss": {"dtype", "selection", "grid", "ndarray", "gather"},
-    "array": {"dtype", "selection", "ndarray", "gather", "loss", "rows"},
+    "array": {"dtype", "selection", "ndarray", "gather", "loss", "rows", "rowappender"},
     "report": {"ndarray"},
     "repair": {"report"},
     "verification": {"ndarray", "report", "repair"},
@@ -85,6 +97,7 @@ LIBRARIES = {
     "container.format": {"xxhash"},
     "container.trailer": {"xxhash"},
     "container": {"xxhash"},
+    "storage": {"xxhash"},
     "container.identity": {"xxhash"},
     "repair": {"xxhash"},
     "recovery": {"xxhash"},
@@ -95,6 +108,8 @@ LIBRARIES = {
     "gather": {"numpy"},
     "rows": {"numpy"},
     "loss": {"numpy"},
+    "rowappender": {"numpy"},
+    "writer": {"numpy"},
     "array": {"numpy"},
     "packing": {"numpy"},
     "original": {"numpy"},

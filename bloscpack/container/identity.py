@@ -12,6 +12,7 @@ from xxhash import xxh3_128_digest
 from ..exceptions import FileChangedError
 from ..storage.file import FileSource
 from ..storage.memory import MemorySource
+from ..storage.overlay import OverlaySource
 from ..storage.protocol import ByteSource
 from .reader import Container
 
@@ -24,6 +25,8 @@ def place_of(source: ByteSource) -> str | bytes:
     TypeError
         It is a file object, which belongs to its process.
     """
+    if isinstance(source, OverlaySource):  # of a file that a writer is at
+        source = source.base
     if isinstance(source, FileSource):
         return source.path
     if isinstance(source, MemorySource):
@@ -40,12 +43,15 @@ def identity_of(container: Container) -> bytes:
     Bytes in memory travel themselves and need none: theirs is empty.
     """
     source = container.source
-    if not isinstance(source, FileSource):
+    stamp = (0, 0)
+    if isinstance(source, FileSource):
+        stamp = source.stamp
+    elif not isinstance(source, OverlaySource):
         return b""
     header = container.header
     fields = pack(
         "<8q",
-        *source.stamp,
+        *stamp,
         header.format_version,
         header.checksum.id,
         header.typesize,
