@@ -40,7 +40,9 @@ def place_of(source: ByteSource) -> str | bytes:
 def identity_of(container: Container) -> bytes:
     """Return what tells this state of a file from others, as it was when it was opened.
 
-    Bytes in memory travel themselves and need none: theirs is empty.
+    With a trailer that is the digest of all it vouches for, whenever and wherever the file was
+    copied; without one, size and time of modification have to speak for the chunks. Bytes in memory
+    travel themselves and need none: theirs is empty.
     """
     source = container.source
     stamp = (0, 0)
@@ -48,6 +50,9 @@ def identity_of(container: Container) -> bytes:
         stamp = source.stamp
     elif not isinstance(source, OverlaySource):
         return b""
+    trailer = container.trailer
+    if trailer is not None:
+        return xxh3_128_digest(trailer.head_digest + trailer.pages)
     header = container.header
     fields = pack(
         "<8q",
