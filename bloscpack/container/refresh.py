@@ -7,7 +7,7 @@ from .reader import Container
 
 
 def refreshed(container: Container) -> Container | None:
-    """Return the file of `container` as it is now and close that; None if it has not changed.
+    """Return the file of `container` as it is now; None if it has not changed.
 
     Raises
     ------
@@ -39,7 +39,8 @@ def refreshed(container: Container) -> Container | None:
             err.path = file.name
         later.close()
         raise
-    container.close()
+    # The earlier one is not closed: other threads may be reading through it. Its file is closed
+    # when the last of them has let it go.
     return later
 
 
