@@ -25,8 +25,11 @@ from .original import (
     unpack_ndarray_from_file,
     unpack_ndarray_str,
 )
-from .report import Damage, Report, verify
+from .recovery import recover
+from .report import Damage, Report
+from .verification import verify
 from .version import __version__
+from .writer import Writer
 
 __all__ = [
     "Array",
@@ -35,6 +38,7 @@ __all__ = [
     "Damage",
     "MetadataArgs",
     "Report",
+    "Writer",
     "__version__",
     "append",
     "args",
@@ -50,6 +54,7 @@ __all__ = [
     "pack_ndarray_str",
     "pack_ndarray_to_bytes",
     "pack_ndarray_to_file",
+    "recover",
     "save",
     "unpack_bytes_file",
     "unpack_bytes_from_bytes",

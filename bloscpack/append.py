@@ -17,9 +17,10 @@ from .args import (
 )
 from .checksum import checksum_by_name
 from .codec import CodecParams
-from .container.append import append_content, plan_append, rewrite_section
+from .container.append import append_content, journaled, plan_append, rewrite_section
 from .container.format import version_for
 from .container.reader import Container
+from .container.writer import Progress
 from .exceptions import (
     ChecksumLengthMismatch,
     NoChangeInMetadata,
@@ -53,10 +54,17 @@ def append(
     ------
     ValueError
         The two are the same file, or as for `append_fp`.
+    LockedError
+        Another writer has `orig_file` open.
+
+    Notes
+    -----
+    A rollback journal beside the file makes a failed or killed append as if it had not been: the
+    next that opens the file puts it back.
     """
     if os.path.samefile(orig_file, new_file):
         raise ValueError(f"cannot append {os.fspath(orig_file)!r} to itself")
-    with open(orig_file, "r+b") as original, open(new_file, "rb") as stream:
+    with journaled(orig_file) as original, open(new_file, "rb") as stream:
         content: IO[bytes] = stream
         if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
             content = io.BytesIO(stream.read())  # a pipe does not tell its length
@@ -102,7 +110,21 @@ def append_fp(
     Notes
     -----
     The shape of an array grows with it: along its first axis, the last of a Fortran-ordered one.
+    A file object is changed in place without a journal: killed on the way, it is left damaged.
     """
+    return append_stream(original_fp, new_content_fp, new_size, blosc_args)
+
+
+def append_stream(
+    original_fp: IO[bytes],
+    new_content_fp: IO[bytes],
+    new_size: int,
+    blosc_args: Mapping[str, Any] | None = None,
+    *,
+    nthreads: int | None = None,
+    progress: Progress | None = None,
+) -> int:
+    """Append as `append_fp` does, with threads of one's choice and news of how it goes on."""
     if new_size < 0:
         raise ValueError(f"new_size must not be negative, as {new_size} is")
     container = Container(FileObjectSource(original_fp))
@@ -111,7 +133,16 @@ def append_fp(
     section = _grown_section(container, new_size)
     _check_content(new_content_fp, new_size)
     if new_size:
-        append_content(original_fp, container, plan, new_content_fp, params, section)
+        append_content(
+            original_fp,
+            container,
+            plan,
+            new_content_fp,
+            params,
+            section,
+            nthreads=nthreads,
+            progress=progress,
+        )
     return plan.nchunks
 
 

@@ -4,7 +4,8 @@ An index is parsed by `selection.py`; `gather.py` reads the chunks it touches in
 `loss.py` does where damage is to be read around.
 """
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Any, Never, Self, TypeVar, overload
 
@@ -13,6 +14,7 @@ import numpy as np
 from .container.format import Header
 from .container.identity import changed, check_identity, identity_of, place_of
 from .container.reader import Container, Verify
+from .container.refresh import refreshed
 from .exceptions import BloscpackError, NotANumpyArray
 from .gather import as_target, gather, read_row
 from .loss import check_on_error, gather_rest, iter_readable_chunks
@@ -24,6 +26,7 @@ from .ndarray import (
     stored_view,
     unpack_array_metadata,
 )
+from .rowappender import RowAppender
 from .rows import check_text, iter_rows
 from .selection import parse_selection
 from .storage.file import open_source
@@ -93,6 +96,8 @@ class Array:
     ----------
     path : str, PathLike, bytes-like or binary file
         The file. One without array metadata is an array of its bytes (uint8).
+    mode : {"r", "a"}, default "r"
+        "a" to append too, which needs a path.
     verify : bool or "always", default True
         Compare the checksum of each chunk once, the first time it is read; at every read
         ("always"); or never (False).
@@ -126,18 +131,30 @@ class Array:
     __slots__ = (
         "_container",
         "_is_open",
+        "_is_seen",
         "_nthreads",
-        "_path",
+        "_rows",
         "attrs",
         "dtype",
         "is_fortran",
         "shape",
     )
 
-    def __init__(self, path: Any, *, verify: Verify = True, nthreads: int | None = None) -> None:
-        self._container = container = Container(open_source(path), verify=verify)
+    def __init__(
+        self,
+        path: Any,
+        mode: str = "r",
+        *,
+        verify: Verify = True,
+        nthreads: int | None = None,
+    ) -> None:
         self._nthreads = nthreads
-        self._is_open = True
+        self._is_open = self._is_seen = True
+        self._rows: RowAppender | None = None
+        if mode == "a":
+            self._open_rows(path, verify)
+            return
+        self._container = container = Container(open_source(path), verify=verify)
         try:
             self._describe(container.metadata)
         except BloscpackError as err:
@@ -173,7 +190,7 @@ class Array:
     @property
     def nbytes(self) -> int:
         """Decoded size in bytes."""
-        return self._container.nbytes
+        return self.size * self.dtype.itemsize
 
     @property
     def cbytes(self) -> int:
@@ -188,21 +205,22 @@ class Array:
     @property
     def header(self) -> Header:
         """The header of the file."""
-        return self._container.header
+        return self._known_container().header
 
     @property
     def nchunks(self) -> int:
         """Number of chunks."""
-        return self._container.nchunks
+        return self._known_container().nchunks
 
     @property
     def chunks(self) -> tuple[int, ...] | None:
         """Shape of a chunk; None if chunks are not made of whole rows (along any axis)."""
         shape = self.shape[::-1] if self.is_fortran else self.shape
-        nitems = self._container.chunk_size // (self.dtype.itemsize or 1)
-        if not shape or not all(shape) or self._container.nchunks == 1:
+        container = self._known_container()
+        nitems = container.chunk_size // (self.dtype.itemsize or 1)
+        if not shape or not all(shape) or container.nchunks == 1:
             return self.shape
-        if nitems * self.dtype.itemsize != self._container.chunk_size:
+        if nitems * self.dtype.itemsize != container.chunk_size:
             return None
         for axis in range(len(shape)):
             inner = prod(shape[axis + 1 :])
@@ -449,19 +467,123 @@ class Array:
             return iter_readable_chunks(container, self._described())
         return container.iter_chunks()
 
+    @property
+    def mode(self) -> str:
+        """Whether rows can be appended: "r" or "a"."""
+        return "r" if self._rows is None else "a"
+
+    def append(self, rows: Any) -> None:
+        """Put rows at the end: along the first axis, the last of an array in Fortran order.
+
+        Parameters
+        ----------
+        rows : array_like
+            Of the shape of this array but for the axis that grows, or one row without that axis;
+            of its dtype, or one that can be cast to it without loss. Copied or compressed before
+            this returns.
+
+        Raises
+        ------
+        TypeError, ValueError
+            They do not fit, and nothing was taken; or the file is not open for appending.
+        LockedError
+            The handle was made before a fork, in another process.
+        OSError
+            Writing failed. Nothing more is taken, and `close` goes back to the last `flush`.
+
+        Notes
+        -----
+        This handle reads them at once; the file has them after `flush` or `close`.
+        """
+        self._writable_rows().append(rows)
+        self._note_rows()
+
+    def update_attrs(self, attrs: Mapping[str, Any]) -> None:
+        """Set some of the attrs; the file has them after `flush` or `close`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            They are no JSON values; or the file has no place for them, or is not open for
+            appending.
+        """
+        rows = self._writable_rows()
+        rows.update_attrs(attrs)
+        self.attrs = dict(rows.attrs)
+
+    def flush(self) -> None:
+        """Make everything durable that was appended, and let other readers see it.
+
+        Nothing is done if nothing was appended. Raises OSError if it fails; the file is then, or
+        goes back by `close` to, what it was at the flush before.
+        """
+        self._writable_rows().flush()
+        self._is_seen = False
+
+    def refresh(self) -> None:
+        """See what a writer has appended since the file was opened.
+
+        Raises
+        ------
+        FileChangedError
+            The file is another one, or holds less: open it anew.
+        OSError
+            It is gone.
+        """
+        container = self._open_container()
+        if self._rows is None:
+            later = refreshed(container)
+            if later is not None:
+                self._container = later
+                self._describe(later.metadata)
+
     def close(self) -> None:
-        """Close the file; idempotent. Shape, dtype and attrs stay."""
-        self._is_open = False
+        """Close the file, with all that was appended; idempotent. Shape, dtype and attrs stay."""
+        is_open, self._is_open = self._is_open, False
+        if self._rows is not None and is_open:
+            self._rows.close()
         self._container.close()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exc_info: object) -> None:
+    def __exit__(self, kind: object, *exc_info: object) -> None:
+        if kind is not None and self._rows is not None and self._is_open:
+            self._is_open = False
+            self._rows.abandon()  # what came since the last flush may be half of something
         self.close()
+
+    def _open_rows(self, path: Any, verify: Verify) -> None:
+        if not isinstance(path, str | os.PathLike):
+            raise TypeError(f"mode 'a' needs a path, not {type(path).__name__!r}")
+        rows = RowAppender.open(path, nthreads=self._nthreads)
+        try:
+            self._container = container = rows.view(verify=verify)
+            self._describe(container.metadata)
+        except BaseException:
+            rows.abandon()
+            raise
+        self._rows = rows
+
+    def _writable_rows(self) -> RowAppender:
+        if not self._is_open:
+            raise ValueError("I/O operation on a closed bloscpack.Array")
+        if self._rows is None:
+            raise ValueError("the file is open for reading; open it with mode 'a' to append")
+        return self._rows
+
+    def _note_rows(self) -> None:
+        """Take the new shape; the file is looked at when something is read."""
+        if self._rows is not None:
+            self.shape = self._rows.shape
+            self._is_seen = False
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as the place of the file and its identity, not as its content."""
+        if self._rows is not None:
+            raise TypeError(
+                "an array open for appending cannot be pickled or copied: open it by its path"
+            )
         container = self._open_container()
         place, identity = place_of(container.source), identity_of(container)
         return _reopen, (place, identity, container.verify, self._nthreads)
@@ -469,7 +591,13 @@ class Array:
     def _open_container(self) -> Container:
         if not self._is_open:
             raise ValueError("I/O operation on a closed bloscpack.Array")
+        if self._rows is not None and not self._is_seen:
+            self._container = self._rows.view(verify=self._container.verify)
+            self._is_seen = True
         return self._container
+
+    def _known_container(self) -> Container:
+        return self._open_container() if self._is_open else self._container
 
     def _described(self) -> Description:
         return self.dtype, self.shape, self.is_fortran

@@ -16,6 +16,7 @@ from .dtype import Dtype
 from .exceptions import BloscpackError, TruncatedError
 from .gather import Gathering, copy_items, is_damage
 from .ndarray import AnyArray, Description, new_array
+from .notice import notice
 from .selection import Selection
 
 ON_ERROR = ("raise", "fill", "skip")
@@ -154,8 +155,6 @@ def _check_left(container: Container, nbytes: int) -> None:
 
 
 def _log(container: Container, described: Description, chunk: int, why: str, on_error: str) -> None:
-    import logging  # on use: few programs read damaged files
-
     _, shape, is_fortran = described
     first = chunk * container.chunk_size
     last = first + container.chunk_nbytes(chunk)
@@ -165,7 +164,7 @@ def _log(container: Container, described: Description, chunk: int, why: str, on_
         row = container.nbytes // shape[axis]
         place += f", indices {first // row} to {-(-last // row)} of axis {axis}"
     done = "filled" if on_error == "fill" else "left out"
-    logging.getLogger("bloscpack").warning(
+    notice(
         "%s: chunk %d (%s) cannot be read and is %s: %s",
         container.name or "memory",
         chunk,

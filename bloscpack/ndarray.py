@@ -16,6 +16,8 @@ import numpy as np
 
 from .checksum import checksum_by_name
 from .codec import MAX_CHUNK_NBYTES, MAX_TYPESIZE, CodecParams, Shuffle, with_small_blocks
+from .container.appender import MIN_SAMPLED_NBYTES, Appender, default_clevel
+from .container.growth import SPARE_METADATA_NBYTES
 from .container.metadata import DEFAULT_META_CHECKSUM, decode_data, pack_section
 from .container.reader import Container
 from .container.writer import Chunking, Progress, build_header, write_container
@@ -36,15 +38,11 @@ _SPARE_OFFSETS_PER_CHUNK = 10
 _MAX_NDIM = 64  # numpy 2; numpy 1 has 32 and says so itself
 # Metadata of arrays up to this size are worth remembering; a structured dtype may need more.
 _MAX_REMEMBERED_NBYTES = 1024
-# Room in the metadata for a shape that grows.
-_SPARE_METADATA_NBYTES = 64
 
-# Arrays of this size have the size of their blocks chosen by trying, on about a 64th of them.
-_MIN_SAMPLED_NBYTES = 4 << 20
+# The size of blocks is chosen by trying, on about a 64th of an array.
 _MIN_SAMPLE_NBYTES = 128 << 10
 _MAX_SAMPLE_NBYTES = 1 << 20
 
-_DEFAULT_CLEVEL = {"zstd": 3, "lz4hc": 9}
 _SHUFFLES = {
     "none": Shuffle.NONE,
     "byte": Shuffle.BYTE,
@@ -168,7 +166,7 @@ def read_array(container: Container, *, nthreads: int | None = None) -> AnyArray
     return result
 
 
-def check_nbytes(container: Container, dtype: Dtype, shape: tuple[int, ...]) -> None:
+def check_nbytes(container: Container | Appender, dtype: Dtype, shape: tuple[int, ...]) -> None:
     """Check that the chunks hold exactly an array of this shape.
 
     Raises
@@ -274,25 +272,19 @@ def save(
     shape = array.shape[::-1] if fortran else array.shape
     if isinstance(chunks, tuple) and fortran:
         chunks = chunks[::-1]
-    typesize = typesize_of(array.dtype)
-    params = CodecParams(
-        codec,
-        _DEFAULT_CLEVEL.get(codec, 5) if clevel is None else clevel,
-        _shuffle_for(shuffle, typesize),
-        typesize,
-    )
-    chunking = Chunking.of(array.nbytes, _chunk_nbytes(shape, array.dtype.itemsize, chunks))
+    params = codec_params(codec, clevel, shuffle, array.dtype)
+    chunking = Chunking.of(array.nbytes, chunk_nbytes(shape, array.dtype.itemsize, chunks))
     header = build_header(
         chunking,
         checksum=checksum_by_name(checksum),
-        typesize=typesize,
+        typesize=params.typesize,
         offsets=True,
         max_app_chunks=_SPARE_OFFSETS_PER_CHUNK * chunking.nchunks,
         meta_checksum=checksum_by_name(DEFAULT_META_CHECKSUM),
     )
-    section = pack_section(metadata, reserve=lambda nbytes: nbytes + _SPARE_METADATA_NBYTES)
+    section = pack_section(metadata, reserve=lambda nbytes: nbytes + SPARE_METADATA_NBYTES)
     content = stored_bytes(array)
-    if len(content) >= _MIN_SAMPLED_NBYTES and params.clevel:
+    if len(content) >= MIN_SAMPLED_NBYTES and params.clevel:
         params = with_small_blocks(params, _sample(content, chunking.chunk_size))
     with open_sink(path) as sink:
         write_container(
@@ -303,7 +295,17 @@ def save(
             params,
             nthreads=resolve_nthreads(nthreads, array.nbytes),
             progress=progress,
+            trailer=True,
         )
+
+
+def codec_params(
+    codec: str, clevel: int | None, shuffle: str | int | bool, dtype: Dtype
+) -> CodecParams:
+    """Return how chunks of items of `dtype` are compressed, as the arguments of `save` say it."""
+    typesize = typesize_of(dtype)
+    level = default_clevel(codec) if clevel is None else clevel
+    return CodecParams(codec, level, _shuffle_for(shuffle, typesize), typesize)
 
 
 def _sample(content: memoryview, chunk_nbytes: int) -> memoryview:
@@ -324,7 +326,7 @@ def _shuffle_for(shuffle: str | int | bool, typesize: int) -> Shuffle:
         ) from None
 
 
-def _chunk_nbytes(shape: tuple[int, ...], itemsize: int, chunks: Any) -> int:
+def chunk_nbytes(shape: tuple[int, ...], itemsize: int, chunks: Any) -> int:
     """Return the size of a chunk, in whole rows of the stored `shape`."""
     row = prod(shape[1:]) * itemsize
     if chunks is None:

@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 import bloscpack as bp
 
 from .arrayfiles import array_file
-from .strategies import AnyArray, arrays, assert_same, fill, picking_selections, selections
+from .strategies import (
+    AnyArray,
+    arrays,
+    assert_same,
+    fill,
+    picking_selections,
+    selections,
+)
 
 ARRAY = fill(np.dtype("<i4"), (12, 5), 4)
 

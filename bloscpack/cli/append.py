@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from ..append import _rewrite_metadata_fp, append_fp
-from ..container.append import rewrite_section
+from ..append import _rewrite_metadata_fp, append_stream
+from ..container.append import journaled, rewrite_section
 from ..container.format import EXTENSION
 from ..exceptions import FileNotFound, NoChangeInMetadata, NoMetadataFound
 from .describe import tell_chunks
@@ -29,8 +29,9 @@ def add_parser(subparsers: Subparsers) -> None:
         "append",
         "a",
         summary="append to a compressed file",
-        description="Append the content of NEW_FILE to ORIGINAL_FILE, in place. The blosc settings "
-        "are those given here, not those of the file.",
+        description="Append the content of NEW_FILE to ORIGINAL_FILE, in place: all of it or, if "
+        "it fails or is killed, nothing. The blosc settings are those given here, not those of "
+        "the file.",
     )
     parser.add_argument(
         "original_file", metavar="ORIGINAL_FILE", help="Bloscpack file to append to"
@@ -72,13 +73,21 @@ def run(args: argparse.Namespace) -> int:
         chunk_size, room = container.chunk_size, container.chunk_size - container.last_chunk
         tell_metadata(console, container.metadata_header)
     console.verbose(f"orig file size before append: {double_pretty_size(before)}")
-    with _open_sized(args.new_file) as (content, nbytes), Path(original).open("r+b") as file:
+    with _open_sized(args.new_file) as (content, nbytes), journaled(original) as file:
         console.verbose(f"new file size: {double_pretty_size(nbytes)}")
         if metadata is not None:
             _check_rewrite(original, metadata)
         if chunk_size:
             tell_chunks(console, max(nbytes - room, 0), chunk_size)
-        append_fp(file, content, nbytes, blosc_args_from(args))
+        with console.progress() as progress:
+            append_stream(
+                file,
+                content,
+                nbytes,
+                blosc_args_from(args),
+                nthreads=args.nthreads,
+                progress=progress,
+            )
         if metadata is not None:
             _rewrite(file, metadata)
     after = Path(original).stat().st_size

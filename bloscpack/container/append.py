@@ -1,25 +1,28 @@
-"""Appending to a container in place.
+"""Appending as bloscpack 0.16 does it: the same bytes, in place, without a trailer.
 
 The last chunk is filled up and compressed anew, further chunks go behind it, and header, offset
 table and metadata follow. Everything that can be refused is refused before the first byte is
-written, and what lies beyond the old end is written first, the header last.
+written, and what lies beyond the old end is written first, the header last. A file by its name is
+changed under a journal (`journaled`); a file object of the caller has none.
 """
 
+import io
+import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, Any
 
 from ..codec import CodecParams, encode
-from ..exceptions import (
-    FormatError,
-    NotEnoughSpace,
-    UnsupportedError,
-)
+from ..exceptions import FormatError, NotEnoughSpace
 from ..storage.file import SpoolSink, read_fully
+from ..storage.update import UpdateFile
+from ..threads import map_ordered, resolve_nthreads
 from .format import UNUSED_ENTRY, Header, pack_offsets
+from .growth import check_appendable
 from .metadata import MetadataHeader, pack_section
 from .reader import Container
-from .writer import Chunking
+from .writer import Chunking, Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +61,8 @@ def plan_append(container: Container, nbytes: int) -> AppendPlan:
     ValueError
         The file holds no bytes and has no chunk size to go by.
     """
+    check_appendable(container)
     header = container.header
-    if header.format_version < 3:
-        raise UnsupportedError(
-            f"appending needs format version 3 or 4, the file has {header.format_version}"
-        )
-    if not header.offsets:
-        raise UnsupportedError("appending needs an offset table, the file has none; pack it again")
-    if container.chunk_size <= 0:
-        raise ValueError("cannot append to a file packed from empty content: it has no chunk size")
     # Sizes that the header leaves open are known once the file is open.
     header = header._replace(chunk_size=container.chunk_size, last_chunk=container.last_chunk)
     room = container.chunk_size - container.last_chunk
@@ -94,6 +90,9 @@ def append_content(
     content: IO[bytes],
     params: CodecParams,
     section: bytes | None = None,
+    *,
+    nthreads: int | None = None,
+    progress: Progress | None = None,
 ) -> None:
     """Carry out `plan`.
 
@@ -111,6 +110,10 @@ def append_content(
         How to compress them, and the last chunk again.
     section : bytes, optional
         A new metadata section, as long as the old one.
+    nthreads : int, optional
+        Threads that compress.
+    progress : callable, optional
+        Called with (bytes done, bytes in all) after each chunk.
 
     Raises
     ------
@@ -132,20 +135,24 @@ def append_content(
     merged = before + _read_exactly(content, plan.fill_nbytes)
     filled = encode(merged, params)
     filled += digest(filled)
-    # All of the content is compressed before the first byte is written: it may end early.
-    spool = SpoolSink()
-    try:
-        position = offsets[last] + len(filled)
-        for chunk in _encoded_chunks(content, plan.chunking, params):
+    done = plan.fill_nbytes
+    total = done + (plan.chunking.nbytes if plan.chunking else 0)
+    note = progress or (lambda done, total: None)
+    note(done, total)
+
+    def compress(piece: bytes) -> tuple[int, bytes]:
+        chunk = encode(piece, params)
+        return len(piece), chunk + digest(chunk)
+
+    start = position = offsets[last] + len(filled)
+    pieces = _pieces(content, plan.chunking)
+    with _written_at(file, start) as target:
+        for nbytes, stored in map_ordered(compress, pieces, resolve_nthreads(nthreads, total)):
             offsets.append(position)
-            stored = chunk + digest(chunk)
-            spool.write(stored)
+            target.write(stored)
             position += len(stored)
-        file.seek(offsets[last] + len(filled))
-        for block in spool.iter_blocks():
-            file.write(block)
-    finally:
-        spool.abort()
+            done += nbytes
+            note(done, total)
     file.seek(offsets[last])
     file.write(filled)
     front = container.header.size
@@ -185,15 +192,109 @@ def rewrite_section(
     )
 
 
-def _encoded_chunks(
-    content: IO[bytes], chunking: Chunking | None, params: CodecParams
-) -> Iterator[bytes]:
+class JournaledFile(io.RawIOBase):
+    """A file by its name, as a file object: the first write makes its journal."""
+
+    def __init__(self, file: UpdateFile) -> None:
+        super().__init__()
+        self._file = file
+        self._position = 0
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def writable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Move, and return where to."""
+        base = (0, self._position, self._file.size())[whence]
+        self._position = base + offset
+        return self._position
+
+    def tell(self) -> int:
+        """Return the position."""
+        return self._position
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Read from the position."""
+        if size is None or size < 0:
+            size = max(self._file.size() - self._position, 0)
+        data = self._file.read_at(self._position, size)
+        self._position += len(data)
+        return data
+
+    def write(self, data: Any) -> int:
+        """Write all of `data` at the position."""
+        if not self._file.has_journal:
+            self._begin()
+        self._file.write_at(self._position, data)
+        self._position += len(data)
+        return len(data)
+
+    def _begin(self) -> None:
+        container = Container(self._file)
+        last = container.fetch(container.nchunks - 1).offset
+        meta = container.metadata_header
+        front = container.header.size + (meta.section_size if meta else 0)
+        extents = [(0, front), (last, self._file.size() - last)]
+        self._file.begin(container.data_offset, extents)
+
+
+@contextmanager
+def journaled(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Give the file at `path` as a file object; all changes count at the end of the block, or none.
+
+    Raises
+    ------
+    LockedError
+        Another writer has it open.
+    """
+    file = UpdateFile.open(path)
+    try:
+        stream: Any = JournaledFile(file)  # typeshed has no raw stream that is an IO[bytes]
+        yield stream
+        if file.has_journal:
+            file.end()
+    except BaseException:
+        file.undo()
+        raise
+    finally:
+        file.close()
+
+
+@contextmanager
+def _written_at(file: IO[bytes], start: int) -> Iterator[IO[bytes] | SpoolSink]:
+    """Give what takes the bytes from `start` on; they are written when all are there.
+
+    The content may end early. Under a journal that does no harm: they are written at once.
+    """
+    if isinstance(file, JournaledFile):
+        file.seek(start)
+        yield file
+        return
+    spool = SpoolSink()
+    try:
+        yield spool
+        file.seek(start)
+        for block in spool.iter_blocks():
+            file.write(block)
+    finally:
+        spool.abort()
+
+
+def _pieces(content: IO[bytes], chunking: Chunking | None) -> Iterator[bytes]:
     if chunking is None:
         return
-    for index in range(chunking.nchunks):
-        is_last = index == chunking.nchunks - 1
-        nbytes = chunking.last_chunk if is_last else chunking.chunk_size
-        yield encode(_read_exactly(content, nbytes), params)
+    for _ in range(chunking.nchunks - 1):
+        yield _read_exactly(content, chunking.chunk_size)
+    yield _read_exactly(content, chunking.last_chunk)
 
 
 def _read_exactly(content: IO[bytes], nbytes: int) -> bytes:

@@ -12,6 +12,7 @@ from xxhash import xxh3_128_digest
 from ..exceptions import FileChangedError
 from ..storage.file import FileSource
 from ..storage.memory import MemorySource
+from ..storage.overlay import OverlaySource
 from ..storage.protocol import ByteSource
 from .reader import Container
 
@@ -24,6 +25,8 @@ def place_of(source: ByteSource) -> str | bytes:
     TypeError
         It is a file object, which belongs to its process.
     """
+    if isinstance(source, OverlaySource):  # of a file that a writer is at
+        source = source.base
     if isinstance(source, FileSource):
         return source.path
     if isinstance(source, MemorySource):
@@ -37,15 +40,23 @@ def place_of(source: ByteSource) -> str | bytes:
 def identity_of(container: Container) -> bytes:
     """Return what tells this state of a file from others, as it was when it was opened.
 
-    Bytes in memory travel themselves and need none: theirs is empty.
+    With a trailer that is the digest of all it vouches for, whenever and wherever the file was
+    copied; without one, size and time of modification have to speak for the chunks. Bytes in memory
+    travel themselves and need none: theirs is empty.
     """
     source = container.source
-    if not isinstance(source, FileSource):
+    stamp = (0, 0)
+    if isinstance(source, FileSource):
+        stamp = source.stamp
+    elif not isinstance(source, OverlaySource):
         return b""
+    trailer = container.trailer
+    if trailer is not None:
+        return xxh3_128_digest(trailer.head_digest + trailer.pages)
     header = container.header
     fields = pack(
         "<8q",
-        *source.stamp,
+        *stamp,
         header.format_version,
         header.checksum.id,
         header.typesize,

@@ -9,15 +9,20 @@ A `Container` holds no position, so threads may share one.
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Literal, NamedTuple, Self
+
+from xxhash import xxh3_64_digest
 
 from ..checksum import CHECKSUMS, LAST_V3_ID
 from ..codec import (
     CHUNK_HEADER_SIZE,
     ChunkHeader,
+    CodecParams,
     decode_blocks_into,
     decode_into,
     decode_range_into,
+    encode,
     extent_of_range,
     new_bytes,
 )
@@ -28,13 +33,24 @@ from ..exceptions import (
     FormatError,
     TruncatedError,
 )
+from ..notice import notice
+from ..storage.file import FileSource
 from ..storage.protocol import ByteSource
 from ..threads import resolve_nthreads, run_indexed
 from ..wire import BytesLike
 from .chunkmemory import ChunkMemory
 from .chunktable import ChunkTable, at_chunk, check_left, check_room
 from .format import OFFSET_SIZE, UNKNOWN, UNUSED_ENTRY, Header
+from .front import (
+    ABSENT,
+    TAIL_NBYTES,
+    TrailerState,
+    has_trailer_magic,
+    judge_trailer,
+    with_recorded_front,
+)
 from .metadata import MetadataHeader, decode_data, stored_data
+from .trailer import Trailer
 
 # Header, metadata and the first offsets of nearly every file, in one read.
 _HEAD_NBYTES = 4096
@@ -42,6 +58,8 @@ _HEAD_NBYTES = 4096
 _USUAL_EXPANSION = 16
 # More bytes than any file or address space holds; numpy counts no further either.
 _MAX_NBYTES = 2**63 - 1
+# How often the front of a file is read anew that a writer changes meanwhile.
+_ATTEMPTS = 50
 # Read where a chunk starts whose size is not known: its header, and a small chunk as a whole.
 _PROBE_NBYTES = 4096
 
@@ -77,7 +95,9 @@ class Container:
         Where the bytes are. Closed with the container.
     verify : bool or "always", default True
         Compare the checksum of a chunk the first time it is read; at each read ("always"); or
-        never (False).
+        never (False). Where the file has none, the digest in its trailer is compared.
+    replays : bool, default True
+        Roll back in the file what a writer that died has left; else it is only seen so.
 
     Attributes
     ----------
@@ -106,26 +126,37 @@ class Container:
     stored_metadata: bytes = b""
     # A small file is read once, as a whole: it is not worth a memory until parts are wanted.
     _memory: ChunkMemory | None = None
+    _trailer: TrailerState = ABSENT
     _table: ChunkTable | None = None
     _trusts_table = True
+    # The last chunk as it was when the file was opened, once a writer has made it grow.
+    _old_last: tuple[int, memoryview, ChunkHeader] | None = None
+    _follows_writers = True
 
-    def __init__(self, source: ByteSource, *, verify: Verify = True) -> None:
+    def __init__(self, source: ByteSource, *, verify: Verify = True, replays: bool = True) -> None:
         if verify not in (True, False, "always"):
             raise ValueError(f"verify must be True, False or 'always', not {verify!r}")
         self.source = source
         self.verify = verify
         try:
-            self._read_front()
+            if isinstance(source, FileSource):
+                self._read_settled_front(source, replays)
+            else:
+                self._read_front()
         except BaseException as err:
             if isinstance(err, BloscpackError):
                 err.path = source.name
-            source.close()
+                self._advise(err)
+            self.source.close()
             raise
 
     def _read_front(self) -> None:
         head = memoryview(self.source.read_at(0, _HEAD_NBYTES))
         self.header = header = Header.unpack(head)
         position = header.size
+        self._head_bytes = head[:position]
+        self.metadata_header, self.stored_metadata = None, b""
+        self._trailer, self._table, self._memory = ABSENT, None, None
         if header.metadata:
             last_checksum = LAST_V3_ID if header.format_version == 3 else CHECKSUMS[-1].id
             meta = MetadataHeader.unpack(head, position, last_checksum=last_checksum)
@@ -139,8 +170,13 @@ class Container:
             position += size
         self._table_offset = position
         self.data_offset = position + header.table_size
-        # No chunk can be where the table does not end, and no position lies beyond the file.
         size = self.source.size()
+        tail = head
+        if size > len(head):
+            tail = memoryview(self.source.read_at(max(size - TAIL_NBYTES, 0), TAIL_NBYTES))
+        if has_trailer_magic(tail):
+            self._read_trailer(head, tail)
+        # No chunk can be where the table does not end, and no position lies beyond the file.
         if self.data_offset > size:
             check_room(self.source, "offset table", position, header.table_size)
         self.nchunks = nchunks = header.nchunks
@@ -159,6 +195,32 @@ class Container:
                 offset=16,
                 field="nchunks",
             )
+
+    def _read_trailer(self, head: memoryview, tail: memoryview) -> None:
+        self._trailer = judge_trailer(self.source, tail, self.header, self.metadata_header, head)
+        if self._trailer.trailer is None:
+            notice(
+                "%s: the trailer is %s and ignored; bloscpack.verify with fix=True writes it anew",
+                self.source.name or "memory",
+                self._trailer.name,
+            )
+
+    def _advise(self, err: BloscpackError) -> None:
+        """Add to an error of the front that the trailer has a copy of it, if that is so."""
+        with suppress(OSError):  # the first error is the one to tell
+            if with_recorded_front(self.source) is not None:
+                advice = "its trailer has a copy of the front, bloscpack.recover makes use of it"
+                err.args = (f"{err.args[0]}; {advice}",)
+
+    @property
+    def trailer(self) -> Trailer | None:
+        """The trailer; None if there is none that is of this state of the file."""
+        return self._trailer.trailer
+
+    @property
+    def trailer_state(self) -> str:
+        """State of the trailer: "valid", "absent", "stale" (the file was changed) or "damaged"."""
+        return self._trailer.name
 
     def _count_chunks(self) -> None:
         """Fill in what the header leaves open, by following the chunks' own headers."""
@@ -179,7 +241,8 @@ class Container:
 
     def _check_empty(self) -> None:
         self.chunk_size = self.last_chunk = 0
-        left = self.source.size() - self.data_offset
+        trailer = self.trailer
+        left = (trailer.offset if trailer else self.source.size()) - self.data_offset
         if left > 0:
             raise FormatError(
                 f"header: nchunks is 0, but {left} bytes follow at offset {self.data_offset}",
@@ -425,10 +488,14 @@ class Container:
             There is such a chunk.
         """
         header = self.header
+        if self.trailer is not None:
+            return  # it vouches for the header
         if header.offsets:
             if header.max_app_chunks:
                 position = self._table_offset + OFFSET_SIZE * self.nchunks
                 if self.source.read_at(position, OFFSET_SIZE) != UNUSED_ENTRY:
+                    if self._has_grown():
+                        return
                     raise self._too_few("the offset table has another entry")
             return
         if self.nchunks == 0:
@@ -464,7 +531,7 @@ class Container:
 
     def _chunk_table(self) -> ChunkTable:
         if self._table is None:  # two threads may make two: they are alike
-            self._table = ChunkTable(self.source, self.header, self._table_offset)
+            self._table = ChunkTable(self.source, self.header, self._table_offset, self.trailer)
         return self._table
 
     def _decode(self, index: int, offset: int, data: memoryview, nbytes: int) -> bytes:
@@ -486,6 +553,8 @@ class Container:
             raise IndexError(
                 f"chunk index {index} is out of range: there are {self.nchunks} chunks"
             )
+        if self._old_last is not None and index == self.nchunks - 1:
+            return self._old_last
         try:
             # An only chunk lies where the first one must, whatever a table says.
             if self.nchunks == 1:
@@ -511,6 +580,9 @@ class Container:
                 self._trusts_table = False
                 return found
         except BloscpackError as err:
+            old = self._find_old_last() if index == self.nchunks - 1 else None
+            if old is not None:
+                return old
             err.path = self.name
             raise
 
@@ -530,9 +602,35 @@ class Container:
                 f"the header promises {nbytes}",
                 offset=offset,
             )
+        if check and not self.header.checksum.nbytes and self._trailer.trailer is not None:
+            self.compare_trailer(index, StoredChunk(offset, data, header))
         if check and self._memory is not None:
             self._memory.set_checked(index)
         return offset, data, header
+
+    def compare_trailer(self, index: int, stored: StoredChunk) -> None:
+        """Compare chunk `index` with its digest in the trailer, if that is known.
+
+        Reading does so by itself where the file has no checksums.
+
+        Raises
+        ------
+        ChecksumMismatch
+            They differ.
+        """
+        offset, data, _ = stored
+        expected = self._chunk_table().digest(index)
+        actual = xxh3_64_digest(data)
+        if expected not in (None, actual):
+            raise ChecksumMismatch(
+                f"chunk {index} at offset {offset}: XXH3 is {actual.hex()}, "
+                f"{expected.hex()} is recorded in the trailer",
+                name="xxh3_64",
+                expected=expected,
+                actual=actual,
+                index=index,
+                offset=offset,
+            )
 
     def _read_stored(
         self, offset: int, following: int | None, *, check: bool
@@ -580,3 +678,85 @@ class Container:
                     offset=offset,
                 )
         return data, header
+
+    def _read_settled_front(self, file: FileSource, replays: bool) -> None:
+        """Read the front of a file that a writer may be changing, of one state of the file.
+
+        Where there is a journal, the file is seen as before the change. Where there is none, there
+        must be none afterwards either, and the header must be the same: a writer writes it last.
+        """
+        for attempt in range(_ATTEMPTS):
+            before = file.settled(replays=replays)
+            if before is not None:
+                self.source = before
+                self._read_front()
+                return
+            try:
+                self._read_front()
+            except BloscpackError:
+                if attempt >= 2 and not file.has_journal():
+                    raise
+                continue
+            header = self.header
+            if not file.has_journal() and file.read_at(0, header.size) == self._head_bytes:
+                return
+        raise FormatError("header: a writer changes it faster than it can be read")
+
+    def extends(self, earlier: "Container") -> bool:
+        """Return whether this may be a later state of the file of `earlier`: the front agrees."""
+        one, two = earlier.header, self.header
+        return (
+            one[:5] == two[:5]
+            and earlier.chunk_size == self.chunk_size
+            and earlier.data_offset == self.data_offset
+            and one.nchunks + one.max_app_chunks == two.nchunks + two.max_app_chunks
+            and earlier.nbytes <= self.nbytes
+        )
+
+    def _later_states(self) -> Iterator["Container"]:
+        """Yield the file as it is now, if a writer has it grown or is at it; a few times."""
+        file = self.source
+        if not self._follows_writers or not isinstance(file, FileSource):
+            return
+        for _ in range(_ATTEMPTS):
+            try:
+                later = Container(file.duplicate(), verify=self.verify, replays=False)
+            except BloscpackError:
+                return
+            later._follows_writers = False
+            with later:
+                if not later.extends(self):
+                    return
+                yield later
+                if later.header == self.header and isinstance(later.source, FileSource):
+                    return
+
+    def _find_old_last(self) -> tuple[int, memoryview, ChunkHeader] | None:
+        """Return the last chunk as it was when the file was opened, None if it is only damaged.
+
+        A writer overwrites it with one that starts alike and holds more. What it held here is kept
+        as a chunk that is not compressed.
+        """
+        for later in self._later_states():
+            try:
+                offset, content = later.read_located(self.nchunks - 1)
+            except BloscpackError:
+                continue
+            typesize = later.fetch(self.nchunks - 1).header.typesize
+            params = CodecParams("lz4", 0, 0, max(typesize, 1))
+            data = encode(content[: self.last_chunk], params)
+            self._old_last = offset, memoryview(data), ChunkHeader.unpack(data)
+            return self._old_last
+        return None
+
+    def _has_grown(self) -> bool:
+        """Return whether it is a writer's doing that the file goes on behind the last chunk."""
+        for later in self._later_states():
+            if later.header != self.header:
+                return True
+            try:
+                later.check_end()
+            except BloscpackError:
+                continue
+            return True
+        return False

@@ -1,6 +1,5 @@
 """Bytes in local files, pipes and Python file objects."""
 
-import errno
 import io
 import os
 import stat
@@ -10,10 +9,15 @@ from threading import Lock
 from typing import IO, Any
 from weakref import WeakSet
 
+from ..container.journal import JOURNAL_SUFFIX
 from ..wire import BytesLike
+from . import disk
 from .descriptor import Descriptor, pread, pread_more
 from .memory import MemorySource
+from .overlay import OverlaySource, Patch
 from .protocol import ByteSink, ByteSource
+from .rollback import check_unlocked, find_journal, replacing, try_settle
+from .update import create_like, temporary_path
 
 _CLOSED = "I/O operation on a closed file"
 
@@ -29,14 +33,65 @@ class FileSource:
         Its size in bytes and its time of modification in ns when it was opened.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], descriptor: Descriptor | None = None) -> None:
         self.name: str | None = (name := os.fsdecode(path))
         # Not normalised: behind a symbolic link ".." is another folder.
         self.path = name if os.path.isabs(name) else os.path.join(os.getcwd(), name)
-        flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)
-        self._descriptor: Descriptor | None = Descriptor(os.open(path, flags))
-        status = os.fstat(self._descriptor.number)
+        if descriptor is None:
+            flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)
+            descriptor = Descriptor(os.open(path, flags))
+        self._descriptor: Descriptor | None = descriptor
+        # The journal lies beside the file, not beside a link to it.
+        self._real_path = os.path.realpath(self.path) if os.path.islink(self.path) else self.path
+        self._note_stamp()
+
+    def _note_stamp(self) -> None:
+        status = os.fstat(self._open_descriptor().number)
         self.stamp = status.st_size, status.st_mtime_ns
+
+    def _open_descriptor(self) -> Descriptor:
+        descriptor = self._descriptor
+        if descriptor is None:
+            raise ValueError(_CLOSED)
+        return descriptor
+
+    def duplicate(self) -> "FileSource":
+        """Return another source for the same open file, even if its name is gone."""
+        copy = FileSource(self.path, self._open_descriptor())
+        copy.name = self.name
+        return copy
+
+    def settled(self, *, replays: bool) -> "OverlaySource | None":
+        """Return the file as it was before an append that has not ended; None if there is none.
+
+        With `replays` the append of a dead writer is rolled back in the file, if possible.
+        """
+        descriptor = self._open_descriptor()
+        found = find_journal(self._real_path, descriptor.number)
+        if found is None:
+            return None
+        kept = FileSource(self._real_path + JOURNAL_SUFFIX, Descriptor(found[0]))
+        journal = found[1]
+        if replays and try_settle(self._real_path, descriptor.number):
+            self._note_stamp()
+            return None
+        patches = [
+            Patch(region.offset, region.nbytes, kept, region.at) for region in journal.regions
+        ]
+        patches.append(Patch(*journal.spare_extent, None))
+        return OverlaySource(self, patches, journal.file_size, owned=(self, kept))
+
+    def has_journal(self) -> bool:
+        """Return whether a writer is changing the file, or died while it did."""
+        found = find_journal(self._real_path, self._open_descriptor().number)
+        if found is not None:
+            os.close(found[0])
+        return found is not None
+
+    def is_replaced(self) -> bool:
+        """Return whether the path leads to another file by now."""
+        number = self._open_descriptor().number
+        return not os.path.samestat(os.fstat(number), os.stat(self.path))
 
     def size(self) -> int:
         """Return the current size of the file."""
@@ -157,14 +212,38 @@ def open_source(where: Any) -> ByteSource:
             return FileSource(where)
         with open(where, "rb") as stream:
             return MemorySource(stream.read())
-    if hasattr(where, "read"):
-        if not where.seekable():
-            return MemorySource(where.read())
-        return FileObjectSource(where)
     try:
-        return MemorySource(where)
+        return MemorySource(where)  # first: an mmap can be read like a file, too
     except TypeError as err:
-        raise TypeError(f"expected a path, a bytes-like object or a binary file: {err}") from None
+        if not hasattr(where, "read"):
+            raise TypeError(
+                f"expected a path, a bytes-like object or a binary file: {err}"
+            ) from None
+    if not where.seekable():
+        return MemorySource(where.read())
+    return FileObjectSource(where)
+
+
+def open_settled_source(where: Any, *, replays: bool = False) -> ByteSource:
+    """Return a source as `open_source` does, of a file as it was before an unfinished append.
+
+    With `replays` the append of a dead writer is rolled back in the file.
+
+    Raises
+    ------
+    LockedError
+        The file is to be written (`replays`), and a writer has it open.
+    """
+    source = open_source(where)
+    if not isinstance(source, FileSource):
+        return source
+    try:
+        if replays:
+            check_unlocked(os.path.realpath(source.path))
+        return source.settled(replays=replays) or source
+    except BaseException:
+        source.close()
+        raise
 
 
 class SpoolSink:
@@ -230,69 +309,66 @@ class FileSink:
     """A new file that appears under its name, whole and durable, on `commit`.
 
     It is written under a temporary name in the same folder, synced, and renamed. A symbolic link
-    is followed; permissions of a file that is replaced are kept.
+    is followed; permissions of a file that is replaced are kept, and its journal is replayed
+    before.
+
+    Raises
+    ------
+    LockedError
+        A writer has the file open that would be replaced.
     """
+
+    # Small pieces, the digests above all, are written together with what follows.
+    _SMALL_NBYTES = 1 << 16
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.name: str | None = os.fspath(path)
         self._target = os.path.realpath(path)
-        self._folder = os.path.dirname(self._target)
-        # The name does not contain the target's: that may have the longest name there can be.
-        self._temporary = os.path.join(self._folder, f".bloscpack-{os.urandom(8).hex()}.tmp")
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
-        try:
-            fd = os.open(self._temporary, flags, 0o666)
-        except OSError as err:
-            err.filename = self.name  # the temporary name would puzzle
-            raise
-        try:
-            with suppress(FileNotFoundError):
-                os.fchmod(fd, stat.S_IMODE(os.stat(self._target).st_mode))
-        except BaseException:
-            os.close(fd)
-            os.unlink(self._temporary)
-            raise
-        self._file = os.fdopen(fd, "w+b")
+        check_unlocked(self._target)
+        self._temporary = temporary_path(self._target)
+        self._fd = create_like(self._temporary, self._target, self.name)
+        self._position = 0
+        self._pending = bytearray()
 
     def write(self, data: BytesLike) -> None:
         """Append `data`."""
-        self._file.write(data)
+        if len(data) < self._SMALL_NBYTES:
+            self._pending += data
+            if len(self._pending) >= self._SMALL_NBYTES:
+                self._flush()
+        else:
+            self._flush(data)
 
     def write_at(self, offset: int, data: BytesLike) -> None:
         """Replace bytes written before."""
-        self._file.seek(offset)
-        self._file.write(data)
-        self._file.seek(0, os.SEEK_END)
+        self._flush()
+        disk.write_at(self._fd, offset, data)
+
+    def _flush(self, *more: BytesLike) -> None:
+        parts = (self._pending, *more)
+        disk.write_at(self._fd, self._position, *(part for part in parts if part))
+        self._position += sum(map(len, parts))
+        self._pending = bytearray()
 
     def commit(self) -> None:
         """Sync and rename to the final name."""
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
-        os.replace(self._temporary, self._target)
-        _sync_folder(self._folder)
+        self._flush()
+        disk.sync(self._fd)
+        self._close()
+        with replacing(self._target):
+            disk.replace(self._temporary, self._target)
+            disk.sync_folder(os.path.dirname(self._target))
 
     def abort(self) -> None:
         """Remove the temporary file."""
-        with suppress(OSError):  # what cannot be flushed any more is not wanted any more
-            self._file.close()
+        self._close()
         with suppress(FileNotFoundError):
-            os.unlink(self._temporary)
+            disk.unlink(self._temporary)
 
-
-def _sync_folder(folder: str) -> None:
-    """Make a rename in `folder` durable, where the system can."""
-    if os.name != "posix":
-        return
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    except OSError as err:
-        # Some network file systems have no such call; there is nothing better to do.
-        if err.errno not in (errno.EINVAL, errno.ENOTSUP):
-            raise
-    finally:
-        os.close(fd)
+    def _close(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
 
 
 @contextmanager

@@ -62,3 +62,18 @@ def reading(path: Path, out: AnyArray) -> None:
         for row in stored:
             assert_type(row, Any)
     stored.close()
+
+
+def writing(path: Path, rows: AnyArray) -> None:
+    with bp.Writer(path, dtype="f4", shape=(None, 3), chunks=100, attrs={"a": 1}) as writer:
+        writer.append(rows)
+        writer.append([1.0, 2.0, 3.0])
+        writer.flush()
+        writer.attrs["b"] = 2
+        assert_type(writer.shape, tuple[int, ...])
+    with bp.open(path, "a") as array:
+        assert_type(array.mode, str)
+        array.append(rows)
+        array.update_attrs({"c": 3})
+        array.flush()
+        array.refresh()

@@ -1,0 +1,279 @@
+"""Content onto the end of a container: cut into chunks, compressed on all cores, written in order.
+
+Full chunks wait until there are enough to keep all threads busy; then they are compressed together
+and written as they come. What does not fill a chunk stays decoded in memory and is compressed when
+it is committed. So memory holds a few chunks per thread, whatever is appended.
+"""
+
+import os
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any
+
+from xxhash import xxh3_64_digest
+
+from ..codec import CODECS, ChunkHeader, CodecParams, encode, with_small_blocks
+from ..exceptions import BloscpackError
+from ..storage.overlay import OverlaySource
+from ..storage.update import UpdateFile
+from ..threads import map_ordered, resolve_nthreads
+from ..wire import BytesLike
+from .format import Header
+from .growth import Encoded, Growth
+from .reader import Container
+
+DEFAULT_CODEC = "zstd"
+# Content of this size has the size of its blocks chosen by trying, on so much of it.
+MIN_SAMPLED_NBYTES = 4 << 20
+_SAMPLE_NBYTES = 128 << 10
+_MAX_SPLITS = 16  # c-blosc, blosc.c: MAX_SPLITS
+_DEFAULT_CLEVEL = {"zstd": 3, "lz4hc": 9}
+
+
+def default_clevel(codec: str) -> int:
+    """Return the level that is used where none is asked for."""
+    return _DEFAULT_CLEVEL.get(codec, 5)
+
+
+class Appender:
+    """Appends content to one container; made by `open` or `create`.
+
+    Not for use by two threads at once.
+
+    Attributes
+    ----------
+    nbytes : int
+        Decoded size of all content, committed or not.
+    is_broken : bool
+        Writing has failed: nothing more is taken, and what was not committed is rolled back.
+    """
+
+    def __init__(
+        self, growth: Growth, params: CodecParams, tail: bytes, *, nthreads: int | None
+    ) -> None:
+        self.is_broken = False
+        self._growth = growth
+        self._params = params
+        self._checksum = growth.header.checksum
+        self._chunk_size = growth.header.chunk_size
+        # Bytes behind the last full chunk, and full chunks not compressed yet.
+        self._tail = bytearray(tail)
+        self._waiting: list[bytes] = []
+        self._committed_tail = bytes(tail)
+        self._is_dirty = not growth.is_published
+        # As `save` does, a new file of some size has the size of its blocks chosen by trying.
+        self._tries_blocks = not growth.is_published and params.clevel > 0
+        self._nthreads = resolve_nthreads(nthreads, 1 << 62)
+
+    @classmethod
+    def open(
+        cls, path: str | os.PathLike[str], *, nthreads: int | None = None
+    ) -> tuple["Appender", Any]:
+        """Open a file for appending, and return its metadata too.
+
+        Raises
+        ------
+        LockedError
+            Another writer has it open.
+        UnsupportedError, ValueError
+            It cannot grow: see `check_appendable`.
+        FormatError, CodecError
+            It is damaged.
+        OSError
+            It is not there, or cannot be written.
+        """
+        file = UpdateFile.open(path)
+        try:
+            container = Container(file)
+            growth = Growth.open(file, container)
+            last = container.nchunks - 1
+            is_full = container.last_chunk == container.chunk_size
+            tail = b"" if is_full else container.read_chunk(last)
+            params = _params_of(container)
+            return cls(growth, params, tail, nthreads=nthreads), container.metadata
+        except BaseException as err:
+            if isinstance(err, BloscpackError):
+                err.path = file.name
+            file.close()
+            raise
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        header: Header,
+        metadata: Any,
+        params: CodecParams,
+        *,
+        nthreads: int | None = None,
+    ) -> "Appender":
+        """Start a new file, which appears when it is committed first.
+
+        Raises
+        ------
+        LockedError
+            A writer has the file open that would be replaced.
+        """
+        target = os.path.realpath(path)
+        replaced = UpdateFile.open(path) if os.path.lexists(target) else None
+        try:
+            name = os.fspath(path)
+            growth = Growth.create(target, name, header, metadata, replaced)
+            return cls(growth, params, b"", nthreads=nthreads)
+        except BaseException:
+            if replaced is not None:
+                replaced.close()
+            raise
+
+    @property
+    def nbytes(self) -> int:
+        """Decoded size of all content in bytes."""
+        nfull = self._growth.nfull + len(self._waiting)
+        return nfull * self._chunk_size + len(self._tail)
+
+    @property
+    def is_published(self) -> bool:
+        """Whether the file is there: committed once, or opened."""
+        return self._growth.is_published
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether this process opened the file; a forked child did not."""
+        return self._growth.is_mine
+
+    def append(self, content: memoryview) -> None:
+        """Take `content`, which is the caller's again when this returns."""
+        self._check_usable()
+        if not content:
+            return
+        self._is_dirty = True
+        room = self._chunk_size - len(self._tail)
+        if len(content) < room:
+            self._tail += content
+            return
+        nfull = 1 + (len(content) - room) // self._chunk_size
+        pieces = self._cut(content, room, nfull)
+        if len(self._waiting) + nfull < self._batch:
+            self._waiting += map(bytes, pieces)
+        else:
+            self._write(self._with_blocks_chosen(chain(self._waiting, pieces)))
+        start = room + (nfull - 1) * self._chunk_size
+        self._tail = bytearray(content[start:])
+
+    @property
+    def _batch(self) -> int:
+        batch = 1 if self._nthreads == 1 else 2 * self._nthreads
+        if self._tries_blocks:
+            batch = max(batch, -(-MIN_SAMPLED_NBYTES // self._chunk_size))
+        return batch
+
+    def _with_blocks_chosen(self, pieces: Iterator[BytesLike]) -> Iterator[BytesLike]:
+        """Return `pieces`; the first time, the first of them tells how large blocks should be."""
+        if not self._tries_blocks:
+            return pieces
+        self._tries_blocks = False
+        first = next(pieces)
+        self._params = with_small_blocks(self._params, first[:_SAMPLE_NBYTES])
+        return chain([first], pieces)
+
+    def _cut(self, content: memoryview, room: int, nfull: int) -> Iterator[BytesLike]:
+        if self._tail:
+            yield b"".join((self._tail, content[:room]))
+        else:
+            yield content[:room]
+        for index in range(nfull - 1):
+            start = room + index * self._chunk_size
+            yield content[start : start + self._chunk_size]
+
+    def _write(self, pieces: Iterator[BytesLike]) -> None:
+        """Compress full chunks and write them; what was not taken then is lost to the caller."""
+        try:
+            for encoded in map_ordered(self._encode, pieces, self._nthreads):
+                self._growth.add(encoded)
+        except BaseException:
+            self.is_broken = True
+            raise
+        self._waiting = []
+
+    def _encode(self, content: BytesLike) -> Encoded:
+        chunk = encode(content, self._params)
+        return Encoded(len(content), chunk, self._checksum.digest(chunk), xxh3_64_digest(chunk))
+
+    def _last(self) -> Encoded | None:
+        """Return the last chunk, None if all are full."""
+        return self._encode(self._tail) if self._tail or not self._growth.nfull else None
+
+    def commit(self, metadata: Any, *, is_changed: bool = False) -> None:
+        """Make everything durable that was appended; `is_changed` tells that metadata are new.
+
+        If there is nothing to do, nothing is done.
+        """
+        self._check_usable()
+        if not self._is_dirty and not is_changed:
+            return
+        if self._waiting:
+            self._write(iter(self._waiting))
+        try:
+            self._growth.commit(self._last(), metadata)
+        except BaseException:
+            self.is_broken = True
+            raise
+        self._committed_tail = bytes(self._tail)
+        self._is_dirty = False
+
+    def view(self) -> OverlaySource:
+        """Return the file with all that was appended, for reading."""
+        self._check_usable()
+        if self._waiting:
+            self._write(iter(self._waiting))
+        try:
+            return self._growth.view(self._last())
+        except BaseException:
+            self.is_broken = True
+            raise
+
+    def rollback(self) -> None:
+        """Give up what was appended since the last commit."""
+        self._waiting = []
+        self._tail = bytearray(self._committed_tail)
+        self._growth.rollback()
+        self._is_dirty = not self._growth.is_published
+
+    def close(self) -> None:
+        """Close the file and give the lock back; what was not committed is rolled back.
+
+        In a forked child it does nothing but close its own copy.
+        """
+        try:
+            if self._growth.is_mine:
+                self.rollback()
+        finally:
+            self._growth.close()
+
+    def _check_usable(self) -> None:
+        if self.is_broken:
+            raise ValueError(
+                "writing has failed before; close the file, which goes back to the last flush"
+            )
+        self._growth.check_mine()
+
+
+def _params_of(container: Container) -> CodecParams:
+    """Return how the chunks of a file are compressed: as the last full one, or as the only one."""
+    is_full = container.last_chunk == container.chunk_size
+    index = container.nchunks - 1 if is_full else max(container.nchunks - 2, 0)
+    header = container.fetch(index).header
+    return params_like(header, is_full or container.nchunks > 1)
+
+
+def params_like(header: ChunkHeader, is_full: bool) -> CodecParams:
+    """Return the parameters that make such a chunk; the level is the codec's default.
+
+    A chunk that is not full may have had one small block, which says nothing of larger chunks.
+    """
+    codec = header.codec if header.codec in CODECS else DEFAULT_CODEC
+    typesize = max(header.typesize, 1)
+    blocksize = header.blocksize if is_full or header.blocksize < header.nbytes else 0
+    if header.is_split and codec != "zstd" and typesize <= _MAX_SPLITS:
+        blocksize //= typesize  # C-Blosc is told the bytes of one stream
+    return CodecParams(codec, default_clevel(codec), header.shuffle, typesize, blocksize)

@@ -1,0 +1,457 @@
+"""A container that grows at its end, in place under a journal or as a new file.
+
+Chunks are added one by one and count once they are committed. In place, what an addition overwrites
+(the front, a last chunk that is not full, the trailer) is kept in a journal until then. A new file
+is put into its place by a rename. A file becomes a new one where it cannot grow in place: the
+offset table is full, or the metadata do not fit any more; its chunks are copied as they are stored.
+
+Only full chunks are added; a last one that is not full is given to `commit`, and overwritten by
+what is added next. So a file that has only full chunks loses nothing but its trailer meanwhile.
+"""
+
+import os
+from array import array
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ..checksum import CHECKSUMS
+from ..exceptions import FormatError, MetadataSectionTooSmall, NoMetadataFound, UnsupportedError
+from ..storage.memory import MemorySource
+from ..storage.overlay import OverlaySource, Patch
+from ..storage.update import UpdateFile, forked_error
+from .format import OFFSET_SIZE, UNUSED_ENTRY, Header, pack_offsets
+from .metadata import MetadataHeader, pack_section
+from .reader import Container
+from .trailer import (
+    DIGEST_SIZE,
+    PAGE_CHUNKS,
+    UNKNOWN_DIGEST,
+    Trailer,
+    pack_trailer,
+    tail_room,
+    unpack_trailer,
+)
+
+# A new file waits in memory until it has so many bytes; its front is then made to measure.
+_HELD_NBYTES = 4 << 20
+# Entries of the offset table of a file whose length is not known, and by how much it grows.
+RESERVED_ENTRIES = 8192
+_TABLE_GROWTH = 8
+# As `save` reserves them for a file that is known.
+_SPARE_PER_CHUNK = 10
+SPARE_METADATA_NBYTES = 64
+
+
+class Encoded(NamedTuple):
+    """A compressed chunk.
+
+    Attributes
+    ----------
+    nbytes : int
+        Decoded size.
+    chunk, digest : bytes
+        What is stored, one behind the other.
+    strong : bytes
+        The XXH3 of the chunk, for the trailer.
+    """
+
+    nbytes: int
+    chunk: bytes
+    digest: bytes
+    strong: bytes
+
+
+class _State(NamedTuple):
+    """What a rollback goes back to."""
+
+    nfull: int
+    position: int
+    data_offset: int
+    entries: int
+    written: int
+    section: bytes
+    metadata: Any
+
+
+class Growth:
+    """A container that takes chunks at its end; made by `open` or `create`.
+
+    Attributes
+    ----------
+    header : Header
+        As it was committed last; of a new file, without chunks.
+    nfull : int
+        Full chunks, committed or not.
+    """
+
+    def __init__(self, target: str, name: str, header: Header, file: UpdateFile | None) -> None:
+        self.header = header
+        self._pid = os.getpid()
+        self._target = target
+        self._name = name
+        self._file = file
+        # The file that a new one will replace, locked.
+        self._replaced: UpdateFile | None = None
+        self._held: list[bytes] = []
+        self._offsets = array("q")
+        self._digests = bytearray()
+        self._section = b""
+        self._metadata: Any = None
+        # Entries of the offset table: in all, and those that the file has already.
+        self._entries = 0
+        self._written = 0
+        self._data_offset = 0
+        self._position = 0
+        self._committed: _State | None = None
+
+    @classmethod
+    def open(cls, file: UpdateFile, container: Container) -> "Growth":
+        """Let the file of `container` grow, which reads from `file`; it keeps the file.
+
+        Raises
+        ------
+        UnsupportedError
+            The file has no offset table, or is of an old version.
+        ValueError
+            It was packed from nothing and has no chunk size.
+        FormatError
+            Its end is damaged.
+        """
+        header = container.header
+        check_appendable(container)
+        container.check_end()
+        offsets = container.read_offsets()
+        last = container.nchunks - 1
+        stored = container.fetch(last)
+        if stored.offset != offsets[last]:
+            raise FormatError(
+                f"offset table: entry {last} is {offsets[last]}, which is not the last chunk",
+                field="offsets",
+            )
+        is_full = container.last_chunk == container.chunk_size
+        header = header._replace(chunk_size=container.chunk_size, last_chunk=container.last_chunk)
+        self = cls(file.path, file.name or file.path, header, file)
+        nfull = container.nchunks if is_full else last
+        end = stored.offset + len(stored.data) + header.checksum.nbytes
+        self._offsets = array("q", offsets[:nfull])
+        meta = container.metadata_header
+        self._section = file.read_at(header.size, meta.section_size if meta else 0)
+        self._metadata = container.metadata
+        self._entries = header.nchunks + header.max_app_chunks
+        self._written = nfull
+        self._data_offset = container.data_offset
+        self._position = end if is_full else stored.offset
+        self._digests = _known_digests(file, container, offsets)[: DIGEST_SIZE * nfull]
+        self._committed = self._state()
+        return self
+
+    @classmethod
+    def create(
+        cls, target: str, name: str, header: Header, metadata: Any, replaced: UpdateFile | None
+    ) -> "Growth":
+        """Start a new container that will be at `target`, in place of `replaced`."""
+        self = cls(target, name, header, None)
+        self._replaced = replaced
+        self._section, self._metadata = new_section(metadata), metadata
+        return self
+
+    @property
+    def nfull(self) -> int:
+        """Number of full chunks."""
+        return len(self._offsets)
+
+    @property
+    def is_published(self) -> bool:
+        """Whether there is a committed state."""
+        return self._committed is not None
+
+    def add(self, encoded: Encoded) -> None:
+        """Write a full chunk behind the others."""
+        self._make_room(self.nfull + 1)
+        nbytes = len(encoded.chunk) + len(encoded.digest)
+        if self._file is None:
+            self._held += encoded[1:3]
+            if self._position + nbytes > _HELD_NBYTES:
+                self._note(encoded, nbytes)
+                self._start_file(RESERVED_ENTRIES, self._section)
+                return
+        else:
+            self._begin()
+            self._file.write_at(self._position, encoded.chunk, encoded.digest)
+        self._note(encoded, nbytes)
+
+    def _note(self, encoded: Encoded, nbytes: int) -> None:
+        self._offsets.append(self._position)
+        self._digests += encoded.strong
+        self._position += nbytes
+
+    def commit(self, last: Encoded | None, metadata: Any) -> None:
+        """Make everything added so far durable.
+
+        Parameters
+        ----------
+        last : Encoded or None
+            The last chunk, if it is not full. There must be one if there is no full one.
+        metadata : JSON value
+            The metadata now; None if the file has none.
+        """
+        nchunks = self.nfull + (last is not None)
+        section = self._fit_section(metadata)
+        if self._file is None:
+            self._start_file((1 + _SPARE_PER_CHUNK) * nchunks, section)
+        self._make_room(nchunks)
+        self._begin()
+        file = self._file
+        if file is None:  # not after _start_file
+            raise ValueError("no file")
+        header = self._header(nchunks, last)
+        head = header.pack() + section
+        entries, digests = self._offsets, self._digests
+        parts: list[bytes] = []
+        end = self._position
+        if last is not None:
+            entries, digests = array("q", [*entries, end]), digests + last.strong
+            parts = [last.chunk, last.digest]
+            end += len(last.chunk) + len(last.digest)
+        parts += pack_trailer(head, entries, bytes(digests), end)
+        size = self._position + sum(map(len, parts))
+        file.write_at(self._position, *parts)
+        if file.size() > size:
+            file.truncate(size)
+        # The next entry was spare, and nothing looked at it: let it be marked so.
+        marked = UNUSED_ENTRY * min(header.max_app_chunks, 1)
+        first = len(head) + OFFSET_SIZE * self._written
+        file.write_at(first, pack_offsets(entries[self._written :]) + marked)
+        if section:
+            file.write_at(header.size, section)
+        file.write_at(0, header.pack())
+        if file.is_temporary:
+            file.sync()
+            file.publish(self._target, self._replaced)
+            self._drop_replaced()
+        else:
+            file.end()
+        self.header, self._section, self._metadata = header, section, metadata
+        self._written = self.nfull
+        self._committed = self._state()
+
+    def rollback(self) -> None:
+        """Go back to what was committed last; of a new file nothing is left."""
+        if self._file is not None and self._file.is_temporary:
+            self._file.close()
+            self._file = None
+            if self._committed is not None:
+                self._file, self._replaced = self._replaced, None
+        elif self._file is not None:
+            self._file.undo()
+        self._held = []
+        state = self._committed
+        if state is None:
+            return
+        shift = state.data_offset - self._data_offset
+        self._offsets = array("q", (offset + shift for offset in self._offsets[: state.nfull]))
+        del self._digests[DIGEST_SIZE * state.nfull :]
+        self._position, self._data_offset = state.position, state.data_offset
+        self._entries, self._written = state.entries, state.written
+        self._section, self._metadata = state.section, state.metadata
+
+    def close(self) -> None:
+        """Close the file; what was not committed is not undone, but a new file goes."""
+        try:
+            if self._file is not None:
+                self._file.close()
+        finally:
+            self._drop_replaced()
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether this process opened the file."""
+        return self._pid == os.getpid()
+
+    def check_mine(self) -> None:
+        """Check that this process opened the file.
+
+        Raises
+        ------
+        LockedError
+            It was forked from the one that did.
+        """
+        if not self.is_mine:
+            raise forked_error(self._pid, self._name)
+
+    def view(self, last: Encoded | None) -> OverlaySource:
+        """Return the file as it would be after a commit, without its trailer, for reading."""
+        nchunks = self.nfull + (last is not None)
+        self._make_room(nchunks)
+        if self._file is None:
+            raise ValueError("nothing was written yet")
+        entries = self._offsets[self._written :]
+        if last is not None:
+            entries.append(self._position)
+        front = self._header(nchunks, last).pack()
+        tail = b"" if last is None else last.chunk + last.digest
+        table = self._data_offset - OFFSET_SIZE * (self._entries - self._written)
+        patches = (
+            Patch(0, len(front), MemorySource(front)),
+            Patch(table, OFFSET_SIZE * len(entries), MemorySource(pack_offsets(entries))),
+            Patch(self._position, len(tail), MemorySource(tail)),
+        )
+        return OverlaySource(self._file, patches, self._position + len(tail))
+
+    def _header(self, nchunks: int, last: Encoded | None) -> Header:
+        return self.header._replace(
+            nchunks=nchunks,
+            last_chunk=self.header.chunk_size if last is None else last.nbytes,
+            max_app_chunks=self._entries - nchunks,
+        )
+
+    def _state(self) -> _State:
+        return _State(
+            self.nfull,
+            self._position,
+            self._data_offset,
+            self._entries,
+            self._written,
+            self._section,
+            self._metadata,
+        )
+
+    def _begin(self) -> None:
+        """Keep what will be overwritten, before the first change in place."""
+        file = self._file
+        if file is None or file.is_temporary or file.has_journal:
+            return
+        front = self.header.size + len(self._section)
+        extents = [(0, front)]
+        end = file.size()
+        if end > self._position:
+            extents.append((self._position, end - self._position))
+        file.begin(self._data_offset, extents)
+
+    def _fit_section(self, metadata: Any) -> bytes:
+        """Return the metadata section, in its place; where it does not fit, the file is moved."""
+        if self._file is None:
+            return new_section(metadata)
+        if metadata == self._metadata:
+            return self._section
+        if not self.header.metadata:
+            raise NoMetadataFound("the file has no metadata section")
+        old = MetadataHeader.unpack(self._section, last_checksum=CHECKSUMS[-1].id)
+        checksum = old.meta_checksum.name
+        try:
+            return pack_section(metadata, checksum=checksum, reserve=old.max_meta_size)
+        except MetadataSectionTooSmall:
+            section = pack_section(
+                metadata,
+                checksum=checksum,
+                reserve=lambda nbytes: 2 * nbytes + SPARE_METADATA_NBYTES,
+            )
+        self._start_file(self._entries, section)
+        return section
+
+    def _make_room(self, nchunks: int) -> None:
+        """See to it that the offset table has `nchunks` entries."""
+        if self._file is not None and nchunks > self._entries:
+            entries = max(_TABLE_GROWTH * self._entries, self._entries + RESERVED_ENTRIES, nchunks)
+            self._start_file(entries, self._section)
+
+    def _start_file(self, entries: int, section: bytes) -> None:
+        """Go on in a new file, with room for so many entries and for this section."""
+        new = UpdateFile.create(self._target, self._name)
+        try:
+            data_offset = self.header.size + len(section) + OFFSET_SIZE * entries
+            front = self.header._replace(max_app_chunks=entries - self.header.nchunks)
+            table = UNUSED_ENTRY * entries
+            new.write_at(0, front.pack(), section, table, *self._held)
+            if self._file is not None:
+                nbytes = self._position - self._data_offset
+                new.copy_from(self._file, self._data_offset, data_offset, nbytes)
+                self._leave_file(self._file)
+        except BaseException:
+            new.close()
+            raise
+        shift = data_offset - self._data_offset
+        self._offsets = array("q", (offset + shift for offset in self._offsets))
+        self._file, self._held = new, []
+        self._data_offset, self._position = data_offset, self._position + shift
+        self._entries, self._written, self._section = entries, 0, section
+
+    def _leave_file(self, file: UpdateFile) -> None:
+        if file.is_temporary:
+            file.close()
+        else:
+            # Readers that have it open must find in it what was committed.
+            file.undo()
+            self._replaced = file
+
+    def _drop_replaced(self) -> None:
+        replaced, self._replaced = self._replaced, None
+        if replaced is not None:
+            replaced.close()
+
+
+def check_appendable(container: Container) -> None:
+    """Check that a container can grow.
+
+    Raises
+    ------
+    UnsupportedError
+        There is no offset table, or the version is not 3 or 4.
+    ValueError
+        The file holds no bytes and has no chunk size to go by.
+    """
+    header = container.header
+    if header.format_version < 3:
+        raise UnsupportedError(
+            f"appending needs format version 3 or 4, the file has {header.format_version}; "
+            "load it and save it anew"
+        )
+    if not header.offsets:
+        raise UnsupportedError(
+            "appending needs an offset table, the file has none; pack it again with one, or load "
+            "it and save it anew"
+        )
+    if container.chunk_size <= 0:
+        raise ValueError("cannot append to a file packed from empty content: it has no chunk size")
+
+
+def new_section(metadata: Any) -> bytes:
+    """Return the metadata section of a new file, with little room to grow, as `save` makes it."""
+    return pack_section(metadata, reserve=lambda nbytes: nbytes + SPARE_METADATA_NBYTES)
+
+
+def _known_digests(file: UpdateFile, container: Container, offsets: Sequence[int]) -> bytearray:
+    """Return the digests of all chunks from the trailer; zeros where there is none for them.
+
+    Raises
+    ------
+    FormatError
+        The offset table is not that of the trailer.
+    """
+    nchunks = container.nchunks
+    trailer = _current_trailer(file, container)
+    if trailer is None:
+        return bytearray(UNKNOWN_DIGEST * nchunks)
+    digests = file.read_at(trailer.offset, trailer.digests_size)
+    for page, first in enumerate(range(0, nchunks, PAGE_CHUNKS)):
+        entries = pack_offsets(offsets[first : first + PAGE_CHUNKS])
+        start, nbytes = trailer.page_extent(page)
+        at = start - trailer.offset
+        if not trailer.matches_page(page, entries, digests[at : at + nbytes]):
+            raise FormatError(
+                f"offset table: entries {first} and on are not those of the trailer",
+                field="offsets",
+            )
+    return bytearray(digests)
+
+
+def _current_trailer(file: UpdateFile, container: Container) -> Trailer | None:
+    """Return the trailer, None if there is none of this state of the file."""
+    size = file.size()
+    start = max(size - tail_room(container.nchunks), 0)
+    trailer, _ = unpack_trailer(file.read_at(start, size - start), size)
+    meta = container.metadata_header
+    head = file.read_at(0, container.header.size + (meta.section_size if meta else 0))
+    if trailer is None or not trailer.matches_head(head) or trailer.nchunks != container.nchunks:
+        return None
+    return trailer

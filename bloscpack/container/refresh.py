@@ -1,0 +1,75 @@
+"""Seeing what a writer has appended to a file that is open for reading."""
+
+from ..exceptions import BloscpackError, FileChangedError
+from ..storage.file import FileSource
+from ..storage.overlay import OverlaySource
+from .reader import Container
+
+
+def refreshed(container: Container) -> Container | None:
+    """Return the file of `container` as it is now; None if it has not changed.
+
+    Raises
+    ------
+    FileChangedError
+        It is no later state of the file: other content, or less.
+    OSError
+        The file is gone.
+    """
+    file = container.source.base if isinstance(container.source, OverlaySource) else None
+    file = container.source if file is None else file
+    if not isinstance(file, FileSource):
+        return None
+    is_replaced = file.is_replaced()
+    again = FileSource(file.path) if is_replaced else file.duplicate()
+    again.name = file.name
+    later = Container(again, verify=container.verify)
+    try:
+        is_same = (
+            not is_replaced
+            and later.header == container.header
+            and later.stored_metadata == container.stored_metadata
+        )
+        if is_same:
+            later.close()
+            return None
+        _check_continued(container, later, is_replaced)
+    except BaseException as err:
+        if isinstance(err, BloscpackError):
+            err.path = file.name
+        later.close()
+        raise
+    # The earlier one is not closed: other threads may be reading through it. Its file is closed
+    # when the last of them has let it go.
+    return later
+
+
+def _check_continued(before: Container, after: Container, is_replaced: bool) -> None:
+    """Check that `after` starts with the content of `before`.
+
+    Of a file that was replaced the first, the middle and the last chunk tell.
+    """
+    if not is_replaced:
+        is_continued = after.extends(before)
+    else:
+        one, two = before.header, after.header
+        is_continued = (
+            one[:5] == two[:5]
+            and before.chunk_size == after.chunk_size
+            and before.nbytes <= after.nbytes
+            and _starts_alike(before, after)
+        )
+    if not is_continued:
+        raise FileChangedError(
+            "the file is not the one that was opened, or holds less; open it anew"
+        )
+
+
+def _starts_alike(before: Container, after: Container) -> bool:
+    last = before.nchunks - 1
+    if any(
+        before.fetch(index).data != after.fetch(index).data for index in {0, last // 2} - {last}
+    ):
+        return False
+    content = before.read_chunk(last)
+    return after.read_chunk(last)[: len(content)] == content

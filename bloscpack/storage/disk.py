@@ -1,0 +1,119 @@
+"""Every call that changes a file or a folder, one function each.
+
+Whatever writes goes through here, so that tests can stop it, cut it short or lose it at each step
+(`tests/faults`). Nothing here knows what the bytes mean.
+"""
+
+import errno
+import os
+
+from ..wire import BytesLike
+
+_CLOEXEC = getattr(os, "O_CLOEXEC", 0)
+_COPY_NBYTES = 1 << 20
+
+
+def create(path: str) -> int:
+    """Make a new file and return its descriptor, for reading and writing.
+
+    Raises
+    ------
+    FileExistsError
+        There is one of this name.
+    """
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _CLOEXEC, 0o666)
+
+
+def write_at(fd: int, offset: int, *parts: BytesLike) -> None:
+    """Write `parts` one behind the other from `offset` on; all of them, or an OSError comes."""
+    total = sum(map(len, parts))
+    if not total:
+        return
+    if len(parts) == 1 or not hasattr(os, "pwritev"):
+        data: BytesLike = parts[0] if len(parts) == 1 else b"".join(parts)
+        done = os.pwrite(fd, data, offset)
+    else:
+        done = os.pwritev(fd, parts, offset)
+        data = b"" if done == total else b"".join(parts)
+    while done < total:  # a full disk, a limit or a signal cuts it short: the next call tells
+        step = os.pwrite(fd, memoryview(data)[done:], offset + done)
+        if not step:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        done += step
+
+
+def copy_range(source: int, source_offset: int, target: int, offset: int, nbytes: int) -> None:
+    """Copy `nbytes` from one file to another, within the system where it can.
+
+    Raises
+    ------
+    OSError
+        The source ends early, or the target cannot be written.
+    """
+    copy = getattr(os, "copy_file_range", None)
+    while nbytes:
+        step = 0
+        if copy is not None:
+            try:
+                step = copy(source, target, nbytes, source_offset, offset)
+            except OSError as err:
+                if err.errno not in (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP):
+                    raise
+            if not step:  # this file system cannot, or has nothing more to say
+                copy = None
+                continue
+        else:
+            data = os.pread(source, min(nbytes, _COPY_NBYTES), source_offset)
+            if not data:
+                raise OSError(errno.EIO, "the file ended while it was copied")
+            write_at(target, offset, data)
+            step = len(data)
+        source_offset += step
+        offset += step
+        nbytes -= step
+
+
+def truncate(fd: int, size: int) -> None:
+    """Make a file so long."""
+    os.ftruncate(fd, size)
+
+
+def set_mode(fd: int, mode: int) -> None:
+    """Set the permissions of a file."""
+    os.fchmod(fd, mode)
+
+
+def sync(fd: int) -> None:
+    """Make what was written to a file durable."""
+    os.fsync(fd)
+
+
+def sync_folder(folder: str) -> None:
+    """Make what was created, renamed and removed in `folder` durable, where the system can."""
+    if os.name != "posix":
+        return
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    except OSError as err:
+        # Some network file systems have no such call; there is nothing better to do.
+        if err.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(fd)
+
+
+def replace(source: str, target: str) -> None:
+    """Rename a file, over another one if that is there."""
+    os.replace(source, target)
+
+
+def unlink(path: str) -> None:
+    """Remove a file."""
+    os.unlink(path)
+
+
+def identity(fd: int) -> tuple[int, int]:
+    """Return the inode and the device of a file, which two files never share."""
+    status = os.fstat(fd)
+    return status.st_ino, status.st_dev

@@ -1,0 +1,91 @@
+"""A file seen with other bytes in some places: as it was, or as it will be."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ..wire import BytesLike
+from .protocol import ByteSource
+
+
+class Patch(NamedTuple):
+    """Bytes that stand for those of the file.
+
+    Attributes
+    ----------
+    offset, nbytes : int
+        Where, in the file.
+    source : ByteSource or None
+        What holds them; None for bytes 0xff.
+    at : int
+        Their position in `source`.
+    """
+
+    offset: int
+    nbytes: int
+    source: ByteSource | None
+    at: int = 0
+
+
+class OverlaySource:
+    """Reads from a file through patches.
+
+    Parameters
+    ----------
+    base : ByteSource
+        The file.
+    patches : iterable of Patch
+        Not overlapping.
+    size : int
+        Where the file ends.
+    owned : iterable of ByteSource
+        Closed with this source.
+
+    Attributes
+    ----------
+    base : ByteSource
+        The file.
+    """
+
+    def __init__(
+        self,
+        base: ByteSource,
+        patches: Iterable[Patch],
+        size: int,
+        owned: Iterable[ByteSource] = (),
+    ) -> None:
+        self.name: str | None = base.name
+        self.base = base
+        self._patches = sorted(patch for patch in patches if patch.nbytes)
+        self._size = size
+        self._owned = tuple(owned)
+
+    def size(self) -> int:
+        """Return where the file ends."""
+        return self._size
+
+    def read_at(self, offset: int, nbytes: int) -> BytesLike:
+        """Return a copy where a patch is touched, else what the file gives."""
+        stop = min(offset + nbytes, self._size)
+        parts: list[BytesLike] = []
+        position = offset
+        for patch in self._patches:
+            end = patch.offset + patch.nbytes
+            if end <= position or patch.offset >= stop:
+                continue
+            if patch.offset > position:
+                parts.append(self.base.read_at(position, patch.offset - position))
+                position = patch.offset
+            count = min(end, stop) - position
+            if patch.source is None:
+                parts.append(b"\xff" * count)
+            else:
+                parts.append(patch.source.read_at(patch.at + position - patch.offset, count))
+            position += count
+        if position < stop:
+            parts.append(self.base.read_at(position, stop - position))
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def close(self) -> None:
+        """Close what is owned; idempotent."""
+        for source in self._owned:
+            source.close()

@@ -1,0 +1,209 @@
+"""What writers do, as operations on one file, and what must hold after any of them was stopped."""
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import bloscpack as bp
+from bloscpack.append import append
+
+from .disk import Crash, StoppingDisk, installed, without_syncs
+
+State = tuple[int, str] | None
+"""Number of items, and the attrs as JSON; None: no file."""
+
+# A chunk has 100 items: 400 bytes, which do not compress well.
+CHUNK = 100
+LONG = {"note": "".join(chr(48 + n * n % 61) for n in range(3000))}
+
+
+def ramp(start: int, stop: int) -> Any:
+    return (np.arange(start, stop, dtype="i4") * 2654435).view("i4")
+
+
+def state(nitems: int, attrs: Any = None) -> State:
+    return nitems, json.dumps(attrs or {})
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An operation on ``folder / "a.blp"``.
+
+    Attributes
+    ----------
+    prepare, run : callable
+        Make the old state; do it.
+    allowed : list of State
+        Old, in between after a flush, and new.
+    """
+
+    name: str
+    prepare: Callable[[Path], object]
+    run: Callable[[Path], object]
+    allowed: list[State] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def saved(nitems: int, **options: Any) -> Callable[[Path], None]:
+    def prepare(path: Path) -> None:
+        bp.save(path, ramp(0, nitems), chunks=CHUNK, **options)
+
+    return prepare
+
+
+def packed(nitems: int, spare: int) -> Callable[[Path], None]:
+    """Make a file of the original's functions: no trailer, little room in the table."""
+
+    def prepare(path: Path) -> None:
+        args = bp.BloscpackArgs(max_app_chunks=spare)
+        bp.pack_ndarray_to_file(ramp(0, nitems), path, 4 * CHUNK, bloscpack_args=args)
+
+    return prepare
+
+
+def nothing(path: Path) -> None:
+    assert not path.exists()
+
+
+def appends(*stops: int, attrs: Any = None) -> Callable[[Path], None]:
+    """Append up to each of `stops`, with a flush in between."""
+
+    def run(path: Path) -> None:
+        with bp.open(path, "a", nthreads=1) as a:
+            for number, stop in enumerate(stops):
+                if number:
+                    a.flush()
+                a.append(ramp(len(a), stop))
+            if attrs:
+                a.update_attrs(attrs)
+
+    return run
+
+
+def writes(*stops: int, attrs: Any = None) -> Callable[[Path], None]:
+    def run(path: Path) -> None:
+        with bp.Writer(path, dtype="i4", chunks=CHUNK, nthreads=1) as w:
+            for number, stop in enumerate(stops):
+                if number:
+                    w.flush()
+                for start in range(w.shape[0], stop, 70):
+                    w.append(ramp(start, min(start + 70, stop)))
+            if attrs:
+                w.attrs = attrs
+
+    return run
+
+
+def crashed(path: Path) -> None:
+    """Leave a file of 250 items with its journal, as a writer that died in a flush leaves it."""
+    saved(250)(path)
+    counting = StoppingDisk()
+    with installed(counting):
+        appends(720)(path)
+    saved(250)(path)
+    # Everything is written, and the journal is there.
+    dying = StoppingDisk(counting.count - 2, "crash")
+    with installed(dying), suppress(Crash):
+        appends(720)(path)
+    assert path.with_name("a.blp.journal").exists()
+
+
+def append_file(path: Path) -> None:
+    new = path.with_name("new")
+    new.write_bytes(ramp(250, 720).tobytes())
+    append(path, new)
+    new.unlink()
+
+
+def save_over(path: Path) -> None:
+    bp.save(path, ramp(0, 330), chunks=CHUNK, attrs={"is": "new"})
+
+
+OPERATIONS = [
+    Operation("save", nothing, saved(330), [None, state(330)]),
+    Operation("save over", saved(250), save_over, [state(250), state(330, {"is": "new"})]),
+    Operation("append little", saved(250), appends(260), [state(250), state(260)]),
+    Operation("append to full", saved(300), appends(310), [state(300), state(310)]),
+    Operation("append much", saved(250), appends(990), [state(250), state(990)]),
+    Operation(
+        "append and flush",
+        saved(30),
+        appends(80, 250, 300, 340),
+        [state(30), state(80), state(250), state(300), state(340)],
+    ),
+    Operation("append to no trailer", packed(250, 9), appends(520), [state(250), state(520)]),
+    Operation("outgrow the table", packed(250, 1), appends(620), [state(250), state(620)]),
+    Operation(
+        "outgrow it after a flush",
+        packed(250, 2),
+        appends(260, 620, 700),
+        [state(250), state(260), state(620), state(700)],
+    ),
+    Operation(
+        "attrs",
+        saved(250),
+        appends(250, attrs={"a": 1}),
+        [state(250), state(250, {"a": 1})],
+    ),
+    Operation(
+        "outgrow the metadata",
+        saved(250),
+        appends(340, attrs=LONG),
+        [state(250), state(340, LONG)],
+    ),
+    Operation("write", nothing, writes(330), [None, state(330)]),
+    Operation(
+        "write over",
+        saved(250, attrs={"old": 1}),
+        writes(330),
+        [state(250, {"old": 1}), state(330)],
+    ),
+    Operation(
+        "write and flush",
+        nothing,
+        writes(40, 250, 330, attrs=LONG),
+        [None, state(40), state(250), state(330, LONG)],
+    ),
+    Operation("replay", crashed, lambda path: bp.open(path).close(), [state(250)]),
+    Operation("replay and append", crashed, appends(400), [state(250), state(400)]),
+    Operation(
+        "save over a crashed one", crashed, save_over, [state(250), state(330, {"is": "new"})]
+    ),
+    Operation("append of 0.16", saved(250), append_file, [state(250), state(720)]),
+]
+
+
+def state_of(path: Path) -> State:
+    """Return the state that a reader finds; every item is compared."""
+    if not path.exists():
+        return None
+    with bp.open(path) as a:
+        assert np.array_equal(a[:], ramp(0, len(a)))
+        found = state(len(a), a.attrs)
+    assert np.array_equal(bp.load(path), ramp(0, found[0] if found else 0))
+    return found
+
+
+def check(path: Path, allowed: list[State]) -> State:
+    """Check that the file is in one of the states, sound, and can be appended to."""
+    with without_syncs():
+        found = state_of(path)
+        assert found in allowed
+        if found is None:
+            return None
+        assert bp.verify(path).ok
+        nitems = found[0]
+        with bp.open(path, "a", nthreads=1) as a:
+            a.append(ramp(nitems, nitems + 130))
+        with bp.open(path) as a:
+            assert np.array_equal(a[:], ramp(0, nitems + 130))
+        assert bp.verify(path).ok
+        assert not path.with_name("a.blp.journal").exists()
+    return found

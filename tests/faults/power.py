@@ -1,0 +1,154 @@
+"""A disk that loses power: what was not synced may be there or not, in any mixture.
+
+The calls of an operation are recorded while they are carried out. Then, for a cut after any of
+them, the disk is made anew as it may be found: everything that was synced, and of the rest a
+choice. A file's name is durable when its folder was synced, its bytes when it was.
+"""
+
+import os
+import random
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .disk import REAL, REAL_IDENTITY
+
+Identity = tuple[int, int]
+
+
+@dataclass
+class File:
+    identity: Identity
+    durable: bytearray
+    # ("write", offset, bytes) and ("truncate", size), not synced.
+    pending: list[tuple[Any, ...]] = field(default_factory=list)
+
+
+class Recorder:
+    """Carries out calls and keeps a list of what they did, by file and not by descriptor."""
+
+    def __init__(self, folder: Path) -> None:
+        self.events: list[tuple[Any, ...]] = []
+        self.files: dict[int, File] = {}
+        self.names: dict[str, int] = {}
+        self._numbers: dict[Identity, int] = {}
+        for path in sorted(folder.iterdir()):
+            status = path.stat()
+            number = self._add((status.st_ino, status.st_dev))
+            self.files[number] = File((status.st_ino, status.st_dev), bytearray(path.read_bytes()))
+            self.names[path.name] = number
+
+    def _add(self, identity: Identity) -> int:
+        number = len(self.files)
+        # An inode number is used again when a file is gone: the newest file has it.
+        self._numbers[identity] = number
+        self.files[number] = File(identity, bytearray())
+        return number
+
+    def _number(self, fd: int) -> int:
+        return self._numbers[REAL_IDENTITY(fd)]
+
+    def call(self, name: str, *args: Any) -> Any:
+        if name == "create":
+            fd = REAL[name](*args)
+            number = self._add(REAL_IDENTITY(fd))
+            self.events.append(("create", os.path.basename(args[0]), number))
+            return fd
+        if name == "write_at":
+            self.events.append(("write", self._number(args[0]), args[1], b"".join(args[2:])))
+        elif name == "copy_range":
+            source, source_offset, target, offset, nbytes = args
+            data = os.pread(source, nbytes, source_offset)
+            self.events.append(("write", self._number(target), offset, data))
+        elif name == "truncate":
+            self.events.append(("truncate", self._number(args[0]), args[1]))
+        elif name == "sync":
+            self.events.append(("sync", self._number(args[0])))
+            return None
+        elif name == "sync_folder":
+            self.events.append(("sync_folder",))
+            return None
+        elif name == "replace":
+            self.events.append(("replace", *map(os.path.basename, args)))
+        elif name == "unlink":
+            REAL[name](*args)  # there may be nothing to remove
+            self.events.append(("unlink", os.path.basename(args[0])))
+            return None
+        return REAL[name](*args)
+
+
+def after_cut(recorder: Recorder, count: int, seed: int) -> dict[str, File]:
+    """Return the files that may be found, by name, if the power goes after `count` events.
+
+    Seed 0 keeps nothing that was not synced, seed 1 all of it, others choose.
+    """
+    files = {
+        number: File(file.identity, bytearray(file.durable))
+        for number, file in recorder.files.items()
+    }
+    names = dict(recorder.names)
+    # What the folder looks like to the program, and what of it is not durable.
+    pending: list[tuple[Any, ...]] = []
+    seen = dict(names)
+    for event in recorder.events[:count]:
+        kind = event[0]
+        if kind in ("write", "truncate"):
+            files[event[1]].pending.append((kind, *event[2:]))
+        elif kind == "sync":
+            _apply(files[event[1]], files[event[1]].pending)
+            files[event[1]].pending = []
+        elif kind == "sync_folder":
+            _rename(names, pending)
+            pending = []
+        elif kind == "replace":
+            number = seen.pop(event[1])
+            seen[event[2]] = number
+            pending.append(("replace", event[1], event[2], number))
+        else:
+            if kind == "create":
+                seen[event[1]] = event[2]
+            pending.append(event)
+    choose = random.Random(f"{count} {seed}")
+    keep = [seed == 1 or (seed > 1 and choose.random() < 0.5) for _ in pending]
+    _rename(names, [event for event, kept in zip(pending, keep, strict=True) if kept])
+    for file in files.values():
+        kept_writes = [
+            change
+            for whole in file.pending
+            if seed == 1 or (seed > 1 and choose.random() < 0.6)
+            for change in [_torn(whole, choose) if seed > 1 else whole]
+        ]
+        _apply(file, kept_writes)
+    return {name: files[number] for name, number in names.items()}
+
+
+def _torn(change: tuple[Any, ...], choose: random.Random) -> tuple[Any, ...]:
+    if change[0] == "write" and choose.random() < 0.3:
+        _, offset, data = change
+        return "write", offset, data[: choose.randrange(len(data) + 1)]
+    return change
+
+
+def _apply(file: File, changes: list[tuple[Any, ...]]) -> None:
+    for change in changes:
+        if change[0] == "truncate":
+            size = change[1]
+            del file.durable[size:]
+            file.durable += bytes(size - len(file.durable))
+        else:
+            _, offset, data = change
+            file.durable += bytes(max(offset - len(file.durable), 0))
+            file.durable[offset : offset + len(data)] = data
+
+
+def _rename(names: dict[str, int], events: list[tuple[Any, ...]]) -> None:
+    for event in events:
+        if event[0] == "create":
+            names[event[1]] = event[2]
+        elif event[0] == "unlink":
+            names.pop(event[1], None)
+        else:
+            _, old, new, number = event
+            if names.get(old) == number:
+                del names[old]
+            names[new] = number

@@ -1,0 +1,70 @@
+"""The power goes at every step: whatever of the unsynced bytes and names is left, one state is."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from bloscpack.container import growth
+from bloscpack.storage import disk
+
+from .disk import REAL_IDENTITY, installed, without_syncs
+from .operations import OPERATIONS, Operation, check
+from .power import File, Identity, Recorder, after_cut
+
+SEEDS = 25
+
+
+@pytest.fixture(autouse=True)
+def _soon_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(growth, "_HELD_NBYTES", 600)
+    monkeypatch.setattr(growth, "RESERVED_ENTRIES", 2)
+    monkeypatch.setattr(growth, "_TABLE_GROWTH", 1)
+
+
+def laid_out(folder: Path, files: dict[str, File], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write the files, and let each have the inode that it had before the power went."""
+    identities: dict[Identity, Identity] = {}
+    for name, file in files.items():
+        path = folder / name
+        path.write_bytes(file.durable)
+        status = path.stat()
+        identities[status.st_ino, status.st_dev] = file.identity
+
+    def identity(fd: int) -> Identity:
+        found = REAL_IDENTITY(fd)
+        return identities.get(found, found)
+
+    monkeypatch.setattr(disk, "identity", identity)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=str)
+def test_at_every_step(
+    operation: Operation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    with without_syncs():
+        operation.prepare(work / "a.blp")
+    recorder = Recorder(work)
+    with installed(recorder):
+        operation.run(work / "a.blp")
+    tried = set()
+    for count in range(len(recorder.events) + 1):
+        for seed in range(SEEDS):
+            files = after_cut(recorder, count, seed)
+            content = repr(sorted((name, bytes(file.durable)) for name, file in files.items()))
+            key = hashlib.sha256(content.encode()).digest()
+            if key in tried:
+                continue
+            tried.add(key)
+            folder = tmp_path / f"{count}-{seed}"
+            folder.mkdir()
+            laid_out(folder, files, monkeypatch)
+            check(folder / "a.blp", operation.allowed)
+    # What was closed is durable: nothing that was not synced is needed for it.
+    files = after_cut(recorder, len(recorder.events), 0)
+    folder = tmp_path / "closed"
+    folder.mkdir()
+    laid_out(folder, files, monkeypatch)
+    assert check(folder / "a.blp", operation.allowed) == operation.allowed[-1]

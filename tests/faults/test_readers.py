@@ -1,0 +1,146 @@
+"""Readers beside a writer at any step: a prefix of what was flushed, never anything else."""
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bloscpack as bp
+from bloscpack.container import growth
+
+from .disk import StoppingDisk, installed, without_syncs
+from .operations import OPERATIONS, Operation, appends, ramp, saved, state, state_of
+
+# Replaying is a reader's own work, and what a file of other content does to readers is no prefix.
+GROWING = [each for each in OPERATIONS if each.name.startswith(("append", "outgrow", "attrs"))]
+
+
+@pytest.fixture(autouse=True)
+def _soon_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(growth, "_HELD_NBYTES", 600)
+    monkeypatch.setattr(growth, "RESERVED_ENTRIES", 2)
+    monkeypatch.setattr(growth, "_TABLE_GROWTH", 1)
+
+
+def check_handle(a: bp.Array) -> None:
+    expected = ramp(0, len(a))
+    assert np.array_equal(a[:], expected)
+    assert a[-1] == expected[-1]
+    assert np.array_equal(a[-7:-2], expected[-7:-2])
+    assert b"".join(a.iter_chunks()) == expected.tobytes()
+
+
+@pytest.mark.parametrize("operation", GROWING, ids=str)
+def test_at_every_step(operation: Operation, tmp_path: Path) -> None:
+    path = tmp_path / "a.blp"
+    with without_syncs():
+        operation.prepare(path)
+    handles: dict[int, bp.Array] = {}
+    followed = bp.open(path)
+    seen: list[int] = []
+
+    def look() -> None:
+        found = state_of(path)
+        assert found in operation.allowed
+        seen.append(found[0] if found else 0)
+        if len(handles) < 20:
+            handles[len(seen)] = bp.open(path)
+        for a in handles.values():
+            check_handle(a)
+        before = len(followed)
+        followed.refresh()
+        assert len(followed) >= before
+        assert len(followed) >= seen[-1]
+        check_handle(followed)
+
+    with installed(StoppingDisk(before=look)):
+        operation.run(path)
+    look()
+    assert len(seen) > 5
+    assert seen == sorted(seen)
+    assert [state(n)[0] for n in dict.fromkeys(seen)] == list(
+        dict.fromkeys(each[0] for each in operation.allowed if each)
+    )
+    for a in [*handles.values(), followed]:
+        a.close()
+
+
+def test_handles_kept_for_long(tmp_path: Path) -> None:
+    path = tmp_path / "a.blp"
+    saved(30)(path)
+    handles = []
+    with bp.open(path, "a", nthreads=1) as a:
+        for stop in (*range(40, 130, 10), 300, 301, 420, 900):
+            handles.append(bp.open(path))
+            a.append(ramp(len(a), stop))
+            check_handle(handles[-1])
+            if stop % 20 == 0:
+                a.flush()
+    for handle in handles:
+        check_handle(handle)
+        handle.refresh()
+        assert len(handle) == 900
+        check_handle(handle)
+        handle.close()
+
+
+READER = """
+import sys
+import numpy as np
+import bloscpack as bp
+path, total = sys.argv[1], int(sys.argv[2])
+old = bp.open(path)
+full = (np.arange(total, dtype="i4") * 2654435).view("i4")
+print("ready", flush=True)
+rounds = 0
+while True:
+    with bp.open(path) as a:
+        assert np.array_equal(a[:], full[: len(a)]), len(a)
+        assert a[-1] == full[len(a) - 1]
+        done = len(a) == total
+    assert np.array_equal(old[:], full[: len(old)])
+    rounds += 1
+    if rounds % 3 == 0:
+        old.refresh()
+    if done:
+        break
+print(rounds)
+"""
+
+
+def test_a_process_and_threads_that_read_all_the_time(tmp_path: Path) -> None:
+    path, total = tmp_path / "a.blp", 6000
+    saved(30)(path)
+    reader = subprocess.Popen(
+        [sys.executable, "-c", READER, str(path), str(total)], stdout=subprocess.PIPE, text=True
+    )
+    assert reader.stdout is not None
+    assert reader.stdout.readline() == "ready\n"
+    stop = threading.Event()
+    errors: list[BaseException] = []
+
+    def read() -> None:
+        try:
+            old = bp.open(path)
+            while not stop.is_set():
+                check_handle(old)
+                with bp.open(path) as now:
+                    check_handle(now)
+            old.close()
+        except BaseException as err:
+            errors.append(err)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    try:
+        appends(*range(37, total, 41), total)(path)
+    finally:
+        stop.set()
+        thread.join()
+        output, _ = reader.communicate(timeout=60)
+    assert not errors
+    assert reader.returncode == 0
+    assert int(output) > 0

@@ -1,0 +1,60 @@
+"""Every operation stopped at every step, by an error or by death: the old state or the new one."""
+
+from pathlib import Path
+
+import pytest
+
+from bloscpack.container import growth
+
+from .disk import Crash, StoppingDisk, installed, without_syncs
+from .operations import OPERATIONS, Operation, check
+
+each_operation = pytest.mark.parametrize("operation", OPERATIONS, ids=str)
+
+
+@pytest.fixture(autouse=True)
+def _soon_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """New files go to disk after 600 bytes and reserve few entries: small ones do it all."""
+    monkeypatch.setattr(growth, "_HELD_NBYTES", 600)
+    monkeypatch.setattr(growth, "RESERVED_ENTRIES", 2)
+    monkeypatch.setattr(growth, "_TABLE_GROWTH", 1)
+
+
+def leftovers(folder: Path) -> list[str]:
+    return [each.name for each in folder.iterdir() if each.name not in ("a.blp", "new")]
+
+
+@each_operation
+def test_it_works(operation: Operation, tmp_path: Path) -> None:
+    path = tmp_path / "a.blp"
+    operation.prepare(path)
+    operation.run(path)
+    assert not leftovers(tmp_path)
+    assert check(path, operation.allowed) == operation.allowed[-1]
+
+
+@each_operation
+@pytest.mark.parametrize("kind", ["error", "crash", "torn"])
+def test_stopped_at_every_step(operation: Operation, kind: str, tmp_path: Path) -> None:
+    seen = set()
+    for step in range(1000):
+        folder = tmp_path / str(step)
+        folder.mkdir()
+        path = folder / "a.blp"
+        with without_syncs():
+            operation.prepare(path)
+        stopping = StoppingDisk(step, kind)
+        with installed(stopping):
+            try:
+                operation.run(path)
+            except (OSError, Crash):
+                pass
+            else:
+                if step >= stopping.count:
+                    break
+        if kind == "error" and stopping.names[step] not in ("unlink", "sync_folder"):
+            assert not [name for name in leftovers(folder) if name.endswith(".tmp")]
+        seen.add(check(path, operation.allowed))
+    # Stopped early it is the old state, and by an error at the very end the new one.
+    assert operation.allowed[0] in seen
+    assert step > 2
