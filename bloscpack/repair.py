@@ -11,7 +11,8 @@ from pathlib import Path
 from xxhash import xxh3_64_digest
 
 from .container.format import OFFSET_SIZE, UNUSED_ENTRY, pack_offsets
-from .container.reader import Container, StoredChunk
+from .container.reader import Container
+from .container.stored import StoredChunk
 from .container.trailer import DIGEST_SIZE, pack_trailer
 from .exceptions import FileChangedError
 from .report import Report

@@ -11,7 +11,8 @@ from typing import Any
 from .codec import CHUNK_HEADER_SIZE, decode_into, new_bytes
 from .container.format import OFFSET_SIZE, Header
 from .container.front import with_recorded_front
-from .container.reader import Container, StoredChunk
+from .container.reader import Container
+from .container.stored import StoredChunk
 from .container.trailer import DIGEST_SIZE, PAGE_CHUNKS, trailer_nbytes
 from .container.writer import Progress
 from .exceptions import (

@@ -10,7 +10,7 @@ A `Container` holds no position, so threads may share one.
 
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 from xxhash import xxh3_64_digest
 
@@ -18,12 +18,8 @@ from ..checksum import CHECKSUMS, LAST_V3_ID
 from ..codec import (
     CHUNK_HEADER_SIZE,
     ChunkHeader,
-    CodecParams,
-    decode_blocks_into,
     decode_into,
     decode_range_into,
-    encode,
-    extent_of_range,
     new_bytes,
 )
 from ..exceptions import (
@@ -38,18 +34,20 @@ from ..storage.file import FileSource
 from ..storage.protocol import ByteSource
 from ..threads import resolve_nthreads, run_indexed
 from ..wire import BytesLike
+from .blocks import read_blocks_into, read_head
 from .chunkmemory import ChunkMemory
-from .chunktable import ChunkTable, at_chunk, check_left, check_room
-from .format import OFFSET_SIZE, UNKNOWN, UNUSED_ENTRY, Header
+from .chunktable import ChunkTable, at_chunk, check_room
+from .following import ATTEMPTS, has_grown, old_last_chunk
+from .format import MAX_HEADER_SIZE, OFFSET_SIZE, UNKNOWN, UNUSED_ENTRY, Header
 from .front import (
     ABSENT,
     TAIL_NBYTES,
-    TrailerState,
     has_trailer_magic,
     judge_trailer,
     with_recorded_front,
 )
 from .metadata import MetadataHeader, decode_data, stored_data
+from .stored import StoredChunk, read_stored
 from .trailer import Trailer
 
 # Header, metadata and the first offsets of nearly every file, in one read.
@@ -58,32 +56,9 @@ _HEAD_NBYTES = 4096
 _USUAL_EXPANSION = 16
 # More bytes than any file or address space holds; numpy counts no further either.
 _MAX_NBYTES = 2**63 - 1
-# How often the front of a file is read anew that a writer changes meanwhile.
-_ATTEMPTS = 50
-# Read where a chunk starts whose size is not known: its header, and a small chunk as a whole.
-_PROBE_NBYTES = 4096
-
 
 Verify = bool | Literal["always"]
 """Whether to compare checksums: of each chunk once, never (False), or at each read."""
-
-
-class StoredChunk(NamedTuple):
-    """A chunk as it lies in the file.
-
-    Attributes
-    ----------
-    offset : int
-        Absolute position of the chunk.
-    data : bytes-like
-        The Blosc chunk, its digest not included.
-    header : ChunkHeader
-        Its first 16 bytes.
-    """
-
-    offset: int
-    data: BytesLike
-    header: ChunkHeader
 
 
 class Container:
@@ -126,12 +101,15 @@ class Container:
     stored_metadata: bytes = b""
     # A small file is read once, as a whole: it is not worth a memory until parts are wanted.
     _memory: ChunkMemory | None = None
-    _trailer: TrailerState = ABSENT
+    # The trailer, None if there is none that is of this state of the file; and what there is:
+    # "valid", "absent", "stale" (the file was changed) or "damaged".
+    trailer: Trailer | None = None
+    trailer_state: str = ABSENT.name
     _table: ChunkTable | None = None
     _trusts_table = True
     # The last chunk as it was when the file was opened, once a writer has made it grow.
-    _old_last: tuple[int, memoryview, ChunkHeader] | None = None
-    _follows_writers = True
+    _old_last: StoredChunk | None = None
+    follows_writers = True
 
     def __init__(self, source: ByteSource, *, verify: Verify = True, replays: bool = True) -> None:
         if verify not in (True, False, "always"):
@@ -154,9 +132,6 @@ class Container:
         head = memoryview(self.source.read_at(0, _HEAD_NBYTES))
         self.header = header = Header.unpack(head)
         position = header.size
-        self._head_bytes = head[:position]
-        self.metadata_header, self.stored_metadata = None, b""
-        self._trailer, self._table, self._memory = ABSENT, None, None
         if header.metadata:
             last_checksum = LAST_V3_ID if header.format_version == 3 else CHECKSUMS[-1].id
             meta = MetadataHeader.unpack(head, position, last_checksum=last_checksum)
@@ -196,13 +171,41 @@ class Container:
                 field="nchunks",
             )
 
+    def _read_settled_front(self, file: FileSource, replays: bool) -> None:
+        """Read the front of a file that a writer may be changing, of one state of the file.
+
+        Where there is a journal, the file is seen as before the change. Where there is none, there
+        must be none afterwards either, and the header must be the same: a writer writes it last.
+        """
+        for attempt in range(ATTEMPTS):
+            before = file.settled(replays=replays)
+            if before is not None:
+                self.source = before
+            try:
+                self._read_front()
+                header = self.header
+                if before is not None or (
+                    not file.has_journal()
+                    and Header.unpack(file.read_at(0, MAX_HEADER_SIZE)) == header
+                ):
+                    return
+            except BloscpackError:
+                if before is not None or (attempt >= 2 and not file.has_journal()):
+                    raise
+            # Whatever was read may be of two states.
+            self.metadata_header, self.stored_metadata = None, b""
+            self._table = self._memory = None
+            self.trailer, self.trailer_state = ABSENT
+        raise FormatError("header: a writer changes it faster than it can be read")
+
     def _read_trailer(self, head: memoryview, tail: memoryview) -> None:
-        self._trailer = judge_trailer(self.source, tail, self.header, self.metadata_header, head)
-        if self._trailer.trailer is None:
+        found = judge_trailer(self.source, tail, self.header, self.metadata_header, head)
+        self.trailer, self.trailer_state = found
+        if self.trailer is None:
             notice(
                 "%s: the trailer is %s and ignored; bloscpack.verify with fix=True writes it anew",
                 self.source.name or "memory",
-                self._trailer.name,
+                self.trailer_state,
             )
 
     def _advise(self, err: BloscpackError) -> None:
@@ -211,16 +214,6 @@ class Container:
             if with_recorded_front(self.source) is not None:
                 advice = "its trailer has a copy of the front, bloscpack.recover makes use of it"
                 err.args = (f"{err.args[0]}; {advice}",)
-
-    @property
-    def trailer(self) -> Trailer | None:
-        """The trailer; None if there is none that is of this state of the file."""
-        return self._trailer.trailer
-
-    @property
-    def trailer_state(self) -> str:
-        """State of the trailer: "valid", "absent", "stale" (the file was changed) or "damaged"."""
-        return self._trailer.name
 
     def _count_chunks(self) -> None:
         """Fill in what the header leaves open, by following the chunks' own headers."""
@@ -342,7 +335,8 @@ class Container:
             if content is not None:
                 memoryview(out)[:] = memoryview(content)[start:stop]
                 return
-            if self._read_blocks_into(memory, index, start, out):
+            head = memory.head(index) or self._find_head(memory, index)
+            if head is not None and read_blocks_into(self.source, head, start, out):
                 return
         offset, data, header = self._fetch(index)
         try:
@@ -352,51 +346,23 @@ class Container:
         if self._needs_no_check(index):
             memory.set_head(index, offset, bytes(data[: header.head_size]))
 
-    def _read_blocks_into(
-        self, memory: ChunkMemory, index: int, start: int, out: BytesLike
-    ) -> bool:
-        """Read and decode the blocks of a part of a chunk; return False where all of it is needed.
-
-        A chunk that is not what it was is left to those who read the whole of it, as is the error.
-        """
-        found = memory.head(index) or self._find_head(memory, index)
-        if found is None:
-            return False
-        offset, head = found
-        try:
-            low, high = extent_of_range(head, start, start + len(out))
-            if low == 0:
-                return False
-            stored = self.source.read_at(offset + low, high - low)
-            if len(stored) < high - low:
-                return False
-            decode_blocks_into(head, stored, low, start, out)
-        except CodecError:
-            return False
-        return True
-
     def _find_head(self, memory: ChunkMemory, index: int) -> tuple[int, bytes] | None:
         """Return what `ChunkMemory.head` does for a chunk that need not be checked, or None."""
         if not self._needs_no_check(index) or not self.header.offsets or not self._trusts_table:
             return None
         try:
             offset = self._chunk_table().entry(index)[0]
-            head = self.source.read_at(offset, _PROBE_NBYTES)
-            header = ChunkHeader.unpack(head)
-            if header.head_size > len(head):
-                head = self.source.read_at(offset, header.head_size)
+            head = read_head(self.source, offset, self.chunk_nbytes(index))
         except BloscpackError:
-            return None
-        if header.nbytes != self.chunk_nbytes(index):
-            return None
-        return memory.set_head(index, offset, bytes(head[: header.head_size]))
+            return None  # reading the whole chunk finds the words for it
+        return memory.set_head(index, offset, head)
 
     def _needs_no_check(self, index: int) -> bool:
         """Return whether chunk `index` may be read without comparing its checksum (again)."""
-        if self.verify is False:
-            return True
-        memory = self._memory
-        if memory is None or self.verify == "always" or not memory.is_checked(index):
+        verify, memory = self.verify, self._memory
+        if verify is not True or memory is None:
+            return verify is False
+        if not memory.is_checked(index):
             return False
         # The last chunk may be rewritten by an append, unless it is full.
         return index < self.nchunks - 1 or self.last_chunk == self.chunk_size
@@ -494,7 +460,7 @@ class Container:
             if header.max_app_chunks:
                 position = self._table_offset + OFFSET_SIZE * self.nchunks
                 if self.source.read_at(position, OFFSET_SIZE) != UNUSED_ENTRY:
-                    if self._has_grown():
+                    if has_grown(self):
                         return
                     raise self._too_few("the offset table has another entry")
             return
@@ -506,7 +472,8 @@ class Container:
             err.path = self.name
             raise
         try:
-            _, following = self._read_stored(position, None, check=bool(self.verify))
+            check = bool(self.verify)
+            _, following = read_stored(self.source, header.checksum, position, None, check)
         except BloscpackError:
             return  # not a chunk: trailing bytes
         if 0 < following.nbytes <= max(self.chunk_size, self.last_chunk):
@@ -518,6 +485,12 @@ class Container:
         )
         error.path = self.name
         return error
+
+    def reopened(self, source: ByteSource) -> "Container":
+        """Return the container in `source` as it is now, whatever a writer does with it later."""
+        later = Container(source, verify=self.verify, replays=False)
+        later.follows_writers = False
+        return later
 
     def close(self) -> None:
         """Close the source; idempotent."""
@@ -559,40 +532,45 @@ class Container:
             # An only chunk lies where the first one must, whatever a table says.
             if self.nchunks == 1:
                 return self._load(0, self.data_offset, None)
-            table = self._chunk_table()
             if not self.header.offsets or not self._trusts_table:
-                return self._load(index, table.chained(index), None)
-            offset = chained = UNKNOWN
-            try:
-                offset, following = table.entry(index)
-                return self._load(index, offset, following)
-            except BloscpackError as by_table:
-                # The table may be wrong (an interrupted write leaves it empty) and the chunks
-                # right: bloscpack 0.16 reads by their own sizes alone.
-                try:
-                    chained = table.chained(index)
-                    found = self._load(index, chained, None)
-                except BloscpackError:
-                    if offset != UNKNOWN and chained in (UNKNOWN, offset):
-                        raise by_table from None
-                    raise
-                # What is read from now on must fit this: one file, one way to find chunks.
-                self._trusts_table = False
-                return found
+                return self._load(index, self._chunk_table().chained(index), None)
+            return self._load_by_table(index)
         except BloscpackError as err:
-            old = self._find_old_last() if index == self.nchunks - 1 else None
-            if old is not None:
-                return old
+            if index == self.nchunks - 1:
+                self._old_last = old_last_chunk(self)
+                if self._old_last is not None:
+                    return self._old_last
             err.path = self.name
             raise
+
+    def _load_by_table(self, index: int) -> tuple[int, memoryview, ChunkHeader]:
+        table = self._chunk_table()
+        offset = chained = UNKNOWN
+        try:
+            offset, following = table.entry(index)
+            return self._load(index, offset, following)
+        except BloscpackError as by_table:
+            # The table may be wrong (an interrupted write leaves it empty) and the chunks right:
+            # bloscpack 0.16 reads by their own sizes alone.
+            try:
+                chained = table.chained(index)
+                found = self._load(index, chained, None)
+            except BloscpackError:
+                if offset != UNKNOWN and chained in (UNKNOWN, offset):
+                    raise by_table from None
+                raise
+            # What is read from now on must fit this: one file, one way to find chunks.
+            self._trusts_table = False
+            return found
 
     def _load(
         self, index: int, offset: int, following: int | None
     ) -> tuple[int, memoryview, ChunkHeader]:
         """Return the chunk at `offset`, which is to be chunk `index`, its checksum compared."""
+        row = self.header.checksum
         check = not self._needs_no_check(index)
         try:
-            data, header = self._read_stored(offset, following, check=check)
+            data, header = read_stored(self.source, row, offset, following, check)
         except BloscpackError as err:
             raise at_chunk(err, index, offset) from None
         nbytes = self.last_chunk if index == self.nchunks - 1 else self.chunk_size
@@ -602,7 +580,7 @@ class Container:
                 f"the header promises {nbytes}",
                 offset=offset,
             )
-        if check and not self.header.checksum.nbytes and self._trailer.trailer is not None:
+        if check and not row.nbytes and self.trailer is not None:
             self.compare_trailer(index, StoredChunk(offset, data, header))
         if check and self._memory is not None:
             self._memory.set_checked(index)
@@ -631,132 +609,3 @@ class Container:
                 index=index,
                 offset=offset,
             )
-
-    def _read_stored(
-        self, offset: int, following: int | None, *, check: bool
-    ) -> tuple[memoryview, ChunkHeader]:
-        """Return the bytes of the chunk at `offset` and its header, the checksum compared.
-
-        `following` is the offset of the next chunk where it is known: one read then fetches all
-        that lies before it, and the digest speaks before the header is looked at. Otherwise a
-        first read tells the size, which bounds the second; a small chunk is all in the first.
-        """
-        row = self.header.checksum
-        header = None
-        if following is None:
-            stored = self.source.read_at(offset, _PROBE_NBYTES)
-            header = ChunkHeader.unpack(stored)
-            cbytes = header.cbytes
-            nbytes = cbytes + row.nbytes
-            if nbytes > len(stored):
-                check_left(self.source, offset, nbytes)
-                stored = self.source.read_at(offset, nbytes)
-        else:
-            nbytes = following - offset
-            cbytes = max(nbytes - row.nbytes, 0)
-            stored = self.source.read_at(offset, nbytes)
-        if nbytes > len(stored):
-            raise TruncatedError(f"{len(stored)} of {nbytes} bytes came", offset=offset)
-        view = stored if type(stored) is memoryview else memoryview(stored)
-        data, expected = view[:cbytes], view[cbytes:nbytes]
-        if check:
-            actual = row.digest(data)
-            if actual != expected:
-                raise ChecksumMismatch(
-                    f"{row.name} of bytes {offset} to {offset + cbytes} is {actual.hex()}, "
-                    f"{expected.hex()} is stored",
-                    name=row.name,
-                    expected=bytes(expected),
-                    actual=actual,
-                    offset=offset,
-                )
-        if header is None:
-            header = ChunkHeader.unpack(data)
-            if header.cbytes != cbytes:
-                raise FormatError(
-                    f"stored size {header.cbytes}, but the next chunk leaves it {cbytes} bytes",
-                    offset=offset,
-                )
-        return data, header
-
-    def _read_settled_front(self, file: FileSource, replays: bool) -> None:
-        """Read the front of a file that a writer may be changing, of one state of the file.
-
-        Where there is a journal, the file is seen as before the change. Where there is none, there
-        must be none afterwards either, and the header must be the same: a writer writes it last.
-        """
-        for attempt in range(_ATTEMPTS):
-            before = file.settled(replays=replays)
-            if before is not None:
-                self.source = before
-                self._read_front()
-                return
-            try:
-                self._read_front()
-            except BloscpackError:
-                if attempt >= 2 and not file.has_journal():
-                    raise
-                continue
-            header = self.header
-            if not file.has_journal() and file.read_at(0, header.size) == self._head_bytes:
-                return
-        raise FormatError("header: a writer changes it faster than it can be read")
-
-    def extends(self, earlier: "Container") -> bool:
-        """Return whether this may be a later state of the file of `earlier`: the front agrees."""
-        one, two = earlier.header, self.header
-        return (
-            one[:5] == two[:5]
-            and earlier.chunk_size == self.chunk_size
-            and earlier.data_offset == self.data_offset
-            and one.nchunks + one.max_app_chunks == two.nchunks + two.max_app_chunks
-            and earlier.nbytes <= self.nbytes
-        )
-
-    def _later_states(self) -> Iterator["Container"]:
-        """Yield the file as it is now, if a writer has it grown or is at it; a few times."""
-        file = self.source
-        if not self._follows_writers or not isinstance(file, FileSource):
-            return
-        for _ in range(_ATTEMPTS):
-            try:
-                later = Container(file.duplicate(), verify=self.verify, replays=False)
-            except BloscpackError:
-                return
-            later._follows_writers = False
-            with later:
-                if not later.extends(self):
-                    return
-                yield later
-                if later.header == self.header and isinstance(later.source, FileSource):
-                    return
-
-    def _find_old_last(self) -> tuple[int, memoryview, ChunkHeader] | None:
-        """Return the last chunk as it was when the file was opened, None if it is only damaged.
-
-        A writer overwrites it with one that starts alike and holds more. What it held here is kept
-        as a chunk that is not compressed.
-        """
-        for later in self._later_states():
-            try:
-                offset, content = later.read_located(self.nchunks - 1)
-            except BloscpackError:
-                continue
-            typesize = later.fetch(self.nchunks - 1).header.typesize
-            params = CodecParams("lz4", 0, 0, max(typesize, 1))
-            data = encode(content[: self.last_chunk], params)
-            self._old_last = offset, memoryview(data), ChunkHeader.unpack(data)
-            return self._old_last
-        return None
-
-    def _has_grown(self) -> bool:
-        """Return whether it is a writer's doing that the file goes on behind the last chunk."""
-        for later in self._later_states():
-            if later.header != self.header:
-                return True
-            try:
-                later.check_end()
-            except BloscpackError:
-                continue
-            return True
-        return False

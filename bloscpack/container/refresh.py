@@ -3,6 +3,7 @@
 from ..exceptions import BloscpackError, FileChangedError
 from ..storage.file import FileSource
 from ..storage.overlay import OverlaySource
+from .following import extends
 from .reader import Container
 
 
@@ -50,7 +51,7 @@ def _check_continued(before: Container, after: Container, is_replaced: bool) -> 
     Of a file that was replaced the first, the middle and the last chunk tell.
     """
     if not is_replaced:
-        is_continued = after.extends(before)
+        is_continued = extends(after, before)
     else:
         one, two = before.header, after.header
         is_continued = (

@@ -1,0 +1,84 @@
+"""One stored chunk and its digest: read, compared, not decoded."""
+
+from typing import NamedTuple
+
+from ..checksum import Checksum
+from ..codec import ChunkHeader
+from ..exceptions import ChecksumMismatch, FormatError, TruncatedError
+from ..storage.protocol import ByteSource
+from .chunktable import check_left
+
+# Read where a chunk starts whose size is not known: its header, and a small chunk as a whole.
+PROBE_NBYTES = 4096
+
+
+class StoredChunk(NamedTuple):
+    """A chunk as it lies in the file.
+
+    Attributes
+    ----------
+    offset : int
+        Absolute position of the chunk.
+    data : memoryview
+        The Blosc chunk, its digest not included.
+    header : ChunkHeader
+        Its first 16 bytes.
+    """
+
+    offset: int
+    data: memoryview
+    header: ChunkHeader
+
+
+def read_stored(
+    source: ByteSource, row: Checksum, offset: int, following: int | None, check: bool
+) -> tuple[memoryview, ChunkHeader]:
+    """Return the bytes of the chunk at `offset` and its header, the digest compared if `check`.
+
+    `following` is the offset of the next chunk where it is known: one read then fetches all that
+    lies before it, and the digest speaks before the header is looked at. Otherwise a first read
+    tells the size, which bounds the second; a small chunk is all in the first.
+
+    Raises
+    ------
+    ChecksumMismatch
+        The stored and the computed digest differ.
+    FormatError
+        The chunk is truncated, or its header contradicts what is there.
+    """
+    header = None
+    if following is None:
+        stored = source.read_at(offset, PROBE_NBYTES)
+        header = ChunkHeader.unpack(stored)
+        cbytes = header.cbytes
+        nbytes = cbytes + row.nbytes
+        if nbytes > len(stored):
+            check_left(source, offset, nbytes)
+            stored = source.read_at(offset, nbytes)
+    else:
+        nbytes = following - offset
+        cbytes = max(nbytes - row.nbytes, 0)
+        stored = source.read_at(offset, nbytes)
+    if nbytes > len(stored):
+        raise TruncatedError(f"{len(stored)} of {nbytes} bytes came", offset=offset)
+    view = stored if type(stored) is memoryview else memoryview(stored)
+    data, expected = view[:cbytes], view[cbytes:nbytes]
+    if check:
+        actual = row.digest(data)
+        if actual != expected:
+            raise ChecksumMismatch(
+                f"{row.name} of bytes {offset} to {offset + cbytes} is {actual.hex()}, "
+                f"{expected.hex()} is stored",
+                name=row.name,
+                expected=bytes(expected),
+                actual=actual,
+                offset=offset,
+            )
+    if header is None:
+        header = ChunkHeader.unpack(data)
+        if header.cbytes != cbytes:
+            raise FormatError(
+                f"stored size {header.cbytes}, but the next chunk leaves it {cbytes} bytes",
+                offset=offset,
+            )
+    return data, header
