@@ -1,0 +1,102 @@
+"""Files: opening one of many chunks, and appending."""
+
+from collections.abc import Callable
+from pathlib import Path
+from shutil import copyfile, copytree
+from typing import Any
+
+import numpy as np
+from harness import Loop, loop_of
+
+import bloscpack as bp
+from peers.contender import Contender, remove
+from peers.data import ZSTD, ZSTD_SMALL
+from peers.race import Bench, Case, require, timed_loop
+from peers.with_bloscpack import Ours
+
+_NCHUNKS = 1000
+_NAPPENDED = 16  # chunks before
+TINY_SHAPE = 4  # float32 in a chunk of the file of very many
+
+
+def race_files(bench: Bench) -> None:
+    """Hold the races."""
+    race_open(bench)
+    race_open_tiny(bench)
+    race_append(bench, bench.folder, "")
+    if bench.memory_folder is not None:
+        race_append(bench, bench.memory_folder, " in memory")
+
+
+def race_open(bench: Bench) -> None:
+    """Open a file of 1,000 chunks of 64 KB and close it."""
+    nrows = min(_NCHUNKS * ZSTD_SMALL.chunk_rows, len(bench.array))
+    nchunks = -(-nrows // ZSTD_SMALL.chunk_rows)
+    case = Case("open", f"open a file of {nchunks:,} chunks", 0)
+
+    def prepare(contender: Contender) -> dict[str, Loop]:
+        path = bench.path_of(contender, ZSTD_SMALL, nrows)
+        return {contender.name: loop_of(lambda: open_and_close(contender, path))}
+
+    bench.race(case, prepare, {}, is_plain=True)
+
+
+def open_and_close(contender: Contender, path: Path) -> None:
+    """Open and close."""
+    with contender.open(path):
+        pass
+
+
+def race_open_tiny(bench: Bench) -> None:
+    """Open a file of a million chunks; ours only, beside a file of a thousand as small."""
+    ntiny = bench.setting.ntiny
+    case = Case("open tiny", f"open a file of {ntiny:,} chunks of 16 bytes", 0)
+
+    def prepare(contender: Contender) -> dict[str, Loop]:
+        if contender.name != Ours.name:
+            raise NotImplementedError("not run")
+        path = bench.folder / "tiny"
+        values = np.arange(ntiny * TINY_SHAPE, dtype=np.float32).reshape(-1, TINY_SHAPE)
+        bp.save(path, values, chunks=1, codec="lz4", clevel=0)
+        with bp.open(path) as array:
+            require(array.nchunks == ntiny, contender.name, "the number of chunks")
+            require(np.array_equal(array[-1], values[-1]), contender.name, "the last row")
+        return {contender.name: loop_of(lambda: open_and_close(contender, path))}
+
+    bench.race(case, prepare, {})
+
+
+def race_append(bench: Bench, folder: Path, where: str) -> None:
+    """Open a file, append 1 MiB, close it."""
+    nrows = min(_NAPPENDED * ZSTD.chunk_rows, len(bench.array) - ZSTD.chunk_rows)
+    rows = bench.array[nrows : nrows + ZSTD.chunk_rows]
+    wanted = bench.array[: nrows + ZSTD.chunk_rows]
+    case = Case(f"append{where}", f"open, append 1 MiB, close{where}, {ZSTD}", rows.nbytes)
+
+    def prepare(contender: Contender) -> dict[str, Loop]:
+        if not contender.can_append:
+            raise NotImplementedError("it cannot append")
+        pristine = bench.path_of(contender, ZSTD, nrows)
+        path = folder / f"append, {contender.name}"
+
+        def append() -> None:
+            with contender.appender(path) as append_rows:
+                append_rows(rows)
+
+        renew = _copier(pristine, path)
+        renew()
+        append()
+        require(np.array_equal(contender.read(path), wanted), contender.name, "the grown array")
+        return {contender.name: timed_loop(append, renew)}
+
+    bench.race(case, prepare, {})
+    for entry in folder.glob("append, *"):
+        remove(entry)
+
+
+def _copier(source: Path, target: Path) -> Callable[[], Any]:
+    def copy() -> None:
+        remove(target)
+        (copytree if source.is_dir() else copyfile)(source, target)
+
+    return copy
