@@ -14,17 +14,27 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from harness import NTHREADS
+
 from peers.about import surroundings
 from peers.contender import TABLE
+from peers.damage import damage_files
 from peers.data import FULL, QUICK
 from peers.files import race_files
+from peers.memory import measure_memory
 from peers.parts import race_parts
 from peers.race import Bench
 from peers.tables import text_tables
 from peers.whole import race_whole
 from peers.with_bloscpack import Ours
 
-WORK = {"whole": race_whole, "parts": race_parts, "files": race_files}
+WORK = {
+    "whole": race_whole,
+    "parts": race_parts,
+    "files": race_files,
+    "memory": measure_memory,
+    "damage": damage_files,
+}
 _IN_MEMORY = Path("/dev/shm")
 
 
@@ -71,7 +81,11 @@ def measure(
             WORK[name](bench)
         return {
             "about": surroundings(bench),
+            "setting": asdict(bench.setting),
+            "nthreads": NTHREADS,
             "cases": [asdict(case) for case in bench.cases],
+            "notes": {one.name: one.note for one in bench.contenders},
+            **bench.found,
         }
 
 

@@ -51,6 +51,8 @@ class Contender(Protocol):
         What it checks and how it was set, for the page.
     can_append : bool
         Whether `appender` works.
+    can_grow : bool
+        Whether `writer` works.
     is_parallel : bool
         Whether `read` heeds its number of threads.
     is_variant : bool
@@ -60,6 +62,7 @@ class Contender(Protocol):
     name: str
     note: str
     can_append: bool
+    can_grow: bool
     is_parallel: bool
     is_variant: bool
 

@@ -81,7 +81,7 @@ def race_first_touch(bench: Bench, spec: Spec) -> None:
             seconds = 0.0
             for _ in range(count):
                 with contender.open(path) as handle:
-                    seconds += timed_loop(lambda: [handle[row] for row in rows])(1)  # noqa: B023
+                    seconds += timed_loop(lambda: [handle[row] for row in rows])(1)
             return seconds
 
         return {contender.name: loop}

@@ -82,6 +82,7 @@ class Bench:
         self.memory_folder = memory_folder
         self.say = say
         self.cases: list[Case] = []
+        self.found: dict[str, Any] = {}
         self.contenders, self.absent = assemble(names)
         self.array = make_field(setting.nrows)
         self._written = cache(self._write)

@@ -78,7 +78,7 @@ def text_tables(run: dict[str, Any]) -> list[str]:
     lines = []
     for table in all_tables(run):
         lines += ["", table.title, *report.text_table(table.lines)]
-    return lines + ["", *(f"{name}: {text}" for name, text in run["about"].items())]
+    return [*lines, "", *(f"{name}: {text}" for name, text in run["about"].items())]
 
 
 def all_tables(run: dict[str, Any]) -> list[Table]:

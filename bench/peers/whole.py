@@ -4,21 +4,23 @@ import hashlib
 from pathlib import Path
 
 import numpy as np
-from harness import BARE, NTHREADS, ORIGINAL, Loop, loop_of
+from harness import BARE, NTHREADS, ORIGINAL, OURS, Loop, loop_of
 
 from peers.bare import Bare
-from peers.contender import Contender, remove
-from peers.data import LZ4, LZ4_SMALL, SPECS, ZSTD, Spec
+from peers.contender import Contender, remove, size_of
+from peers.data import LZ4, LZ4_SMALL, SMALL, SPECS, ZSTD, Spec
 from peers.race import BARE_OWN_BLOCKS, Bench, Case, require, timed_loop
 from peers.with_bloscpack import Ours
 
 BARE_SYNCED = f"{BARE}, synced"
+OUR_CHUNKS = f"{OURS}, the chunks alone"
 
 
 def race_whole(bench: Bench) -> None:
     """Hold the races."""
     for spec in SPECS:
         race_read(bench, spec)
+    bench.found["sizes"] = measure_sizes(bench)
     memory = bench.memory_folder or bench.folder
     for spec in (LZ4, ZSTD, LZ4_SMALL):
         race_write(bench, spec, memory)
@@ -28,6 +30,20 @@ def race_whole(bench: Bench) -> None:
     if NTHREADS > 1:
         for spec in (LZ4, ZSTD):
             race_threads(bench, spec)
+
+
+def measure_sizes(bench: Bench) -> dict[str, dict[str, int]]:
+    """Return the bytes stored by each contender for each spec, and those of the chunks alone."""
+    sizes = {}
+    for spec in SPECS:
+        found = {one.name: size_of(bench.path_of(one, spec)) for one in bench.contenders}
+        found[OUR_CHUNKS] = sum(map(len, bench.chunks_of(spec)))
+        if bench.library is not None:
+            bare = Bare(bench.library, spec.chunk_nbytes)
+            chunks = bare.encoder(bench.array, spec.codec, spec.clevel).encode(NTHREADS)
+            found[BARE_OWN_BLOCKS] = sum(map(len, chunks))
+        sizes[str(spec)] = found
+    return sizes
 
 
 def race_read(bench: Bench, spec: Spec) -> None:
@@ -54,7 +70,7 @@ def race_read(bench: Bench, spec: Spec) -> None:
         path = str(bench.path_of(Ours(), spec))
         digest = hashlib.sha256(array).hexdigest()
         others[ORIGINAL] = bench.original.loop("load", digest, path=path)
-    bench.race(case, prepare, others)
+    bench.race(case, prepare, others, is_plain=spec.chunk_rows == SMALL)
 
 
 def race_write(bench: Bench, spec: Spec, folder: Path) -> None:
@@ -83,7 +99,7 @@ def race_write(bench: Bench, spec: Spec, folder: Path) -> None:
             codec=spec.codec,
             clevel=spec.clevel,
         )
-    bench.race(case, prepare, others)
+    bench.race(case, prepare, others, is_plain=spec.chunk_rows == SMALL)
     for entry in folder.glob("write, *"):
         remove(entry)
 
@@ -161,7 +177,7 @@ def race_threads(bench: Bench, spec: Spec) -> None:
             )
             for nthreads in (1, NTHREADS)
         }
-    bench.race(case, prepare, others)
+    bench.race(case, prepare, others, is_plain=True)
 
 
 def threads_name(name: str, nthreads: int) -> str:

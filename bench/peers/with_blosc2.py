@@ -18,6 +18,7 @@ class Blosc2(GrowingFile):
     name = "blosc2"
     note = "blocks of its own choice; it has no checksums"
     can_append = True
+    can_grow = True
     is_parallel = True
     is_variant = False
 

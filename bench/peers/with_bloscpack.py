@@ -12,6 +12,8 @@ import bloscpack as bp
 from peers.contender import Append, DataExtent
 from peers.data import Spec
 
+_CRC32_SIZE = 4
+
 
 class Ours:
     """A file of `bloscpack.save`, every chunk's checksum compared."""
@@ -19,6 +21,7 @@ class Ours:
     name = "bloscpack"
     note = "crc32 of every chunk, checked; save and append end with fsync"
     can_append = hasattr(bp.Array, "append")
+    can_grow = hasattr(bp, "Writer")
     is_parallel = True
     is_variant = False
 
@@ -51,10 +54,11 @@ class Ours:
             yield writer.append
 
     def data_extents(self, path: Path) -> list[DataExtent]:
-        """Return the chunks with their digests: they lie one behind the other."""
-        places = chunk_places(path)
-        last, cbytes = places[-1]
-        return [DataExtent(path, places[0][0], last + cbytes + 4)]
+        """Return the chunks with their digests."""
+        return [
+            DataExtent(path, offset, offset + cbytes + _CRC32_SIZE)
+            for offset, cbytes in chunk_places(path)
+        ]
 
     def read_past_damage(self, path: Path) -> np.ndarray | None:
         """Return what `on_error="fill"` gives of a damaged file; None if there is no such thing."""

@@ -19,6 +19,7 @@ class Hdf5(GrowingFile):
     name = "h5py"
     note = "Blosc filter of hdf5plugin; no checksums of data, the default"
     can_append = True
+    can_grow = True
     is_parallel = False
     is_variant = False
 

@@ -17,6 +17,7 @@ class Npy:
     name = "numpy.save"
     note = "not compressed, no checksums; parts are read through mmap_mode"
     can_append = False
+    can_grow = False
     is_parallel = False
     is_variant = False
 

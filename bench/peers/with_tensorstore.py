@@ -18,6 +18,7 @@ class Tensorstore(GrowingFile):
     name = "tensorstore"
     note = "driver zarr3, a file for each chunk, each synced, the default; no checksums"
     can_append = True
+    can_grow = True
     is_parallel = True
     is_variant = False
 
@@ -75,9 +76,9 @@ class Tensorstore(GrowingFile):
         yield append
 
     def data_extents(self, path: Path) -> list[DataExtent]:
-        """Return the files of the chunks."""
-        found = sorted((path / "c").rglob("*"))
-        return [DataExtent(file, 0, file.stat().st_size) for file in found if file.is_file()]
+        """Return the files of the chunks, in order."""
+        found = sorted((path / "c").glob("*/*"), key=lambda file: int(file.parent.name))
+        return [DataExtent(file, 0, file.stat().st_size) for file in found]
 
 
 class _Handle:

@@ -19,6 +19,7 @@ class Zarr(GrowingFile):
     name = "zarr"
     note = "format 3, a file for each chunk; no checksums, the default"
     can_append = True
+    can_grow = True
     is_parallel = True
     is_variant = False
 
@@ -68,9 +69,9 @@ class Zarr(GrowingFile):
         return zarr.config.set({"async.concurrency": nthreads})
 
     def data_extents(self, path: Path) -> list[DataExtent]:
-        """Return the files of the chunks."""
-        found = sorted((path / "c").rglob("*"))
-        return [DataExtent(file, 0, file.stat().st_size) for file in found if file.is_file()]
+        """Return the files of the chunks, in order."""
+        found = sorted((path / "c").glob("*/*"), key=lambda file: int(file.parent.name))
+        return [DataExtent(file, 0, file.stat().st_size) for file in found]
 
 
 class ZarrCrc32c(Zarr):
