@@ -358,9 +358,10 @@ class Array:
             low = min(piece.first for piece in found) - start
             high = max(piece.last for piece in found) + 1 - start
             if 2 * (high - low) > stop - start:
-                first, data = 0, container.read_chunk(chunk)
+                first, data = 0, bytearray(container.read_chunk(chunk))
             else:
-                first, data = container.read_range(chunk, low * itemsize, high * itemsize)
+                first, data = low * itemsize, bytearray((high - low) * itemsize)
+                container.read_bytes_into(chunk, first, data)
             for piece in found:
                 offset = (piece.origin - start) * itemsize - first
                 strides = tuple(items * itemsize for items in piece.steps)

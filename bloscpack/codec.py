@@ -5,7 +5,7 @@ stored and decoded. Both are checked against the bytes present before anything i
 decoded, and decoding goes into a buffer of exactly the declared size.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
@@ -28,6 +28,7 @@ MAX_CHUNK_NBYTES = _blosc.MAX_NBYTES  # 2^31 - 1 - 16: C-Blosc counts in int
 MAX_TYPESIZE = 255  # one byte in the chunk header
 
 _CHUNK_HEADER = Struct("<BBBBIII")
+_BLOCK_START_SIZE = 4
 _CHUNK_VERSION = 2  # BLOSC_VERSION_FORMAT; 3 and later are Blosc 2
 
 # Bits of the flags byte, stored on disk.
@@ -143,6 +144,14 @@ class ChunkHeader(NamedTuple):
         return bool(self.flags & _FLAG_MEMCPY)
 
     @property
+    def head_size(self) -> int:
+        """Bytes of the header with the start of every block, as far as the chunk has so many."""
+        if self.is_memcpy or self.blocksize == 0:
+            return CHUNK_HEADER_SIZE
+        nblocks = -(-self.nbytes // self.blocksize)
+        return min(CHUNK_HEADER_SIZE + _BLOCK_START_SIZE * nblocks, self.cbytes)
+
+    @property
     def needs_expansion(self) -> bool:
         """Whether the streams are Snappy, which this build of C-Blosc does not know."""
         return self.codec == "snappy" and not self.is_memcpy and "snappy" not in CODECS
@@ -192,6 +201,32 @@ class CodecParams:
 
 
 STREAM_NAMES = frozenset(STREAM_FORMATS.values())
+
+# Decoded sizes of a block that are tried for a chunk of which parts are read. LZ4 has a stream for
+# each byte of the items, in blocks of at least 64 KiB.
+_SMALL_BLOCKS = {
+    "zstd": (16 << 10, 32 << 10, 64 << 10),
+    "lz4": (64 << 10, 128 << 10, 256 << 10),
+    "lz4hc": (64 << 10, 128 << 10, 256 << 10),
+}
+# What small blocks may cost in size.
+_MAX_GROWTH = 1.025
+
+
+def with_small_blocks(params: CodecParams, sample: BytesLike) -> CodecParams:
+    """Return `params` with the smallest blocks that hardly compress worse than C-Blosc's choice.
+
+    Part of a chunk then costs little more to decode than its bytes. `sample` is compressed with
+    each candidate; 128 KiB to 1 MiB of the content tell enough.
+    """
+    limit = _MAX_GROWTH * len(encode(sample, params))
+    splits = params.codec != "zstd" and 1 < params.typesize <= _MAX_SPLITS
+    for nbytes in _SMALL_BLOCKS.get(params.codec, ()):
+        # C-Blosc counts the bytes of one stream where there are several.
+        small = replace(params, blocksize=nbytes // params.typesize if splits else nbytes)
+        if len(encode(sample, small)) <= limit:
+            return small
+    return params
 
 
 def encode(data: BytesLike, params: CodecParams) -> bytes:
@@ -243,20 +278,49 @@ def decode_into(chunk: BytesLike, out: BytesLike) -> None:
             raise _decode_error(header, len(out), code)
 
 
-def decode_items_into(chunk: BytesLike, start: int, nitems: int, out: BytesLike) -> None:
-    """Decode items ``start`` to ``start + nitems`` of `chunk` into `out`.
+def decode_range_into(chunk: BytesLike, start: int, out: BytesLike) -> None:
+    """Decode bytes ``start`` to ``start + len(out)`` of what `chunk` holds into `out`.
 
-    Only the Blosc blocks that hold the items are decoded. An item is of the typesize of the
-    *chunk*; `out` has exactly ``nitems * typesize`` bytes. Errors as for `decode_into`.
+    Only the Blosc blocks that hold them are decoded. Errors as for `decode_into`.
     """
-    code = _blosc.decompress_items_into(chunk, start, nitems, out)
+    code = _blosc.decompress_range_into(chunk, start, out)
     if code != len(out):
         header = _check_whole(chunk)
         if header.needs_expansion:
             chunk = _expand_snappy(chunk, header)
-            code = _blosc.decompress_items_into(chunk, start, nitems, out)
+            code = _blosc.decompress_range_into(chunk, start, out)
         if code != len(out):
             raise _decode_error(header, len(out), code)
+
+
+def extent_of_range(head: BytesLike, start: int, stop: int) -> tuple[int, int]:
+    """Return which bytes of a chunk, from and to, hold the blocks of its bytes `start` to `stop`.
+
+    `head` is the first `ChunkHeader.head_size` bytes of the chunk. Where only the whole chunk can
+    be decoded, the extent starts at 0.
+
+    Raises
+    ------
+    CodecError
+        The head is damaged, or the chunk does not hold such bytes.
+    """
+    extent = _blosc.extent_of_range(head, start, stop)
+    if extent is None:
+        raise CodecError(f"the chunk has no blocks for its bytes {start} to {stop}")
+    return extent
+
+
+def decode_blocks_into(
+    head: BytesLike, stored: BytesLike, low: int, start: int, out: BytesLike
+) -> None:
+    """Decode bytes ``start`` to ``start + len(out)`` from a part of a chunk, `stored`.
+
+    `head` is as for `extent_of_range`, which says what part is needed; `low` is where it starts.
+    Errors as for `decode_into`.
+    """
+    code = _blosc.decompress_blocks_into(head, stored, low, start, out)
+    if code != len(out):
+        raise _decode_error(ChunkHeader.unpack(head), len(out), code)
 
 
 def _check_whole(chunk: BytesLike) -> ChunkHeader:
@@ -267,7 +331,9 @@ def _check_whole(chunk: BytesLike) -> ChunkHeader:
 
 
 def _decode_error(header: ChunkHeader, nbytes: int, code: int) -> CodecError:
-    if code == _blosc.WRONG_SIZE:
+    if code == _blosc.NO_MEMORY:
+        message = f"there is no memory for blocks of {header.blocksize} bytes"
+    elif code == _blosc.WRONG_SIZE:
         message = f"the chunk has {header.nbytes} bytes decoded, {nbytes} were wanted"
     else:
         message = f"C-Blosc cannot decode the {header.cbytes} bytes of {header.codec} (code {code})"

@@ -15,7 +15,7 @@ from typing import IO, Any, TypeAlias
 import numpy as np
 
 from .checksum import checksum_by_name
-from .codec import MAX_CHUNK_NBYTES, MAX_TYPESIZE, CodecParams, Shuffle
+from .codec import MAX_CHUNK_NBYTES, MAX_TYPESIZE, CodecParams, Shuffle, with_small_blocks
 from .container.metadata import DEFAULT_META_CHECKSUM, decode_data, pack_section
 from .container.reader import Container
 from .container.writer import Chunking, Progress, build_header, write_container
@@ -38,6 +38,11 @@ _MAX_NDIM = 64  # numpy 2; numpy 1 has 32 and says so itself
 _MAX_REMEMBERED_NBYTES = 1024
 # Room in the metadata for a shape that grows.
 _SPARE_METADATA_NBYTES = 64
+
+# Arrays of this size have the size of their blocks chosen by trying, on about a 64th of them.
+_MIN_SAMPLED_NBYTES = 4 << 20
+_MIN_SAMPLE_NBYTES = 128 << 10
+_MAX_SAMPLE_NBYTES = 1 << 20
 
 _DEFAULT_CLEVEL = {"zstd": 3, "lz4hc": 9}
 _SHUFFLES = {
@@ -286,16 +291,26 @@ def save(
         meta_checksum=checksum_by_name(DEFAULT_META_CHECKSUM),
     )
     section = pack_section(metadata, reserve=lambda nbytes: nbytes + _SPARE_METADATA_NBYTES)
+    content = stored_bytes(array)
+    if len(content) >= _MIN_SAMPLED_NBYTES and params.clevel:
+        params = with_small_blocks(params, _sample(content, chunking.chunk_size))
     with open_sink(path) as sink:
         write_container(
             sink,
             header,
             section,
-            chunking.cut(stored_bytes(array)),
+            chunking.cut(content),
             params,
             nthreads=resolve_nthreads(nthreads, array.nbytes),
             progress=progress,
         )
+
+
+def _sample(content: memoryview, chunk_nbytes: int) -> memoryview:
+    """Return a part of `content` to try blocks on: some of a chunk in its middle."""
+    nbytes = min(chunk_nbytes, max(len(content) // 64, _MIN_SAMPLE_NBYTES), _MAX_SAMPLE_NBYTES)
+    start = len(content) // 2 // chunk_nbytes * chunk_nbytes
+    return content[start : start + nbytes]
 
 
 def _shuffle_for(shuffle: str | int | bool, typesize: int) -> Shuffle:

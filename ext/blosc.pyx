@@ -1,24 +1,49 @@
 # cython: boundscheck=False, wraparound=False, freethreading_compatible=True
 # boundscheck is off because every index into a typed buffer is the constant 0, after its length was
 # checked to be positive.
-"""Blosc-1 chunks: compress, decompress, decompress a range of items.
+"""Blosc-1 chunks: compress, decompress, decompress a range of bytes.
 
 The kernel knows a chunk and nothing else: no file, no checksum, no default. Decoding trusts no
-field: C-Blosc validates the chunk header against the bytes given, and the destination must be of
-exactly the size the chunk declares, or nothing is decoded. Failures come back as a negative code;
-naming them is the caller's job.
+field: the chunk header is validated against the bytes given, and a destination must be of exactly
+the size the chunk declares, or nothing is decoded. Failures come back as a negative code; naming
+them is the caller's job.
+
+Chunks of Zstandard and LZ4 are decoded block by block (`block.pxd`), the others by C-Blosc.
 """
 
 from cpython.buffer cimport PyBUF_WRITE
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stdint cimport uint8_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
 
+from block cimport (
+    BLOCK_START_NBYTES,
+    FLAG_BIT_SHUFFLE,
+    FLAG_BYTE_SHUFFLE,
+    FLAG_MEMCPY,
+    FLAG_NOT_SPLIT,
+    FORMAT_ZSTD,
+    HEADER_NBYTES,
+    Chunk,
+    Scratch,
+    ZSTD_createCCtx,
+    ZSTD_createDCtx,
+    ZSTD_freeCCtx,
+    ZSTD_freeDCtx,
+    blocks_extent,
+    decode_range,
+    encode_block,
+    is_ours,
+    little_endian,
+    parse_chunk,
+    put_little_endian,
+    splits_of,
+)
 from blosc_c cimport (
     BLOSC_MAX_BUFFERSIZE,
     BLOSC_MIN_HEADER_LENGTH,
-    blosc_cbuffer_metainfo,
-    blosc_cbuffer_sizes,
     blosc_cbuffer_validate,
     blosc_compress_ctx,
     blosc_decompress_ctx,
@@ -29,32 +54,106 @@ from blosc_c cimport (
 
 
 # Refusals of our own, apart from C-Blosc's small negative codes.
-INVALID_CHUNK = -101
-WRONG_SIZE = -102
+cdef enum:
+    REFUSED_CHUNK = -101
+    REFUSED_SIZE = -102
+    REFUSED_MEMORY = -103
+
+INVALID_CHUNK = REFUSED_CHUNK
+WRONG_SIZE = REFUSED_SIZE
+NO_MEMORY = REFUSED_MEMORY
 
 VERSION = blosc_get_version_string().decode("ascii")
 CODECS = tuple(blosc_list_compressors().decode("ascii").split(","))
 MAX_NBYTES = BLOSC_MAX_BUFFERSIZE
 
 
+cdef class Workspace:
+    """Contexts and scratch memory of one thread's work, used again by whoever comes next."""
+
+    cdef Scratch scratch
+    cdef size_t room
+
+    def __dealloc__(self):
+        ZSTD_freeDCtx(self.scratch.dctx)
+        ZSTD_freeCCtx(self.scratch.cctx)
+        free(self.scratch.streams)
+
+    cdef bint prepare(self, size_t blocksize, bint encode) noexcept nogil:
+        """Make room for blocks of `blocksize`; return whether there is memory."""
+        if encode:
+            if self.scratch.cctx == NULL:
+                self.scratch.cctx = ZSTD_createCCtx()
+        elif self.scratch.dctx == NULL:
+            self.scratch.dctx = ZSTD_createDCtx()
+        if self.room < blocksize:
+            free(self.scratch.streams)
+            # The filters read and write in steps of a vector.
+            self.scratch.streams = <uint8_t *> malloc(3 * blocksize)
+            self.room = blocksize if self.scratch.streams != NULL else 0
+            self.scratch.bits = self.scratch.streams + blocksize
+            self.scratch.block = self.scratch.streams + 2 * blocksize
+        return (self.room >= blocksize
+                and (self.scratch.cctx if encode else self.scratch.dctx) != NULL)
+
+
+# As many workspaces as threads ever worked at once, up to a limit; blocks larger than usual are
+# not kept. Popping from and appending to a list is one step for all threads.
+cdef list idle = []
+
+cdef enum:
+    MAX_IDLE = 16
+    MAX_KEPT_BLOCK = 1 << 20
+
+
+cdef Workspace take_workspace():
+    try:
+        return idle.pop()
+    except IndexError:
+        return Workspace()
+
+
+cdef int put_back(Workspace workspace) except -1:
+    if workspace.room <= MAX_KEPT_BLOCK and len(idle) < MAX_IDLE:
+        idle.append(workspace)
+    return 0
+
+
 def compress(const uint8_t[::1] src not None, int typesize, int clevel, int shuffle,
              bytes codec not None, size_t blocksize):
-    """Return `src` as one Blosc chunk, or C-Blosc's negative code."""
+    """Return `src` as one Blosc chunk, or C-Blosc's negative code.
+
+    `blocksize` 0 lets C-Blosc choose. With a block size, Zstandard chunks are made here, byte for
+    byte those of C-Blosc.
+    """
     cdef size_t nbytes = src.shape[0]
     cdef int code
     cdef const char *name = codec
     cdef const uint8_t *source = &src[0] if nbytes else <const uint8_t *> b""
+    cdef Workspace workspace
     if nbytes > <size_t> BLOSC_MAX_BUFFERSIZE:
-        return WRONG_SIZE
+        return REFUSED_SIZE
     cdef size_t room = nbytes + BLOSC_MIN_HEADER_LENGTH
     cdef bytes chunk = PyBytes_FromStringAndSize(NULL, room)
     cdef char *dest = PyBytes_AS_STRING(chunk)
-    with nogil:
-        code = blosc_compress_ctx(clevel, shuffle, typesize, nbytes, source, dest, room,
-                                  name, blocksize, 1)
+    if codec == b"zstd" and clevel > 0 and max(MIN_BLOCK, typesize) <= blocksize <= nbytes:
+        blocksize -= blocksize % <size_t> typesize
+        workspace = take_workspace()
+        with nogil:
+            code = encode_chunk(source, nbytes, typesize, clevel, shuffle, blocksize,
+                                <uint8_t *> dest, room, workspace)
+        put_back(workspace)
+    else:
+        with nogil:
+            code = blosc_compress_ctx(clevel, shuffle, typesize, nbytes, source, dest, room,
+                                      name, blocksize, 1)
     if code <= 0:
-        return code if code else WRONG_SIZE
+        return code if code else REFUSED_SIZE
     return chunk if <size_t> code == room else shrink(chunk, code)
+
+
+cdef enum:
+    MIN_BLOCK = 128  # blosc.c: MIN_BUFFERSIZE
 
 
 cdef object shrink(bytes chunk, Py_ssize_t nbytes):
@@ -62,55 +161,169 @@ cdef object shrink(bytes chunk, Py_ssize_t nbytes):
     return PyBytes_FromStringAndSize(PyBytes_AS_STRING(chunk), nbytes)
 
 
+cdef int encode_chunk(const uint8_t *source, size_t nbytes, size_t typesize, int clevel,
+                      int shuffle, size_t blocksize, uint8_t *out, size_t room,
+                      Workspace workspace) noexcept nogil:
+    """Write a Zstandard chunk to `out` (blosc.c: ``blosc_compress_context``); return its size."""
+    cdef size_t nblocks = (nbytes + blocksize - 1) // blocksize
+    cdef size_t position = HEADER_NBYTES + BLOCK_START_NBYTES * nblocks
+    cdef size_t index, length, stored
+    cdef int flags = FORMAT_ZSTD << 5 | FLAG_NOT_SPLIT
+    if shuffle == 1:
+        flags |= FLAG_BYTE_SHUFFLE
+    elif shuffle == 2:
+        flags |= FLAG_BIT_SHUFFLE
+    if not workspace.prepare(blocksize, True):
+        return -1
+    out[0] = 2  # BLOSC_VERSION_FORMAT
+    out[1] = 1  # BLOSC_ZSTD_VERSION_FORMAT
+    out[2] = flags
+    out[3] = typesize
+    put_little_endian(out + 4, nbytes)
+    put_little_endian(out + 8, blocksize)
+    for index in range(nblocks):
+        length = min(blocksize, nbytes - index * blocksize)
+        stored = 0
+        if position < room:
+            stored = encode_block(source + index * blocksize, length, flags, typesize, clevel,
+                                  out + position, room - position, &workspace.scratch)
+        if stored == 0:  # as it is: one copy, no blocks
+            out[2] = flags | FLAG_MEMCPY
+            memcpy(out + HEADER_NBYTES, source, nbytes)
+            position = HEADER_NBYTES + nbytes
+            break
+        put_little_endian(out + HEADER_NBYTES + BLOCK_START_NBYTES * index, position)
+        position += stored
+    put_little_endian(out + 12, position)
+    return <int> position
+
+
 def decompress_into(const uint8_t[::1] chunk not None, uint8_t[::1] out not None):
     """Decode `chunk` into `out`, whose size must be exactly the decoded size; return a code."""
-    cdef size_t room = out.shape[0]
     cdef size_t nbytes = 0
-    cdef int code
     if not is_sound(chunk, &nbytes):
-        return INVALID_CHUNK
-    if nbytes != room:
-        return WRONG_SIZE
-    if room == 0:
+        return REFUSED_CHUNK
+    if nbytes != <size_t> out.shape[0]:
+        return REFUSED_SIZE
+    if nbytes == 0:
         return 0
+    if is_ours(chunk[2]):
+        return decompress_blocks_into(chunk, chunk, 0, 0, out)
+    cdef int code
     with nogil:
-        code = blosc_decompress_ctx(&chunk[0], &out[0], room, 1)
+        code = blosc_decompress_ctx(&chunk[0], &out[0], nbytes, 1)
     if code < 0:
         return code
-    return code if <size_t> code == room else WRONG_SIZE
+    return code if <size_t> code == nbytes else REFUSED_SIZE
 
 
-def decompress_items_into(const uint8_t[::1] chunk not None, size_t start, size_t nitems,
+def decompress_range_into(const uint8_t[::1] chunk not None, size_t start,
                           uint8_t[::1] out not None):
-    """Decode items ``start .. start + nitems`` (of the chunk's typesize); return a code."""
+    """Decode bytes ``start .. start + len(out)`` of `chunk` into `out`; return a code."""
     cdef size_t room = out.shape[0]
-    cdef size_t cbytes = 0
     cdef size_t nbytes = 0
-    cdef size_t blocksize = 0
-    cdef size_t typesize = 0
-    cdef int flags = 0
     cdef int code
     if not is_sound(chunk, &nbytes):
-        return INVALID_CHUNK
-    blosc_cbuffer_sizes(&chunk[0], &nbytes, &cbytes, &blocksize)
-    blosc_cbuffer_metainfo(&chunk[0], &typesize, &flags)
-    if typesize == 0:
-        return INVALID_CHUNK
-    # C-Blosc decodes only whole splits of a block and copies the rest from memory it never wrote.
-    if splits_of(flags, typesize, blocksize) > 1 and blocksize % typesize:
-        return INVALID_CHUNK
-    # Divisions, not products: the sum of two size_t cannot overflow what a chunk holds.
-    if start > nbytes // typesize or nitems > nbytes // typesize - start:
-        return WRONG_SIZE
-    if nitems * typesize != room:
-        return WRONG_SIZE
+        return REFUSED_CHUNK
+    if start > nbytes or room > nbytes - start:
+        return REFUSED_SIZE
     if room == 0:
         return 0
+    if is_ours(chunk[2]):
+        return decompress_blocks_into(chunk, chunk, 0, start, out)
     with nogil:
-        code = blosc_getitem(&chunk[0], <int> start, <int> nitems, &out[0])
-    if code < 0:
-        return code
-    return code if <size_t> code == room else WRONG_SIZE
+        code = getitem_range(&chunk[0], nbytes, start, room, &out[0])
+    return code
+
+
+cdef int getitem_range(const uint8_t *chunk, size_t nbytes, size_t start, size_t count,
+                       uint8_t *out) noexcept nogil:
+    """Decode a range by C-Blosc, which counts in items."""
+    cdef size_t typesize = chunk[3]
+    cdef size_t blocksize = little_endian(chunk + 8)
+    cdef size_t first, stop, length
+    cdef uint8_t *items
+    cdef int code
+    if typesize == 0:
+        return REFUSED_CHUNK
+    # C-Blosc decodes only whole splits of a block and copies the rest from memory it never wrote.
+    if splits_of(chunk[2], typesize, blocksize) > 1 and blocksize % typesize:
+        return REFUSED_CHUNK
+    first = start // typesize
+    stop = (start + count + typesize - 1) // typesize
+    if stop * typesize > nbytes:  # bytes at the end that do not fill an item
+        first, length = 0, nbytes
+    else:
+        length = (stop - first) * typesize
+    items = <uint8_t *> malloc(length)
+    if items == NULL:
+        return REFUSED_MEMORY
+    if length == nbytes:
+        code = blosc_decompress_ctx(chunk, items, nbytes, 1)
+    else:
+        code = blosc_getitem(chunk, <int> first, <int> (stop - first), items)
+    if code >= 0:
+        if <size_t> code == length:
+            memcpy(out, items + (start - first * typesize), count)
+            code = <int> count
+        else:
+            code = REFUSED_SIZE
+    free(items)
+    return code
+
+
+def extent_of_range(const uint8_t[::1] head not None, size_t start, size_t stop):
+    """Return the part of a chunk that is needed to decode bytes `start` to `stop`, not empty.
+
+    `head` is the header of the chunk with all block starts. The result is (0, stored size) where
+    C-Blosc needs the whole chunk, None if the header is not sound.
+    """
+    cdef Chunk chunk
+    cdef size_t low, high, cbytes
+    if head.shape[0] == 0 or not parse_chunk(&head[0], head.shape[0], &chunk):
+        return None
+    cbytes = little_endian(chunk.head + 12)
+    if not is_ours(chunk.flags):
+        return 0, cbytes
+    if start >= stop or stop > chunk.nbytes:
+        return None
+    if chunk.flags & FLAG_MEMCPY:
+        low, high = HEADER_NBYTES + start, HEADER_NBYTES + stop
+    else:
+        blocks_extent(&chunk, cbytes, start, stop, &low, &high)
+    return (low, high) if low < high <= cbytes else None
+
+
+def decompress_blocks_into(const uint8_t[::1] head not None, const uint8_t[::1] stored not None,
+                           size_t low, size_t start, uint8_t[::1] out not None):
+    """Decode bytes ``start .. start + len(out)`` of a chunk of which only a part is there.
+
+    `head` is its header with all block starts, `stored` its bytes from `low` on, as
+    `extent_of_range` gives them. Returns a code.
+    """
+    cdef Chunk chunk
+    cdef size_t room = out.shape[0]
+    cdef Workspace workspace
+    cdef bint done
+    if head.shape[0] == 0 or not parse_chunk(&head[0], head.shape[0], &chunk):
+        return REFUSED_CHUNK
+    if stored.shape[0] == 0 or not is_ours(chunk.flags):
+        return REFUSED_CHUNK
+    if start > chunk.nbytes or room > chunk.nbytes - start:
+        return REFUSED_SIZE
+    if room == 0:
+        return 0
+    chunk.data = &stored[0]
+    chunk.low = low
+    chunk.high = low + stored.shape[0]
+    workspace = take_workspace()
+    with nogil:
+        if chunk.flags & FLAG_MEMCPY == 0 and not workspace.prepare(chunk.blocksize, False):
+            with gil:
+                return REFUSED_MEMORY
+        done = decode_range(&chunk, start, room, &out[0], &workspace.scratch)
+    put_back(workspace)
+    return <Py_ssize_t> room if done else REFUSED_CHUNK
 
 
 def new_bytes(size_t nbytes):
@@ -129,6 +342,8 @@ cdef bint is_sound(const uint8_t[::1] chunk, size_t *nbytes):
     if cbytes < <size_t> BLOSC_MIN_HEADER_LENGTH:
         return False
     if blosc_cbuffer_validate(&chunk[0], cbytes, nbytes) < 0:
+        return False
+    if chunk[2] & FLAG_MEMCPY and nbytes[0] + HEADER_NBYTES != cbytes:
         return False
     return cbytes <= MAX_BLOSCLZ_STREAM or has_sound_streams(&chunk[0], cbytes, nbytes[0])
 
@@ -169,20 +384,3 @@ cdef bint has_sound_streams(const uint8_t *chunk, size_t cbytes, size_t nbytes) 
                 return False
             position += stream
     return True
-
-
-cdef size_t splits_of(int flags, size_t typesize, size_t blocksize) noexcept nogil:
-    """Streams of a whole block (c-blosc, blosc.c: ``blosc_d``, MAX_SPLITS, MIN_BUFFERSIZE)."""
-    if flags & FLAG_NOT_SPLIT or typesize == 0 or typesize > 16 or blocksize // typesize < 128:
-        return 1
-    return typesize
-
-
-cdef enum:
-    FLAG_MEMCPY = 0x02
-    FLAG_NOT_SPLIT = 0x10
-
-
-cdef inline size_t little_endian(const uint8_t *source) noexcept nogil:
-    return (<size_t> source[0] | <size_t> source[1] << 8 | <size_t> source[2] << 16
-            | <size_t> source[3] << 24)

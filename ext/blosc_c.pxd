@@ -12,8 +12,5 @@ cdef extern from "blosc.h" nogil:
     int blosc_decompress_ctx(const void *src, void *dest, size_t destsize, int numinternalthreads)
     int blosc_getitem(const void *src, int start, int nitems, void *dest)
     int blosc_cbuffer_validate(const void *cbuffer, size_t cbytes, size_t *nbytes)
-    void blosc_cbuffer_sizes(const void *cbuffer, size_t *nbytes, size_t *cbytes,
-                             size_t *blocksize)
-    void blosc_cbuffer_metainfo(const void *cbuffer, size_t *typesize, int *flags)
     const char *blosc_list_compressors()
     const char *blosc_get_version_string()

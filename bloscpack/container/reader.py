@@ -9,10 +9,18 @@ A `Container` holds no position, so threads may share one.
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 from ..checksum import CHECKSUMS, LAST_V3_ID
-from ..codec import CHUNK_HEADER_SIZE, ChunkHeader, decode_into, decode_items_into, new_bytes
+from ..codec import (
+    CHUNK_HEADER_SIZE,
+    ChunkHeader,
+    decode_blocks_into,
+    decode_into,
+    decode_range_into,
+    extent_of_range,
+    new_bytes,
+)
 from ..exceptions import (
     BloscpackError,
     ChecksumMismatch,
@@ -23,6 +31,7 @@ from ..exceptions import (
 from ..storage.protocol import ByteSource
 from ..threads import resolve_nthreads, run_indexed
 from ..wire import BytesLike
+from .chunkmemory import ChunkMemory
 from .chunktable import ChunkTable, at_chunk, check_left, check_room
 from .format import OFFSET_SIZE, UNKNOWN, UNUSED_ENTRY, Header
 from .metadata import MetadataHeader, decode_data, stored_data
@@ -35,6 +44,10 @@ _USUAL_EXPANSION = 16
 _MAX_NBYTES = 2**63 - 1
 # Read where a chunk starts whose size is not known: its header, and a small chunk as a whole.
 _PROBE_NBYTES = 4096
+
+
+Verify = bool | Literal["always"]
+"""Whether to compare checksums: of each chunk once, never (False), or at each read."""
 
 
 class StoredChunk(NamedTuple):
@@ -62,8 +75,9 @@ class Container:
     ----------
     source : ByteSource
         Where the bytes are. Closed with the container.
-    verify : bool, default True
-        Compare the checksum of every chunk that is read.
+    verify : bool or "always", default True
+        Compare the checksum of a chunk the first time it is read; at each read ("always"); or
+        never (False).
 
     Attributes
     ----------
@@ -90,10 +104,14 @@ class Container:
 
     metadata_header: MetadataHeader | None = None
     stored_metadata: bytes = b""
+    # A small file is read once, as a whole: it is not worth a memory until parts are wanted.
+    _memory: ChunkMemory | None = None
     _table: ChunkTable | None = None
     _trusts_table = True
 
-    def __init__(self, source: ByteSource, *, verify: bool = True) -> None:
+    def __init__(self, source: ByteSource, *, verify: Verify = True) -> None:
+        if verify not in (True, False, "always"):
+            raise ValueError(f"verify must be True, False or 'always', not {verify!r}")
         self.source = source
         self.verify = verify
         try:
@@ -122,7 +140,8 @@ class Container:
         self._table_offset = position
         self.data_offset = position + header.table_size
         # No chunk can be where the table does not end, and no position lies beyond the file.
-        if self.data_offset > self.source.size():
+        size = self.source.size()
+        if self.data_offset > size:
             check_room(self.source, "offset table", position, header.table_size)
         self.nchunks = nchunks = header.nchunks
         self.chunk_size = header.chunk_size
@@ -132,6 +151,8 @@ class Container:
         elif nchunks == 0:
             self._check_empty()
         self.nbytes = max(self.nchunks - 1, 0) * self.chunk_size + self.last_chunk
+        if self.nchunks > 1:
+            self._memory = ChunkMemory(min(self.nchunks, size // CHUNK_HEADER_SIZE))
         if self.nbytes > _MAX_NBYTES:
             raise FormatError(
                 f"header: {self.nchunks} chunks of {self.chunk_size} bytes exceed 2^63-1 bytes",
@@ -232,34 +253,90 @@ class Container:
         offset, data, header = self._fetch(index)
         return offset, self._decode(index, offset, data, header.nbytes)
 
-    def read_range(self, index: int, start: int, stop: int) -> tuple[int, bytes]:
-        """Decode at least bytes `start` to `stop` of chunk `index`, ``start < stop``.
+    def read_bytes_into(self, index: int, start: int, out: BytesLike) -> None:
+        """Decode bytes ``start`` to ``start + len(out)`` of chunk `index` into `out`.
 
-        Returns
-        -------
-        first : int
-            Position in the chunk of the first byte returned.
-        data : bytes
-            Whole items of the chunk's own typesize; only the Blosc blocks that hold them are
-            decoded.
+        Errors as for `read_chunk_into`; `ValueError` if the chunk does not hold such bytes.
 
         Notes
         -----
-        Errors as for `read_chunk_into`. The checksum covers the whole chunk and is compared.
+        Only the Blosc blocks that hold the bytes are decoded and, once the checksum of the chunk
+        was compared, only they are read. A chunk that is read so again and again is decoded as a
+        whole and kept until another one is.
         """
-        offset, stored, header = self._fetch(index)
-        nbytes, size = header.nbytes, header.typesize
-        first, last = (start // size, -(-stop // size)) if size else (0, nbytes)
-        # blosc_getitem cannot reach bytes at the end that do not fill an item.
-        if size == 0 or last * size > nbytes:
-            return 0, self._decode(index, offset, stored, nbytes)
-        content, view = new_bytes((last - first) * size)
+        nbytes, stop = self.chunk_nbytes(index), start + len(out)
+        if not 0 <= start <= stop <= nbytes:
+            raise ValueError(f"chunk {index} has no bytes {start} to {stop}: it has {nbytes}")
+        memory = self._memory
+        if memory is None:
+            memory = self._memory = ChunkMemory(self.nchunks)
+        if self.verify != "always":
+            content = memory.content(index)
+            # Small reads that together decoded the chunk twice will probably go on.
+            if content is None and memory.count_run(index, len(out)) > 2 * nbytes:
+                content = self.read_chunk(index)
+                memory.keep(index, content)
+            if content is not None:
+                memoryview(out)[:] = memoryview(content)[start:stop]
+                return
+            if self._read_blocks_into(memory, index, start, out):
+                return
+        offset, data, header = self._fetch(index)
         try:
-            with view:
-                decode_items_into(stored, first, last - first, view)
+            decode_range_into(data, start, out)
         except CodecError as err:
             raise self._named(err, index, offset) from None
-        return first * size, content
+        if self._needs_no_check(index):
+            memory.set_head(index, offset, bytes(data[: header.head_size]))
+
+    def _read_blocks_into(
+        self, memory: ChunkMemory, index: int, start: int, out: BytesLike
+    ) -> bool:
+        """Read and decode the blocks of a part of a chunk; return False where all of it is needed.
+
+        A chunk that is not what it was is left to those who read the whole of it, as is the error.
+        """
+        found = memory.head(index) or self._find_head(memory, index)
+        if found is None:
+            return False
+        offset, head = found
+        try:
+            low, high = extent_of_range(head, start, start + len(out))
+            if low == 0:
+                return False
+            stored = self.source.read_at(offset + low, high - low)
+            if len(stored) < high - low:
+                return False
+            decode_blocks_into(head, stored, low, start, out)
+        except CodecError:
+            return False
+        return True
+
+    def _find_head(self, memory: ChunkMemory, index: int) -> tuple[int, bytes] | None:
+        """Return what `ChunkMemory.head` does for a chunk that need not be checked, or None."""
+        if not self._needs_no_check(index) or not self.header.offsets or not self._trusts_table:
+            return None
+        try:
+            offset = self._chunk_table().entry(index)[0]
+            head = self.source.read_at(offset, _PROBE_NBYTES)
+            header = ChunkHeader.unpack(head)
+            if header.head_size > len(head):
+                head = self.source.read_at(offset, header.head_size)
+        except BloscpackError:
+            return None
+        if header.nbytes != self.chunk_nbytes(index):
+            return None
+        return memory.set_head(index, offset, bytes(head[: header.head_size]))
+
+    def _needs_no_check(self, index: int) -> bool:
+        """Return whether chunk `index` may be read without comparing its checksum (again)."""
+        if self.verify is False:
+            return True
+        memory = self._memory
+        if memory is None or self.verify == "always" or not memory.is_checked(index):
+            return False
+        # The last chunk may be rewritten by an append, unless it is full.
+        return index < self.nchunks - 1 or self.last_chunk == self.chunk_size
 
     def iter_chunks(self) -> Iterator[bytes]:
         """Yield the decoded bytes of each chunk in order, and check that no more follow."""
@@ -362,7 +439,7 @@ class Container:
             err.path = self.name
             raise
         try:
-            _, following = self._read_stored(position, None)
+            _, following = self._read_stored(position, None, check=bool(self.verify))
         except BloscpackError:
             return  # not a chunk: trailing bytes
         if 0 < following.nbytes <= max(self.chunk_size, self.last_chunk):
@@ -441,8 +518,9 @@ class Container:
         self, index: int, offset: int, following: int | None
     ) -> tuple[int, memoryview, ChunkHeader]:
         """Return the chunk at `offset`, which is to be chunk `index`, its checksum compared."""
+        check = not self._needs_no_check(index)
         try:
-            data, header = self._read_stored(offset, following)
+            data, header = self._read_stored(offset, following, check=check)
         except BloscpackError as err:
             raise at_chunk(err, index, offset) from None
         nbytes = self.last_chunk if index == self.nchunks - 1 else self.chunk_size
@@ -452,9 +530,13 @@ class Container:
                 f"the header promises {nbytes}",
                 offset=offset,
             )
+        if check and self._memory is not None:
+            self._memory.set_checked(index)
         return offset, data, header
 
-    def _read_stored(self, offset: int, following: int | None) -> tuple[memoryview, ChunkHeader]:
+    def _read_stored(
+        self, offset: int, following: int | None, *, check: bool
+    ) -> tuple[memoryview, ChunkHeader]:
         """Return the bytes of the chunk at `offset` and its header, the checksum compared.
 
         `following` is the offset of the next chunk where it is known: one read then fetches all
@@ -479,7 +561,7 @@ class Container:
             raise TruncatedError(f"{len(stored)} of {nbytes} bytes came", offset=offset)
         view = stored if type(stored) is memoryview else memoryview(stored)
         data, expected = view[:cbytes], view[cbytes:nbytes]
-        if self.verify:
+        if check:
             actual = row.digest(data)
             if actual != expected:
                 raise ChecksumMismatch(

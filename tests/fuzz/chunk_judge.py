@@ -14,7 +14,16 @@ from random import Random
 from mutation import chunk_fields, damage
 
 from bloscpack._ext import snappy
-from bloscpack.codec import CODECS, ChunkHeader, CodecParams, decode_into, decode_items_into, encode
+from bloscpack.codec import (
+    CODECS,
+    ChunkHeader,
+    CodecParams,
+    decode_blocks_into,
+    decode_into,
+    decode_range_into,
+    encode,
+    extent_of_range,
+)
 from bloscpack.exceptions import CodecError, FormatError, UnsupportedError
 
 ERRORS = (FormatError, CodecError, UnsupportedError)
@@ -184,21 +193,22 @@ def judge(chunk: bytes, rng: Random) -> list[str]:
     for _ in range(3):
         start = rng.randrange(count + 1)
         nitems = rng.choice((1, 2, 9, count)) if rng.random() < 0.9 else 1 << 31
-        room = nitems * typesize
+        at, room = start * typesize, nitems * typesize
         if room > AREA_NBYTES:
             continue
-        part = _decode(chunk, room, (start, nitems), faults)
-        if whole is not None and part is not None:
-            at = start * typesize
-            if part != whole[at : at + room]:
-                faults.append(f"items {start} + {nitems}: not what the whole has there")
+        part = _decode(chunk, room, at, faults)
+        if whole is not None and part is not None and part != whole[at : at + room]:
+            faults.append(f"bytes {at} + {room}: not what the whole has there")
+        blocks = _decode(chunk, room, at, faults, by_blocks=True)
+        if part is not None and blocks is not None and part != blocks:
+            faults.append(f"bytes {at} + {room}: other by their blocks alone")
     return faults
 
 
 def _decode(
-    chunk: bytes, room: int, items: tuple[int, int] | None, faults: list[str]
+    chunk: bytes, room: int, start: int | None, faults: list[str], *, by_blocks: bool = False
 ) -> bytes | None:
-    what = f"items {items}" if items else f"whole into {room}"
+    what = f"whole into {room}" if start is None else f"bytes {start} + {room}"
     results = []
     for fill in (0x55, 0xAA):
         _libc.mallopt(_M_PERTURB, fill)
@@ -206,10 +216,16 @@ def _decode(
         view, out = source.holding(chunk), target.last(room)
         out[:] = bytes((fill,)) * room
         try:
-            if items is None:
+            if start is None:
                 decode_into(view, out)
+            elif by_blocks:
+                head = chunk[: ChunkHeader.unpack(chunk).head_size]
+                low, high = extent_of_range(head, start, start + room)
+                # What lies outside the extent is not there: the source ends where it ends.
+                stored, view = source.holding(chunk[low:high]), memoryview(chunk)
+                decode_blocks_into(head, stored, low, start, out)
             else:
-                decode_items_into(view, *items, out)
+                decode_range_into(view, start, out)
         except ERRORS:
             results.append(None)
         except Exception as err:
