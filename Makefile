@@ -25,6 +25,8 @@ bench: $(VENV)/.ready
 # Race blosc2, zarr, zarrs, tensorstore, h5py, numpy and bloscpack 0.16, and write the page.
 bench-peers: $(PEERS)/.ready
 	cd bench && ../$(PEERS)/bin/python -m peers --json ../build/peers.json $(ARGS)
+	cd bench && ../$(PEERS)/bin/python -m peers.plot ../build/peers.json ../docs/benchmarks-peers.svg
+	$(PEERS)/bin/python bench/page.py --peers build/peers.json
 
 $(VENV)/.ready: $(SOURCES)
 	$(PYTHON) -m venv $(VENV)

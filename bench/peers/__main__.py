@@ -22,9 +22,9 @@ from peers.damage import damage_files
 from peers.data import FULL, QUICK
 from peers.files import race_files
 from peers.memory import measure_memory
+from peers.page import text
 from peers.parts import race_parts
 from peers.race import Bench
-from peers.tables import text_tables
 from peers.whole import race_whole
 from peers.with_bloscpack import Ours
 
@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.json is not None:
         args.json.parent.mkdir(parents=True, exist_ok=True)
         args.json.write_text(json.dumps(run, indent=1) + "\n", "utf-8")
-    print("\n".join(text_tables(run)))
+    print("\n".join(text(run)))
     return 0
 
 

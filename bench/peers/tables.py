@@ -73,14 +73,70 @@ def _reason(case: Case, name: str) -> str:
     return case.skipped.get(name, "-")
 
 
-def text_tables(run: dict[str, Any]) -> list[str]:
-    """Return all tables as lines for a terminal."""
-    lines = []
-    for table in all_tables(run):
-        lines += ["", table.title, *report.text_table(table.lines)]
-    return [*lines, "", *(f"{name}: {text}" for name, text in run["about"].items())]
+def size_table(run: dict[str, Any]) -> list[Table]:
+    """Return the table of what the files take, if it was measured."""
+    sizes = run.get("sizes")
+    if not sizes:
+        return []
+    names = dict.fromkeys(name for found in sizes.values() for name in found)
+    lines: Lines = [("bytes stored", *sizes)]
+    for name in names:
+        cells = []
+        for found in sizes.values():
+            share = found.get(name, 0) / found[OURS]
+            cells.append(f"{found[name]:,} ({share:.3f})" if name in found else "-")
+        lines.append((name, *cells))
+    return [Table("Sizes", lines)]
+
+
+def memory_table(run: dict[str, Any]) -> list[Table]:
+    """Return the table of peak memory, if it was measured."""
+    memory = run.get("memory")
+    if not memory:
+        return []
+    lines: Lines = [("MiB above the start", "whole read", "write from a generator")]
+    for name in memory["read"]:
+        found = [memory[action].get(name) for action in ("read", "write")]
+        cells = [
+            f"{grown / 2**20:.1f}" if isinstance(grown, int) else str(grown) for grown in found
+        ]
+        lines.append((name, *cells))
+    return [Table("Peak memory", lines)]
+
+
+def damage_tables(run: dict[str, Any]) -> list[Table]:
+    """Return the tables of bit flips and of truncation, if they were counted."""
+    tables = []
+    if flips := run.get("flips"):
+        outcomes = [*next(iter(flips.values()))["data"]]
+        head = (
+            "one flip in a file",
+            *(f"{what}, {where}" for where in _WHERE for what in outcomes),
+        )
+        lines: Lines = [head]
+        for name, found in flips.items():
+            cells = [str(found[where][what]) for where in _WHERE for what in outcomes]
+            lines.append((name, *cells))
+        tables.append(Table("Bit flips", lines))
+    if cut := run.get("truncation"):
+        lines = [("60 % of a file", "whole read", "chunks whole", *_CUT.values())]
+        for name, found in cut.items():
+            chunks = found.get("chunks", {})
+            cells = [str(chunks.get(what, "-")) for what in _CUT]
+            lines.append((name, found["read"], f"{found['nwhole']} of {found['nchunks']}", *cells))
+        tables.append(Table("Truncation", lines))
+    return tables
+
+
+_WHERE = ("data", "header")
+_CUT = {"right": "read right", "raised": "refused", "wrong": "wrong, no error"}
 
 
 def all_tables(run: dict[str, Any]) -> list[Table]:
-    """Return every table of a run."""
-    return timing_tables(cases_of(run))
+    """Return every table of a run but that of the targets."""
+    return [
+        *timing_tables(cases_of(run)),
+        *size_table(run),
+        *memory_table(run),
+        *damage_tables(run),
+    ]
