@@ -85,9 +85,9 @@ def test_a_small_run_fills_the_page(tmp_path):
     # In a copy, where neither the original nor the tools that would build it can be found.
     found = tmp_path / "run.json"
     bench = tmp_path / "project" / "bench"
-    bench.mkdir(parents=True)
-    for file in BENCH.glob("*.py"):
-        (bench / file.name).write_bytes(file.read_bytes())
+    (bench / "peers").mkdir(parents=True)
+    for file in [*BENCH.glob("*.py"), *BENCH.glob("peers/*.py")]:
+        (bench / file.relative_to(BENCH)).write_bytes(file.read_bytes())
 
     command = [
         "-m",

@@ -16,11 +16,8 @@ def surroundings(bench: Bench) -> dict[str, str]:
     versions = None if bench.original is None else bench.original.versions
     about = report.surroundings(versions or bench.absent[ORIGINAL])
     about = {"date": f"{datetime.now(UTC):%Y-%m-%d}", **about}
-    about["peers"] = "; ".join(
-        f"{contender.version()}"
-        for contender in bench.contenders
-        if contender.name in ("blosc2", "zarr", "zarrs", "tensorstore", "h5py")
-    )
+    libraries = dict.fromkeys(one.version() for one in bench.contenders)
+    about["contenders"] = "; ".join(libraries)
     about["array"] = f"{bench.array.nbytes / 1e6:g} MB {GENERATOR}"
     about["chunks"] = "; ".join(_stored(bench, spec) for spec in SPECS)
     memory = bench.memory_folder

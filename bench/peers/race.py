@@ -159,7 +159,7 @@ class Bench:
             Without those who only add a checksum to another contender.
         """
         self.say(case.title)
-        case.skipped.update(self.absent)
+        case.skipped.update(dict.fromkeys(self.absent, "not there"))
         loops: dict[str, Loop] = {}
         for contender in self.contenders:
             if is_plain and contender.is_variant:
@@ -170,7 +170,7 @@ class Bench:
             except NotImplementedError as err:
                 case.skipped[contender.name] = str(err)
         loops.update(others)
-        timings = take_turns(loops, per_call, self.setting.nrounds)
+        timings = take_turns(loops, per_call, self.setting.nrounds) if loops else {}
         case.seconds = {name: list(timing.seconds) for name, timing in timings.items()}
         self.cases.append(case)
 
