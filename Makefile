@@ -22,11 +22,13 @@ check: $(VENV)/.ready
 bench: $(VENV)/.ready
 	$(PY) -m pytest bench --benchmark-only --benchmark-columns=min,median,rounds $(ARGS)
 
-# Race blosc2, zarr, zarrs, tensorstore, h5py, numpy and bloscpack 0.16, and write the page.
+# Race blosc2, zarr, zarrs, tensorstore, h5py, numpy and bloscpack 0.16, and write the page;
+# with ARGS, such as --quick, only print what was found.
 bench-peers: $(PEERS)/.ready
 	cd bench && ../$(PEERS)/bin/python -m peers --json ../build/peers.json $(ARGS)
-	cd bench && ../$(PEERS)/bin/python -m peers.plot ../build/peers.json ../docs/benchmarks-peers.svg
-	$(PEERS)/bin/python bench/page.py --peers build/peers.json
+	$(if $(ARGS),,$(PEERS)/bin/python bench/page.py --peers build/peers.json)
+	$(if $(ARGS),,cd bench && ../$(PEERS)/bin/python -m peers.plot ../build/peers.json \
+		../docs/benchmarks-peers.svg)
 
 $(VENV)/.ready: $(SOURCES)
 	$(PYTHON) -m venv $(VENV)
