@@ -165,6 +165,7 @@ def test_a_target_is_met_by_its_ratio(bench, ours, is_met):
 
     measured = {
         "nthreads": 2,
+        "setting": {"ntiny": 9},
         "cases": [
             {
                 "key": "read/zstd-3, 1 MiB",

@@ -24,7 +24,8 @@ def surroundings(bench: Bench) -> dict[str, str]:
     about["files"] = f"{_file_system(bench.folder)}, in the page cache" + (
         f"; 'in memory': {_file_system(memory)}" if memory else ""
     )
-    about["rounds"] = f"{bench.setting.nrounds or '21, or 7 of calls longer than 20 ms'}"
+    setting = bench.setting
+    about["rounds"] = f"{setting.nrounds}, or {setting.nrounds_of_parts} of small parts"
     if bench.absent:
         about["not there"] = "; ".join(f"{who}: {why}" for who, why in bench.absent.items())
     return about

@@ -57,8 +57,8 @@ class Setting:
     ----------
     nrows : int
         Of the array.
-    nrounds : int or None
-        Rounds of every race; None leaves it to the harness (21, or 7 of long calls).
+    nrounds, nrounds_of_parts : int
+        Rounds of a race with whole arrays or files, and of one with small parts of them.
     ntiny : int
         Chunks in the file of very many.
     nflips : int
@@ -66,13 +66,14 @@ class Setting:
     """
 
     nrows: int
-    nrounds: int | None
+    nrounds: int
+    nrounds_of_parts: int
     ntiny: int
     nflips: int
 
 
-FULL = Setting(nrows=32_000, nrounds=None, ntiny=1_000_000, nflips=500)
-QUICK = Setting(nrows=2_200, nrounds=2, ntiny=3_000, nflips=20)
+FULL = Setting(nrows=32_000, nrounds=9, nrounds_of_parts=21, ntiny=1_000_000, nflips=500)
+QUICK = Setting(nrows=2_200, nrounds=2, nrounds_of_parts=2, ntiny=3_000, nflips=20)
 
 
 def field(nrows: int) -> np.ndarray:

@@ -6,39 +6,41 @@ from shutil import copyfile, copytree
 from typing import Any
 
 import numpy as np
-from harness import Loop, loop_of
+from harness import OURS, Loop, loop_of
 
 import bloscpack as bp
 from peers.contender import Contender, remove
 from peers.data import ZSTD, ZSTD_SMALL
 from peers.race import Bench, Case, require, timed_loop
-from peers.with_bloscpack import Ours
 
 _NCHUNKS = 1000
 _NAPPENDED = 16  # chunks before
-TINY_SHAPE = 4  # float32 in a chunk of the file of very many
+_TINY_NITEMS = 4  # float32 in a chunk of the file of very many
 
 
 def race_files(bench: Bench) -> None:
     """Hold the races."""
     race_open(bench)
-    race_open_tiny(bench)
     race_append(bench, bench.folder, "")
     if bench.memory_folder is not None:
         race_append(bench, bench.memory_folder, " in memory")
 
 
 def race_open(bench: Bench) -> None:
-    """Open a file of 1,000 chunks of 64 KB and close it."""
+    """Open a file of 1,000 chunks of 64 KB and close it; ours also one of a million tiny chunks."""
     nrows = min(_NCHUNKS * ZSTD_SMALL.chunk_rows, len(bench.array))
     nchunks = -(-nrows // ZSTD_SMALL.chunk_rows)
     case = Case("open", f"open a file of {nchunks:,} chunks", 0)
 
     def prepare(contender: Contender) -> dict[str, Loop]:
         path = bench.path_of(contender, ZSTD_SMALL, nrows)
-        return {contender.name: loop_of(lambda: open_and_close(contender, path))}
+        loops = {contender.name: loop_of(lambda: open_and_close(contender, path))}
+        if contender.name == OURS:
+            tiny = write_tiny(bench)
+            loops[tiny_name(bench.setting.ntiny)] = loop_of(lambda: open_and_close(contender, tiny))
+        return loops
 
-    bench.race(case, prepare, {}, is_plain=True)
+    bench.race(case, prepare, {}, is_plain=True, is_part=True)
 
 
 def open_and_close(contender: Contender, path: Path) -> None:
@@ -47,23 +49,21 @@ def open_and_close(contender: Contender, path: Path) -> None:
         pass
 
 
-def race_open_tiny(bench: Bench) -> None:
-    """Open a file of a million chunks; ours only, beside a file of a thousand as small."""
+def write_tiny(bench: Bench) -> Path:
+    """Return our file of very many chunks of 16 bytes."""
     ntiny = bench.setting.ntiny
-    case = Case("open tiny", f"open a file of {ntiny:,} chunks of 16 bytes", 0)
+    path = bench.folder / "tiny"
+    values = np.arange(ntiny * _TINY_NITEMS, dtype=np.float32).reshape(ntiny, _TINY_NITEMS)
+    bp.save(path, values, chunks=1, codec="lz4", clevel=0)
+    with bp.open(path) as array:
+        require(array.nchunks == ntiny, OURS, "the number of chunks")
+        require(np.array_equal(array[-1], values[-1]), OURS, "the last row")
+    return path
 
-    def prepare(contender: Contender) -> dict[str, Loop]:
-        if contender.name != Ours.name:
-            raise NotImplementedError("not run")
-        path = bench.folder / "tiny"
-        values = np.arange(ntiny * TINY_SHAPE, dtype=np.float32).reshape(-1, TINY_SHAPE)
-        bp.save(path, values, chunks=1, codec="lz4", clevel=0)
-        with bp.open(path) as array:
-            require(array.nchunks == ntiny, contender.name, "the number of chunks")
-            require(np.array_equal(array[-1], values[-1]), contender.name, "the last row")
-        return {contender.name: loop_of(lambda: open_and_close(contender, path))}
 
-    bench.race(case, prepare, {})
+def tiny_name(ntiny: int) -> str:
+    """Return how the opening of the file of very many chunks is called."""
+    return f"{OURS}, {ntiny:,} chunks"
 
 
 def race_append(bench: Bench, folder: Path, where: str) -> None:

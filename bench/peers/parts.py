@@ -49,7 +49,7 @@ def race_rows(bench: Bench, spec: Spec) -> None:
         for row in rows[:200]:
             require(np.array_equal(decoder.decode_row(row), array[row]), BARE, f"row {row}")
         others[BARE] = loop_of(cycling(decoder.decode_row, rows, _PER_CALL))
-    bench.race(case, prepare, others, _PER_CALL)
+    bench.race(case, prepare, others, _PER_CALL, is_part=True)
 
 
 def open_warm(bench: Bench, contender: Contender, spec: Spec) -> Any:
@@ -98,7 +98,7 @@ def race_first_touch(bench: Bench, spec: Spec) -> None:
         start = rows[-1] // spec.chunk_rows * spec.chunk_rows
         require(np.array_equal(out, array[start : start + len(out)]), BARE, "a chunk")
         others[BARE] = loop_of(decode_all)
-    bench.race(case, prepare, others, len(rows))
+    bench.race(case, prepare, others, len(rows), is_part=True)
 
 
 def race_blocks(bench: Bench, spec: Spec) -> None:
@@ -116,7 +116,7 @@ def race_blocks(bench: Bench, spec: Spec) -> None:
             require(np.array_equal(handle[block], array[block]), contender.name, f"{block}")
         return {contender.name: loop_of(cycling(handle.__getitem__, blocks, _PER_CALL))}
 
-    bench.race(case, prepare, {}, _PER_CALL, is_plain=True)
+    bench.race(case, prepare, {}, _PER_CALL, is_plain=True, is_part=True)
 
 
 def race_stride(bench: Bench, spec: Spec) -> None:

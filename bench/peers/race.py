@@ -142,6 +142,7 @@ class Bench:
         per_call: int = 1,
         *,
         is_plain: bool = False,
+        is_part: bool = False,
     ) -> None:
         """Let everyone run in turns and keep the result.
 
@@ -157,6 +158,8 @@ class Bench:
             How many of the things that are timed a call does.
         is_plain : bool
             Without those who only add a checksum to another contender.
+        is_part : bool
+            Whether a call handles a small part of a file, in microseconds.
         """
         self.say(case.title)
         case.skipped.update(dict.fromkeys(self.absent, "not there"))
@@ -170,7 +173,9 @@ class Bench:
             except NotImplementedError as err:
                 case.skipped[contender.name] = str(err)
         loops.update(others)
-        timings = take_turns(loops, per_call, self.setting.nrounds) if loops else {}
+        setting = self.setting
+        nrounds = setting.nrounds_of_parts if is_part else setting.nrounds
+        timings = take_turns(loops, per_call, nrounds) if loops else {}
         case.seconds = {name: list(timing.seconds) for name, timing in timings.items()}
         self.cases.append(case)
 
