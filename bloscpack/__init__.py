@@ -25,7 +25,9 @@ from .original import (
     unpack_ndarray_from_file,
     unpack_ndarray_str,
 )
-from .report import Damage, Report, verify
+from .recovery import recover
+from .report import Damage, Report
+from .verification import verify
 from .version import __version__
 
 __all__ = [
@@ -50,6 +52,7 @@ __all__ = [
     "pack_ndarray_str",
     "pack_ndarray_to_bytes",
     "pack_ndarray_to_file",
+    "recover",
     "save",
     "unpack_bytes_file",
     "unpack_bytes_from_bytes",

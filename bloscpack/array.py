@@ -1,41 +1,72 @@
 """An array in a file: shape and dtype at once, data as they are indexed.
 
-A selection is turned into the chunks it touches (`selection.py`); each is read, verified and
-decoded, only the Blosc blocks it takes where that is less than half of the chunk, and copied into
-one result.
+An index is parsed by `selection.py`; `gather.py` reads the chunks it touches into one result,
+`loss.py` does where damage is to be read around.
 """
 
-import sys
 from collections.abc import Iterator
 from math import prod
-from typing import Any, Self
+from typing import Any, Never, Self, TypeVar, overload
 
 import numpy as np
 
 from .container.format import Header
-from .container.reader import Container
-from .exceptions import BloscpackError, FormatError, NotANumpyArray
+from .container.identity import changed, check_identity, identity_of, place_of
+from .container.reader import Container, Verify
+from .exceptions import BloscpackError, NotANumpyArray
+from .gather import as_target, gather
+from .loss import check_on_error, gather_rest, iter_readable_chunks
 from .ndarray import (
     AnyArray,
+    Description,
     check_nbytes,
     new_array,
     stored_view,
     unpack_array_metadata,
 )
-from .selection import Box, parse_selection, pieces, runs
+from .rows import check_text, iter_rows
+from .selection import parse_selection
 from .storage.file import open_source
-from .threads import resolve_nthreads, run_indexed
+
+Out = TypeVar("Out")
+
+_MAX_REPR = 200  # characters of a dtype or of attrs that are shown
 
 
-def load(path: Any, *, out: AnyArray | None = None, nthreads: int | None = None) -> AnyArray:
+@overload
+def load(
+    path: Any,
+    *,
+    out: None = None,
+    nthreads: int | None = None,
+    on_error: str = "raise",
+    fill_value: Any = 0,
+) -> AnyArray: ...
+@overload
+def load(
+    path: Any,
+    *,
+    out: Out,
+    nthreads: int | None = None,
+    on_error: str = "raise",
+    fill_value: Any = 0,
+) -> Out: ...
+def load(
+    path: Any,
+    *,
+    out: Any = None,
+    nthreads: int | None = None,
+    on_error: str = "raise",
+    fill_value: Any = 0,
+) -> Any:
     """Read a whole array, every chunk verified.
 
     Parameters
     ----------
     path : str, PathLike, bytes-like or binary file
         A Bloscpack file. One without array metadata gives its bytes as uint8.
-    out : ndarray, optional
-        Receives the data; must have the shape and the dtype of the array.
+    out, on_error, fill_value
+        As for `Array.read`.
     nthreads : int, optional
         Threads that decode; as many as there are processors, at most 8, by default.
 
@@ -48,13 +79,11 @@ def load(path: Any, *, out: AnyArray | None = None, nthreads: int | None = None)
     ------
     FormatError, CodecError
         The file is damaged, or of another kind.
-    ValueError
-        `out` does not fit.
+    ValueError, TypeError
+        `out`, `on_error` or `fill_value` does not fit.
     """
     with Array(path, nthreads=nthreads) as array:
-        if out is None:
-            return array.read_whole()
-        return array.read((), out=out)
+        return array.read((), out=out, on_error=on_error, fill_value=fill_value)
 
 
 class Array:
@@ -64,8 +93,9 @@ class Array:
     ----------
     path : str, PathLike, bytes-like or binary file
         The file. One without array metadata is an array of its bytes (uint8).
-    verify : bool, default True
-        Compare the checksum of each chunk that is read.
+    verify : bool or "always", default True
+        Compare the checksum of each chunk once, the first time it is read; at every read
+        ("always"); or never (False).
     nthreads : int, optional
         Threads that decode; as many as there are processors, at most 8, by default.
 
@@ -74,7 +104,8 @@ class Array:
     shape, dtype, ndim, size, nbytes
         As of an ndarray; `nbytes` is the decoded size in bytes.
     attrs : dict
-        The JSON values kept with the array; of a file without array metadata, its metadata.
+        The JSON values kept with the array; of a file without array metadata, its metadata. A
+        dict of its own: to change it changes nothing in the file.
     is_fortran : bool
         Whether the array is stored in Fortran order.
 
@@ -87,7 +118,9 @@ class Array:
 
     Notes
     -----
-    Reading is positional and stateless, so threads may share one Array.
+    Reading is positional and stateless, so threads and forked children may share one Array. It
+    pickles, and is copied, as the path of its file and what tells whether that has changed
+    (`FileChangedError`); one over bytes pickles these, one over a file object refuses.
     """
 
     __slots__ = (
@@ -101,7 +134,7 @@ class Array:
         "shape",
     )
 
-    def __init__(self, path: Any, *, verify: bool = True, nthreads: int | None = None) -> None:
+    def __init__(self, path: Any, *, verify: Verify = True, nthreads: int | None = None) -> None:
         self._container = container = Container(open_source(path), verify=verify)
         self._nthreads = nthreads
         self._is_open = True
@@ -187,81 +220,180 @@ class Array:
     def __repr__(self) -> str:
         where = self._container.name or "memory"
         return (
-            f"<bloscpack.Array {where!r} shape={self.shape} dtype={self.dtype} "
+            f"<bloscpack.Array {where!r} shape={self.shape} dtype={_cut(str(self.dtype))} "
             f"chunks={self.chunks}{'' if self._is_open else ' (closed)'}>"
         )
 
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks."""
+        from html import escape  # on use: for notebooks only
+
+        rows = {
+            "file": self._container.name or "memory",
+            "shape": self.shape,
+            "dtype": self.dtype,
+            "chunks": f"{self.nchunks} of shape {self.chunks}" if self.chunks else self.nchunks,
+            "bytes": f"{self.nbytes} in {self.cbytes}" if self._is_open else self.nbytes,
+            "attrs": self.attrs,
+        }
+        cells = "".join(
+            f"<tr><th>{name}</th><td>{escape(_cut(str(value)))}</td></tr>"
+            for name, value in rows.items()
+        )
+        return f"<table>{cells}</table>"
+
     def __getitem__(self, index: Any) -> Any:
-        """Read a selection: integers, slices, Ellipsis and None, with numpy's meaning."""
+        """Read a selection, with numpy's meaning.
+
+        Integers, slices, Ellipsis, None, and one list, integer array or one-dimensional mask.
+        Errors as for `read`.
+        """
         selection = parse_selection(index, self.shape)
-        result = self._read_ranges(selection.ranges).reshape(selection.shape)
+        result = gather(
+            self._open_container(), self._described(), selection, nthreads=self._nthreads
+        )
         if not selection.is_scalar:
             return result
-        if self.dtype.kind == "U":
-            # numpy would make a str of them that Python cannot bear.
-            points = np.frombuffer(result.tobytes(), self.dtype.byteorder + "u4")
-            if points.size and points.max() > sys.maxunicode:
-                raise FormatError(f"the item at {index!r} holds code points beyond Unicode")
+        check_text(result)
         return result[()]
 
+    @property
+    def oindex(self) -> "OuterIndexer":
+        """The array indexed along each axis by itself: ``a.oindex[[2, 0], :, mask]``.
+
+        Takes a list, array or mask for any number of axes; the result has all combinations, as
+        with ``numpy.ix_``, without the axes of integers.
+        """
+        return OuterIndexer(self)
+
+    def __setitem__(self, index: Any, value: Any) -> Never:
+        raise TypeError(
+            "arrays in files are not changed in place: read, change and save them; "
+            "rows can be appended"
+        )
+
+    def __delitem__(self, index: Any) -> Never:
+        raise TypeError("items cannot be deleted from an array in a file: save what is to stay")
+
+    def __contains__(self, value: Any) -> Never:
+        raise TypeError("use 'value in a[...]', which reads the whole array")
+
+    def __eq__(self, other: object) -> Never:
+        raise TypeError("use 'a[...] == other', which reads the whole array; 'a is b' for identity")
+
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> Never:
+        raise TypeError("an array has no truth value: ask for a.size, or a[...].any()")
+
     def __iter__(self) -> Iterator[Any]:
-        """Yield the rows along the first axis; each chunk is decoded once where rows are whole."""
-        step = 1 if self.is_fortran or not self.chunks else self.chunks[0]
-        for start in range(0, len(self), max(step, 1)):
-            yield from self[start : start + step]
+        """Yield the rows along the first axis; each chunk is decoded once.
+
+        Rows of an array in Fortran order take part of every chunk: it is read as a whole.
+        """
+        if not self.shape:
+            raise TypeError("iteration over an array of no dimension")
+        self._open_container()
+        return self._iter_rows()
+
+    def _iter_rows(self) -> Iterator[Any]:
+        for row in iter_rows(self._container, self._described(), self._nthreads):
+            yield row
+            self._open_container()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
-        """Return the whole array for numpy."""
+        """Return the whole array for numpy, new.
+
+        Raises
+        ------
+        ValueError
+            `copy` is False: an array in a file cannot be had without one.
+        """
         if copy is False:
             raise ValueError("an array in a file cannot be had without a copy")
         whole = self.read_whole()
         return whole if dtype is None else whole.astype(dtype, copy=False)
 
-    def read(self, selection: Any = (), *, out: AnyArray | None = None) -> AnyArray:
+    @overload
+    def read(
+        self,
+        selection: Any = (),
+        *,
+        out: None = None,
+        on_error: str = "raise",
+        fill_value: Any = 0,
+    ) -> AnyArray: ...
+    @overload
+    def read(
+        self, selection: Any = (), *, out: Out, on_error: str = "raise", fill_value: Any = 0
+    ) -> Out: ...
+    def read(
+        self, selection: Any = (), *, out: Any = None, on_error: str = "raise", fill_value: Any = 0
+    ) -> Any:
         """Read a selection, into `out` if given.
 
         Parameters
         ----------
         selection : index, default everything
             As in ``a[selection]``.
-        out : ndarray, optional
-            Receives the data; must have the shape of the selection and the dtype of the array.
+        out : ndarray or writable buffer, optional
+            Receives the data. An ndarray must have the shape of the selection and the dtype of the
+            array, in any layout. Anything else (bytearray, mmap, array.array, a tensor of torch in
+            main memory) must be contiguous and have exactly the number of bytes of the selection,
+            which are put there in C order.
+        on_error : {"raise", "fill", "skip"}, default "raise"
+            What to do about chunks that cannot be read: raise the error of the first; set their
+            items to `fill_value`; or leave every index along the first axis of the result out
+            that needs one of them. The last two log each lost chunk as a warning of the logger
+            "bloscpack".
+        fill_value : scalar, default 0
+            For "fill". Must fit the dtype; 0 stands for zero bytes with any dtype, and structured
+            dtypes take no other.
 
         Returns
         -------
         ndarray
-            `out`, or a new array.
+            A new array, of no dimension where ``a[selection]`` is a scalar; or `out`.
 
         Raises
         ------
+        IndexError, TypeError
+            The selection is out of bounds, or of a kind that is not supported.
         TypeError, ValueError
-            `out` is no ndarray, or does not fit.
+            `out`, `on_error` or `fill_value` does not fit.
         FormatError, CodecError
-            A chunk is damaged.
+            A chunk is damaged. What `out` holds then is not defined.
+        OSError
+            The file cannot be read, whatever `on_error` is.
+
+        Notes
+        -----
+        Every chunk that holds something of the selection is read once, and no other.
         """
         chosen = parse_selection(selection, self.shape)
-        if out is None:
-            return self._read_ranges(chosen.ranges).reshape(chosen.shape)
-        if not isinstance(out, np.ndarray):
-            raise TypeError(f"out must be an ndarray, not {type(out).__name__!r}")
-        if out.shape != chosen.shape or out.dtype != self.dtype or not out.flags.writeable:
-            raise ValueError(
-                f"out must be writable, of shape {chosen.shape} and dtype {self.dtype}, "
-                f"not {out.shape} and {out.dtype}"
-            )
-        flags = out.flags.f_contiguous if self.is_fortran else out.flags.c_contiguous
-        if flags and chosen.lengths == self.shape == chosen.shape and _is_forward(chosen.ranges):
-            self._read_stored(out)
+        check_on_error(on_error)
+        container, described = self._open_container(), self._described()
+        target = None if out is None else as_target(out, chosen.shape, self.dtype)
+        if on_error == "raise":
+            result = gather(container, described, chosen, out=target, nthreads=self._nthreads)
         else:
-            out[...] = self._read_ranges(chosen.ranges).reshape(chosen.shape)
-        return out
+            result = gather_rest(
+                container,
+                described,
+                chosen,
+                out=target,
+                nthreads=self._nthreads,
+                on_error=on_error,
+                fill_value=fill_value,
+            )
+        return result if out is None else out
 
     def read_whole(self) -> AnyArray:
         """Return the whole array, new and writable, in the order it was saved."""
         container = self._open_container()
         container.check_size(self.nbytes)
         result = new_array(self.shape, self.dtype, self.is_fortran)
-        self._read_stored(result)
+        container.read_into(stored_view(result, self.is_fortran), nthreads=self._nthreads)
         return result
 
     def read_chunk(self, index: int) -> bytes:
@@ -298,9 +430,16 @@ class Array:
         """Return the position of chunk `index` in the file, in bytes."""
         return self._open_container().fetch(index).offset
 
-    def iter_chunks(self) -> Iterator[bytes]:
-        """Yield the decoded bytes of each chunk in order."""
-        return self._open_container().iter_chunks()
+    def iter_chunks(self, *, on_error: str = "raise") -> Iterator[bytes]:
+        """Yield the decoded bytes of each chunk in order.
+
+        With ``on_error="skip"`` chunks that cannot be read are left out, each logged as a warning.
+        """
+        check_on_error(on_error, ("raise", "skip"))
+        container = self._open_container()
+        if on_error == "skip":
+            return iter_readable_chunks(container, self._described())
+        return container.iter_chunks()
 
     def close(self) -> None:
         """Close the file; idempotent. Shape, dtype and attrs stay."""
@@ -313,74 +452,58 @@ class Array:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as the place of the file and its identity, not as its content."""
+        container = self._open_container()
+        place, identity = place_of(container.source), identity_of(container)
+        return _reopen, (place, identity, container.verify, self._nthreads)
+
     def _open_container(self) -> Container:
         if not self._is_open:
             raise ValueError("I/O operation on a closed bloscpack.Array")
         return self._container
 
-    def _read_stored(self, result: AnyArray) -> None:
-        """Decode everything into `result`, contiguous in the order of the file."""
-        target = stored_view(result, self.is_fortran)
-        self._open_container().read_into(target, nthreads=self._nthreads)
-
-    def _read_ranges(self, ranges: Box) -> AnyArray:
-        """Return the items at `ranges`, one dimension for each axis of the array."""
-        container = self._open_container()
-        lengths = tuple(len(side) for side in ranges)
-        itemsize = self.dtype.itemsize
-        # Every writer cuts between items; where one did not, the pieces are joined first.
-        cut = itemsize > 0 and container.nchunks > 1 and container.chunk_size % itemsize > 0
-        if lengths == self.shape and _is_forward(ranges):
-            return self.read_whole()
-        if cut:
-            return self.read_whole()[tuple(map(_slice_of, ranges))]
-        container.check_size(prod(lengths) * itemsize)
-        result = new_array(lengths, self.dtype, self.is_fortran)
-        if result.nbytes == 0:
-            return result
-        stored, shape, wanted = result, self.shape, ranges
-        if self.is_fortran:
-            stored, shape, wanted = result.T, shape[::-1], ranges[::-1]
-        total = prod(shape)
-        last = container.nchunks - 1
-        step = container.chunk_size // itemsize if last else total
-        # Structured items are copied as a whole: field by field would leave out their padding.
-        item = self.dtype if self.dtype.names is None else np.dtype((np.void, itemsize))
-        stored = stored.view(item)
-
-        def read(chunk: int) -> None:
-            start = chunk * step
-            stop = start + step if chunk < last else total
-            found = list(pieces(start, stop, shape, wanted))
-            if not found:
-                return
-            # The span of the items wanted: Blosc blocks outside it are not decoded.
-            low = min(piece.first for piece in found) - start
-            high = max(piece.last for piece in found) + 1 - start
-            if 2 * (high - low) > stop - start:
-                first, data = 0, bytearray(container.read_chunk(chunk))
-            else:
-                first, data = low * itemsize, bytearray((high - low) * itemsize)
-                container.read_bytes_into(chunk, first, data)
-            for piece in found:
-                offset = (piece.origin - start) * itemsize - first
-                strides = tuple(items * itemsize for items in piece.steps)
-                stored[piece.target] = np.ndarray(piece.lengths, item, data, offset, strides)
-
-        # Version 2 allows a last chunk that is larger than the others.
-        chunks = list(dict.fromkeys(min(chunk, last) for chunk in runs(shape, wanted, step)))
-        nbytes = min(len(chunks) * container.chunk_size, self.nbytes)
-        run_indexed(read, chunks, resolve_nthreads(self._nthreads, nbytes))
-        return result
+    def _described(self) -> Description:
+        return self.dtype, self.shape, self.is_fortran
 
 
-def _slice_of(side: range) -> slice:
-    """Return the slice that takes the indices of `side`, which are not negative."""
-    if not side:
-        return slice(0, 0)
-    return slice(side.start, side.stop if side.stop >= 0 else None, side.step)
+class OuterIndexer:
+    """What `Array.oindex` gives: selects along each axis independently."""
+
+    __slots__ = ("_array",)
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+
+    def __getitem__(self, index: Any) -> AnyArray:
+        """Read all combinations of the indices given for each axis; errors as for `Array.read`."""
+        array = self._array
+        chosen = parse_selection(index, array.shape, outer=True)
+        return gather(array._open_container(), array._described(), chosen, nthreads=array._nthreads)
 
 
-def _is_forward(ranges: Box) -> bool:
-    """Return whether `ranges`, as long as their axes, take them as they are."""
-    return all(side.step == 1 or len(side) <= 1 for side in ranges)
+def _reopen(place: str | bytes, identity: bytes, verify: Any, nthreads: int | None) -> Array:
+    """Return the array that was pickled, opened anew.
+
+    Raises
+    ------
+    FileChangedError
+        The file is not the one that was open.
+    """
+    try:
+        array = Array(place, verify=verify, nthreads=nthreads)
+    except BloscpackError as err:
+        # It could be opened then.
+        raise changed(err.path) from err
+    try:
+        check_identity(array._container, identity)
+    except BloscpackError:
+        array.close()
+        raise
+    return array
+
+
+def _cut(text: str) -> str:
+    """Return one line of text that is not too long to show."""
+    line = " ".join(text.split())
+    return line if len(line) <= _MAX_REPR else f"{line[: _MAX_REPR - 3]}..."

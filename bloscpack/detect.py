@@ -3,10 +3,11 @@
 from typing import Any
 
 from .array import Array
+from .container.reader import Verify
 
 
 def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
-    path: Any, mode: str = "r", *, verify: bool = True, nthreads: int | None = None
+    path: Any, mode: str = "r", *, verify: Verify = True, nthreads: int | None = None
 ) -> Array:
     """Open a Bloscpack file as an array that is read as it is indexed.
 
@@ -16,8 +17,9 @@ def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
         The file. One without array metadata is an array of its bytes (uint8).
     mode : {"r"}, default "r"
         Reading.
-    verify : bool, default True
-        Compare the checksum of each chunk that is read.
+    verify : bool or "always", default True
+        Compare the checksum of each chunk once, the first time it is read; at every read
+        ("always"); or never (False).
     nthreads : int, optional
         Threads that decode; as many as there are processors, at most 8, by default.
 

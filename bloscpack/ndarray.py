@@ -303,6 +303,7 @@ def save(
             params,
             nthreads=resolve_nthreads(nthreads, array.nbytes),
             progress=progress,
+            trailer=True,
         )
 
 

@@ -1,21 +1,12 @@
-"""Checking a file from front to end: what is damaged, and which content is lost with it."""
+"""What was found in a file: each fault, with the bytes and the rows that it concerns."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from threading import Lock
-from typing import Any
+from math import prod
 
-from .codec import CHUNK_HEADER_SIZE
 from .container.reader import Container
-from .container.writer import Progress
-from .exceptions import (
-    BloscpackError,
-    FormatError,
-    NotANumpyArray,
-    NotBloscpackError,
-)
-from .ndarray import check_nbytes, unpack_array_metadata
-from .storage.file import open_source
-from .threads import resolve_nthreads, run_indexed
+from .exceptions import BloscpackError
+from .ndarray import describe_array
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,158 +18,121 @@ class Damage:
     what : str
         The error in words.
     index : int or None
-        The chunk; None for the header, the metadata and the offset table.
-    offset : int or None
-        Position in the file, in bytes, where it is known.
+        The chunk; None for the header, the metadata, the offset table and the trailer.
+    offset, end : int or None
+        The bytes of the file that are damaged, ``offset <= byte < end``; None where not known.
     first, last : int or None
-        The decoded bytes that are lost, ``first <= byte < last``.
+        The decoded bytes that are lost, ``first <= byte < last``; None if none are.
+    rows : (int, int) or None
+        The rows they belong to, start and stop, along the axis an append grows: the first, of a
+        Fortran-ordered array the last. None if the file holds no array, or no rows are lost.
     """
 
     what: str
     index: int | None = None
     offset: int | None = None
+    end: int | None = None
     first: int | None = None
     last: int | None = None
+    rows: tuple[int, int] | None = None
+
+    def __str__(self) -> str:
+        """Return one line: what, where, and what is lost."""
+        text = self.what
+        if self.offset is not None and self.end is not None:
+            text += f" (bytes {self.offset} to {self.end} of the file)"
+        if self.first is None:
+            return text
+        rows = "" if self.rows is None else f", rows {self.rows[0]} to {self.rows[1]}"
+        return f"{text} (lost: decoded bytes {self.first} to {self.last}{rows})"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Report:
-    """What `verify` found.
+    """What `verify` or `recover` found.
 
     Attributes
     ----------
     path : str or None
-        The file.
+        The file; None for memory.
     nchunks, nbytes : int
-        Chunks the header promises, and their decoded size; 0 if the front is damaged.
+        Chunks the header promises, and their decoded size; 0 if that cannot be known.
     damage : list of Damage
-        In file order; empty for a sound file.
+        In file order; empty for a sound file. What is left of it after a repair.
+    trailer : str
+        "valid", "absent", "stale" (another program changed the file and took no notice of it) or
+        "damaged".
+    notices : list of str
+        What is no damage but worth knowing, and what was done.
+    saved : int or None
+        Chunks that `recover` has saved; None from `verify`.
     """
 
     path: str | None
     nchunks: int
     nbytes: int
     damage: list[Damage] = field(default_factory=list)
+    trailer: str = "absent"
+    notices: list[str] = field(default_factory=list)
+    saved: int | None = None
 
     @property
     def ok(self) -> bool:
-        """Whether the file is sound."""
+        """Whether the file is sound; from `recover`, whether nothing is missing."""
         return not self.damage
 
+    def __repr__(self) -> str:
+        faults = len(self.damage)
+        state = "ok" if self.ok else f"{faults} fault{'s' if faults > 1 else ''}"
+        saved = "" if self.saved is None else f"{self.saved} saved of "
+        return (
+            f"<bloscpack.Report {self.path or 'memory'!r}: {state}, {saved}{self.nchunks} chunks, "
+            f"{self.nbytes} bytes, trailer {self.trailer}>"
+        )
 
-def verify(path: Any, *, nthreads: int | None = None, progress: Progress | None = None) -> Report:
-    """Check header, metadata, offset table and every chunk of a file; change nothing.
+    def __str__(self) -> str:
+        """Return a line for the file, one for each fault, and one for each notice."""
+        return "\n  ".join((repr(self)[1:-1], *map(str, self.damage), *self.notices))
 
-    Parameters
+
+class Rows:
+    """The rows of an array by its decoded bytes; of a file without an array there are none.
+
+    Attributes
     ----------
-    path : str, PathLike, bytes-like or binary file
-        The file.
-    nthreads : int, optional
-        Threads that decode; as many as there are processors, at most 8, by default.
-    progress : callable, optional
-        Called with (bytes done, bytes in all) after each chunk.
-
-    Returns
-    -------
-    Report
-        What is damaged.
-
-    Raises
-    ------
-    NotBloscpackError
-        The file is of another kind.
-    UnsupportedError
-        It is of an unknown version.
-    OSError
-        It cannot be read.
-
-    Notes
-    -----
-    Each chunk is decoded, so a file without checksums is checked as far as its codecs can.
+    nbytes : int
+        Bytes of a row; 0 without an array, or of one that has no rows.
+    count : int
+        Rows there are.
     """
-    source = open_source(path)
-    try:
-        container = Container(source)
-    except NotBloscpackError:
-        raise
-    except FormatError as err:
-        return Report(source.name, 0, 0, [_damage(err)])
-    with container:
-        report = Report(source.name, container.nchunks, container.nbytes)
-        _check_metadata(container, report)
-        table = _check_table(container, report)
-        _check_chunks(container, table, report, nthreads, progress)
-        if report.ok:
-            try:
-                container.check_end()
-            except FormatError as err:
-                report.damage.append(_damage(err))
-        return report
 
-
-def _check_metadata(container: Container, report: Report) -> None:
-    try:
-        dtype, shape, _ = unpack_array_metadata(container.metadata)
-        check_nbytes(container, dtype, shape)
-    except NotANumpyArray:
-        return  # other metadata, or none
-    except ImportError:
-        return  # an optional package would have to say
-    except BloscpackError as err:
-        report.damage.append(_damage(err))
-
-
-def _check_table(container: Container, report: Report) -> tuple[int, ...] | None:
-    """Return the entries of the offset table, None without a table or with a damaged one."""
-    if not container.header.offsets:
-        return None
-    try:
-        return container.read_offsets()
-    except FormatError as err:
-        report.damage.append(_damage(err))
-        return None
-
-
-def _check_chunks(
-    container: Container,
-    table: tuple[int, ...] | None,
-    report: Report,
-    nthreads: int | None,
-    progress: Progress | None,
-) -> None:
-    found: dict[int, Damage] = {}
-    done = 0
-    lock = Lock()
-
-    def check(index: int) -> None:
-        nonlocal done
-        nbytes = container.chunk_nbytes(index)
-        first = index * container.chunk_size
+    def __init__(self, container: Container) -> None:
+        self.nbytes = self.count = 0
         try:
-            offset, _ = container.read_located(index)
-            if table and table[index] != offset:
-                what = f"offset table: entry {index} is {table[index]}, the chunk is at {offset}"
-                found[index] = Damage(what, index, offset)
-        except BloscpackError as err:
-            found[index] = _damage(err, index, first, first + nbytes)
-        if progress is not None:
-            with lock:
-                done += nbytes
-                progress(done, container.nbytes)
+            dtype, shape, is_fortran = describe_array(container)
+        except (BloscpackError, ImportError):
+            return
+        if shape:
+            stored = shape[::-1] if is_fortran else shape
+            self.nbytes = prod(stored[1:]) * dtype.itemsize
+            self.count = stored[0]
 
-    # A header can promise more chunks than the file has bytes: those need no look.
-    smallest = CHUNK_HEADER_SIZE + container.header.checksum.nbytes
-    possible = max(0, container.source.size() - container.data_offset) // smallest
-    count = min(container.nchunks, possible)
-    run_indexed(check, range(count), resolve_nthreads(nthreads, container.nbytes))
-    report.damage.extend(found[index] for index in sorted(found))
-    if count < container.nchunks:
-        what = f"chunks {count} to {container.nchunks - 1} are missing: the file is too short"
-        lost = count * container.chunk_size
-        report.damage.append(Damage(what, count, None, lost, container.nbytes))
+    def spanned(self, first: int, last: int) -> tuple[int, int] | None:
+        """Return the rows, start and stop, that decoded bytes `first` to `last` belong to."""
+        if not self.nbytes:
+            return None
+        stop = min(-(-last // self.nbytes), self.count)
+        return min(first // self.nbytes, stop), stop
 
 
-def _damage(
-    err: BloscpackError, index: int | None = None, first: int | None = None, last: int | None = None
-) -> Damage:
-    return Damage(str(err.args[0]), index, getattr(err, "offset", None), first, last)
+def merged(ranges: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield ascending ranges with those joined that touch or overlap."""
+    start, stop = -1, -1
+    for one, two in sorted(ranges):
+        if one > stop:
+            if stop >= 0:
+                yield start, stop
+            start, stop = one, two
+        stop = max(stop, two)
+    if stop >= 0:
+        yield start, stop

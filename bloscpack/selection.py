@@ -1,55 +1,157 @@
-"""Basic indexing, as arithmetic: what a selection covers and where its pieces lie in a chunk.
+"""Indexing as arithmetic: what a selection covers and where its pieces lie in a chunk.
 
-A chunk is a run of items in storage order. The part of an array that such a run covers is a few
-boxes (ranges along every axis); each box meets the selection in one strided block, which numpy
-copies in one step. Nothing here reads or knows a file.
+Along every axis a selection is a `range` or, where a list or a mask picks indices without a fixed
+step, a `Picked`; the items selected are all combinations (an outer product). numpy's indexing by
+one list is that with its axes arranged as numpy puts them, which `Selection` knows.
+
+Nothing here reads or knows a file.
 """
 
 import operator
-from collections.abc import Iterator
-from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
-Box = tuple[range, ...]
+import numpy as np
+
+Box: TypeAlias = tuple[range, ...]
+IntArray: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+
+MAX_NDIM = 64  # numpy 2; numpy 1 has 32 and says so itself
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """A basic index, applied to a shape.
+class Picked:
+    """Indices along one axis in any order, repeated or not, but no `range`.
 
     Attributes
     ----------
-    ranges : tuple of range
+    sorted : ndarray of int64
+        The indices, ascending.
+    order : ndarray of int64 or None
+        Where each of them stands in the selection; None where they ascend as given.
+    """
+
+    __slots__ = ("order", "sorted")
+
+    def __init__(self, indices: IntArray) -> None:
+        self.order: IntArray | None = None
+        self.sorted = indices
+        if (indices[1:] < indices[:-1]).any():
+            self.order = order = np.argsort(indices, kind="stable")
+            self.sorted = indices[order]
+
+    def __len__(self) -> int:
+        return len(self.sorted)
+
+    @property
+    def ndistinct(self) -> int:
+        """Number of different indices."""
+        return 1 + int(np.count_nonzero(np.diff(self.sorted)))
+
+    def tolist(self) -> list[int]:
+        """Return the indices in the order of the selection."""
+        indices = np.empty_like(self.sorted)
+        indices[slice(None) if self.order is None else self.order] = self.sorted
+        return [int(index) for index in indices]
+
+
+Sides: TypeAlias = tuple[range | Picked, ...]
+
+
+class Selection(NamedTuple):
+    """An index, applied to a shape.
+
+    Attributes
+    ----------
+    sides : tuple of range or Picked
         The indices selected along each axis of the array; one index for an integer.
     shape : tuple of int
         Shape of the result: integers dropped, new axes put in.
     is_scalar : bool
         Whether numpy gives a scalar rather than an array of no dimension.
+    first : int
+        The axis of the array that the first axis of the result runs along; -1 for a new axis, or
+        where the result has no axis.
+    moved : int
+        The axis of the array that comes first in the result though axes before it stay: numpy's
+        place for a list that a slice or a new axis separates from an integer. -1 if there is none.
     """
 
-    ranges: Box
+    sides: Sides
     shape: tuple[int, ...]
     is_scalar: bool
+    first: int
+    moved: int = -1
 
     @property
     def lengths(self) -> tuple[int, ...]:
         """Number of indices selected along each axis of the array."""
-        return tuple(len(indices) for indices in self.ranges)
+        return tuple(map(len, self.sides))
+
+    @property
+    def ranges(self) -> Box:
+        """The indices along each axis, where no list or mask picks them.
+
+        Raises
+        ------
+        TypeError
+            One does.
+        """
+        ranges = tuple(side for side in self.sides if isinstance(side, range))
+        if len(ranges) < len(self.sides):
+            raise TypeError("a list or a mask picks indices that are no range")
+        return ranges
+
+    @property
+    def ndistinct(self) -> int:
+        """Number of different items selected."""
+        return prod(
+            side.ndistinct if isinstance(side, Picked) else len(side) for side in self.sides
+        )
+
+    def arrange(self, gathered: Any) -> Any:
+        """Return an array of shape `lengths` as the result numpy gives: a view of it."""
+        if self.moved > 0:
+            gathered = np.moveaxis(gathered, self.moved, 0)
+        return gathered.reshape(self.shape)
+
+    def spread(self, result: Any) -> Any:
+        """Return a view of `result`, of shape `shape`, as an array of shape `lengths`.
+
+        The inverse of `arrange`. None where memory laid out so cannot be seen that way: indices
+        in a list of several dimensions make one axis.
+        """
+        lengths = self.lengths
+        if self.moved > 0:
+            fronted = (lengths[self.moved], *lengths[: self.moved], *lengths[self.moved + 1 :])
+            spread = np.moveaxis(result.reshape(fronted), 0, self.moved)
+        else:
+            spread = result.reshape(lengths)
+        return spread if not spread.size or np.may_share_memory(spread, result) else None
 
 
-def parse_selection(index: Any, shape: tuple[int, ...]) -> Selection:
+def parse_selection(index: Any, shape: tuple[int, ...], *, outer: bool = False) -> Selection:
     """Return the `Selection` that `index` makes on an array of `shape`.
 
-    Takes integers, slices of any step, Ellipsis and None (a new axis), as numpy does.
+    Takes integers, slices of any step, Ellipsis, None (a new axis), and one list, integer array or
+    one-dimensional mask, as numpy does; with `outer` one for every axis, each by itself, as
+    ``numpy.ix_`` does.
 
     Raises
     ------
     IndexError
-        An integer is out of bounds, or there are too many indices.
+        An integer is out of bounds, there are too many indices, or one is of a kind that numpy
+        does not take either.
     TypeError
-        An index is of another kind.
+        numpy takes it, but we do not: several lists, masks of no or several dimensions.
     """
+    if type(index) is int and shape:
+        one = _one_index(index, 0, shape)
+        return Selection(
+            (range(one, one + 1), *map(range, shape[1:])),
+            shape[1:],
+            len(shape) == 1,
+            1 if len(shape) > 1 else -1,
+        )
     entries = index if isinstance(index, tuple) else (index,)
     nellipsis = sum(entry is Ellipsis for entry in entries)
     if nellipsis > 1:
@@ -59,151 +161,164 @@ def parse_selection(index: Any, shape: tuple[int, ...]) -> Selection:
         raise IndexError(
             f"too many indices: the array has {len(shape)} dimensions, {nindices} were indexed"
         )
-    ranges: list[range] = []
-    result: list[int] = []
-
-    def take_whole(count: int) -> None:
-        for length in shape[len(ranges) : len(ranges) + count]:
-            ranges.append(range(length))
-            result.append(length)
-
-    for entry in entries:
-        if entry is None:
-            result.append(1)
-        elif entry is Ellipsis:
-            take_whole(len(shape) - nindices)
-        elif isinstance(entry, slice):
-            length = shape[len(ranges)]
-            ranges.append(range(length)[entry])
-            result.append(len(ranges[-1]))
+    parser = _Parser(shape, outer)
+    for place, entry in enumerate(entries):
+        if entry is Ellipsis:
+            parser.take_whole(len(shape) - nindices)
         else:
-            ranges.append(_one_index(entry, len(ranges), shape))
-    is_scalar = not nellipsis and nindices == len(shape)
-    take_whole(len(shape) - len(ranges))
-    return Selection(tuple(ranges), tuple(result), is_scalar and not result)
+            parser.take(entry, place)
+    parser.take_whole(len(shape) - len(parser.sides))
+    return parser.selection(may_be_scalar=not nellipsis and nindices == len(shape))
 
 
-def _one_index(entry: Any, axis: int, shape: tuple[int, ...]) -> range:
-    # bool is an int, but to numpy a mask: guessing would give wrong data.
-    if isinstance(entry, bool) or not hasattr(entry, "__index__"):
-        raise TypeError(
-            "an index must be an integer, a slice, Ellipsis or None, "
-            f"not {type(entry).__name__!r}; read a larger slice and index that with numpy"
+class _Parser:
+    """A selection as its index is read, entry by entry."""
+
+    def __init__(self, shape: tuple[int, ...], outer: bool) -> None:
+        self._shape = shape
+        self._outer = outer
+        self.sides: list[range | Picked] = []
+        # Shape of the result, and the axis of the array behind each of its axes.
+        self._result: list[int] = []
+        self._axes: list[int] = []
+        # The list or mask: its axis of the array, its place in the result, its shape.
+        self._picks: tuple[int, int, tuple[int, ...]] | None = None
+        # Where in the index integers and lists stand.
+        self._advanced: list[int] = []
+
+    def take(self, entry: Any, place: int) -> None:
+        """Take one entry of the index that is no Ellipsis."""
+        axis = len(self.sides)
+        if entry is None:
+            self._result.append(1)
+            self._axes.append(-1)
+            return
+        if isinstance(entry, slice):
+            self._take_side(range(self._shape[axis])[entry])
+            return
+        self._advanced.append(place)
+        side, dims = _advanced(entry, axis, self._shape)
+        if dims is not None:
+            self._check_list(dims)
+            self._picks = axis, len(self._result), dims
+            self._result += dims
+            self._axes += [axis] * len(dims)
+        self.sides.append(side)
+
+    def take_whole(self, count: int) -> None:
+        """Take the next `count` axes as they are."""
+        for length in self._shape[len(self.sides) : len(self.sides) + count]:
+            self._take_side(range(length))
+
+    def _take_side(self, side: range) -> None:
+        self._result.append(len(side))
+        self._axes.append(len(self.sides))
+        self.sides.append(side)
+
+    def _check_list(self, dims: tuple[int, ...]) -> None:
+        if self._outer:
+            if len(dims) > 1:
+                raise IndexError("oindex takes lists and arrays of one dimension only")
+        elif self._picks is not None:
+            raise TypeError(
+                "an array is indexed by one list, array or mask at a time; use a.oindex[...] to "
+                "select along several axes independently, or read a larger slice and index that "
+                "with numpy"
+            )
+
+    def selection(self, *, may_be_scalar: bool) -> Selection:
+        """Return what was taken."""
+        result, axes, advanced = self._result, self._axes, self._advanced
+        moved = -1
+        if self._picks is not None and not self._outer:
+            moved_axis, start, dims = self._picks
+            if advanced[-1] - advanced[0] >= len(advanced):
+                # numpy cannot tell which of the separated places is meant, and takes the front.
+                moved = moved_axis
+                stop = start + len(dims)
+                result = [*dims, *result[:start], *result[stop:]]
+                axes = [*axes[start:stop], *axes[:start], *axes[stop:]]
+        if len(result) > MAX_NDIM:
+            raise IndexError(
+                f"the result would have {len(result)} dimensions, numpy has {MAX_NDIM}"
+            )
+        is_scalar = may_be_scalar and not result and self._picks is None
+        first = axes[0] if axes else -1
+        return Selection(tuple(self.sides), tuple(result), is_scalar, first, moved)
+
+
+def _advanced(
+    entry: Any, axis: int, shape: tuple[int, ...]
+) -> tuple[range | Picked, tuple[int, ...] | None]:
+    """Return the indices that an integer, a list or a mask selects, and the shape of a list."""
+    if type(entry) is int:
+        one = _one_index(entry, axis, shape)
+        return range(one, one + 1), None
+    # bool is an int, but to numpy a mask; an array of one integer counts as a list.
+    if not isinstance(entry, bool | np.ndarray):
+        try:
+            one = _one_index(operator.index(entry), axis, shape)
+        except TypeError:
+            pass
+        else:
+            return range(one, one + 1), None
+    array = np.asarray(entry)
+    if array.dtype.kind == "b":
+        array = _indices_of_mask(array, axis, shape)
+    elif array.size == 0 and not isinstance(entry, np.ndarray):
+        array = array.astype(np.int64)  # to numpy an empty list is one of floats
+    elif array.dtype.kind not in "iu":
+        raise IndexError(
+            "an index must be an integer, a slice, Ellipsis, None, or a list or array of integers "
+            f"or booleans, not {_kind_of(entry, array)}"
         )
-    index = operator.index(entry)
+    if array.ndim == 0:
+        one = _one_index(int(array), axis, shape)
+        return range(one, one + 1), None
+    return _side_of(array, axis, shape), array.shape
+
+
+def _kind_of(entry: Any, array: np.ndarray[Any, Any]) -> str:
+    if isinstance(entry, np.ndarray | list | tuple):
+        return f"{type(entry).__name__!r} of dtype {array.dtype}"
+    return repr(type(entry).__name__)
+
+
+def _one_index(index: int, axis: int, shape: tuple[int, ...]) -> int:
     length = shape[axis]
     if not -length <= index < length:
         raise IndexError(f"index {index} is out of bounds for axis {axis} with size {length}")
-    index %= length
-    return range(index, index + 1)
+    return index + length if index < 0 else index
 
 
-def boxes(start: int, stop: int, shape: tuple[int, ...]) -> Iterator[Box]:
-    """Yield boxes that together are items `start` to `stop`, in order, of a C-order array."""
-    if start >= stop:
-        return
-    if not shape:
-        yield ()
-        return
-    inner = prod(shape[1:])
-    first, head = divmod(start, inner)
-    last, tail = divmod(stop, inner)
-    if first == last:
-        for box in boxes(head, tail, shape[1:]):
-            yield (range(first, first + 1), *box)
-        return
-    if head:
-        for box in boxes(head, inner, shape[1:]):
-            yield (range(first, first + 1), *box)
-        first += 1
-    if first < last:
-        yield (range(first, last), *(range(length) for length in shape[1:]))
-    for box in boxes(0, tail, shape[1:]):
-        yield (range(last, last + 1), *box)
+def _indices_of_mask(mask: Any, axis: int, shape: tuple[int, ...]) -> Any:
+    if mask.ndim != 1:
+        raise TypeError(
+            "a boolean index must have one dimension, the length of its axis, not "
+            f"{mask.ndim} dimensions; read a larger slice and index that with numpy"
+        )
+    if len(mask) != shape[axis]:
+        raise IndexError(
+            f"boolean index of length {len(mask)} does not match axis {axis} with size "
+            f"{shape[axis]}"
+        )
+    return mask.nonzero()[0]
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Where a box meets a selection.
-
-    Attributes
-    ----------
-    first, last : int
-        Lowest and highest item wanted, counted in the whole array.
-    origin : int
-        The item that goes to the first place; `last` or between if a step is negative.
-    lengths, steps : tuple of int
-        Number of items wanted along each axis, and the items from one to the next.
-    target : tuple of slice
-        Their place in the result.
-    """
-
-    first: int
-    last: int
-    origin: int
-    lengths: tuple[int, ...]
-    steps: tuple[int, ...]
-    target: tuple[slice, ...]
-
-
-def pieces(start: int, stop: int, shape: tuple[int, ...], ranges: Box) -> Iterator[Piece]:
-    """Yield what items `start` to `stop` of an array of `shape` hold of the selection `ranges`."""
-    scales = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
-    for box in boxes(start, stop, shape):
-        target = []
-        steps = []
-        first = last = origin = 0
-        for side, wanted, scale in zip(box, ranges, scales, strict=True):
-            met = _meet(side, wanted)
-            if met.start >= met.stop:
-                break
-            target.append(met)
-            steps.append(wanted.step * scale)
-            begin, end = wanted[met.start], wanted[met.stop - 1]
-            first += min(begin, end) * scale
-            last += max(begin, end) * scale
-            origin += begin * scale
-        else:
-            lengths = tuple(met.stop - met.start for met in target)
-            yield Piece(first, last, origin, lengths, tuple(steps), tuple(target))
-
-
-def _meet(side: range, wanted: range) -> slice:
-    """Return the positions in `wanted` of the indices that `side` holds too."""
-    step = wanted.step
-    if step > 0:
-        low = -((wanted.start - side.start) // step)
-        high = -((wanted.start - side.stop) // step)
-    else:
-        low = -((wanted.start - side.stop + 1) // step)
-        high = -((wanted.start - side.start + 1) // step)
-    return slice(max(0, low), min(len(wanted), high))
-
-
-def runs(shape: tuple[int, ...], ranges: Box, size: int) -> Iterator[int]:
-    """Yield in order the chunks of `size` items that may hold items of the selection.
-
-    Exact along the first axis; along the others the span from the first to the last item counts.
-    """
-    if not all(ranges) or not size:
-        return
-    if not shape:
-        yield 0
-        return
-    inner = prod(shape[1:])
-    low = high = 0
-    for length, wanted in zip(shape[1:], ranges[1:], strict=True):
-        low = low * length + min(wanted[0], wanted[-1])
-        high = high * length + max(wanted[0], wanted[-1])
-    rows = ranges[0] if ranges[0].step > 0 else ranges[0][::-1]
-    following = 0
-    if rows.step * inner <= size:
-        # No row step can jump a chunk: every one from the first to the last is met.
-        first, last = (rows[0] * inner + low) // size, (rows[-1] * inner + high) // size
-        yield from range(first, last + 1)
-        return
-    for row in rows:
-        first = max(following, (row * inner + low) // size)
-        last = (row * inner + high) // size
-        yield from range(first, last + 1)
-        following = max(following, last + 1)
+def _side_of(array: Any, axis: int, shape: tuple[int, ...]) -> range | Picked:
+    """Return the indices in `array`, checked and counted from 0, in the order of its items."""
+    if not array.size:
+        return range(0)
+    low, high = int(array.min()), int(array.max())
+    # Before the cast: it would make a negative index of a large unsigned one.
+    _one_index(high, axis, shape)
+    _one_index(low, axis, shape)
+    indices: IntArray = array.astype(np.int64).reshape(-1)
+    if low < 0:
+        indices = np.where(indices < 0, indices + shape[axis], indices)
+    start = int(indices[0])
+    step = int(indices[1]) - start if len(indices) > 1 else 1
+    # A range is read in larger pieces, often without a copy in between.
+    if step and (len(indices) == 1 or (np.diff(indices) == step).all()):
+        return range(start, start + step * len(indices), step)
+    return Picked(indices)

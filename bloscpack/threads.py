@@ -1,15 +1,18 @@
 """How many threads work, and how: the one place that decides it.
 
 Threads are started for a call and joined before it returns. None survives to be lost in a fork,
-and none is started for work that a single thread finishes sooner.
+and none is started for work that a single thread finishes sooner. The calling thread works too,
+so that `nthreads` is the number of threads that work.
 """
 
 import os
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count as counter
-from threading import Thread
-from typing import TypeVar
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread, current_thread
+from typing import Any, Generic, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -22,8 +25,9 @@ MIN_NBYTES_PER_THREAD = 1 << 20
 def resolve_nthreads(nthreads: int | None, nbytes: int) -> int:
     """Return the number of threads to use for `nbytes` decoded bytes.
 
-    `nthreads` wins if given, then ``BLOSCPACK_NTHREADS``, then the processors this process may
-    use, at most 8; in any case no more than the work is worth.
+    `nthreads` wins if given, then ``BLOSCPACK_NTHREADS``, then 1 inside a worker (`in_worker`),
+    then the processors this process may use, at most 8; in any case no more than the work is
+    worth.
 
     Raises
     ------
@@ -40,7 +44,7 @@ def resolve_nthreads(nthreads: int | None, nbytes: int) -> int:
                 raise ValueError(f"BLOSCPACK_NTHREADS must be a number, not {text!r}")
             nthreads = int(text)
         else:
-            nthreads = min(MAX_DEFAULT_THREADS, available_cpus())
+            nthreads = 1 if in_worker() else min(MAX_DEFAULT_THREADS, available_cpus())
     if nthreads < 1:
         raise ValueError(f"nthreads must be at least 1, not {nthreads}")
     return max(1, min(nthreads, nbytes // MIN_NBYTES_PER_THREAD))
@@ -48,15 +52,98 @@ def resolve_nthreads(nthreads: int | None, nbytes: int) -> int:
 
 def available_cpus() -> int:
     """Return the number of processors this process may use."""
+    if sys.version_info >= (3, 13):
+        return os.process_cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
+def in_worker() -> bool:
+    """Return whether the calling thread is one of several that share the processors already.
+
+    That is any process made by `multiprocessing` (those of its pools, of torch's DataLoader, of
+    joblib and of dask among them), a task of joblib, a task on a worker of distributed, and a
+    thread of dask's pool.
+
+    Notes
+    -----
+    Nothing is imported: what a program has not imported cannot have called us. A few microseconds.
+    """
+    parent_process = _imported("multiprocessing", "parent_process")
+    if parent_process is not None and parent_process() is not None:
+        return True
+    get_active_backend = _imported("joblib.parallel", "get_active_backend")
+    if get_active_backend is not None and (get_active_backend()[0].nesting_level or 0) > 0:
+        return True
+    get_worker = _imported("distributed", "get_worker")
+    if get_worker is not None:
+        try:
+            get_worker()
+        except ValueError:  # what it raises outside of tasks
+            pass
+        else:
+            return True
+    # dask names no thread of its own pool; this is the name that Python gives them.
+    return "dask.threaded" in sys.modules and current_thread().name.startswith("ThreadPoolExecutor")
+
+
+def _imported(module: str, name: str) -> Callable[[], Any] | None:
+    """Return a function of a module if the program has imported that, else None."""
+    function: Callable[[], Any] | None = getattr(sys.modules.get(module), name, None)
+    return function
+
+
+class _Crew:
+    """The helper threads of one call: they run `work` beside the calling thread."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work = work
+        self._threads: list[Thread] = []
+
+    def __len__(self) -> int:
+        return len(self._threads)
+
+    def add(self) -> bool:
+        """Start one more and return whether that was possible."""
+        # Daemons: a program that ends while another of its daemon threads reads must not wait.
+        thread = Thread(target=self._work, name="bloscpack", daemon=True)
+        self._threads.append(thread)
+        try:
+            thread.start()
+        except RuntimeError:
+            # The system gives no more, or the interpreter is ending: the work is done by fewer.
+            self._threads.pop()
+            return False
+        return True
+
+    def join(self) -> None:
+        """Wait for all, which must have been told to stop.
+
+        An interrupt (Ctrl-C) is raised when they have ended; a second one ends the waiting.
+        """
+        interrupt: BaseException | None = None
+        for thread in self._threads:
+            # Garbage collection may close a generator in one of its own helpers, and an interrupt
+            # may have come while a thread was started.
+            if thread is current_thread() or thread.ident is None:
+                continue
+            try:
+                thread.join()
+            except BaseException as err:
+                if interrupt is not None:
+                    raise
+                interrupt = err
+                thread.join()
+        if interrupt is not None:
+            raise interrupt
+
+
 def run_indexed(task: Callable[[int], None], indices: Sequence[int], nthreads: int) -> None:
     """Call ``task(i)`` for every index, in any order, on `nthreads` threads.
 
-    After a failure no new index is started; the error of the lowest failed index is raised.
+    After a failure, or an interrupt of the calling thread, no new index is started; the error of
+    the lowest failed index is raised.
     """
     if nthreads <= 1 or len(indices) <= 1:
         for index in indices:
@@ -65,9 +152,10 @@ def run_indexed(task: Callable[[int], None], indices: Sequence[int], nthreads: i
     # next() on itertools.count is one step under the GIL and a lock-free one without it.
     ticket = counter()
     errors: list[tuple[int, BaseException]] = []
+    stopped = False
 
     def work() -> None:
-        while not errors:
+        while not (errors or stopped):
             position = next(ticket)
             if position >= len(indices):
                 return
@@ -76,14 +164,19 @@ def run_indexed(task: Callable[[int], None], indices: Sequence[int], nthreads: i
             except BaseException as err:
                 errors.append((position, err))
 
-    helpers = [Thread(target=work, daemon=True) for _ in range(min(nthreads, len(indices)) - 1)]
-    for helper in helpers:
-        helper.start()
-    work()
-    for helper in helpers:
-        helper.join()
-    if errors:
-        raise min(errors, key=lambda failure: failure[0])[1]
+    crew = _Crew(work)
+    try:
+        while len(crew) < min(nthreads, len(indices)) - 1 and crew.add():
+            pass
+        work()
+    finally:
+        stopped = True
+        crew.join()
+    try:
+        if errors:
+            raise min(errors, key=lambda failure: failure[0])[1]
+    finally:
+        errors.clear()  # they hold this frame, and it what was read into
 
 
 def map_ordered(
@@ -91,27 +184,110 @@ def map_ordered(
 ) -> Iterator[Result]:
     """Return an iterator of ``function(item)`` in order, computed on `nthreads` threads.
 
-    At most ``2 * nthreads`` results exist at once, so memory stays bounded.
+    At most ``2 * nthreads`` items and results exist at once, so memory stays bounded. Items are
+    taken in the thread that iterates, which computes as well while it has to wait. It must stay
+    in its process.
     """
     if nthreads <= 1:
         return map(function, items)
-    return _map_in_pool(function, items, nthreads)
+    return _map_in_threads(function, items, nthreads)
 
 
-def _map_in_pool(
+class _Job(Generic[Item, Result]):
+    """One item of `map_ordered` on its way to a result."""
+
+    __slots__ = ("done", "error", "finished", "item", "result")
+
+    item: Item
+    result: Result
+
+    def __init__(self, item: Item) -> None:
+        self.item = item
+        self.error: BaseException | None = None
+        self.done = False
+        # Held until the job is done.
+        self.finished = Lock()
+        self.finished.acquire()
+
+    def run(self, function: Callable[[Item], Result]) -> None:
+        """Compute the result; an error is kept."""
+        try:
+            self.result = function(self.item)
+        except BaseException as err:
+            self.error = err
+        del self.item
+        self.done = True
+        self.finished.release()
+
+    def take(self) -> Result:
+        """Return the result or raise the error, which is not kept.
+
+        An error holds the frame of `run`, and that the job.
+        """
+        error, self.error = self.error, None
+        if error is None:
+            return self.result
+        try:
+            raise error
+        finally:
+            del error
+
+
+def _map_in_threads(
     function: Callable[[Item], Result], items: Iterable[Item], nthreads: int
 ) -> Iterator[Result]:
-    import concurrent.futures  # on use: it takes 3 ms to load, and small content does without
+    jobs: deque[_Job[Item, Result]] = deque()  # in order, not given yet
+    todo: SimpleQueue[_Job[Item, Result] | None] = SimpleQueue()  # of these, not begun
+    stopped = False
 
-    with concurrent.futures.ThreadPoolExecutor(nthreads) as pool:
-        pending: deque[concurrent.futures.Future[Result]] = deque()
+    def work() -> None:
+        while True:
+            job = todo.get()
+            if job is None or stopped:
+                return
+            job.run(function)
+            del job  # while this thread waits, the result is the consumer's alone
+
+    crew, process = _Crew(work), os.getpid()
+    try:
+        for item in items:
+            jobs.append(_Job(item))
+            todo.put(jobs[-1])
+            del item  # what stands here while the consumer works is kept
+            # A single item starts no thread.
+            if len(crew) < min(nthreads, len(jobs)) - 1:
+                crew.add()
+            if len(jobs) >= 2 * nthreads:
+                yield _finish(jobs.popleft(), function, todo, process)
+        while jobs:
+            yield _finish(jobs.popleft(), function, todo, process)
+    finally:
+        stopped = True
+        for _ in range(len(crew)):
+            todo.put(None)
+        crew.join()
+        for job in jobs:
+            job.error = None  # see `take`
+
+
+def _finish(
+    job: _Job[Item, Result],
+    function: Callable[[Item], Result],
+    todo: "SimpleQueue[_Job[Item, Result] | None]",
+    process: int,
+) -> Result:
+    """Return the result of `job`, doing what is to do meanwhile."""
+    if os.getpid() != process:
+        raise RuntimeError("this iterator works on threads that a forked child does not have")
+    while not job.done:
         try:
-            for item in items:
-                pending.append(pool.submit(function, item))
-                if len(pending) >= 2 * nthreads:
-                    yield pending.popleft().result()
-            while pending:
-                yield pending.popleft().result()
-        finally:
-            for future in pending:
-                future.cancel()
+            other = todo.get_nowait()
+        except Empty:
+            job.finished.acquire()
+            break
+        if other is not None:
+            other.run(function)
+            # An interrupt of this thread does not wait for its turn.
+            if other.error is not None and not isinstance(other.error, Exception):
+                other.take()
+    return job.take()

@@ -1,13 +1,14 @@
 """Array files cut anywhere, with any metadata: what no writer makes, by hand."""
 
 import io
+from itertools import pairwise
 from typing import Any
 
 from bloscpack.codec import CodecParams, encode
 from bloscpack.container.metadata import pack_section
 from bloscpack.ndarray import array_metadata, is_fortran, stored_bytes
 
-from .reference.file import assemble
+from .reference.file import assemble, take_apart
 from .strategies import AnyArray
 
 
@@ -65,3 +66,16 @@ class NotingFile(io.BytesIO):
         data = super().read(size)
         self.reads.append((at, at + len(data)))
         return data
+
+
+def bytes_read_per_chunk(stream: NotingFile) -> dict[int, int]:
+    """Return how many bytes of each chunk were read; of chunks that were not, nothing."""
+    data = stream.getvalue()
+    starts = [*take_apart(data).starts, len(data)]
+    found: dict[int, int] = {}
+    for begin, end in stream.reads:
+        for chunk, (start, stop) in enumerate(pairwise(starts)):
+            nbytes = min(end, stop) - max(begin, start)
+            if nbytes > 0:
+                found[chunk] = found.get(chunk, 0) + nbytes
+    return found

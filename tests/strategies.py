@@ -133,3 +133,60 @@ def assert_same_bits(found: AnyArray, expected: AnyArray) -> None:
     else:
         for name in expected.dtype.names:
             assert_same_bits(found[name], expected[name])
+
+
+@st.composite
+def picks(draw: st.DrawFn, length: int, *, flat: bool = False) -> Any:
+    """Return a list, an array of integers or a mask that indexes an axis of this length."""
+    kind = draw(st.sampled_from(["list", "array", "mask", "regular", *([] if flat else ["nd"])]))
+    if kind == "mask":
+        mask = draw(st.lists(st.booleans(), min_size=length, max_size=length))
+        return np.array(mask, bool) if draw(st.booleans()) or not mask else mask
+    if not length:
+        return draw(st.sampled_from([[], np.zeros(0, "i4")]))
+    place = st.integers(-length, length - 1)
+    if kind == "regular":
+        return list(range(length)[draw(slices(length))])
+    if kind == "list":
+        return draw(st.lists(place, max_size=2 * length))
+    dtype = draw(st.sampled_from(["i1", "<i4", ">i8", "i8"]))
+    if kind == "array":
+        return np.array(draw(st.lists(place, max_size=2 * length)), dtype)
+    rows, columns = draw(st.integers(0, 3)), draw(st.integers(0, 3))
+    indices = draw(st.lists(place, min_size=rows * columns, max_size=rows * columns))
+    return np.array(indices, dtype).reshape(rows, columns)
+
+
+@st.composite
+def picking_selections(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
+    """Return an index of an array of one dimension or more that holds one list or mask."""
+    used = draw(st.integers(1, len(shape)))
+    has_ellipsis = draw(st.booleans())
+    split = draw(st.integers(0, used)) if has_ellipsis else used
+    chosen = [*shape[:split], *shape[len(shape) - used + split :]]
+    listed = draw(st.integers(0, used - 1))
+    entries: list[Any] = []
+    for axis, length in enumerate(chosen):
+        if axis == listed:
+            entries.append(draw(picks(length)))
+        elif length and draw(st.booleans()):
+            entries.append(draw(st.integers(-length, length - 1)))
+        else:
+            entries.append(draw(slices(length)))
+    if has_ellipsis:
+        entries.insert(split, Ellipsis)
+    for _ in range(draw(st.sampled_from([0, 0, 0, 1, 2]))):
+        entries.insert(draw(st.integers(0, len(entries))), None)
+    return entries[0] if len(entries) == 1 and draw(st.booleans()) else tuple(entries)
+
+
+@st.composite
+def outer_selections(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """Return an index for `oindex` with an entry for each axis."""
+    entries: list[Any] = []
+    for length in shape:
+        if length and draw(st.integers(0, 3)) == 0:
+            entries.append(draw(st.integers(-length, length - 1)))
+        else:
+            entries.append(draw(slices(length) | picks(length, flat=True)))
+    return tuple(entries)

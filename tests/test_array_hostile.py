@@ -35,6 +35,9 @@ def refused(metadata: Any, content: bytes = CONTENT, **layout: Any) -> None:
         bp.unpack_ndarray_from_bytes,
         lambda file: bp.open(file)[...],
         lambda file: bp.open(file)[:1],
+        lambda file: bp.open(file)[[0, 0, -1]],
+        lambda file: bp.open(file).oindex[[0]],
+        lambda file: list(bp.open(file)),
         lambda file: np.asarray(bp.open(file)),
         lambda file: bp.open(file).read(),
     ):

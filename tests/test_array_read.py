@@ -248,7 +248,7 @@ class TestReads:
         stream = NotingFile(data + bytes(10_000))
         with bp.open(stream) as opened:
             assert opened.shape == (100, 50)
-            assert sum(end - begin for begin, end in stream.reads) <= 4096
+            assert sum(end - begin for begin, end in stream.reads) <= 4096 + 8192
 
 
 class TestErrors:

@@ -324,7 +324,7 @@ class TestLoadOut:
         with pytest.raises(ValueError, match="out must be"):
             bp.load(saved(self.ARRAY), out=out)
 
-    @pytest.mark.parametrize("out", [bytearray(240), [0] * 60, "out", 5])
+    @pytest.mark.parametrize("out", [[0] * 60, "out", 5])
     def test_must_be_an_array(self, out: Any) -> None:
         with pytest.raises(TypeError, match="out"):
             bp.load(saved(self.ARRAY), out=out)

@@ -19,6 +19,7 @@ LAYERS = {
     "wire": 0,
     "version": 0,
     "_ext": 1,
+    "notice": 0,
     "threads": 1,
     "checksum": 1,
     "codec": 1,
@@ -26,12 +27,20 @@ LAYERS = {
     "container.metadata": 2,
     "container.trailer": 2,
     "storage": 3,
+    "container.identity": 4,
     "container": 4,
     "dtype": 5,
     "selection": 5,
+    "grid": 5,
     "ndarray": 5,
+    "gather": 5,
+    "rows": 5,
+    "loss": 5,
     "array": 5,
     "report": 5,
+    "repair": 5,
+    "verification": 5,
+    "recovery": 5,
     "frames": 6,
     "gulp": 6,
     "benzina": 6,
@@ -47,7 +56,7 @@ LAYERS = {
     "__init__": 10,
     "__main__": 10,
 }
-PURE = {"container.format", "container.metadata", "container.trailer", "selection"}
+PURE = {"container.format", "container.metadata", "container.trailer", "selection", "grid"}
 IMPURE_LIBRARIES = {"os", "io", "pathlib", "threading", "logging"}
 # What a layer may import of its own number, beyond its own folder.
 SAME_LAYER = {
@@ -56,8 +65,15 @@ SAME_LAYER = {
     "checksum": {"_ext"},
     "codec": {"_ext"},
     "ndarray": {"dtype"},
-    "array": {"dtype", "selection", "ndarray"},
+    "grid": {"selection"},
+    "gather": {"dtype", "selection", "grid", "ndarray"},
+    "rows": {"ndarray"},
+    "loss": {"dtype", "selection", "grid", "ndarray", "gather"},
+    "array": {"dtype", "selection", "ndarray", "gather", "loss", "rows"},
     "report": {"ndarray"},
+    "repair": {"report"},
+    "verification": {"ndarray", "report", "repair"},
+    "recovery": {"ndarray", "report"},
     "packing": {"args"},
     "append": {"args", "packing"},
     "original": {"args", "packing"},
@@ -68,8 +84,17 @@ LIBRARIES = {
     "checksum": {"xxhash", "zlib_ng"},
     "container.format": {"xxhash"},
     "container.trailer": {"xxhash"},
+    "container": {"xxhash"},
+    "container.identity": {"xxhash"},
+    "repair": {"xxhash"},
+    "recovery": {"xxhash"},
     "dtype": {"numpy"},
     "ndarray": {"numpy"},
+    "selection": {"numpy"},
+    "grid": {"numpy"},
+    "gather": {"numpy"},
+    "rows": {"numpy"},
+    "loss": {"numpy"},
     "array": {"numpy"},
     "packing": {"numpy"},
     "original": {"numpy"},
@@ -78,9 +103,10 @@ LIBRARIES = {
 }
 # What may be imported inside a function: slow to load, and most programs never need it.
 IMPORTED_ON_USE = {
+    "array": {"html"},
     "checksum": {"hashlib"},
+    "notice": {"logging"},
     "storage.file": {"tempfile"},
-    "threads": {"concurrent.futures"},
 }
 # Modules that may import by name, when something is used: the optional packages of a dtype.
 IMPORTS_ON_USE = {"dtype"}

@@ -7,7 +7,7 @@ import pytest
 import bloscpack as bp
 from bloscpack.container.metadata import pack_section
 from bloscpack.exceptions import FormatVersionMismatch, NotBloscpackError
-from bloscpack.report import verify
+from bloscpack.verification import verify
 
 from .container.files import CONTENT, CONTENTS, SIZE, make
 from .reference.file import take_apart

@@ -1,17 +1,17 @@
-"""Selections as arithmetic, beside numpy and a count of every item."""
+"""Indices as selections, beside numpy."""
 
 from math import prod
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
-from bloscpack.selection import boxes, parse_selection, pieces, runs
+from bloscpack.selection import Picked, parse_selection
 
-from .reference.selection import items
-from .strategies import selections, shapes
+from .reference.selection import outer, side_lists
+from .strategies import outer_selections, picking_selections, selections, shapes
 
 
 class NoIndex:
@@ -21,7 +21,12 @@ class NoIndex:
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[tuple[int, ...], Any]:
     shape = draw(shapes)
+    if shape and draw(st.booleans()):
+        return shape, draw(picking_selections(shape))
     return shape, draw(selections(shape))
+
+
+outer_cases = shapes.flatmap(lambda shape: st.tuples(st.just(shape), outer_selections(shape)))
 
 
 @given(cases())
@@ -35,13 +40,84 @@ def test_shape_and_scalarness_are_numpys(case: tuple[tuple[int, ...], Any]) -> N
 
 
 @given(cases())
-def test_ranges_select_the_same_items(case: tuple[tuple[int, ...], Any]) -> None:
+def test_sides_select_the_same_items(case: tuple[tuple[int, ...], Any]) -> None:
     shape, index = case
     numbers = np.arange(prod(shape)).reshape(shape)
     found = parse_selection(index, shape)
-    assert len(found.ranges) == len(shape)
-    picked = numbers[np.ix_(*found.ranges)] if shape else numbers
-    assert np.array_equal(picked.reshape(found.shape), numbers[index])
+    assert len(found.sides) == len(shape)
+    picked = numbers[np.ix_(*side_lists(found.sides))] if shape else numbers
+    assert picked.shape == found.lengths
+    assert np.array_equal(found.arrange(picked), numbers[index])
+    assert found.ndistinct == len(set(picked.flat))
+
+
+@given(cases(), st.sampled_from(["C", "F", "strided"]))
+def test_spread_is_the_way_back(case: tuple[tuple[int, ...], Any], layout: str) -> None:
+    shape, index = case
+    chosen = parse_selection(index, shape)
+    result = np.zeros(chosen.shape, "i4", order="F" if layout == "F" else "C")
+    if layout == "strided" and chosen.shape:
+        result = np.zeros((*chosen.shape[:-1], 2 * chosen.shape[-1]), "i4")[..., ::2]
+    target = chosen.spread(result)
+    if target is None:
+        # Only a list of several dimensions can be more than the strides of one axis say.
+        assert len(chosen.shape) > len(np.squeeze(result).shape) or layout != "C"
+        return
+    assert target.shape == chosen.lengths
+    target[...] = numbers = np.arange(target.size).reshape(target.shape)
+    assert np.array_equal(result, chosen.arrange(numbers))
+
+
+@given(cases())
+def test_first_is_the_axis_of_the_first_axis(case: tuple[tuple[int, ...], Any]) -> None:
+    shape, index = case
+    chosen = parse_selection(index, shape)
+    if not chosen.shape:
+        assert chosen.first == -1
+        return
+    # An array that differs only along one axis differs along the first of the result if it is that.
+    for axis, length in enumerate(shape):
+        ramp = np.arange(length).reshape(-1, *(1,) * (len(shape) - axis - 1))
+        along = np.broadcast_to(ramp, shape)[index]
+        if along.size and (along != along[:1]).any():
+            assert axis == chosen.first
+
+
+@given(outer_cases)
+def test_outer_selects_along_each_axis(case: tuple[tuple[int, ...], Any]) -> None:
+    shape, index = case
+    numbers = np.arange(prod(shape)).reshape(shape)
+    found = parse_selection(index, shape, outer=True)
+    picked = numbers[np.ix_(*side_lists(found.sides))] if shape else numbers
+    assert np.array_equal(found.arrange(picked), outer(numbers, index))
+
+
+@pytest.mark.parametrize(
+    ("indices", "expected"),
+    [
+        ([4], range(4, 5)),
+        ([-1], range(9, 10)),
+        ([2, 4, 6], range(2, 8, 2)),
+        ([3, 2, 1, 0], range(3, -1, -1)),
+        ([-3, -2], range(7, 9)),
+        ([], range(0)),
+        ([True] * 10, range(10)),
+        ([False] * 5 + [True] * 5, range(5, 10)),
+    ],
+)
+def test_lists_with_a_fixed_step_are_ranges(indices: list[int], expected: range) -> None:
+    assert parse_selection(indices, (10,)).sides == (expected,)
+
+
+def test_lists_without_one_are_sorted() -> None:
+    (side,) = parse_selection([7, -10, 7, 2], (10,)).sides
+    assert isinstance(side, Picked)
+    assert side.sorted.tolist() == [0, 2, 7, 7]
+    assert side.order is not None
+    assert side.order.tolist() == [1, 3, 0, 2]
+    assert (len(side), side.ndistinct, side.tolist()) == (4, 3, [7, 0, 7, 2])
+    with pytest.raises(TypeError, match="no range"):
+        parse_selection([7, -10, 7, 2], (10,)).ranges  # noqa: B018
 
 
 @pytest.mark.parametrize(
@@ -56,6 +132,25 @@ def test_ranges_select_the_same_items(case: tuple[tuple[int, ...], Any]) -> None
         ((0, 5), (3, 5), "axis 1 with size 5"),
         (0, (0,), "out of bounds"),
         (2**70, (3,), "out of bounds"),
+        ([0, 3], (3,), "index 3 is out of bounds for axis 0 with size 3"),
+        ([0, -4], (3,), "index -4 is out of bounds"),
+        (([0], [3]), (3,), "too many indices"),
+        ((0, [0, 5]), (3, 5), "axis 1 with size 5"),
+        ([5], (3, 0), "index 5"),
+        ([0], (0,), "index 0"),
+        ([True, False], (3,), "length 2 does not match axis 0 with size 3"),
+        (np.zeros(4, bool), (3,), "length 4"),
+        (1.0, (3,), "not 'float'"),
+        ("a", (3,), "not 'str'"),
+        (b"a", (3,), "not 'bytes'"),
+        ({}, (3,), "not 'dict'"),
+        (NoIndex(), (3,), "not 'NoIndex'"),
+        ([1.0], (3,), "'list' of dtype float64"),
+        (np.array([]), (3,), "'ndarray' of dtype float64"),
+        (np.array(1.5), (3,), "of dtype float64"),
+        (["a"], (3,), "'list' of dtype <U1"),
+        ([slice(1)], (3,), "'list' of dtype object"),
+        ((None,) * 64, (3,), "65 dimensions"),
     ],
 )
 def test_index_errors(index: Any, shape: tuple[int, ...], message: str) -> None:
@@ -66,28 +161,45 @@ def test_index_errors(index: Any, shape: tuple[int, ...], message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "index",
+    ("index", "message"),
     [
-        True,
-        np.True_,
-        (0, False),
-        1.0,
-        "a",
-        b"a",
-        NoIndex(),
-        [0, 1],
-        np.array([0, 1]),
-        np.array([True, False, True]),
-        np.array(1.5),
-        slice(0.5),
-        slice("a", None),
-        {},
+        (True, "one dimension"),
+        (np.True_, "one dimension"),
+        ((0, False), "one dimension"),
+        (np.array(True), "one dimension"),
+        (np.ones((3, 3), bool), "2 dimensions"),
+        ([[True, False, True]] * 3, "2 dimensions"),
+        (([0, 1], [0, 1]), "oindex"),
+        ((np.array([0]), slice(None), [True] * 3), "oindex"),
     ],
     ids=repr,
 )
-def test_other_kinds_of_index_are_type_errors(index: Any) -> None:
+def test_what_only_numpy_takes_is_a_type_error(index: Any, message: str) -> None:
+    np.zeros((3, 3, 3))[index]
+    with pytest.raises(TypeError, match=message):
+        parse_selection(index, (3, 3, 3))
+
+
+@pytest.mark.parametrize("index", [slice(0.5), slice("a", None)])
+def test_slices_of_no_integers(index: Any) -> None:
     with pytest.raises(TypeError):
         parse_selection(index, (3, 3))
+
+
+def test_ragged_lists_are_numpys_error() -> None:
+    with pytest.raises(ValueError, match="inhomogeneous"):
+        parse_selection([1, [2]], (3,))
+
+
+def test_large_unsigned_indices_are_out_of_bounds() -> None:
+    # numpy wraps this one to -1.
+    with pytest.raises(IndexError, match="18446744073709551615"):
+        parse_selection(np.array([2**64 - 1], "u8"), (3,))
+
+
+def test_outer_takes_flat_lists() -> None:
+    with pytest.raises(IndexError, match="one dimension"):
+        parse_selection([[0, 1]], (3,), outer=True)
 
 
 def test_a_mask_is_never_taken_for_a_number() -> None:
@@ -99,61 +211,3 @@ def test_a_mask_is_never_taken_for_a_number() -> None:
 def test_step_of_zero() -> None:
     with pytest.raises(ValueError, match="zero"):
         parse_selection(slice(None, None, 0), (3,))
-
-
-@given(shapes, st.data())
-def test_boxes_are_the_run(shape: tuple[int, ...], data: st.DataObject) -> None:
-    size = prod(shape)
-    start = data.draw(st.integers(0, size))
-    stop = data.draw(st.integers(start, size))
-    numbers = np.arange(size).reshape(shape)
-    found: list[int] = []
-    for box in boxes(start, stop, shape):
-        assert len(box) == len(shape)
-        found += (numbers[np.ix_(*box)] if shape else numbers).reshape(-1).tolist()
-    assert found == list(range(start, stop))
-
-
-@given(cases(), st.data())
-def test_pieces_fill_their_places_with_their_items(
-    case: tuple[tuple[int, ...], Any], data: st.DataObject
-) -> None:
-    shape, index = case
-    size = prod(shape)
-    start = data.draw(st.integers(0, size))
-    stop = data.draw(st.integers(start, size))
-    chosen = parse_selection(index, shape)
-    expected = items(start, stop, shape, chosen.ranges)
-    result = np.full(chosen.lengths, -1)
-    for piece in pieces(start, stop, shape, chosen.ranges):
-        view = np.full(piece.lengths, piece.origin)
-        for axis, (length, step) in enumerate(zip(piece.lengths, piece.steps, strict=True)):
-            view += (np.arange(length) * step).reshape(-1, *(1,) * (len(shape) - axis - 1))
-        assert (view.min(), view.max()) == (piece.first, piece.last)
-        assert start <= piece.first <= piece.last < stop
-        assert np.all(result[piece.target] == -1), "a place is filled twice"
-        result[piece.target] = view
-    filled = {place: int(result[place]) for place in np.ndindex(result.shape) if result[place] >= 0}
-    assert filled == expected
-
-
-@given(cases(), st.integers(1, 50))
-def test_runs_are_the_chunks_that_are_needed(case: tuple[tuple[int, ...], Any], size: int) -> None:
-    shape, index = case
-    chosen = parse_selection(index, shape)
-    found = list(runs(shape, chosen.ranges, size))
-    needed = {item // size for item in items(0, prod(shape), shape, chosen.ranges).values()}
-    assert found == sorted(set(found))
-    assert needed <= set(found)
-    assert all(0 <= run * size < max(1, prod(shape)) for run in found)
-
-
-@given(st.integers(1, 200), st.integers(1, 20), st.data())
-def test_runs_are_exact_along_the_first_axis(length: int, size: int, data: st.DataObject) -> None:
-    chosen = range(length)[
-        data.draw(st.integers(0, length)) : data.draw(st.integers(0, length)) : data.draw(
-            st.integers(1, 40)
-        )
-    ]
-    assume(len(chosen))
-    assert list(runs((length,), (chosen,), size)) == sorted({item // size for item in chosen})

@@ -1,14 +1,21 @@
 """How many threads work, in which order results come, and that none is left behind."""
 
+import gc
+import multiprocessing
+import sys
 import threading
-from collections.abc import Iterator
+import weakref
+from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
 
 import pytest
 
+import bloscpack.threads
 from bloscpack.threads import (
     MAX_DEFAULT_THREADS,
     MIN_NBYTES_PER_THREAD,
     available_cpus,
+    in_worker,
     map_ordered,
     resolve_nthreads,
     run_indexed,
@@ -33,6 +40,83 @@ def test_number_asked_for_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     assert resolve_nthreads(None, MUCH) == min(MAX_DEFAULT_THREADS, available_cpus())
     monkeypatch.delenv("BLOSCPACK_NTHREADS")
     assert resolve_nthreads(None, MUCH) == min(MAX_DEFAULT_THREADS, available_cpus())
+
+
+def test_a_worker_takes_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BLOSCPACK_NTHREADS", raising=False)
+    monkeypatch.setattr(bloscpack.threads, "in_worker", lambda: True)
+    assert resolve_nthreads(None, MUCH) == 1
+    assert resolve_nthreads(5, MUCH) == 5
+    monkeypatch.setenv("BLOSCPACK_NTHREADS", "3")
+    assert resolve_nthreads(None, MUCH) == 3
+
+
+def test_little_work_does_not_ask_whether_it_is_in_a_worker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bloscpack.threads, "in_worker", lambda: pytest.fail("asked"))
+    assert resolve_nthreads(None, 2 * MIN_NBYTES_PER_THREAD - 1) == 1
+    assert resolve_nthreads(4, MUCH) == 4
+
+
+class TestInWorker:
+    """Libraries that feed workers, played; tests/processes asks the real ones."""
+
+    @pytest.fixture(autouse=True)
+    def _nothing_is_imported(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for module in ("joblib.parallel", "distributed", "dask.threaded"):
+            monkeypatch.delitem(sys.modules, module, raising=False)
+        monkeypatch.setattr(multiprocessing, "parent_process", lambda: None)
+
+    def test_usual_program(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert not in_worker()
+        monkeypatch.delitem(sys.modules, "multiprocessing")
+        assert not in_worker()
+
+    def test_module_that_is_being_imported(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for module in ("multiprocessing", "joblib.parallel", "distributed"):
+            monkeypatch.setitem(sys.modules, module, SimpleNamespace())  # type: ignore[arg-type]
+        assert not in_worker()
+
+    def test_multiprocessing(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(multiprocessing, "parent_process", object)
+        assert in_worker()
+
+    @pytest.mark.parametrize(("level", "expected"), [(None, False), (0, False), (1, True)])
+    def test_joblib(
+        self, monkeypatch: pytest.MonkeyPatch, level: int | None, expected: bool
+    ) -> None:
+        module = SimpleNamespace(
+            get_active_backend=lambda: (SimpleNamespace(nesting_level=level), 2)
+        )
+        monkeypatch.setitem(sys.modules, "joblib.parallel", module)  # type: ignore[arg-type]
+        assert in_worker() == expected
+
+    @pytest.mark.parametrize("is_task", [False, True])
+    def test_distributed(self, monkeypatch: pytest.MonkeyPatch, is_task: bool) -> None:
+        def get_worker() -> object:
+            if not is_task:
+                raise ValueError("No worker found")
+            return object()
+
+        module = SimpleNamespace(get_worker=get_worker)
+        monkeypatch.setitem(sys.modules, "distributed", module)  # type: ignore[arg-type]
+        assert in_worker() == is_task
+
+    def test_dask_threads(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        found: list[bool] = []
+
+        def ask(name: str) -> bool:
+            thread = threading.Thread(target=lambda: found.append(in_worker()), name=name)
+            thread.start()
+            thread.join()
+            return found.pop()
+
+        assert not ask("ThreadPoolExecutor-0_1")
+        monkeypatch.setitem(sys.modules, "dask.threaded", SimpleNamespace())  # type: ignore[arg-type]
+        assert ask("ThreadPoolExecutor-0_1")
+        assert not ask("Thread-1")
+        assert not in_worker()
 
 
 @pytest.mark.parametrize("nthreads", [None, 8])
@@ -115,49 +199,158 @@ def test_nothing_new_starts_after_a_failure(nthreads: int) -> None:
     assert len(started) <= nthreads
 
 
-@counts
-def test_results_come_in_order(nthreads: int) -> None:
-    assert list(map_ordered(lambda n: n * n, range(200), nthreads)) == [n * n for n in range(200)]
-    assert list(map_ordered(lambda n: n * n, [], nthreads)) == []
+@pytest.fixture
+def starts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the threads that are started."""
+    names: list[str] = []
+    start = threading.Thread.start
+
+    def noted(thread: threading.Thread) -> None:
+        names.append(thread.name)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", noted)
+    return names
 
 
-@counts
-def test_results_do_not_pile_up(nthreads: int) -> None:
-    taken: list[int] = []
-
-    def items() -> Iterator[int]:
-        for number in range(1000):
-            taken.append(number)
-            yield number
-
-    for given, _ in enumerate(map_ordered(lambda n: n, items(), nthreads), 1):
-        assert len(taken) - given <= 2 * nthreads
-
-
-@counts
-def test_failure_of_the_function(nthreads: int) -> None:
-    def function(item: int) -> int:
-        if item == 5:
-            raise ValueError("five")
-        return item
-
-    results = map_ordered(function, range(100), nthreads)
-    assert [next(results) for _ in range(5)] == list(range(5))
-    with pytest.raises(ValueError, match="five"):
-        next(results)
+@pytest.mark.parametrize(
+    ("nthreads", "size", "expected"), [(1, 9, 0), (4, 0, 0), (4, 1, 0), (4, 2, 1), (4, 9, 3)]
+)
+def test_no_more_threads_than_needed(
+    starts: list[str], nthreads: int, size: int, expected: int
+) -> None:
+    run_indexed(lambda _: None, range(size), nthreads)
+    assert len(starts) == expected
+    assert list(map_ordered(lambda n: n, range(size), nthreads)) == list(range(size))
+    assert starts == ["bloscpack"] * 2 * expected
 
 
-@counts
-def test_failure_of_the_items(nthreads: int) -> None:
-    def items() -> Iterator[int]:
-        yield 1
-        raise OSError("no more")
-
-    with pytest.raises(OSError, match="no more"):
-        list(map_ordered(lambda n: n, items(), nthreads))
+class Content:
+    """Something that tells when it is gone."""
 
 
-def test_giving_up_early_ends_the_threads() -> None:
-    results = map_ordered(lambda n: n, range(1000), 4)
-    assert next(results) == 0
-    results.close()  # type: ignore[attr-defined]
+@pytest.mark.parametrize("allowed", [0, 1])
+def test_fewer_threads_do_where_no_more_can_start(
+    monkeypatch: pytest.MonkeyPatch, allowed: int
+) -> None:
+    start = threading.Thread.start
+    tries: list[int] = []
+
+    def refuse(thread: threading.Thread) -> None:
+        tries.append(1)
+        if len(tries) > allowed:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    seen: list[int] = []
+    run_indexed(seen.append, range(50), 4)
+    assert sorted(seen) == list(range(50))
+    tries.clear()
+    assert list(map_ordered(lambda n: n, range(50), 4)) == list(range(50))
+
+
+def is_caller() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+def test_interrupt_ends_the_helpers() -> None:
+    both = threading.Barrier(2)
+    begun: list[int] = []
+
+    def task(index: int) -> None:
+        begun.append(index)
+        if len(begun) <= 2:
+            both.wait(10)
+            if is_caller():
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_indexed(task, range(100_000), 2)
+    assert len(begun) < 100_000
+
+
+def test_interrupt_between_two_tasks_ends_the_helpers() -> None:
+    both = threading.Barrier(2)
+    begun: list[int] = []
+    of_caller: list[int] = []
+
+    class Indices(Sequence[int]):
+        def __len__(self) -> int:
+            if is_caller() and of_caller:
+                raise KeyboardInterrupt
+            return 100_000
+
+        def __getitem__(self, index: int) -> int:  # type: ignore[override]
+            return index
+
+    def task(index: int) -> None:
+        begun.append(index)
+        if index < 2:
+            both.wait(10)
+        if is_caller():
+            of_caller.append(index)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_indexed(task, Indices(), 2)
+    assert len(begun) < 99_990  # not all but those that the interrupt took
+
+
+@pytest.mark.parametrize("interrupts", [{1}, {1, 2}, {1, 3}])
+def test_interrupt_while_the_helpers_are_awaited(
+    monkeypatch: pytest.MonkeyPatch, interrupts: set[int]
+) -> None:
+    release = threading.Event()
+    join = threading.Thread.join
+    joined: list[threading.Thread] = []
+
+    def interrupted(thread: threading.Thread, timeout: float | None = None) -> None:
+        joined.append(thread)
+        if len(joined) in interrupts:
+            raise KeyboardInterrupt
+        release.set()
+        join(thread, timeout)
+
+    monkeypatch.setattr(threading.Thread, "join", interrupted)
+    all_three = threading.Barrier(3)
+
+    def task(index: int) -> None:
+        all_three.wait(10)
+        if not is_caller():
+            release.wait(10)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_indexed(task, range(3), 3)
+    # The first interrupt waits on for the helpers, the second does not.
+    assert len(joined) == (3 if interrupts == {1} else max(interrupts))
+    release.set()
+    monkeypatch.undo()
+    for thread in threading.enumerate():
+        if thread.name == "bloscpack":
+            thread.join(10)
+
+
+def test_interrupt_while_a_helper_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(thread: threading.Thread) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_indexed(lambda _: None, range(9), 3)
+
+
+def test_error_does_not_keep_what_was_read_into() -> None:
+    content = Content()
+    gone = weakref.ref(content)
+
+    def task(index: int, content: Content = content) -> None:
+        raise ValueError(str(index))
+
+    gc.disable()
+    try:
+        with pytest.raises(ValueError):
+            run_indexed(task, range(50), 3)
+        del task, content
+        assert gone() is None
+    finally:
+        gc.enable()

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from ..args import calculate_nchunks
+from ..report import Report
 from .output import Console, double_pretty_size
 
 
@@ -29,6 +30,22 @@ def array_fields(
         "dtype": dtype_text(dtype),
         "order": "F" if is_fortran else "C",
     }
+
+
+def damage_documents(report: Report) -> list[dict[str, Any]]:
+    """Return the JSON fields of each damage."""
+    return [
+        {
+            "what": damage.what,
+            "index": damage.index,
+            "offset": damage.offset,
+            "end": damage.end,
+            "first": damage.first,
+            "last": damage.last,
+            "rows": damage.rows and list(damage.rows),
+        }
+        for damage in report.damage
+    ]
 
 
 def tell_chunks(console: Console, nbytes: int, chunk_size: int) -> None:

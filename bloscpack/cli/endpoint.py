@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ..container.format import MAGIC
+from ..container.front import read_trailer
 from ..container.reader import Container
 from ..exceptions import FileNotFound, NotBloscpackError
 from ..storage.file import open_sink, open_source
@@ -47,6 +48,8 @@ class PassSink:
 def read_any(name: str) -> Any:
     """Return what `open_source` takes for a Bloscpack file: a path, a file object or bytes.
 
+    A file whose first bytes are damaged is still told by its trailer.
+
     Raises
     ------
     NotBloscpackError
@@ -62,8 +65,9 @@ def read_any(name: str) -> Any:
         where = Path(name).read_bytes()
     source = open_source(where)
     head = bytes(source.read_at(0, len(MAGIC)))
+    is_ours = bool(head) and (MAGIC.startswith(head) or read_trailer(source) is not None)
     source.close()
-    if not head or not MAGIC.startswith(head):
+    if not is_ours:
         found = f"starts with {head!r}, not {MAGIC!r}" if head else "is empty"
         err = NotBloscpackError(f"not a Bloscpack file: it {found}", offset=0, field="magic")
         err.path = name

@@ -88,6 +88,8 @@ def _text(container: Container, metadata: Any, chunk: ChunkHeader | None) -> Ite
                 ("codec", chunk.codec),
             )
         )
+    if container.trailer_state != "absent":  # the original wrote none, and so no line for it
+        yield f"trailer: {container.trailer_state}"
 
 
 def _block(title: str, items: Iterable[tuple[str, Any]]) -> Iterable[str]:
@@ -143,6 +145,7 @@ def _document(
         else _metadata_header_document(metadata_header),
         "metadata": metadata,
         "array": _array_document(metadata),
+        "trailer": container.trailer_state,
         "first_chunk": None if chunk is None else _chunk_document(chunk),
         "error": None if damage is None else describe(damage),
     }

@@ -9,7 +9,7 @@ from contextlib import suppress
 from ..codec import BLOSC_VERSION
 from ..threads import resolve_nthreads
 from ..version import __version__
-from . import append, cat, compress, decompress, info, ls, verify
+from . import append, cat, compress, decompress, info, ls, recover, verify
 from .options import (
     MAX_THREADS,
     CommandParser,
@@ -28,6 +28,7 @@ COMMANDS = (
     append,
     info,
     verify,
+    recover,
     ls,
     cat,
 )

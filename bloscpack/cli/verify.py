@@ -3,8 +3,9 @@
 import argparse
 from typing import Any
 
-from ..report import Damage, Report
-from ..report import verify as verify_file
+from ..report import Report
+from ..verification import verify as verify_file
+from .describe import damage_documents
 from .endpoint import check_input, read_any
 from .options import Subparsers, add_command, add_json_option
 from .output import Console, error, print_json, printable, result
@@ -21,6 +22,11 @@ def add_parser(subparsers: Subparsers) -> None:
         description="Read and decode every chunk of each file and say what is damaged.",
     )
     parser.add_argument(
+        "--fix",
+        action="store_true",
+        help="write a lost offset table or trailer anew where all data are sound",
+    )
+    parser.add_argument(
         "files", metavar="FILE", nargs="+", help="Bloscpack file, - for standard input"
     )
     add_json_option(parser)
@@ -34,7 +40,9 @@ def run(args: argparse.Namespace) -> int:
     documents: list[dict[str, Any]] = []
     for name in args.files:
         with console.progress() as progress:
-            code, document = _verify(name, args.nthreads, progress, is_text=not args.json)
+            code, document = _verify(
+                console, name, args.nthreads, progress, fix=args.fix, is_text=not args.json
+            )
         codes.append(code)
         documents.append(document)
     if args.json:
@@ -43,18 +51,26 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _verify(
-    name: str, nthreads: int | None, progress: Progress, *, is_text: bool
+    console: Console,
+    name: str,
+    nthreads: int | None,
+    progress: Progress,
+    *,
+    fix: bool,
+    is_text: bool,
 ) -> tuple[ExitCode, dict[str, Any]]:
     """Verify one file; return its exit code and its JSON entry."""
     report: Report | None = None
     message: str | None = None
     try:
         check_input(name, "file")
-        report = verify_file(read_any(name), nthreads=nthreads, progress=progress)
+        report = verify_file(read_any(name), nthreads=nthreads, progress=progress, fix=fix)
         code = ExitCode.OK if report.ok else ExitCode.DAMAGED
         if is_text:
-            for line in map(_damage_text, report.damage) if report.damage else ["ok"]:
+            for line in map(str, report.damage) if report.damage else ["ok"]:
                 result(printable(f"{name}: {line}"))
+            for line in report.notices:
+                console.note(f"{name}: {line}")
     except BrokenPipeError:
         raise
     except EXPECTED as err:
@@ -65,22 +81,8 @@ def _verify(
         "status": STATUS_NAMES[code],
         "nchunks": report and report.nchunks,
         "nbytes": report and report.nbytes,
-        "damage": [] if report is None else [_damage_document(one) for one in report.damage],
+        "trailer": report and report.trailer,
+        "damage": [] if report is None else damage_documents(report),
+        "notices": [] if report is None else report.notices,
         "error": message,
-    }
-
-
-def _damage_text(damage: Damage) -> str:
-    if damage.first is None:
-        return damage.what
-    return f"{damage.what} (lost: decoded bytes {damage.first} to {damage.last})"
-
-
-def _damage_document(damage: Damage) -> dict[str, Any]:
-    return {
-        "what": damage.what,
-        "index": damage.index,
-        "offset": damage.offset,
-        "first": damage.first,
-        "last": damage.last,
     }

@@ -1,17 +1,19 @@
 """Finding the chunks of a file: by the offset table, or by following the chunks themselves.
 
-An entry of the table is used only if it fits its neighbours and the file. Without a table, or where
-it is wrong, the place of a chunk follows from the headers of those before it: chunks of versions 1
-to 3 are adjacent and in order, and each tells its own size.
+An entry of the table is used only if the trailer vouches for its page or, without a trailer, if it
+fits its neighbours and the file. Without a table, or where it is wrong, the place of a chunk
+follows from the headers of those before it: chunks are adjacent and in order, and each tells its
+own size.
 """
 
 from itertools import pairwise
-from threading import Lock
 
 from ..codec import CHUNK_HEADER_SIZE, ChunkHeader
 from ..exceptions import BloscpackError, ChecksumError, FormatError, TruncatedError
 from ..storage.protocol import ByteSource
+from ..wire import BytesLike
 from .format import OFFSET_SIZE, UNKNOWN, Header, unpack_offsets
+from .trailer import DIGEST_SIZE, PAGE_CHUNKS, UNKNOWN_DIGEST, Trailer
 
 # Entries of the offset table fetched at once, and from one such window to the next: an entry is
 # compared with the one before and the one behind it, so windows share two.
@@ -30,10 +32,15 @@ class ChunkTable:
         Its header.
     offset : int
         Position of the offset table; of the first chunk if there is none.
+    trailer : Trailer, optional
+        The trailer, if it is of this state of the file.
     """
 
-    def __init__(self, source: ByteSource, header: Header, offset: int) -> None:
+    def __init__(
+        self, source: ByteSource, header: Header, offset: int, trailer: Trailer | None = None
+    ) -> None:
         self._source = source
+        self._trailer = trailer
         self._nchunks = header.nchunks
         self._digest_size = header.checksum.nbytes
         self._last_chunk = header.last_chunk
@@ -43,9 +50,11 @@ class ChunkTable:
         self._is_whole: bool | None = None
         # First index and entries of the window fetched last.
         self._window: tuple[int, tuple[int, ...]] = (0, ())
-        # Offsets of chunks 0, 1, ... as far as their own headers were followed.
+        # Page and digests fetched last, empty where they are damaged.
+        self._digests: tuple[int, BytesLike] = (-1, b"")
+        # Offsets of chunks 0, 1, ... as far as their own headers were followed. No lock, which a
+        # forked child might find locked for ever: all threads find the same.
         self._chain = [self._data_offset]
-        self._chain_lock = Lock()
 
     def entry(self, index: int) -> tuple[int, int | None]:
         """Return the offsets of a chunk and of the next one, None for the last, by the table.
@@ -53,10 +62,12 @@ class ChunkTable:
         Raises
         ------
         FormatError
-            The entry does not fit its neighbours.
+            The entry does not fit its neighbours, or its page not the trailer.
         TruncatedError
             The table, or the chunk by it, goes beyond the end of the file.
         """
+        if self._trailer is not None:
+            return self._vouched_entry(self._trailer, index)
         low, high = max(index - 1, 0), min(index + 2, self._nchunks)
         first, entries = self._window
         if low < first or high > first + len(entries):
@@ -80,17 +91,58 @@ class ChunkTable:
             )
         return offset, following
 
+    def _vouched_entry(self, trailer: Trailer, index: int) -> tuple[int, int | None]:
+        """Return what `entry` does; at the end of a page the next chunk is not looked up."""
+        first, entries = self._window
+        if not first <= index < first + len(entries):
+            first = index // PAGE_CHUNKS * PAGE_CHUNKS
+            entries = self._fetch(first, min(PAGE_CHUNKS, self._nchunks - first))
+            self._window = first, entries
+        at = index - first
+        offset = entries[at]
+        following = entries[at + 1] if at + 1 < len(entries) else None
+        if index == self._nchunks - 1:
+            following = trailer.offset
+        # Whoever makes a file makes its trailer too: bounds are checked all the same.
+        end = trailer.offset if following is None else following
+        if not self._data_offset <= offset < end <= trailer.offset:
+            raise FormatError(
+                f"offset table: entry {index} is {offset}, which is not before the next chunk",
+                offset=self._offset + OFFSET_SIZE * index,
+                field="offsets",
+            )
+        return offset, following
+
+    def digest(self, index: int) -> bytes | None:
+        """Return the XXH3 of a chunk by the trailer; None if it is not known, or damaged."""
+        trailer = self._trailer
+        if trailer is None:
+            return None
+        page, at = divmod(index, PAGE_CHUNKS)
+        cached, digests = self._digests
+        if cached != page:
+            digests = self._source.read_at(*trailer.page_extent(page))
+            if not trailer.matches_digests(page, digests):
+                digests = b""
+            self._digests = page, digests
+        digest = bytes(digests[DIGEST_SIZE * at : DIGEST_SIZE * (at + 1)])
+        return digest if digest and digest != UNKNOWN_DIGEST else None
+
     def entries(self) -> tuple[int, ...]:
-        """Return the used entries of the table, checked as far as the table alone tells.
+        """Return the used entries of the table, checked as far as table and trailer tell.
 
         Raises
         ------
         FormatError
-            They do not start at the first chunk and ascend.
+            They do not start at the first chunk and ascend, or are not those of the trailer.
         TruncatedError
             The table goes beyond the end of the file.
         """
-        offsets = self._fetch(0, self._nchunks)
+        offsets = tuple(
+            entry
+            for first in range(0, self._nchunks, PAGE_CHUNKS)
+            for entry in self._fetch(first, min(PAGE_CHUNKS, self._nchunks - first))
+        )
         if offsets[0] != self._data_offset or not _ascend(offsets):
             raise FormatError(
                 "offset table: the entries do not start at the first chunk and ascend",
@@ -110,16 +162,16 @@ class ChunkTable:
             One of them is damaged.
         """
         chain = self._chain
-        with self._chain_lock:
-            while len(chain) <= index:
-                position = chain[-1]
-                try:
-                    header = self.chained_header(len(chain) - 1)
-                    end = position + header.cbytes + self._digest_size
-                    check_left(self._source, position, end - position)
-                except BloscpackError as err:
-                    raise at_chunk(err, len(chain) - 1, position) from None
-                chain.append(end)
+        while (known := len(chain)) <= index:
+            position = chain[known - 1]
+            try:
+                header = self.chained_header(known - 1)
+                end = position + header.cbytes + self._digest_size
+                check_left(self._source, position, end - position)
+            except BloscpackError as err:
+                raise at_chunk(err, known - 1, position) from None
+            # Not append: another thread may have been here.
+            chain[known : known + 1] = [end]
         return chain[index]
 
     def chained_header(self, index: int) -> ChunkHeader:
@@ -171,6 +223,14 @@ class ChunkTable:
             raise TruncatedError(
                 f"offset table: {len(data)} of {nbytes} bytes came from offset {start}",
                 offset=start,
+            )
+        trailer, page = self._trailer, first // PAGE_CHUNKS
+        if trailer is not None and not trailer.matches_entries(page, data):
+            raise FormatError(
+                f"offset table: entries {first} to {first + count - 1} differ from what the "
+                "trailer has recorded",
+                offset=start,
+                field="offsets",
             )
         return unpack_offsets(data)
 

@@ -9,7 +9,10 @@ A `Container` holds no position, so threads may share one.
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Literal, NamedTuple, Self
+
+from xxhash import xxh3_64_digest
 
 from ..checksum import CHECKSUMS, LAST_V3_ID
 from ..codec import (
@@ -28,13 +31,23 @@ from ..exceptions import (
     FormatError,
     TruncatedError,
 )
+from ..notice import notice
 from ..storage.protocol import ByteSource
 from ..threads import resolve_nthreads, run_indexed
 from ..wire import BytesLike
 from .chunkmemory import ChunkMemory
 from .chunktable import ChunkTable, at_chunk, check_left, check_room
 from .format import OFFSET_SIZE, UNKNOWN, UNUSED_ENTRY, Header
+from .front import (
+    ABSENT,
+    TAIL_NBYTES,
+    TrailerState,
+    has_trailer_magic,
+    judge_trailer,
+    with_recorded_front,
+)
 from .metadata import MetadataHeader, decode_data, stored_data
+from .trailer import Trailer
 
 # Header, metadata and the first offsets of nearly every file, in one read.
 _HEAD_NBYTES = 4096
@@ -77,7 +90,7 @@ class Container:
         Where the bytes are. Closed with the container.
     verify : bool or "always", default True
         Compare the checksum of a chunk the first time it is read; at each read ("always"); or
-        never (False).
+        never (False). Where the file has none, the digest in its trailer is compared.
 
     Attributes
     ----------
@@ -106,6 +119,7 @@ class Container:
     stored_metadata: bytes = b""
     # A small file is read once, as a whole: it is not worth a memory until parts are wanted.
     _memory: ChunkMemory | None = None
+    _trailer: TrailerState = ABSENT
     _table: ChunkTable | None = None
     _trusts_table = True
 
@@ -119,6 +133,7 @@ class Container:
         except BaseException as err:
             if isinstance(err, BloscpackError):
                 err.path = source.name
+                self._advise(err)
             source.close()
             raise
 
@@ -139,8 +154,13 @@ class Container:
             position += size
         self._table_offset = position
         self.data_offset = position + header.table_size
-        # No chunk can be where the table does not end, and no position lies beyond the file.
         size = self.source.size()
+        tail = head
+        if size > len(head):
+            tail = memoryview(self.source.read_at(max(size - TAIL_NBYTES, 0), TAIL_NBYTES))
+        if has_trailer_magic(tail):
+            self._read_trailer(head, tail)
+        # No chunk can be where the table does not end, and no position lies beyond the file.
         if self.data_offset > size:
             check_room(self.source, "offset table", position, header.table_size)
         self.nchunks = nchunks = header.nchunks
@@ -159,6 +179,32 @@ class Container:
                 offset=16,
                 field="nchunks",
             )
+
+    def _read_trailer(self, head: memoryview, tail: memoryview) -> None:
+        self._trailer = judge_trailer(self.source, tail, self.header, self.metadata_header, head)
+        if self._trailer.trailer is None:
+            notice(
+                "%s: the trailer is %s and ignored; bloscpack.verify with fix=True writes it anew",
+                self.source.name or "memory",
+                self._trailer.name,
+            )
+
+    def _advise(self, err: BloscpackError) -> None:
+        """Add to an error of the front that the trailer has a copy of it, if that is so."""
+        with suppress(OSError):  # the first error is the one to tell
+            if with_recorded_front(self.source) is not None:
+                advice = "its trailer has a copy of the front, bloscpack.recover makes use of it"
+                err.args = (f"{err.args[0]}; {advice}",)
+
+    @property
+    def trailer(self) -> Trailer | None:
+        """The trailer; None if there is none that is of this state of the file."""
+        return self._trailer.trailer
+
+    @property
+    def trailer_state(self) -> str:
+        """State of the trailer: "valid", "absent", "stale" (the file was changed) or "damaged"."""
+        return self._trailer.name
 
     def _count_chunks(self) -> None:
         """Fill in what the header leaves open, by following the chunks' own headers."""
@@ -179,7 +225,8 @@ class Container:
 
     def _check_empty(self) -> None:
         self.chunk_size = self.last_chunk = 0
-        left = self.source.size() - self.data_offset
+        trailer = self.trailer
+        left = (trailer.offset if trailer else self.source.size()) - self.data_offset
         if left > 0:
             raise FormatError(
                 f"header: nchunks is 0, but {left} bytes follow at offset {self.data_offset}",
@@ -425,6 +472,8 @@ class Container:
             There is such a chunk.
         """
         header = self.header
+        if self.trailer is not None:
+            return  # it vouches for the header
         if header.offsets:
             if header.max_app_chunks:
                 position = self._table_offset + OFFSET_SIZE * self.nchunks
@@ -464,7 +513,7 @@ class Container:
 
     def _chunk_table(self) -> ChunkTable:
         if self._table is None:  # two threads may make two: they are alike
-            self._table = ChunkTable(self.source, self.header, self._table_offset)
+            self._table = ChunkTable(self.source, self.header, self._table_offset, self.trailer)
         return self._table
 
     def _decode(self, index: int, offset: int, data: memoryview, nbytes: int) -> bytes:
@@ -530,9 +579,35 @@ class Container:
                 f"the header promises {nbytes}",
                 offset=offset,
             )
+        if check and not self.header.checksum.nbytes and self._trailer.trailer is not None:
+            self.compare_trailer(index, StoredChunk(offset, data, header))
         if check and self._memory is not None:
             self._memory.set_checked(index)
         return offset, data, header
+
+    def compare_trailer(self, index: int, stored: StoredChunk) -> None:
+        """Compare chunk `index` with its digest in the trailer, if that is known.
+
+        Reading does so by itself where the file has no checksums.
+
+        Raises
+        ------
+        ChecksumMismatch
+            They differ.
+        """
+        offset, data, _ = stored
+        expected = self._chunk_table().digest(index)
+        actual = xxh3_64_digest(data)
+        if expected not in (None, actual):
+            raise ChecksumMismatch(
+                f"chunk {index} at offset {offset}: XXH3 is {actual.hex()}, "
+                f"{expected.hex()} is recorded in the trailer",
+                name="xxh3_64",
+                expected=expected,
+                actual=actual,
+                index=index,
+                offset=offset,
+            )
 
     def _read_stored(
         self, offset: int, following: int | None, *, check: bool

@@ -7,6 +7,8 @@ ends early holds an offset table of unused entries, as in bloscpack 0.16, and ne
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from xxhash import xxh3_64_digest
+
 from ..checksum import Checksum
 from ..codec import CodecParams, encode
 from ..storage.file import SpoolSink
@@ -14,6 +16,7 @@ from ..storage.protocol import ByteSink
 from ..threads import map_ordered
 from ..wire import BytesLike
 from .format import OFFSET_SIZE, UNUSED_ENTRY, Header, pack_offsets, version_for
+from .trailer import pack_trailer
 
 Progress = Callable[[int, int], object]
 """Called with the bytes done and the bytes in all (-1: not known)."""
@@ -93,6 +96,7 @@ def write_container(
     *,
     nthreads: int = 1,
     progress: Progress | None = None,
+    trailer: bool = False,
 ) -> None:
     """Write a whole container to `sink`, which the caller commits.
 
@@ -112,17 +116,21 @@ def write_container(
         Threads that compress; the bytes written do not depend on it.
     progress : callable, optional
         Called with (bytes done, bytes in all) after each chunk.
+    trailer : bool, default False
+        Write the trailer behind the last chunk; bloscpack 0.16 did not.
 
     Raises
     ------
     ValueError
         `chunks` holds another number of chunks or bytes than `header` says.
     """
-    table_offset = header.size + len(section)
-    sink.write(header.pack() + section)
+    head = header.pack() + section
+    table_offset = len(head)
+    sink.write(head)
     _write_unused(sink, header.table_size)
+    digests: list[bytes] | None = [] if trailer else None
     total = (header.nchunks - 1) * header.chunk_size + header.last_chunk
-    offsets, done = _write_chunks(
+    offsets, done, end = _write_chunks(
         sink,
         table_offset + header.table_size,
         header.checksum,
@@ -131,6 +139,7 @@ def write_container(
         nthreads,
         progress,
         total,
+        digests,
     )
     if len(offsets) != header.nchunks or done != total:
         raise ValueError(
@@ -139,6 +148,10 @@ def write_container(
         )
     if header.offsets:
         sink.write_at(table_offset, pack_offsets(offsets))
+    if digests is not None:
+        entries = offsets if header.offsets else []
+        for part in pack_trailer(head, entries, b"".join(digests), end):
+            sink.write(part)
 
 
 def write_stream(
@@ -159,7 +172,7 @@ def write_stream(
     """
     spool = SpoolSink()
     try:
-        offsets, done = _write_chunks(spool, 0, checksum, chunks, params, nthreads, progress, -1)
+        offsets, done, _ = _write_chunks(spool, 0, checksum, chunks, params, nthreads, progress, -1)
         header, section = start(done)
         front = header.size + len(section) + header.table_size
         sink.write(header.pack() + section)
@@ -181,24 +194,31 @@ def _write_chunks(
     nthreads: int,
     progress: Progress | None,
     total: int,
-) -> tuple[list[int], int]:
-    """Write chunks and digests from `position` on; return their offsets and the content bytes."""
+    digests: list[bytes] | None = None,
+) -> tuple[list[int], int, int]:
+    """Write chunks and digests from `position` on.
+
+    Return their offsets, the content bytes and the end; put the XXH3 of each into `digests`.
+    """
     offsets = []
     done = 0
 
-    def compress(content: BytesLike) -> tuple[int, bytes, bytes]:
+    def compress(content: BytesLike) -> tuple[int, bytes, bytes, bytes]:
         chunk = encode(content, params)
-        return len(content), chunk, checksum.digest(chunk)
+        strong = b"" if digests is None else xxh3_64_digest(chunk)
+        return len(content), chunk, checksum.digest(chunk), strong
 
-    for nbytes, chunk, digest in map_ordered(compress, chunks, nthreads):
+    for nbytes, chunk, digest, strong in map_ordered(compress, chunks, nthreads):
         offsets.append(position)
         sink.write(chunk)
         sink.write(digest)
+        if digests is not None:
+            digests.append(strong)
         position += len(chunk) + len(digest)
         done += nbytes
         if progress is not None:
             progress(done, total)
-    return offsets, done
+    return offsets, done, position
 
 
 def _write_unused(sink: ByteSink, nbytes: int) -> None:

@@ -1,80 +1,130 @@
 """Bytes in local files, pipes and Python file objects."""
 
 import errno
+import io
 import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from threading import Lock
 from typing import IO, Any
+from weakref import WeakSet
 
 from ..wire import BytesLike
+from .descriptor import Descriptor, pread, pread_more
 from .memory import MemorySource
 from .protocol import ByteSink, ByteSource
 
+_CLOSED = "I/O operation on a closed file"
+
 
 class FileSource:
-    """A regular file, read with ``pread``: no shared position, so threads and forks are safe."""
+    """A regular file, read with ``pread``: no shared position, so threads and forks are safe.
+
+    Attributes
+    ----------
+    path : str
+        Where it is, whatever becomes of the working directory.
+    stamp : tuple of int
+        Its size in bytes and its time of modification in ns when it was opened.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.name: str | None = os.fspath(path)
-        self._fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        self.name: str | None = (name := os.fsdecode(path))
+        # Not normalised: behind a symbolic link ".." is another folder.
+        self.path = name if os.path.isabs(name) else os.path.join(os.getcwd(), name)
+        flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)
+        self._descriptor: Descriptor | None = Descriptor(os.open(path, flags))
+        status = os.fstat(self._descriptor.number)
+        self.stamp = status.st_size, status.st_mtime_ns
 
     def size(self) -> int:
         """Return the current size of the file."""
-        return os.fstat(self._fd).st_size
+        descriptor = self._descriptor
+        if descriptor is None:
+            raise ValueError(_CLOSED)
+        return os.fstat(descriptor.number).st_size
 
     def read_at(self, offset: int, nbytes: int) -> bytes:
         """Return a copy; a read that the system cuts short is continued."""
-        data = os.pread(self._fd, nbytes, offset)
-        if len(data) == nbytes or not data:
+        # Held while it is read from: see `Descriptor`.
+        descriptor = self._descriptor
+        if descriptor is None:
+            raise ValueError(_CLOSED)
+        data = os.pread(descriptor.number, nbytes, offset)
+        if len(data) == nbytes:
             return data
-        parts = [data]
-        missing = nbytes - len(data)
-        while missing:
-            data = os.pread(self._fd, missing, offset + nbytes - missing)
-            if not data:
-                break
-            parts.append(data)
-            missing -= len(data)
-        return b"".join(parts)
+        return pread_more(descriptor.number, nbytes, offset, data)
 
     def close(self) -> None:
-        """Close the file; idempotent."""
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
-
-    def __del__(self) -> None:
-        if getattr(self, "_fd", -1) >= 0:
-            self.close()
+        """Close the file as soon as no thread reads from it; idempotent."""
+        self._descriptor = None
 
 
 class FileObjectSource:
-    """A seekable binary file object; a lock makes each seek-and-read one step.
+    """A seekable binary file object of the caller, which closing the source does not close.
 
-    The object stays the caller's: closing the source does not close it.
+    A regular file is read by position, as by `FileSource`. With any other object a lock makes
+    each seek-and-read one step.
     """
 
     def __init__(self, fileobj: IO[bytes]) -> None:
         name = getattr(fileobj, "name", None)
         self.name: str | None = name if isinstance(name, str) else None
         self._file = fileobj
+        self._is_regular = _is_regular(fileobj)
         self._lock = Lock()
+        _LOCKED.add(self)
 
     def size(self) -> int:
         """Return the position of the end."""
+        if self._is_regular:
+            return os.fstat(self._file.fileno()).st_size
         with self._lock:
             return self._file.seek(0, os.SEEK_END)
 
     def read_at(self, offset: int, nbytes: int) -> bytes:
         """Return a copy."""
+        if self._is_regular:
+            return pread(self._file.fileno(), nbytes, offset)
         with self._lock:
             self._file.seek(offset)
             return read_fully(self._file, nbytes)
 
+    def renew_lock(self) -> None:
+        """Make a new lock."""
+        self._lock = Lock()
+
     def close(self) -> None:
         """Do nothing: the file object is the caller's."""
+
+
+# Sources with locks that a forked child must not find locked: it has no thread to unlock them.
+_LOCKED: WeakSet[FileObjectSource] = WeakSet()
+
+
+def _renew_locks() -> None:
+    for source in _LOCKED:
+        source.renew_lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_locks)
+
+
+def _is_regular(fileobj: IO[bytes]) -> bool:
+    """Return whether a file object is just a regular file, with nothing between.
+
+    Other types may have a descriptor too, and other bytes than it: gzip's are decoded.
+    """
+    raw: object = fileobj
+    if type(fileobj) is io.BufferedReader or type(fileobj) is io.BufferedRandom:
+        raw = fileobj.raw
+    if type(raw) is not io.FileIO or not raw.readable() or not hasattr(os, "pread"):
+        return False
+    if type(fileobj) is io.BufferedRandom:
+        fileobj.flush()  # what the caller has written is to be read
+    return stat.S_ISREG(os.fstat(raw.fileno()).st_mode)
 
 
 def read_fully(stream: IO[bytes], nbytes: int) -> bytes:

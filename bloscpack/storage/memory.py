@@ -40,6 +40,13 @@ class MemorySource:
         """Return a view."""
         return self._view[offset : offset + nbytes]
 
+    def content(self) -> bytes:
+        """Return all bytes; a copy, unless the buffer is such bytes."""
+        buffer = self._view.obj
+        if isinstance(buffer, bytes) and len(buffer) == self._size:
+            return buffer
+        return bytes(self._view)
+
     def close(self) -> None:
         """Do nothing: the buffer is the caller's."""
 

@@ -64,7 +64,16 @@ def test_example(printed: list[str], position: int) -> None:
 
 def test_there_are_examples_of_every_command() -> None:
     commands = {name for command, _ in examples() for name in re.findall(r"blpk.*? (\w+)", command)}
-    assert commands >= {"compress", "decompress", "append", "info", "verify", "ls", "cat"}
+    assert commands >= {
+        "compress",
+        "decompress",
+        "append",
+        "info",
+        "verify",
+        "recover",
+        "ls",
+        "cat",
+    }
     assert Path(PAGE).read_text("utf-8").count("```") == 2 * len(
         _BLOCK.findall(PAGE.read_text("utf-8"))
     )

@@ -17,7 +17,8 @@ HOSTILE = {
     "accents": "\u00e9\u65e5\U0001f600",
 }
 FIELDS = ["schema_version", "command", "path", "cbytes", "nbytes", "nchunks", "ratio", "header"]
-FIELDS += ["first_offsets", "metadata_header", "metadata", "array", "first_chunk", "error"]
+FIELDS += ["first_offsets", "metadata_header", "metadata", "array", "trailer", "first_chunk"]
+FIELDS += ["error"]
 
 
 def test_json_schema(blpk: Blpk, ramp: Path) -> None:

@@ -50,7 +50,7 @@ def test_the_number_of_threads_is_passed_on_to_arrays_and_verify(
     monkeypatch.setattr(
         verify,
         "verify_file",
-        lambda path, nthreads, progress: seen.append(nthreads) or bp.verify(path),
+        lambda path, nthreads, progress, fix: seen.append(nthreads) or bp.verify(path),
     )
     assert blpk("-n", "3", "verify", "ramp.blp").code == 0
     array = bp.Array

@@ -4,7 +4,8 @@ import pytest
 
 from .conftest import Blpk, flip
 
-FILE_FIELDS = ["path", "status", "nchunks", "nbytes", "damage", "error"]
+FILE_FIELDS = ["path", "status", "nchunks", "nbytes", "trailer", "damage"]
+FILE_FIELDS += ["notices", "error"]
 
 
 def test_sound_files(blpk: Blpk, packed: Path, ramp: Path) -> None:
@@ -40,7 +41,7 @@ def test_json(blpk: Blpk, packed: Path, plain: Path, ramp: Path) -> None:
     assert all(list(each) == FILE_FIELDS for each in document["files"])
     assert (one["status"], one["nchunks"], one["nbytes"]) == ("damaged", 10, 10_000)
     (damage,) = one["damage"]
-    assert list(damage) == ["what", "index", "offset", "first", "last"]
+    assert list(damage) == ["what", "index", "offset", "end", "first", "last", "rows"]
     assert (damage["index"], damage["first"], damage["last"]) == (9, 9000, 10_000)
     assert (two["status"], two["nchunks"], two["damage"]) == ("foreign", None, [])
     assert "not a Bloscpack file" in two["error"]

@@ -21,7 +21,7 @@ import bloscpack
 
 ADDRESS_SPACE_NBYTES = 8 << 30
 # Of processor time; a way in that needs more is killed, and the others are not tried.
-MAX_SECONDS = 6
+MAX_SECONDS = 60  # a guard against hanging, on machines however busy
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from entries import Reader, readers
 
 # What any file may cost beyond its honest size.
 MAX_EXTRA_NBYTES = 64 << 20
-MAX_SECONDS = 5.0
+MAX_SECONDS = 60  # a guard against hanging, on machines however busy
 
 
 @pytest.fixture

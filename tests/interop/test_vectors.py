@@ -52,6 +52,14 @@ def test_bytes_from_file(vector: Entry) -> None:
     assert metadata == vector["metadata"]
 
 
+def test_trailer_is_absent(vector: Entry) -> None:
+    report = bp.verify(vector["path"])
+    assert (report.ok, report.trailer) == (True, "absent")
+    has_rest = vector["name"] in ("append_last_chunk_shrinks", "append_trailing_garbage")
+    assert [notice for notice in report.notices if "bytes follow" in notice] == report.notices
+    assert len(report.notices) == has_rest
+
+
 def test_file_from_file(vector: Entry, tmp_path: Path) -> None:
     out = tmp_path / "out"
     metadata = bp.unpack_file_from_file(str(vector["path"]), str(out))

@@ -1,19 +1,37 @@
-"""What a run of items holds of a selection, item by item; an oracle for selection.pieces."""
+"""What a selection holds, item by item: oracles for `bloscpack.selection` and `bloscpack.grid`."""
 
 from itertools import product
 from math import prod
+from typing import Any
+
+import numpy as np
+
+from bloscpack.selection import Sides
+
+
+def side_lists(sides: Sides) -> list[list[int]]:
+    """Return the indices along each axis, in the order of the selection."""
+    return [list(side) if isinstance(side, range) else side.tolist() for side in sides]
 
 
 def items(
-    start: int, stop: int, shape: tuple[int, ...], ranges: tuple[range, ...]
+    start: int, stop: int, shape: tuple[int, ...], sides: Sides
 ) -> dict[tuple[int, ...], int]:
     """Return, for every place of the result that items `start` to `stop` fill, which fills it."""
     found = {}
-    for place in product(*(range(len(side)) for side in ranges)):
+    lists = side_lists(sides)
+    for place in product(*(range(len(side)) for side in lists)):
         item = sum(
             side[at] * prod(shape[axis + 1 :])
-            for axis, (side, at) in enumerate(zip(ranges, place, strict=True))
+            for axis, (side, at) in enumerate(zip(lists, place, strict=True))
         )
         if start <= item < stop:
             found[place] = item
     return found
+
+
+def outer(array: np.ndarray[Any, Any], index: tuple[Any, ...]) -> np.ndarray[Any, Any]:
+    """Return the outer selection of an index with an entry for each axis, one axis at a time."""
+    for axis in range(array.ndim - 1, -1, -1):
+        array = array[(slice(None),) * axis + (index[axis], ...)]  # an array, never a scalar
+    return array

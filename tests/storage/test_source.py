@@ -1,5 +1,6 @@
 """One contract for everything that is read from."""
 
+import gzip
 import io
 import os
 import threading
@@ -166,8 +167,58 @@ def test_file_source_gives_its_descriptor_back(tmp_path: Path) -> None:
     source.close()  # must not close the descriptor that the system handed out again
     assert again.read_at(0, 4) == DATA[:4]
     again.close()
-    with pytest.raises(OSError):
-        again.read_at(0, 4)
+
+
+def test_closed_file_source_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "data.bin"
+    path.write_bytes(DATA)
+    source = FileSource(path)
+    source.close()
+    with pytest.raises(ValueError, match="closed file"):
+        source.read_at(0, 4)
+    with pytest.raises(ValueError, match="closed file"):
+        source.size()
+
+
+def test_file_source_is_closed_when_the_last_reader_has_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, other = tmp_path / "data.bin", tmp_path / "other.bin"
+    path.write_bytes(DATA)
+    other.write_bytes(bytes(len(DATA)))
+    source = FileSource(path)
+    pread = os.pread
+    opened: list[int] = []
+
+    def closed_meanwhile(number: int, nbytes: int, offset: int) -> bytes:
+        if not opened:
+            source.close()
+            # The system gives the lowest number that is free.
+            opened.append(os.open(other, os.O_RDONLY))
+        return pread(number, nbytes, offset)
+
+    monkeypatch.setattr(os, "pread", closed_meanwhile)
+    assert source.read_at(7, 100) == DATA[7:107]
+    again = os.open(other, os.O_RDONLY)
+    assert again < opened[0]  # so the number was given back in the end
+    os.close(again)
+    os.close(opened[0])
+
+
+def test_file_source_knows_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "folder" / "inner"
+    folder.mkdir(parents=True)
+    (tmp_path / "folder" / "data.bin").write_bytes(DATA)
+    (tmp_path / "link").symlink_to(folder)
+    monkeypatch.chdir(tmp_path)
+    # By the names alone, this would be data.bin in tmp_path.
+    sources = [FileSource("link/../data.bin"), FileSource(b"link/../data.bin")]  # type: ignore[arg-type]
+    monkeypatch.chdir(folder)
+    for source in sources:
+        assert source.name == "link/../data.bin"
+        assert source.stamp[0] == len(DATA)
+        assert Path(source.path).read_bytes() == DATA
+        source.close()
 
 
 def test_file_object_stays_the_callers(tmp_path: Path) -> None:
@@ -175,6 +226,58 @@ def test_file_object_stays_the_callers(tmp_path: Path) -> None:
     source = FileObjectSource(stream)
     source.close()
     assert not stream.closed
+
+
+class Counted(io.FileIO):
+    """A type of its own: what it has beside the file is not known."""
+
+
+@pytest.mark.parametrize("mode", ["rb", "r+b"])
+@pytest.mark.parametrize("buffering", [0, -1])
+def test_regular_file_object_keeps_its_position(tmp_path: Path, mode: str, buffering: int) -> None:
+    path = tmp_path / "data.bin"
+    path.write_bytes(DATA)
+    with path.open(mode, buffering=buffering) as stream:
+        source = FileObjectSource(stream)
+        stream.seek(5)
+        assert source.read_at(300, 40) == DATA[300:340]
+        assert source.size() == len(DATA)
+        assert stream.tell() == 5
+        assert os.lseek(stream.fileno(), 0, os.SEEK_CUR) == 5
+    for use in (source.size, lambda: source.read_at(0, 1)):
+        with pytest.raises(ValueError, match="closed file"):
+            use()
+
+
+def test_what_was_written_to_a_file_object_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "data.bin"
+    with path.open("w+b") as stream:
+        stream.write(DATA)
+        source = FileObjectSource(stream)
+        assert source.size() == len(DATA)
+        assert source.read_at(300, 40) == DATA[300:340]
+
+
+def test_decoding_file_object_is_asked_itself(tmp_path: Path) -> None:
+    path = tmp_path / "data.gz"
+    path.write_bytes(gzip.compress(DATA))
+    with gzip.open(path) as stream:
+        source = FileObjectSource(stream)  # type: ignore[arg-type]
+        assert source.size() == len(DATA)
+        assert source.read_at(300, 40) == DATA[300:340]
+    with Counted(path) as stream, io.BufferedReader(Counted(path)) as buffered:
+        for one in (stream, buffered):
+            source = FileObjectSource(one)  # type: ignore[arg-type]
+            one.seek(5)
+            source.read_at(8, 8)
+            assert one.tell() == 16
+
+
+def test_file_object_that_cannot_be_read(tmp_path: Path) -> None:
+    with (tmp_path / "data.bin").open("wb", buffering=0) as stream:
+        source = FileObjectSource(stream)
+        with pytest.raises(io.UnsupportedOperation):
+            source.read_at(0, 1)
 
 
 def test_memory_is_not_copied() -> None:

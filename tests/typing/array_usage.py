@@ -24,6 +24,8 @@ def saving(path: Path, array: np.ndarray[Any, np.dtype[np.float32]]) -> None:
 def loading(path: Path, out: AnyArray) -> None:
     assert_type(bp.load(path), AnyArray)
     assert_type(bp.load(path, out=out, nthreads=4), AnyArray)
+    assert_type(bp.load(path, out=bytearray(10)), bytearray)
+    assert_type(bp.load(path, on_error="fill", fill_value=np.nan), AnyArray)
     bp.load(b"bytes")
     with path.open("rb") as stream:
         bp.load(stream)
@@ -46,6 +48,11 @@ def reading(path: Path, out: AnyArray) -> None:
         assert_type(stored[1:, ..., None], Any)
         assert_type(stored.read(), AnyArray)
         assert_type(stored.read((0, slice(None)), out=out), AnyArray)
+        assert_type(stored.read([3, 1], out=bytearray(10)), bytearray)
+        assert_type(stored.read(on_error="skip"), AnyArray)
+        assert_type(stored[[3, 1, 1], ::2], Any)
+        assert_type(stored.oindex[[3, 1], out > 0], AnyArray)
+        assert_type(stored.iter_chunks(on_error="skip"), Iterator[bytes])
         assert_type(stored.read_chunk(0), bytes)
         assert_type(stored.read_chunk_into(0, out), int)
         assert_type(stored.chunk_offset(0), int)

@@ -1,0 +1,69 @@
+"""``blpk recover``: a new file of what is whole in a damaged one."""
+
+import argparse
+
+from ..recovery import recover as recover_file
+from .describe import damage_documents
+from .endpoint import STDIO, check_input, check_output, read_any
+from .options import Subparsers, add_command, add_json_option
+from .output import Console, binary_stdout, print_json, printable, result
+from .status import STATUS_NAMES, ExitCode, UsageError
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command."""
+    parser = add_command(
+        subparsers,
+        "recover",
+        summary="save what is whole in a damaged file",
+        description="Write a new file with every whole chunk of a damaged or truncated one, and "
+        "say what is missing.",
+    )
+    parser.add_argument("source", metavar="SRC", help="damaged file, - for standard input")
+    parser.add_argument("target", metavar="DST", help="file to write, - for standard output")
+    parser.add_argument(
+        "-f",
+        "--force",
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="overwrite DST if it exists",
+    )
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Recover."""
+    console = Console(args)
+    name: str = args.source
+    if args.json and args.target == STDIO:
+        raise UsageError("--json and DST both want standard output")
+    check_input(name, "file")
+    check_output(args.target, [name], console, force=args.force)
+    with console.progress() as progress:
+        report = recover_file(
+            read_any(name),
+            binary_stdout() if args.target == STDIO else args.target,
+            nthreads=args.nthreads,
+            progress=progress,
+        )
+    code = ExitCode.OK if report.ok else ExitCode.DAMAGED
+    if args.json:
+        document = {
+            "path": name,
+            "target": args.target,
+            "status": STATUS_NAMES[code],
+            "nchunks": report.nchunks,
+            "nbytes": report.nbytes,
+            "saved": report.saved,
+            "trailer": report.trailer,
+            "damage": damage_documents(report),
+            "notices": report.notices,
+        }
+        print_json("recover", document)
+        return code
+    tell = console.note if args.target == STDIO else result
+    tell(printable(f"{name}: {report.saved} of {report.nchunks} chunks saved"))
+    for line in (*map(str, report.damage), *report.notices):
+        tell(printable(f"{name}: {line}"))
+    return code

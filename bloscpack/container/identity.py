@@ -1,0 +1,75 @@
+"""Which file a handle is for, so that another process opens the same one and no other.
+
+A handle travels as the place of its file and the identity of what was opened there. The one who
+opens it again compares: a file that was replaced, changed, cut or appended to meanwhile is refused,
+because what was learned from the handle (its shape, its number of rows) may not hold any more.
+"""
+
+from struct import pack
+
+from xxhash import xxh3_128_digest
+
+from ..exceptions import FileChangedError
+from ..storage.file import FileSource
+from ..storage.memory import MemorySource
+from ..storage.protocol import ByteSource
+from .reader import Container
+
+
+def place_of(source: ByteSource) -> str | bytes:
+    """Return what opens `source` in another process: a path, or the bytes themselves.
+
+    Raises
+    ------
+    TypeError
+        It is a file object, which belongs to its process.
+    """
+    if isinstance(source, FileSource):
+        return source.path
+    if isinstance(source, MemorySource):
+        return source.content()
+    raise TypeError(
+        "an array read from a file object cannot be pickled or copied: open it by its path, "
+        "or from its bytes"
+    )
+
+
+def identity_of(container: Container) -> bytes:
+    """Return what tells this state of a file from others, as it was when it was opened.
+
+    Bytes in memory travel themselves and need none: theirs is empty.
+    """
+    source = container.source
+    if not isinstance(source, FileSource):
+        return b""
+    header = container.header
+    fields = pack(
+        "<8q",
+        *source.stamp,
+        header.format_version,
+        header.checksum.id,
+        header.typesize,
+        header.chunk_size,
+        header.last_chunk,
+        header.nchunks,
+    )
+    return xxh3_128_digest(fields + container.stored_metadata)
+
+
+def check_identity(container: Container, identity: bytes) -> None:
+    """Check that `container` is what `identity` was taken from.
+
+    Raises
+    ------
+    FileChangedError
+        It is not.
+    """
+    if identity_of(container) != identity:
+        raise changed(container.name)
+
+
+def changed(name: str | None) -> FileChangedError:
+    """Return the error to raise for a file that is another one by now."""
+    error = FileChangedError("the file has changed since the handle was made; open it anew")
+    error.path = name
+    return error

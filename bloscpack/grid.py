@@ -1,0 +1,225 @@
+"""The chunk grid as arithmetic: which chunks a selection touches, and where its pieces lie in them.
+
+A chunk is a run of items in storage order. The part of an array that such a run covers is a few
+boxes (ranges along every axis); each box meets the selection in one strided block, which numpy
+copies in one step. Nothing here reads or knows a file.
+"""
+
+from collections.abc import Iterator
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from .selection import Box, IntArray, Picked, Sides
+
+
+def boxes(start: int, stop: int, shape: tuple[int, ...]) -> Iterator[Box]:
+    """Yield boxes that together are items `start` to `stop`, in order, of a C-order array."""
+    if start >= stop:
+        return
+    if not shape:
+        yield ()
+        return
+    inner = prod(shape[1:])
+    first, head = divmod(start, inner)
+    last, tail = divmod(stop, inner)
+    if first == last:
+        for box in boxes(head, tail, shape[1:]):
+            yield (range(first, first + 1), *box)
+        return
+    if head:
+        for box in boxes(head, inner, shape[1:]):
+            yield (range(first, first + 1), *box)
+        first += 1
+    if first < last:
+        yield (range(first, last), *(range(length) for length in shape[1:]))
+    for box in boxes(0, tail, shape[1:]):
+        yield (range(last, last + 1), *box)
+
+
+class Piece(NamedTuple):
+    """Where a box meets a selection.
+
+    Attributes
+    ----------
+    first, last : int
+        Lowest and highest item wanted, counted in the whole array.
+    origin : int
+        The item at the start of the block; `last` or between if a step is negative.
+    lengths, steps : tuple of int
+        Number of items along each axis of the block that holds the items wanted, and the items
+        from one to the next.
+    target : tuple of slice or ndarray of int64
+        Places in the result, along each axis.
+    source : tuple of slice or ndarray of int64, or None
+        The items wanted, along each axis of the block; None where the whole block is wanted, and
+        goes to slices.
+    """
+
+    first: int
+    last: int
+    origin: int
+    lengths: tuple[int, ...]
+    steps: tuple[int, ...]
+    target: tuple[slice | IntArray, ...]
+    source: tuple[slice | IntArray, ...] | None
+
+
+def pieces(start: int, stop: int, shape: tuple[int, ...], sides: Sides) -> Iterator[Piece]:
+    """Yield what items `start` to `stop` of an array of `shape` hold of the selection `sides`."""
+    scales = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    for box in boxes(start, stop, shape):
+        target: list[slice | IntArray] = []
+        source: list[slice | IntArray] = []
+        lengths = []
+        steps = []
+        first = last = origin = 0
+        is_whole = True
+        for side, wanted, scale in zip(box, sides, scales, strict=True):
+            if isinstance(wanted, range):
+                met = _meet(side, wanted)
+                if met.start >= met.stop:
+                    break
+                begin, end = wanted[met.start], wanted[met.stop - 1]
+                origin += begin * scale
+                if begin > end:
+                    begin, end = end, begin
+                target.append(met)
+                source.append(slice(None))
+                lengths.append(met.stop - met.start)
+                steps.append(wanted.step * scale)
+            else:
+                low, high = wanted.sorted.searchsorted((side.start, side.stop)).tolist()
+                if low >= high:
+                    break
+                found = wanted.sorted[low:high]
+                begin, end = int(found[0]), int(found[-1])
+                origin += begin * scale
+                target.append(_places(wanted, low, high))
+                # Masks, and lists where a chunk has one row of them, often select neighbours.
+                if end - begin + 1 == high - low and (np.diff(found) == 1).all():
+                    source.append(slice(None))
+                else:
+                    source.append(found - begin)
+                is_whole = is_whole and type(source[-1]) is type(target[-1]) is slice
+                lengths.append(end - begin + 1)
+                steps.append(scale)
+            first += begin * scale
+            last += end * scale
+        else:
+            yield Piece(
+                first,
+                last,
+                origin,
+                tuple(lengths),
+                tuple(steps),
+                tuple(target),
+                None if is_whole else tuple(source),
+            )
+
+
+def _places(side: Picked, low: int, high: int) -> slice | IntArray:
+    """Return where indices `low` to `high` of the sorted ones stand in the selection."""
+    if side.order is None:
+        return slice(low, high)
+    if high - low == 1:
+        place = int(side.order[low])
+        return slice(place, place + 1)
+    return side.order[low:high]
+
+
+def cross(
+    places: tuple[slice | IntArray, ...], lengths: tuple[int, ...]
+) -> tuple[slice | IntArray, ...]:
+    """Return an index that takes `places` of an array of shape `lengths` along each axis by itself.
+
+    numpy does so with one array among slices; several are given an axis each.
+    """
+    if sum(isinstance(place, np.ndarray) for place in places) < 2:
+        return places
+    every = (
+        np.arange(*place.indices(length)) if isinstance(place, slice) else place
+        for place, length in zip(places, lengths, strict=True)
+    )
+    return np.ix_(*every)
+
+
+def _meet(side: range, wanted: range) -> slice:
+    """Return the positions in `wanted` of the indices that `side` holds too."""
+    step = wanted.step
+    if step > 0:
+        low = -((wanted.start - side.start) // step)
+        high = -((wanted.start - side.stop) // step)
+    else:
+        low = -((wanted.start - side.stop + 1) // step)
+        high = -((wanted.start - side.start + 1) // step)
+    return slice(max(0, low), min(len(wanted), high))
+
+
+def contiguous_run(shape: tuple[int, ...], sides: Sides) -> tuple[int, int] | None:
+    """Return the first item of a selection and the number of items if they are one run.
+
+    That is, if the items follow each other in an array of `shape` in C order, and in the order of
+    the selection. None if they do not; `sides` select at least one item.
+    """
+    first = 0
+    count = scale = 1
+    is_whole = True  # along the axes looked at, the last ones
+    for axis in range(len(shape) - 1, -1, -1):
+        side = sides[axis]
+        if type(side) is not range:
+            return None
+        taken, length = len(side), shape[axis]
+        if taken != 1:
+            if not is_whole or side.step != 1:
+                return None
+            count *= taken
+        if taken != length:
+            is_whole = False
+        first += side.start * scale
+        scale *= length
+    return first, count
+
+
+def runs(shape: tuple[int, ...], sides: Sides, size: int) -> list[int]:
+    """Return in order the chunks of `size` items that may hold items of the selection.
+
+    Exact along the first axis; along the others the span from the first to the last item counts.
+    """
+    if not all(sides) or not size:
+        return []
+    if not shape:
+        return [0]
+    inner = prod(shape[1:])
+    low = high = 0
+    for length, wanted in zip(shape[1:], sides[1:], strict=True):
+        start, last = _span(wanted)
+        low = low * length + start
+        high = high * length + last
+    side = sides[0]
+    start, last = _span(side)
+    if isinstance(side, range) and abs(side.step) * inner <= size:
+        # No row step can jump a chunk: every one from the first to the last is met.
+        return list(range((start * inner + low) // size, (last * inner + high) // size + 1))
+    rows = side.sorted if isinstance(side, Picked) else _ascending(side)
+    begins = (rows * inner + low) // size
+    ends = (rows * inner + high) // size + 1
+    # Of each row the chunks that no row before has.
+    np.maximum(begins[1:], ends[:-1], out=begins[1:])
+    counts = np.maximum(ends - begins, 0)
+    skipped = np.cumsum(counts) - counts
+    found: list[int] = (np.repeat(begins - skipped, counts) + np.arange(counts.sum())).tolist()
+    return found
+
+
+def _span(side: range | Picked) -> tuple[int, int]:
+    """Return the lowest and the highest index of a side that is not empty."""
+    if isinstance(side, range):
+        return (side[0], side[-1]) if side.step > 0 else (side[-1], side[0])
+    return int(side.sorted[0]), int(side.sorted[-1])
+
+
+def _ascending(side: range) -> IntArray:
+    low, high = _span(side)
+    return np.arange(low, high + 1, abs(side.step), dtype=np.int64)

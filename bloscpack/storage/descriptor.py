@@ -1,0 +1,40 @@
+"""Reading an open file by position, from many threads and in forked children.
+
+``pread`` leaves the position of the file alone, which a forked child shares with its parent.
+"""
+
+import os
+
+
+class Descriptor:
+    """A file descriptor that is closed when its last user has let it go.
+
+    A thread that reads holds a reference meanwhile. So another thread may close the file: its
+    number is not given to another file before the read has ended.
+    """
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    # Bound here: while the interpreter ends, modules are emptied before objects.
+    def __del__(self, close=os.close) -> None:  # type: ignore[no-untyped-def]
+        close(self.number)
+
+
+def pread(number: int, nbytes: int, offset: int) -> bytes:
+    """Return `nbytes` from `offset`, less only at the end; a read cut short is continued."""
+    data = os.pread(number, nbytes, offset)
+    return data if len(data) == nbytes else pread_more(number, nbytes, offset, data)
+
+
+def pread_more(number: int, nbytes: int, offset: int, data: bytes) -> bytes:
+    """Return what `pread` does, `data` being what a first read gave."""
+    parts = []
+    missing = nbytes
+    while data:
+        parts.append(data)
+        missing -= len(data)
+        data = os.pread(number, missing, offset + nbytes - missing) if missing else b""
+    return b"".join(parts)
