@@ -62,7 +62,10 @@ def _whole(case: Case, work: str, limit: float) -> Iterator[Target]:
         return
     if bare is not None:
         share = bare / ours
-        yield Target(work, f">= {limit:.2f} of bare C-Blosc", f"{share:.2f}", share >= limit)
+        text = f"{share:.2f}"
+        if own := case.median(BARE_OWN_BLOCKS):
+            text += f" ({own / ours:.2f} of C-Blosc with its own blocks)"
+        yield Target(work, f">= {limit:.2f} of bare C-Blosc", text, share >= limit)
     peers = {name: case.median(name) for name in case.seconds if name not in _NO_PEERS}
     if peers:
         name, seconds = min(peers.items(), key=lambda item: item[1] or 0)
