@@ -14,7 +14,7 @@ from .container.format import Header
 from .container.identity import changed, check_identity, identity_of, place_of
 from .container.reader import Container, Verify
 from .exceptions import BloscpackError, NotANumpyArray
-from .gather import as_target, gather
+from .gather import as_target, gather, read_row
 from .loss import check_on_error, gather_rest, iter_readable_chunks
 from .ndarray import (
     AnyArray,
@@ -127,7 +127,6 @@ class Array:
         "_container",
         "_is_open",
         "_nthreads",
-        "_path",
         "attrs",
         "dtype",
         "is_fortran",
@@ -248,7 +247,15 @@ class Array:
         Integers, slices, Ellipsis, None, and one list, integer array or one-dimensional mask.
         Errors as for `read`.
         """
-        selection = parse_selection(index, self.shape)
+        shape = self.shape
+        if type(index) is int and len(shape) > 1 and not self.is_fortran:
+            # The usual small read must not pay for what others need.
+            row = index + shape[0] if index < 0 else index
+            if 0 <= row < shape[0]:
+                result = read_row(self._open_container(), self.dtype, shape[1:], row)
+                if result is not None:
+                    return result
+        selection = parse_selection(index, shape)
         result = gather(
             self._open_container(), self._described(), selection, nthreads=self._nthreads
         )

@@ -210,7 +210,7 @@ _SMALL_BLOCKS = {
     "lz4hc": (64 << 10, 128 << 10, 256 << 10),
 }
 # What small blocks may cost in size.
-_MAX_GROWTH = 1.025
+_MAX_GROWTH = 1.028
 
 
 def with_small_blocks(params: CodecParams, sample: BytesLike) -> CodecParams:

@@ -26,6 +26,8 @@ from .threads import resolve_nthreads, run_indexed
 
 # The most memory that is allocated for a part of a chunk before a look at the chunk bears it out.
 _MAX_UNSEEN_NBYTES = 16 << 20
+# Rows up to this size are allocated before anything but the header was looked at.
+_MAX_ROW_NBYTES = 1 << 20
 
 
 def gather(
@@ -55,6 +57,30 @@ def gather(
     if not np.may_share_memory(result, out):
         copy_items(result, out)
     return out
+
+
+def read_row(
+    container: Container, dtype: Dtype, shape: tuple[int, ...], row: int
+) -> AnyArray | None:
+    """Return row number `row`, of `shape`, of an array in C order: the usual small read, at once.
+
+    None where the row has no bytes, is cut by the end of a chunk, or is large: `gather` does these.
+    Errors as for `gather`.
+    """
+    nbytes = prod(shape) * dtype.itemsize
+    if not 0 < nbytes <= _MAX_ROW_NBYTES:
+        return None
+    chunk, last = 0, container.nchunks - 1
+    start = row * nbytes
+    if last > 0:
+        step = container.chunk_size
+        chunk = min(start // step, last) if step else last
+        start -= chunk * step
+    if start + nbytes > container.chunk_nbytes(chunk):
+        return None
+    result = new_array(shape, dtype, is_fortran=False)
+    container.read_bytes_into(chunk, start, stored_view(result, False))
+    return result
 
 
 class Gathering:

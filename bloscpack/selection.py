@@ -8,7 +8,6 @@ Nothing here reads or knows a file.
 """
 
 import operator
-from math import prod
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -104,9 +103,10 @@ class Selection(NamedTuple):
     @property
     def ndistinct(self) -> int:
         """Number of different items selected."""
-        return prod(
-            side.ndistinct if isinstance(side, Picked) else len(side) for side in self.sides
-        )
+        count = 1
+        for side in self.sides:
+            count *= side.ndistinct if type(side) is Picked else len(side)
+        return count
 
     def arrange(self, gathered: Any) -> Any:
         """Return an array of shape `lengths` as the result numpy gives: a view of it."""

@@ -157,14 +157,16 @@ def open_source(where: Any) -> ByteSource:
             return FileSource(where)
         with open(where, "rb") as stream:
             return MemorySource(stream.read())
-    if hasattr(where, "read"):
-        if not where.seekable():
-            return MemorySource(where.read())
-        return FileObjectSource(where)
     try:
-        return MemorySource(where)
+        return MemorySource(where)  # first: an mmap can be read like a file, too
     except TypeError as err:
-        raise TypeError(f"expected a path, a bytes-like object or a binary file: {err}") from None
+        if not hasattr(where, "read"):
+            raise TypeError(
+                f"expected a path, a bytes-like object or a binary file: {err}"
+            ) from None
+    if not where.seekable():
+        return MemorySource(where.read())
+    return FileObjectSource(where)
 
 
 class SpoolSink:

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from bloscpack.container.chunktable import ChunkTable
 from bloscpack.container.reader import Container
 from bloscpack.exceptions import BloscpackError, FormatError, TruncatedError
 from bloscpack.storage.file import open_source
+from bloscpack.storage.memory import MemorySource
 
 from ..reference.file import take_apart
 from .files import CONTENTS, SIZE, NotingSource, make, open_bytes
@@ -204,3 +206,28 @@ def test_entry_beyond_any_file(tmp_path: Path, entry: int) -> None:
     path.write_bytes(make(offsets=[*STARTS[:4], entry]))
     with Container(open_source(path)) as container:
         assert [bytes(chunk) for chunk in container.iter_chunks()] == CONTENTS
+
+
+class OvertakenSource(MemorySource):
+    """A source during whose every other read another thread follows the chunks as well."""
+
+    table: ChunkTable | None = None
+    ahead = 1
+
+    def read_at(self, offset: int, nbytes: int) -> memoryview:
+        table, self.table = self.table, None
+        if table is not None:
+            table.chained(min(self.ahead, 5))
+            self.ahead += 2
+            self.table = table
+        return super().read_at(offset, nbytes)
+
+
+def test_threads_that_follow_the_chunks_together_find_the_same() -> None:
+    source = OvertakenSource(make(offsets=False))
+    with Container(source) as container:
+        table = ChunkTable(source, container.header, container.data_offset)
+        source.table = table
+        starts = take_apart(make(offsets=False)).starts
+        assert [table.chained(index) for index in range(5)] == starts
+        assert source.ahead > 3

@@ -199,3 +199,22 @@ def test_a_wrong_number_of_chunks_does_not_place_the_last(nchunks: int) -> None:
     found = salvage(wreck(bytes(data), (starts[1], starts[1] + 16)))
     assert list(found.chunks) == [0]
     assert len(found.unplaced) == 3
+
+
+def test_a_table_that_nothing_confirms_is_not_believed() -> None:
+    starts = starts_of(make(MANY))
+    data = make(MANY, offsets=[7, 9, *starts[1:11]])
+    found = salvage(wreck(data, (starts[0], starts[1])))
+    assert found.chunks == {}
+    assert len(found.unplaced) == 11
+
+
+def test_a_table_that_leaves_out_more_than_there_is_room_for() -> None:
+    count = 3000
+    shift = 8 * (count - len(MANY))
+    starts = [start + shift for start in starts_of(make(MANY))]
+    table = [starts[0], *range(5, 1004), *starts[2:]]
+    data = make(MANY, offsets=table, nchunks=count)
+    found = salvage(wreck(data, (starts[1], starts[2])))
+    assert list(found.chunks) == [0]
+    assert len(found.unplaced) == 10

@@ -3,6 +3,7 @@
 import gzip
 import io
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -252,9 +253,9 @@ def test_regular_file_object_keeps_its_position(tmp_path: Path, mode: str, buffe
 def test_what_was_written_to_a_file_object_is_read(tmp_path: Path) -> None:
     path = tmp_path / "data.bin"
     with path.open("w+b") as stream:
-        stream.write(DATA)
+        stream.write(DATA[:400])
         source = FileObjectSource(stream)
-        assert source.size() == len(DATA)
+        assert source.size() == 400
         assert source.read_at(300, 40) == DATA[300:340]
 
 
@@ -360,3 +361,16 @@ def test_as_bytes_is_a_view() -> None:
     view = as_bytes(memoryview(data).cast("d"))
     view[0] = 7
     assert data[0] == 7
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+def test_forked_child_finds_no_lock_held() -> None:
+    source = FileObjectSource(io.BytesIO(DATA))
+    with source._lock:  # as another thread may hold it
+        child = os.fork()
+        if child == 0:
+            signal.alarm(30)
+            os._exit(0 if source.read_at(5, 9) == DATA[5:14] else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert source.read_at(5, 9) == DATA[5:14]

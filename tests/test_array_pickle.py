@@ -1,0 +1,207 @@
+"""A handle pickles as its file, and refuses a file that is another one by now."""
+
+import copy
+import io
+import mmap
+import os
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bloscpack as bp
+from bloscpack.exceptions import FileChangedError
+
+ARRAY = np.arange(60_000, dtype="<i4").reshape(300, 200)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    where = tmp_path / "array.blp"
+    bp.save(where, ARRAY, chunks=30, attrs={"unit": "K"})
+    return where
+
+
+def travel(array: bp.Array) -> bp.Array:
+    found = pickle.loads(pickle.dumps(array))
+    assert isinstance(found, bp.Array)
+    return found
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_the_array_arrives(path: Path, protocol: int) -> None:
+    with bp.open(path) as array:
+        array[5]
+        data = pickle.dumps(array, protocol)
+        # Not the content.
+        assert len(data) < 1000
+        with pickle.loads(data) as found:
+            assert (found.shape, found.dtype, found.attrs) == (
+                ARRAY.shape,
+                ARRAY.dtype,
+                array.attrs,
+            )
+            assert np.array_equal(found[:], ARRAY)
+        assert np.array_equal(array[7], ARRAY[7])
+
+
+@pytest.mark.parametrize("way", [copy.copy, copy.deepcopy])
+def test_a_copy_is_a_handle_of_its_own(path: Path, way: Callable[[bp.Array], bp.Array]) -> None:
+    with bp.open(path) as array:
+        found = way(array)
+    assert np.array_equal(found[7], ARRAY[7])
+    found.close()
+
+
+@pytest.mark.parametrize("verify", [True, False, "always"])
+def test_options_travel(path: Path, verify: bool) -> None:
+    with bp.open(path, verify=verify, nthreads=3) as array, travel(array) as found:
+        assert found._container.verify == verify
+        assert found._nthreads == 3
+
+
+def test_relative_path(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(path.parent)
+    with bp.open(path.name) as array:
+        monkeypatch.chdir("/")
+        with travel(array) as found:
+            assert np.array_equal(found[7], ARRAY[7])
+            with travel(found) as again:
+                assert np.array_equal(again[7], ARRAY[7])
+
+
+def test_bytes_travel(path: Path) -> None:
+    data = path.read_bytes()
+    with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ) as mapped:
+        for buffer in (data, bytearray(data), memoryview(b"x" + data)[1:], mapped):
+            with bp.open(buffer) as array, travel(array) as found:
+                assert np.array_equal(found[:], ARRAY)
+            del array, found
+
+
+def test_bytes_are_not_copied_before(path: Path) -> None:
+    data = path.read_bytes()
+    with bp.open(data) as array:
+        assert array.__reduce__()[1][0] is data
+
+
+def test_file_object_stays_here(path: Path) -> None:
+    with path.open("rb") as stream:
+        for one in (stream, io.BytesIO(path.read_bytes())):
+            with bp.open(one) as array:
+                for way in (pickle.dumps, copy.copy):
+                    with pytest.raises(TypeError, match="open it by its path"):
+                        way(array)
+
+
+def test_closed_handle_stays_here(path: Path) -> None:
+    array = bp.open(path)
+    array.close()
+    with pytest.raises(ValueError, match="closed"):
+        pickle.dumps(array)
+
+
+def touched(path: Path) -> None:
+    status = path.stat()
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
+
+
+def replaced(path: Path) -> None:
+    bp.save(path, ARRAY + 1, chunks=30, attrs={"unit": "K"})
+
+
+def replaced_at_the_same_time(path: Path) -> None:
+    status = path.stat()
+    bp.save(path, ARRAY, chunks=30, attrs={"unit": "C"})
+    assert path.stat().st_size == status.st_size
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size - 1)
+
+
+def cut_short(path: Path) -> None:
+    os.truncate(path, 20)
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def longer(path: Path) -> None:
+    status = path.stat()
+    with path.open("ab") as stream:
+        stream.write(b"more")
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def another_kind(path: Path) -> None:
+    np.save(path.open("wb"), ARRAY)
+
+
+CHANGES = [
+    touched,
+    replaced,
+    replaced_at_the_same_time,
+    cut,
+    cut_short,
+    emptied,
+    longer,
+    another_kind,
+]
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
+def test_changed_file_is_refused(path: Path, change: Callable[[Path], None], moment: str) -> None:
+    with bp.open(path) as array:
+        if moment == "before":
+            change(path)
+        data = pickle.dumps(array)
+        if moment == "after":
+            pickle.loads(data).close()
+            change(path)
+        opened = len(os.listdir("/proc/self/fd")) if os.path.exists("/proc/self/fd") else 0
+        with pytest.raises(FileChangedError, match="has changed since") as caught:
+            pickle.loads(data)
+        assert str(caught.value).startswith(str(path))
+        if opened:
+            assert len(os.listdir("/proc/self/fd")) == opened
+
+
+def test_missing_file(path: Path) -> None:
+    with bp.open(path) as array:
+        data = pickle.dumps(array)
+    path.unlink()
+    with pytest.raises(FileNotFoundError):
+        pickle.loads(data)
+
+
+def test_moved_and_replaced_path(path: Path) -> None:
+    with bp.open(path) as array:
+        os.rename(path, path.with_name("old.blp"))
+        bp.save(path, ARRAY[:100])
+        # The handle goes on with what it opened; another process could not.
+        assert np.array_equal(array[:], ARRAY)
+        with pytest.raises(FileChangedError):
+            travel(array)
+
+
+@pytest.mark.parametrize("checksum", ["None", "adler32", "xxh3_64"])
+@pytest.mark.parametrize("offsets", [True, False])
+def test_files_of_other_kinds(tmp_path: Path, checksum: str, offsets: bool) -> None:
+    path = tmp_path / "bytes.blp"
+    bp.pack_bytes_to_file(
+        b"content" * 1000,
+        path,
+        chunk_size=999,
+        bloscpack_args=bp.BloscpackArgs(
+            checksum=checksum, offsets=offsets, max_app_chunks=0 if not offsets else 5
+        ),
+    )
+    with bp.open(path) as array, travel(array) as found:
+        assert found[:].tobytes() == b"content" * 1000
