@@ -70,7 +70,9 @@ def loop_of(call: Callable[[], object]) -> Loop:
     return loop
 
 
-def take_turns(loops: dict[str, Loop], per_call: int = 1) -> dict[str, Timing]:
+def take_turns(
+    loops: dict[str, Loop], per_call: int = 1, nrounds: int | None = None
+) -> dict[str, Timing]:
     """Run every loop once a round, in an order that rotates; return the timings.
 
     Parameters
@@ -79,6 +81,8 @@ def take_turns(loops: dict[str, Loop], per_call: int = 1) -> dict[str, Timing]:
         The contenders.
     per_call : int
         How many of the things that are timed a call does.
+    nrounds : int, optional
+        How many rounds; by default 21, or 7 where a call takes long.
     """
     counts = {}
     for name, loop in loops.items():
@@ -87,7 +91,7 @@ def take_turns(loops: dict[str, Loop], per_call: int = 1) -> dict[str, Timing]:
     names = list(loops)
     is_short = max(counts.values()) > 1
     seconds: dict[str, list[float]] = {name: [] for name in names}
-    for turn in range(_ROUNDS if is_short else _ROUNDS_OF_LONG_CALLS):
+    for turn in range(nrounds or (_ROUNDS if is_short else _ROUNDS_OF_LONG_CALLS)):
         first = turn % len(names)
         for name in names[first:] + names[:first]:
             ndone = counts[name] * per_call

@@ -1,7 +1,9 @@
 """Write docs/benchmarks.md from a run of the benchmarks.
 
 ``python bench/page.py`` runs them and writes the page; ``python bench/page.py RUN.json`` writes it
-from what ``pytest bench --benchmark-only --benchmark-json=RUN.json`` left.
+from what ``pytest bench --benchmark-only --benchmark-json=RUN.json`` left. The part on limit and
+peers stays as it is; ``python bench/page.py --peers RUN.json`` writes only that part, from what
+``python -m peers --json RUN.json`` left.
 """
 
 import argparse
@@ -15,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import BARE, ORIGINAL
+from peers.page import HEADING, section
 from report import Row, cells, markdown_table
 
 BENCH = Path(__file__).resolve().parent
@@ -41,15 +44,26 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="page.py", description="Write docs/benchmarks.md.")
     parser.add_argument("run", nargs="?", type=Path, help="JSON of pytest-benchmark to use")
     parser.add_argument("-o", "--output", type=Path, default=PAGE)
+    parser.add_argument("--peers", type=Path, metavar="RUN", help="JSON of a run of the peers")
     args = parser.parse_args(argv)
-    if args.run is not None:
-        run = json.loads(args.run.read_text("utf-8"))
+    ours, peers = parts_of(args.output)
+    if args.peers is not None:
+        peers = section(json.loads(args.peers.read_text("utf-8")))
+    elif args.run is not None:
+        ours = page(json.loads(args.run.read_text("utf-8")))
     else:
         with tempfile.TemporaryDirectory() as folder:
-            run = run_benchmarks(Path(folder) / "run.json")
-    args.output.write_text(page(run), "utf-8")
+            ours = page(run_benchmarks(Path(folder) / "run.json"))
+    args.output.write_text("\n".join(part for part in (ours, peers) if part), "utf-8")
     print(f"wrote {args.output}", file=sys.stderr)
     return 0
+
+
+def parts_of(path: Path) -> tuple[str, str]:
+    """Return the part of a page before that on the peers, and that; empty where there is none."""
+    found = path.read_text("utf-8") if path.exists() else ""
+    ours, heading, peers = found.partition(f"{HEADING}\n")
+    return ours.rstrip("\n") + "\n" if ours.strip() else "", heading + peers
 
 
 def run_benchmarks(target: Path) -> dict[str, Any]:

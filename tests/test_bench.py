@@ -85,9 +85,9 @@ def test_a_small_run_fills_the_page(tmp_path):
     # In a copy, where neither the original nor the tools that would build it can be found.
     found = tmp_path / "run.json"
     bench = tmp_path / "project" / "bench"
-    bench.mkdir(parents=True)
-    for file in BENCH.glob("*.py"):
-        (bench / file.name).write_bytes(file.read_bytes())
+    (bench / "peers").mkdir(parents=True)
+    for file in [*BENCH.glob("*.py"), *BENCH.glob("peers/*.py")]:
+        (bench / file.relative_to(BENCH)).write_bytes(file.read_bytes())
 
     command = [
         "-m",
@@ -121,8 +121,12 @@ def test_a_small_run_fills_the_page(tmp_path):
         assert 1e-7 < one["stats"]["min"] <= one["stats"]["median"] < 1e-2
 
     page = tmp_path / "page.md"
+    peers = "# How far from the limit, and how far ahead of peers\n\nThe other part.\n"
+    page.write_text(f"# Benchmarks\n\nAn older run.\n\n{peers}")
     result = run(bench / "page.py", found, "-o", page, cwd=tmp_path)
 
     assert result.returncode == 0, result.stderr
     assert "| pack 1 KiB float64 blosclz-7 | " in page.read_text()
     assert "not run: no bloscpack 0.16 in" in page.read_text()
+    assert "An older run." not in page.read_text()
+    assert page.read_text().endswith(f" |\n\n{peers}")

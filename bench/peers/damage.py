@@ -1,0 +1,171 @@
+"""Damage: bits flipped one at a time, and files that end too early.
+
+Readers of damaged files may crash, hang or take all memory, so each works in a process of its own
+(damage_worker.py) that is started again behind the trial it died of.
+"""
+
+import json
+import os
+import random
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from shutil import copyfile, copytree
+from signal import SIGALRM
+from typing import Any
+
+import numpy as np
+from harness import NTHREADS
+
+from peers.contender import Contender, DataExtent, remove
+from peers.data import ZSTD
+from peers.race import Bench
+
+BENCH = Path(__file__).resolve().parents[1]
+OUTCOMES = ("right", "raised", "wrong", "crashed", "hung")
+REGIONS = ("data", "header")
+_FLIP_CHUNKS = 4
+_CUT_CHUNKS = 16
+_CUT = 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One bit of one file.
+
+    Attributes
+    ----------
+    file : str
+        Relative to the format's folder; empty for a single file.
+    offset, bit : int
+        Which byte, which of its bits.
+    region : str
+        One of `REGIONS`.
+    """
+
+    file: str
+    offset: int
+    bit: int
+    region: str
+
+
+def damage_files(bench: Bench) -> None:
+    """Count what damage does."""
+    bench.found["flips"] = flip_bits(bench)
+    bench.found["truncation"] = cut_files(bench)
+
+
+def flip_bits(bench: Bench) -> dict[str, dict[str, dict[str, int]]]:
+    """Return, by contender and region, how often a read after one flip had which outcome."""
+    bench.say(f"bit flips, {bench.setting.nflips} a region")
+    rows = bench.array[: _FLIP_CHUNKS * ZSTD.chunk_rows]
+    folder = bench.folder / "flips"
+    folder.mkdir()
+    np.save(folder / "array.npy", rows)
+    with ThreadPoolExecutor(NTHREADS) as pool:
+        counts = pool.map(partial(_flip_one, bench, folder), bench.contenders)
+    return {who.name: found for who, found in zip(bench.contenders, counts, strict=True)}
+
+
+def _flip_one(bench: Bench, folder: Path, contender: Contender) -> dict[str, dict[str, int]]:
+    path = folder / contender.name
+    contender.write(path, np.load(folder / "array.npy"), ZSTD)
+    trials = _choose_trials(contender, path, bench.setting.nflips)
+    listed = folder / f"{contender.name}.json"
+    listed.write_text(json.dumps([asdict(trial) for trial in trials]), "utf-8")
+    outcomes: list[str] = []
+    while len(outcomes) < len(trials):
+        code, answers = _work(
+            "flips", contender.name, path, folder / "array.npy", listed, len(outcomes)
+        )
+        outcomes += answers
+        if len(outcomes) < len(trials):
+            if code == 0:
+                raise RuntimeError(f"{contender.name}: the trials ended early")
+            outcomes.append("hung" if code == -SIGALRM else "crashed")
+    counts = {region: dict.fromkeys(OUTCOMES, 0) for region in REGIONS}
+    for trial, outcome in zip(trials, outcomes, strict=True):
+        counts[trial.region][outcome] += 1
+    return counts
+
+
+def _work(action: str, *arguments: object) -> tuple[int, list[str]]:
+    """Run the worker; return its exit code and the lines it answered."""
+    command = [sys.executable, "-m", "peers.damage_worker", action, *map(str, arguments)]
+    done = subprocess.run(
+        command, cwd=BENCH, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    return done.returncode, done.stdout.splitlines()
+
+
+def _choose_trials(contender: Contender, path: Path, count: int) -> list[Trial]:
+    """Return `count` bits of the stored chunks and `count` of everything else, at random."""
+    chosen = random.Random(7)
+    data = contender.data_extents(path)
+    trials = []
+    for region, extents in zip(REGIONS, (data, _rest(path, data)), strict=True):
+        weights = [extent.stop - extent.start for extent in extents]
+        for extent in chosen.choices(extents, weights, k=count):
+            offset = chosen.randrange(extent.start, extent.stop)
+            file = "" if extent.path == path else str(extent.path.relative_to(path))
+            trials.append(Trial(file, offset, chosen.randrange(8), region))
+    return trials
+
+
+def _rest(path: Path, data: list[DataExtent]) -> list[DataExtent]:
+    """Return the bytes of a file, or of a folder's files, that are not in `data`."""
+    files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+    rest = []
+    for file in files:
+        at = 0
+        for extent in sorted(extent for extent in data if extent.path == file):
+            rest.append(DataExtent(file, at, extent.start))
+            at = extent.stop
+        rest.append(DataExtent(file, at, file.stat().st_size))
+    return [extent for extent in rest if extent.stop > extent.start]
+
+
+def cut_files(bench: Bench) -> dict[str, dict[str, Any]]:
+    """Return, by contender, what it reads of a file of which only the first 60 % are there.
+
+    Of a format of many files, those of the chunks are cut as if they lay one behind the other.
+    """
+    bench.say("truncation to 60 %")
+    nrows = min(_CUT_CHUNKS * ZSTD.chunk_rows, len(bench.array) // 4)
+    array = bench.folder / "cut.npy"
+    np.save(array, bench.array[:nrows])
+    found = {}
+    for contender in bench.contenders:
+        path = bench.folder / f"cut, {contender.name}"
+        nwhole = _cut(contender, bench.path_of(contender, ZSTD, nrows), path)
+        code, answers = _work("cut", contender.name, path, array)
+        read = json.loads(answers[-1]) if code == 0 else {"read": f"crashed (exit code {code})"}
+        found[contender.name] = {"nchunks": -(-nrows // ZSTD.chunk_rows), "nwhole": nwhole, **read}
+        remove(path)
+    return found
+
+
+def _cut(contender: Contender, source: Path, target: Path) -> int:
+    """Copy 60 % of `source`; return how many chunks are wholly there, as far as one can tell."""
+    chunks = contender.data_extents(source)
+    if source.is_file():
+        copyfile(source, target)
+        stop = int(source.stat().st_size * _CUT)
+        os.truncate(target, stop)
+        return sum(chunk.stop <= stop for chunk in chunks)
+    copytree(source, target)
+    left = int(sum(chunk.stop for chunk in chunks) * _CUT)
+    nwhole = 0
+    for chunk in chunks:
+        file = target / chunk.path.relative_to(source)
+        if left <= 0:
+            file.unlink()
+        elif chunk.stop > left:
+            os.truncate(file, left)
+        else:
+            nwhole += 1
+        left -= chunk.stop
+    return nwhole

@@ -1,0 +1,195 @@
+"""The race with the peers: it runs, refuses wrong results, counts damage, and fills its page."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from signal import SIGALRM
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+BENCH = ROOT / "bench"
+
+pytest.importorskip("blosc", reason="bench/ needs blosc: pip install '.[bench]'")
+
+
+def run(*command, **environment):
+    """Run Python in bench/, on files in memory where there is such a file system."""
+    memory = {"TMPDIR": "/dev/shm"} if Path("/dev/shm").is_dir() else {}
+    return subprocess.run(
+        [sys.executable, *map(str, command)],
+        cwd=BENCH,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **memory, **environment},
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+
+
+@pytest.fixture
+def bench(monkeypatch):
+    """Let the modules of bench/ be imported."""
+    monkeypatch.syspath_prepend(str(BENCH))
+
+
+@pytest.fixture(scope="module")
+def quick_run(tmp_path_factory):
+    """What a quick run of our own contender leaves."""
+    found = tmp_path_factory.mktemp("peers") / "run.json"
+    result = run("-m", "peers", "--quick", "--peer", "bloscpack", "--json", found,
+                 BLOSCPACK_ORACLE=str(found.parent / "none"))  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    return found, result.stdout
+
+
+def test_a_quick_run_does_all_the_work(quick_run):
+    found, output = quick_run
+    measured = json.loads(found.read_text())
+
+    keys = {case["key"].split("/")[0] for case in measured["cases"]}
+    assert {"read", "write", "row", "first", "block", "stride", "iterate", "open"} <= keys
+    for case in measured["cases"]:
+        if case["key"].startswith(("threads/", "append")):
+            continue
+        assert len(case["seconds"]["bloscpack"]) == 2, case["key"]
+        assert all(0 < seconds < 60 for seconds in case["seconds"]["bloscpack"])
+    assert "bloscpack 0.16: no bloscpack 0.16 in" in output
+    assert measured["flips"]["bloscpack"]["data"]["wrong"] == 0
+    assert measured["truncation"]["bloscpack"]["chunks"]["wrong"] == 0
+    assert "\nTargets\n" in output
+
+
+def test_the_page_keeps_the_part_it_does_not_write(quick_run, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# Benchmarks\n\nThe first part.\n")
+
+    for _ in range(2):  # the second run replaces what the first wrote
+        result = run(BENCH / "page.py", "--peers", quick_run[0], "-o", page)
+        assert result.returncode == 0, result.stderr
+        text = page.read_text()
+        assert text.startswith("# Benchmarks\n\nThe first part.\n\n# How far from the limit")
+        assert text.count("# How far from the limit") == 1
+        assert "| whole read, zstd-3, 1 MiB | >= 0.90 of bare C-Blosc | " in text
+        assert "| bloscpack 0.16 | not there | not there | not there | not there |" in text
+
+
+def test_a_wrong_result_stops_the_run(tmp_path):
+    script = tmp_path / "broken.py"
+    script.write_text(
+        "import sys\n"
+        "import bloscpack\n"
+        "import numpy as np\n"
+        "from peers.__main__ import main\n"
+        "honest = bloscpack.load\n"
+        "bloscpack.load = lambda *args, **kwargs: honest(*args, **kwargs) + np.float32(0.25)\n"
+        "sys.exit(main(['--quick', '--peer', 'bloscpack', '--only', 'whole']))\n"
+    )
+
+    result = run(script, PYTHONPATH=f"{ROOT}{os.pathsep}{BENCH}", BLOSCPACK_ORACLE=str(tmp_path))
+
+    assert result.returncode == 1
+    assert "bloscpack: the array is not what was stored" in result.stderr
+
+
+def test_a_crash_counts_and_the_trials_go_on(bench, monkeypatch, tmp_path):
+    from types import SimpleNamespace
+
+    from peers import damage
+    from peers.data import QUICK, field
+    from peers.with_bloscpack import Ours
+
+    nflips = 3
+    ends = iter([(-6, ["right"]), (-SIGALRM, ["wrong"]), (0, ["raised", "wrong"])])
+    asked = []
+
+    def work(action, name, path, array, trials, first):
+        asked.append(first)
+        return next(ends)
+
+    monkeypatch.setattr(damage, "_work", work)
+    np.save(tmp_path / "array.npy", field(300))
+    setting = SimpleNamespace(**{name: getattr(QUICK, name) for name in QUICK.__slots__})
+    setting.nflips = nflips
+
+    counts = damage._flip_one(SimpleNamespace(setting=setting), tmp_path, Ours())
+
+    assert asked == [0, 2, 4]
+    assert counts["data"] == {"right": 1, "raised": 0, "wrong": 1, "crashed": 1, "hung": 0}
+    assert counts["header"] == {"right": 0, "raised": 1, "wrong": 1, "crashed": 0, "hung": 1}
+
+
+def test_flips_hit_the_region_they_are_counted_in(bench, tmp_path):
+    from peers.damage import _choose_trials
+    from peers.data import ZSTD, field
+    from peers.with_bloscpack import Ours, chunk_places
+
+    path = tmp_path / "array.blp"
+    Ours().write(path, field(600), ZSTD)
+    places = chunk_places(path)
+
+    trials = _choose_trials(Ours(), path, 200)
+
+    assert len(places) == 3
+    for trial in trials:
+        is_data = any(offset <= trial.offset < offset + size + 4 for offset, size in places)
+        assert is_data == (trial.region == "data"), trial
+        assert 0 <= trial.offset < path.stat().st_size
+
+
+def test_the_judge_names_every_outcome(bench, tmp_path):
+    from types import SimpleNamespace
+
+    from peers.damage_worker import judge
+
+    wanted = np.arange(4, dtype=np.float32)
+
+    def refuse(path):
+        raise MemoryError
+
+    for read, outcome in (
+        (lambda path: wanted.copy(), "right"),
+        (lambda path: wanted + np.float32(1), "wrong"),
+        (lambda path: wanted[:3], "wrong"),
+        (lambda path: wanted.view(np.int32), "wrong"),
+        (refuse, "raised"),
+    ):
+        assert judge(SimpleNamespace(read=read), tmp_path, wanted) == outcome
+
+
+@pytest.mark.parametrize(("ours", "is_met"), [(1.0, True), (1.2, False)])
+def test_a_target_is_met_by_its_ratio(bench, ours, is_met):
+    from peers.targets import targets_of
+
+    measured = {
+        "nthreads": 2,
+        "setting": {"ntiny": 9},
+        "cases": [
+            {
+                "key": "read/zstd-3, 1 MiB",
+                "title": "whole read",
+                "nbytes": 1,
+                "seconds": {"bloscpack": [ours, 9.0, 0.1], "C-Blosc": [0.95], "zarrs": [1.1]},
+                "skipped": {},
+            }
+        ],
+        "flips": {
+            "bloscpack": {
+                region: {"right": 1, "raised": 9, "wrong": 0, "crashed": 0, "hung": not is_met}
+                for region in ("data", "header")
+            }
+        },
+    }
+
+    found = {(target.work, target.target): target for target in targets_of(measured)}
+
+    work = "whole read, zstd-3, 1 MiB"
+    limit = found[work, ">= 0.90 of bare C-Blosc"]
+    assert limit.found == f"{0.95 / ours:.2f}"
+    assert limit.is_met == is_met
+    assert found[work, "ahead of every peer"].found == f"{1.1 / ours:.2f} times zarrs"
+    assert found[work, "ahead of every peer"].is_met == is_met
+    for region in ("data", "header"):
+        assert found[f"bit flips in the {region}", "0 silently wrong results"].is_met == is_met
