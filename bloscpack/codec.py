@@ -5,7 +5,7 @@ stored and decoded. Both are checked against the bytes present before anything i
 decoded, and decoding goes into a buffer of exactly the declared size.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
@@ -202,32 +202,6 @@ class CodecParams:
 
 STREAM_NAMES = frozenset(STREAM_FORMATS.values())
 
-# Decoded sizes of a block that are tried for a chunk of which parts are read. LZ4 has a stream for
-# each byte of the items, in blocks of at least 64 KiB.
-_SMALL_BLOCKS = {
-    "zstd": (16 << 10, 32 << 10, 64 << 10),
-    "lz4": (64 << 10, 128 << 10, 256 << 10),
-    "lz4hc": (64 << 10, 128 << 10, 256 << 10),
-}
-# What small blocks may cost in size.
-_MAX_GROWTH = 1.028
-
-
-def with_small_blocks(params: CodecParams, sample: BytesLike) -> CodecParams:
-    """Return `params` with the smallest blocks that hardly compress worse than C-Blosc's choice.
-
-    Part of a chunk then costs little more to decode than its bytes. `sample` is compressed with
-    each candidate; 128 KiB to 1 MiB of the content tell enough.
-    """
-    limit = _MAX_GROWTH * len(encode(sample, params))
-    splits = params.codec != "zstd" and 1 < params.typesize <= _MAX_SPLITS
-    for nbytes in _SMALL_BLOCKS.get(params.codec, ()):
-        # C-Blosc counts the bytes of one stream where there are several.
-        small = replace(params, blocksize=nbytes // params.typesize if splits else nbytes)
-        if len(encode(sample, small)) <= limit:
-            return small
-    return params
-
 
 def encode(data: BytesLike, params: CodecParams) -> bytes:
     """Compress `data`, contiguous bytes, to one chunk (a copy). The GIL is released.
@@ -356,7 +330,7 @@ def _expand_snappy(chunk: BytesLike, header: ChunkHeader) -> bytes:
         raise CodecError(f"{nblocks} blocks do not fit into {header.cbytes} bytes", codec="snappy")
     flags = header.flags & 0x1F | 1 << 5  # any codec will do for streams that are not compressed
     # Before the flag for it (c-blosc 1.11), small blocks and wide items were not split either.
-    may_split = header.is_split and 0 < header.typesize <= _MAX_SPLITS
+    may_split = header.is_split and 0 < header.typesize <= MAX_SPLITS
     may_split = may_split and header.blocksize // header.typesize >= _MIN_SPLIT_NBYTES
     starts = []
     parts: list[BytesLike] = []
@@ -377,7 +351,7 @@ def _expand_snappy(chunk: BytesLike, header: ChunkHeader) -> bytes:
 
 
 _STREAM_SIZE = Struct("<i")
-_MAX_SPLITS = 16  # c-blosc, blosc.c: MAX_SPLITS
+MAX_SPLITS = 16  # c-blosc, blosc.c: MAX_SPLITS
 _MIN_SPLIT_NBYTES = 128  # c-blosc, blosc.c: MIN_BUFFERSIZE
 
 

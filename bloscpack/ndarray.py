@@ -15,8 +15,9 @@ from typing import IO, Any, TypeAlias
 import numpy as np
 
 from .checksum import checksum_by_name
-from .codec import MAX_CHUNK_NBYTES, MAX_TYPESIZE, CodecParams, Shuffle, with_small_blocks
-from .container.appender import MIN_SAMPLED_NBYTES, Appender, default_clevel
+from .codec import MAX_CHUNK_NBYTES, MAX_TYPESIZE, CodecParams, Shuffle
+from .container.appender import Appender, default_clevel
+from .container.blocks import MIN_SAMPLED_NBYTES, SAMPLE_NBYTES, with_small_blocks
 from .container.growth import SPARE_METADATA_NBYTES
 from .container.metadata import DEFAULT_META_CHECKSUM, decode_data, pack_section
 from .container.reader import Container
@@ -39,9 +40,8 @@ _MAX_NDIM = 64  # numpy 2; numpy 1 has 32 and says so itself
 # Metadata of arrays up to this size are worth remembering; a structured dtype may need more.
 _MAX_REMEMBERED_NBYTES = 1024
 
-# The size of blocks is chosen by trying, on about a 64th of an array.
+# The size of blocks is chosen by trying, on about a 64th of an array; this is the least that tells.
 _MIN_SAMPLE_NBYTES = 128 << 10
-_MAX_SAMPLE_NBYTES = 1 << 20
 
 _SHUFFLES = {
     "none": Shuffle.NONE,
@@ -284,8 +284,10 @@ def save(
     )
     section = pack_section(metadata, reserve=lambda nbytes: nbytes + SPARE_METADATA_NBYTES)
     content = stored_bytes(array)
-    if len(content) >= MIN_SAMPLED_NBYTES and params.clevel:
-        params = with_small_blocks(params, _sample(content, chunking.chunk_size))
+    threads = resolve_nthreads(nthreads, array.nbytes)
+    if len(content) >= MIN_SAMPLED_NBYTES:
+        sample = _sample(content, chunking.chunk_size)
+        params = with_small_blocks(params, sample, chunking.chunk_size, nthreads=threads)
     with open_sink(path) as sink:
         write_container(
             sink,
@@ -293,7 +295,7 @@ def save(
             section,
             chunking.cut(content),
             params,
-            nthreads=resolve_nthreads(nthreads, array.nbytes),
+            nthreads=threads,
             progress=progress,
             trailer=True,
         )
@@ -310,7 +312,7 @@ def codec_params(
 
 def _sample(content: memoryview, chunk_nbytes: int) -> memoryview:
     """Return a part of `content` to try blocks on: some of a chunk in its middle."""
-    nbytes = min(chunk_nbytes, max(len(content) // 64, _MIN_SAMPLE_NBYTES), _MAX_SAMPLE_NBYTES)
+    nbytes = min(chunk_nbytes, max(len(content) // 64, _MIN_SAMPLE_NBYTES), SAMPLE_NBYTES)
     start = len(content) // 2 // chunk_nbytes * chunk_nbytes
     return content[start : start + nbytes]
 

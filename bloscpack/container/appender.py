@@ -12,21 +12,18 @@ from typing import Any
 
 from xxhash import xxh3_64_digest
 
-from ..codec import CODECS, ChunkHeader, CodecParams, encode, with_small_blocks
+from ..codec import CODECS, MAX_SPLITS, ChunkHeader, CodecParams, encode
 from ..exceptions import BloscpackError
 from ..storage.overlay import OverlaySource
 from ..storage.update import UpdateFile
 from ..threads import map_ordered, resolve_nthreads
 from ..wire import BytesLike
+from .blocks import MIN_SAMPLED_NBYTES, SAMPLE_NBYTES, with_small_blocks
 from .format import Header
 from .growth import Encoded, Growth
 from .reader import Container
 
 DEFAULT_CODEC = "zstd"
-# Content of this size has the size of its blocks chosen by trying, on so much of it.
-MIN_SAMPLED_NBYTES = 4 << 20
-_SAMPLE_NBYTES = 128 << 10
-_MAX_SPLITS = 16  # c-blosc, blosc.c: MAX_SPLITS
 _DEFAULT_CLEVEL = {"zstd": 3, "lz4hc": 9}
 
 
@@ -173,7 +170,9 @@ class Appender:
             return pieces
         self._tries_blocks = False
         first = next(pieces)
-        self._params = with_small_blocks(self._params, first[:_SAMPLE_NBYTES])
+        self._params = with_small_blocks(
+            self._params, first[:SAMPLE_NBYTES], self._chunk_size, nthreads=self._nthreads
+        )
         return chain([first], pieces)
 
     def _cut(self, content: memoryview, room: int, nfull: int) -> Iterator[BytesLike]:
@@ -274,6 +273,6 @@ def params_like(header: ChunkHeader, is_full: bool) -> CodecParams:
     codec = header.codec if header.codec in CODECS else DEFAULT_CODEC
     typesize = max(header.typesize, 1)
     blocksize = header.blocksize if is_full or header.blocksize < header.nbytes else 0
-    if header.is_split and codec != "zstd" and typesize <= _MAX_SPLITS:
+    if header.is_split and codec != "zstd" and typesize <= MAX_SPLITS:
         blocksize //= typesize  # C-Blosc is told the bytes of one stream
     return CodecParams(codec, default_clevel(codec), header.shuffle, typesize, blocksize)

@@ -1,13 +1,71 @@
-"""Parts of a chunk from the stored bytes of their blocks alone.
+"""The blocks of a chunk: how large they are made, and how they are read by themselves.
 
-For chunks whose checksum was compared, or need not be: a block has none of its own.
+A block has no checksum of its own: blocks are read alone only of chunks whose checksum was
+compared, or need not be.
 """
 
-from ..codec import ChunkHeader, decode_blocks_into, extent_of_range
+from dataclasses import replace
+
+from ..codec import (
+    MAX_SPLITS,
+    ChunkHeader,
+    CodecParams,
+    decode_blocks_into,
+    encode,
+    extent_of_range,
+)
 from ..exceptions import CodecError, FormatError
 from ..storage.protocol import ByteSource
+from ..threads import map_ordered
 from ..wire import BytesLike
 from .stored import PROBE_NBYTES
+
+# Decoded sizes of a block that are tried. LZ4 has a stream for each byte of the items, in blocks of
+# at least 64 KiB.
+_SMALL_BLOCKS = {
+    "zstd": (16 << 10, 32 << 10, 64 << 10),
+    "lz4": (64 << 10, 128 << 10, 256 << 10),
+    "lz4hc": (64 << 10, 128 << 10, 256 << 10),
+}
+# What small blocks may cost in size.
+_MAX_GROWTH = 1.028
+# Smaller blocks than this part of a chunk are slower to write and gain little.
+_MAX_BLOCKS = 32
+# Content of at least so many bytes is worth trying, on a sample of at most as many as the other.
+MIN_SAMPLED_NBYTES = 4 << 20
+SAMPLE_NBYTES = 512 << 10
+
+
+def with_small_blocks(
+    params: CodecParams, sample: BytesLike, chunk_nbytes: int, *, nthreads: int = 1
+) -> CodecParams:
+    """Return `params` with the smallest blocks that hardly compress worse than C-Blosc's choice.
+
+    Part of a chunk then costs little more to decode than its bytes.
+
+    Parameters
+    ----------
+    params : CodecParams
+        With the block size that C-Blosc chooses.
+    sample : bytes-like
+        Some of the content, compressed with each candidate.
+    chunk_nbytes : int
+        Size of a chunk, of which a block is at least a thirty-second part.
+    nthreads : int
+        Threads that try.
+    """
+    splits = params.codec != "zstd" and 1 < params.typesize <= MAX_SPLITS
+    tried = [params]
+    for nbytes in _SMALL_BLOCKS.get(params.codec, ()) if params.clevel else ():
+        if nbytes * _MAX_BLOCKS >= chunk_nbytes:
+            # C-Blosc counts the bytes of one stream where there are several.
+            tried.append(replace(params, blocksize=nbytes // params.typesize if splits else nbytes))
+    sizes = map_ordered(lambda one: len(encode(sample, one)), tried, nthreads)
+    limit = _MAX_GROWTH * next(sizes)
+    for small, nbytes in zip(tried[1:], sizes, strict=False):
+        if nbytes <= limit:
+            return small
+    return params
 
 
 def read_head(source: ByteSource, offset: int, nbytes: int) -> bytes:
