@@ -2,8 +2,9 @@
 
 from . import append, args, exceptions
 from .args import BloscArgs, BloscpackArgs, MetadataArgs
-from .array import Array, load
+from .array import Array
 from .detect import open  # noqa: A004
+from .loading import load
 from .ndarray import save
 from .original import (
     pack_bytes_file,

@@ -15,6 +15,7 @@ from .container.format import Header
 from .container.identity import changed, check_identity, identity_of, place_of
 from .container.reader import Container, Verify
 from .container.refresh import refreshed
+from .display import Facts, html_table, one_line
 from .exceptions import BloscpackError, NotANumpyArray
 from .gather import as_target, gather, read_row
 from .loss import check_on_error, gather_rest, iter_readable_chunks
@@ -32,61 +33,6 @@ from .selection import parse_selection
 from .storage.file import open_source
 
 Out = TypeVar("Out")
-
-_MAX_REPR = 200  # characters of a dtype or of attrs that are shown
-
-
-@overload
-def load(
-    path: Any,
-    *,
-    out: None = None,
-    nthreads: int | None = None,
-    on_error: str = "raise",
-    fill_value: Any = 0,
-) -> AnyArray: ...
-@overload
-def load(
-    path: Any,
-    *,
-    out: Out,
-    nthreads: int | None = None,
-    on_error: str = "raise",
-    fill_value: Any = 0,
-) -> Out: ...
-def load(
-    path: Any,
-    *,
-    out: Any = None,
-    nthreads: int | None = None,
-    on_error: str = "raise",
-    fill_value: Any = 0,
-) -> Any:
-    """Read a whole array, every chunk verified.
-
-    Parameters
-    ----------
-    path : str, PathLike, bytes-like or binary file
-        A Bloscpack file. One without array metadata gives its bytes as uint8.
-    out, on_error, fill_value
-        As for `Array.read`.
-    nthreads : int, optional
-        Threads that decode; as many as there are processors, at most 8, by default.
-
-    Returns
-    -------
-    ndarray
-        New and writable, in the order it was saved; or `out`.
-
-    Raises
-    ------
-    FormatError, CodecError
-        The file is damaged, or of another kind.
-    ValueError, TypeError
-        `out`, `on_error` or `fill_value` does not fit.
-    """
-    with Array(path, nthreads=nthreads) as array:
-        return array.read((), out=out, on_error=on_error, fill_value=fill_value)
 
 
 class Array:
@@ -236,29 +182,16 @@ class Array:
         return self.shape[0]
 
     def __repr__(self) -> str:
-        where = self._container.name or "memory"
-        return (
-            f"<bloscpack.Array {where!r} shape={self.shape} dtype={_cut(str(self.dtype))} "
-            f"chunks={self.chunks}{'' if self._is_open else ' (closed)'}>"
-        )
+        return one_line(self._facts(), is_open=self._is_open)
 
     def _repr_html_(self) -> str:
         """Return a table for notebooks."""
-        from html import escape  # on use: for notebooks only
+        cbytes = self.cbytes if self._is_open else None
+        return html_table(self._facts(), self.nbytes, cbytes, self.attrs)
 
-        rows = {
-            "file": self._container.name or "memory",
-            "shape": self.shape,
-            "dtype": self.dtype,
-            "chunks": f"{self.nchunks} of shape {self.chunks}" if self.chunks else self.nchunks,
-            "bytes": f"{self.nbytes} in {self.cbytes}" if self._is_open else self.nbytes,
-            "attrs": self.attrs,
-        }
-        cells = "".join(
-            f"<tr><th>{name}</th><td>{escape(_cut(str(value)))}</td></tr>"
-            for name, value in rows.items()
-        )
-        return f"<table>{cells}</table>"
+    def _facts(self) -> Facts:
+        name = self._container.name or "memory"
+        return Facts(name, self.shape, self.dtype, self.nchunks, self.chunks)
 
     def __getitem__(self, index: Any) -> Any:
         """Read a selection, with numpy's meaning.
@@ -637,9 +570,3 @@ def _reopen(place: str | bytes, identity: bytes, verify: Any, nthreads: int | No
         array.close()
         raise
     return array
-
-
-def _cut(text: str) -> str:
-    """Return one line of text that is not too long to show."""
-    line = " ".join(text.split())
-    return line if len(line) <= _MAX_REPR else f"{line[: _MAX_REPR - 3]}..."

@@ -39,7 +39,9 @@ LAYERS = {
     "gather": 5,
     "rows": 5,
     "loss": 5,
+    "display": 5,
     "array": 5,
+    "loading": 5,
     "report": 5,
     "repair": 5,
     "verification": 5,
@@ -81,7 +83,9 @@ SAME_LAYER = {
     "gather": {"dtype", "selection", "grid", "ndarray"},
     "rows": {"ndarray"},
     "loss": {"dtype", "selection", "grid", "ndarray", "gather"},
-    "array": {"dtype", "selection", "ndarray", "gather", "loss", "rows", "rowappender"},
+    "display": {"dtype"},
+    "loading": {"array", "ndarray"},
+    "array": {"display", "dtype", "selection", "ndarray", "gather", "loss", "rows", "rowappender"},
     "report": {"ndarray"},
     "repair": {"report"},
     "verification": {"ndarray", "report", "repair"},
@@ -118,7 +122,7 @@ LIBRARIES = {
 }
 # What may be imported inside a function: slow to load, and most programs never need it.
 IMPORTED_ON_USE = {
-    "array": {"html"},
+    "display": {"html"},
     "checksum": {"hashlib"},
     "notice": {"logging"},
     "storage.file": {"tempfile"},
