@@ -23,7 +23,7 @@ from .container.writer import Chunking, Progress, build_header
 from .exceptions import BloscpackError, FileChangedError, FormatError
 from .ndarray import Description, Path, unpack_array_metadata
 from .report import Damage, Report, merged
-from .storage.file import open_settled_source, open_sink
+from .storage.file import FileSource, open_settled_source, open_sink
 from .storage.protocol import ByteSink, ByteSource
 
 # The key in attrs under which a new file tells what is missing in it.
@@ -91,6 +91,8 @@ def recover(
             other = Salvage(source, recorded, nthreads=nthreads)
             if other.is_complete:
                 front, salvage = recorded, other
+        if not salvage.is_complete and isinstance(source, FileSource) and source.is_changed():
+            raise FileChangedError("the file was changed while it was searched; nothing was made")
         if not salvage.chunks and salvage.nchunks != 0:
             raise FormatError("no whole chunk was found: nothing can be saved")
         plan = _Plan(front, salvage)

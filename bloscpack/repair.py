@@ -1,12 +1,13 @@
 """Repairing what holds no data: the trailer and the offset table of a file whose chunks are sound.
 
-A trailer goes behind the last chunk in place: until it is whole, the file is one without a trailer.
-A table is repaired in a copy that then replaces the file.
+A trailer goes behind the last chunk in place, what lies there kept in a rollback journal meanwhile.
+A table is repaired in a copy that then replaces the file. Both under the lock of a writer.
 """
 
 import os
 from array import array
 from pathlib import Path
+from typing import Self
 
 from xxhash import xxh3_64_digest
 
@@ -16,7 +17,7 @@ from .container.stored import StoredChunk
 from .container.trailer import DIGEST_SIZE, pack_trailer
 from .exceptions import FileChangedError
 from .report import Report
-from .storage.file import open_sink
+from .storage.update import UpdateFile
 
 _BLOCK_NBYTES = 1 << 20
 # The oldest format version whose files have a trailer.
@@ -31,7 +32,7 @@ class Layout:
     offsets, ends : array of int
         Where each chunk starts, and where it ends with its digest.
     digests : bytearray
-        The XXH3 of each.
+        The XXH3 of each. What is not known of a chunk is 0.
     """
 
     def __init__(self, container: Container, count: int) -> None:
@@ -39,6 +40,19 @@ class Layout:
         self.offsets = array("q", bytes(8 * count))
         self.ends = array("q", bytes(8 * count))
         self.digests = bytearray(DIGEST_SIZE * count)
+
+    def take_over(self, earlier: Self) -> int:
+        """Take what is known of an earlier state of the file, and return of how many chunks.
+
+        The last chunk of that state may have been rewritten, those before it never are.
+        """
+        count = min(earlier.container.nchunks - 1, len(earlier.ends), len(self.ends))
+        if count <= 0 or not self.container.extends(earlier.container):
+            return 0
+        self.offsets[:count] = earlier.offsets[:count]
+        self.ends[:count] = earlier.ends[:count]
+        self.digests[: DIGEST_SIZE * count] = earlier.digests[: DIGEST_SIZE * count]
+        return count - self.ends[:count].count(0)
 
     def note(self, index: int, stored: StoredChunk) -> None:
         """Take note of a chunk; safe from many threads."""
@@ -53,13 +67,21 @@ class Layout:
         return self.ends[-1] if self.ends else self.container.data_offset
 
 
-def repair(path: Path, before: os.stat_result, report: Report, layout: Layout | None) -> Report:
+def repair(
+    path: Path,
+    file: UpdateFile | None,
+    before: os.stat_result,
+    report: Report,
+    layout: Layout | None,
+) -> Report:
     """Write offset table and trailer anew where they are damaged or missing.
 
     Parameters
     ----------
     path : Path
         The file.
+    file : UpdateFile or None
+        The same, locked; None if it could not be opened for writing.
     before : os.stat_result
         Its status before it was checked.
     report : Report
@@ -75,7 +97,11 @@ def repair(path: Path, before: os.stat_result, report: Report, layout: Layout | 
     Raises
     ------
     FileChangedError
-        The file was changed in the meantime.
+        The file was changed in the meantime, by a program that does not heed locks.
+    LockedError
+        A writer has it open by now.
+    OSError
+        It cannot be written; it is as it was.
     """
     if report.ok and report.trailer == "valid":
         return report
@@ -90,7 +116,13 @@ def repair(path: Path, before: os.stat_result, report: Report, layout: Layout | 
             f"{container.header.nchunks} has no trailer"
         )
         return report
-    if _signature(path.stat()) != _signature(before):
+    if file is None:
+        file = UpdateFile.open(path)  # tells why it cannot be written
+        try:
+            return repair(path, file, before, report, layout)
+        finally:
+            file.close()
+    if not _signature(path.stat()) == _signature(file.status()) == _signature(before):
         error = FileChangedError("the file was changed while it was checked; nothing was fixed")
         error.path = os.fspath(path)
         raise error
@@ -105,36 +137,50 @@ def repair(path: Path, before: os.stat_result, report: Report, layout: Layout | 
         for one in report.damage
     )
     if is_table_damaged:
-        _rewrite(path, layout, head, trailer)
+        _rewrite(file, layout, head, trailer)
         notices = ["the offset table was written anew", *notices]
     else:
-        _write_behind(path, layout.end, trailer)
+        _write_behind(file, layout, len(head), trailer)
     return Report(
         report.path, report.nchunks, report.nbytes, [], "valid", [*report.notices, *notices]
     )
 
 
-def _write_behind(path: Path, end: int, trailer: list[bytes]) -> None:
-    with path.open("r+b") as file:
-        file.seek(end)
-        file.write(b"".join(trailer))
-        file.truncate()
-        file.flush()
-        os.fsync(file.fileno())
+def _write_behind(file: UpdateFile, layout: Layout, front: int, trailer: list[bytes]) -> None:
+    """Put the trailer in the place of all that follows the last chunk."""
+    start, old_size = layout.end, file.size()
+    extents = [(0, front)]
+    if old_size > start:
+        extents.append((start, old_size - start))
+    file.begin(layout.container.data_offset, extents)
+    try:
+        file.write_at(start, *trailer)
+        size = start + sum(map(len, trailer))
+        if old_size > size:
+            file.truncate(size)
+        file.end()
+    except BaseException:
+        file.undo()
+        raise
 
 
-def _rewrite(path: Path, layout: Layout, head: bytes, trailer: list[bytes]) -> None:
+def _rewrite(file: UpdateFile, layout: Layout, head: bytes, trailer: list[bytes]) -> None:
+    """Replace the file by one with another offset table and trailer."""
     container = layout.container
-    spare = OFFSET_SIZE * container.header.max_app_chunks
-    with open_sink(path) as sink:
-        sink.write(head + pack_offsets(layout.offsets))
-        for start in range(0, spare, _BLOCK_NBYTES):
-            sink.write(UNUSED_ENTRY * (min(_BLOCK_NBYTES, spare - start) // OFFSET_SIZE))
-        for start in range(container.data_offset, layout.end, _BLOCK_NBYTES):
-            count = min(_BLOCK_NBYTES, layout.end - start)
-            sink.write(container.source.read_at(start, count))
-        for part in trailer:
-            sink.write(part)
+    new = UpdateFile.create(file.path, file.name or file.path)
+    try:
+        new.write_at(0, head, pack_offsets(layout.offsets))
+        position = len(head) + OFFSET_SIZE * len(layout.offsets)
+        for start in range(position, container.data_offset, _BLOCK_NBYTES):
+            count = min(_BLOCK_NBYTES, container.data_offset - start) // OFFSET_SIZE
+            new.write_at(start, UNUSED_ENTRY * count)
+        start = container.data_offset
+        new.copy_from(file, start, start, layout.end - start)
+        new.write_at(layout.end, *trailer)
+        new.sync()
+        new.publish(file.path, file)
+    finally:
+        new.close()
 
 
 def _signature(status: os.stat_result) -> tuple[int, int, int, int]:

@@ -207,6 +207,7 @@ class RowAppender:
     def _check_open(self) -> None:
         if not self._is_open:
             raise ValueError("I/O operation on a closed file")
+        self._appender.check_mine()
 
 
 def described_rows(dtype: Dtype, shape: tuple[int | None, ...]) -> Description:

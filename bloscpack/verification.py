@@ -1,9 +1,14 @@
 """Checking a file from front to end: what is damaged, and which content is lost with it.
 
 Where the front is damaged and the trailer has a copy of it, the check goes on with the copy.
+A writer may append meanwhile: what then looks damaged is looked at again, in the later state.
 """
 
+import errno
 import os
+import stat
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -25,9 +30,13 @@ from .exceptions import (
 from .ndarray import check_nbytes, unpack_array_metadata
 from .repair import Layout, repair
 from .report import Damage, Report, Rows
-from .storage.file import open_settled_source
+from .storage.file import FileSource, open_settled_source
 from .storage.protocol import ByteSource
+from .storage.update import UpdateFile
 from .threads import resolve_nthreads, run_indexed
+
+# How often a file is looked at again that is changed while it is checked.
+_ATTEMPTS = 50
 
 
 def verify(
@@ -68,36 +77,73 @@ def verify(
         It cannot be read, or written if there is something to fix.
     ValueError
         `fix` without the path of a file.
+    LockedError
+        With `fix`: a writer has the file open.
     FileChangedError
         The file was changed while it was checked; nothing was fixed.
 
     Notes
     -----
     Each chunk is decoded, so a file without checksums is checked as far as its codecs can.
+
+    A writer may append while the file is checked. The report is of the file as it was when the
+    check began; if the end of that was overwritten, then of a later state, all of it checked. With
+    `fix` the file is locked meanwhile, as for appending, and written under a rollback journal.
     """
-    before = None
-    if fix:
-        if not isinstance(path, str | os.PathLike) or not Path(path).is_file():
+    with ExitStack() as stack:
+        if not fix:
+            return _examine(path, stack, nthreads, progress).report()
+        if not isinstance(path, str | os.PathLike) or not stat.S_ISREG(os.stat(path).st_mode):
             raise ValueError("fix needs the path of a file: only that can be written to")
-        before = Path(path).stat()
-    source = open_settled_source(path, replays=fix)
+        file = _open_locked(path)
+        if file is not None:
+            stack.callback(file.close)
+        before = os.stat(path) if file is None else file.status()
+        examination = _examine(path if file is None else file, stack, nthreads, progress)
+        return repair(Path(path), file, before, examination.report(), examination.layout)
+
+
+def _open_locked(path: str | os.PathLike[str]) -> UpdateFile | None:
+    """Lock a file; None if it cannot be written, which matters only if something is to be fixed."""
     try:
-        examination = _Examination(source)
-        if examination.container is not None:
-            examination.run(nthreads, progress)
-        report = examination.report()
-        if before is not None:
-            report = repair(Path(path), before, report, examination.layout)
-        return report
-    finally:
-        source.close()
+        return UpdateFile.open(path)
+    except OSError as err:
+        if err.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
+        return None
+
+
+def _examine(
+    where: Any, stack: ExitStack, nthreads: int | None, progress: Progress | None
+) -> "_Examination":
+    """Check a file; what is opened for it is closed with the `stack`."""
+    source: ByteSource = where if isinstance(where, UpdateFile) else open_settled_source(where)
+    stack.callback(source.close)
+    examination = _Examination(source, None)
+    examination.run(nthreads, progress)
+    for _ in range(_ATTEMPTS):
+        # A state that a journal tells stays readable; memory and streams have no writers.
+        if not isinstance(source, FileSource) or examination.is_clean or not source.is_changed():
+            break
+        file = source.duplicate()
+        stack.callback(file.close)
+        source = file.settled(replays=False) or file
+        stack.callback(source.close)
+        examination = _Examination(source, examination.known)
+        examination.run(nthreads, progress)
+    return examination
 
 
 class _Examination:
-    """The check of one file: its faults, by the part of the file."""
+    """The check of one state of a file: its faults, by the part of the file.
 
-    def __init__(self, source: ByteSource) -> None:
+    Chunks that were sound in an `earlier` state are not read again.
+    """
+
+    def __init__(self, source: ByteSource, earlier: Layout | None) -> None:
         self._source = source
+        self._earlier = earlier
+        self.known: Layout | None = earlier
         self._front: list[Damage] = []
         self._table: list[Damage] = []
         self._chunks: list[Damage] = []
@@ -117,6 +163,12 @@ class _Examination:
             self._state,
             self._notices,
         )
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing was found that a writer could have caused."""
+        faults = self._front or self._table or self._chunks or self._end or self._notices
+        return not faults and self._state in ("valid", "absent")
 
     @property
     def layout(self) -> Layout | None:
@@ -209,13 +261,15 @@ class _Examination:
         smallest = CHUNK_HEADER_SIZE + container.header.checksum.nbytes
         possible = max(0, container.source.size() - container.data_offset) // smallest
         count = min(container.nchunks, possible)
-        self._layout = layout = Layout(container, count)
+        self.known = self._layout = layout = Layout(container, count)
+        todo: Sequence[int] = range(count)
+        nknown = 0 if self._earlier is None else layout.take_over(self._earlier)
+        if nknown:
+            todo = [index for index in todo if not layout.ends[index]]
         rows = Rows(container)
-        entries = container.data_offset - container.header.table_size
         chunks: dict[int, Damage] = {}
-        moved: dict[int, Damage] = {}
         lock = Lock()
-        done = 0
+        done = nknown * container.chunk_size
 
         def check(index: int) -> None:
             nonlocal done
@@ -223,12 +277,6 @@ class _Examination:
             first = index * container.chunk_size
             try:
                 layout.note(index, _check_chunk(container, index))
-                offset = layout.offsets[index]
-                if table and table[index] != offset:
-                    what = f"offset table: entry {index} is {table[index]}, "
-                    at = entries + OFFSET_SIZE * index
-                    what += f"the chunk is at {offset}"
-                    moved[index] = Damage(what, None, at, at + OFFSET_SIZE)
             except BloscpackError as err:
                 last = first + nbytes
                 start = getattr(err, "offset", None)
@@ -241,13 +289,22 @@ class _Examination:
                     done += nbytes
                     progress(done, container.nbytes)
 
-        run_indexed(check, range(count), resolve_nthreads(nthreads, container.nbytes))
-        self._table.extend(moved[index] for index in sorted(moved))
+        run_indexed(check, todo, resolve_nthreads(nthreads, container.nbytes))
+        self._compare_table(container, table)
         self._chunks.extend(chunks[index] for index in sorted(chunks))
         if count < container.nchunks:
             what = f"chunks {count} to {container.nchunks - 1} are missing: the file is too short"
             lost = count * container.chunk_size, container.nbytes
             self._chunks.append(Damage(what, count, None, None, *lost, rows.spanned(*lost)))
+
+    def _compare_table(self, container: Container, table: tuple[int, ...]) -> None:
+        """Compare the entries with where the chunks were found."""
+        start = container.data_offset - container.header.table_size
+        for index, (entry, offset) in enumerate(zip(table, self._layout.offsets, strict=False)):
+            if offset and entry != offset:
+                what = f"offset table: entry {index} is {entry}, the chunk is at {offset}"
+                at = start + OFFSET_SIZE * index
+                self._table.append(Damage(what, None, at, at + OFFSET_SIZE))
 
     def _check_trailer(self, container: Container) -> None:
         """Check what is behind the last chunk."""

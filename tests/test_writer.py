@@ -148,6 +148,16 @@ def test_large_files_have_the_small_blocks_of_save(path: Path, nthreads: int) ->
     assert max(sizes[0]) < 1 << 17  # what C-Blosc takes by itself
 
 
+def test_more_small_chunks_than_one_call_writes(path: Path) -> None:
+    rows = np.arange(1500, dtype="u2")
+    with bp.Writer(path, dtype="u2", chunks=1, nthreads=1) as w:
+        w.append(rows)
+        w.flush()
+        w.append(rows)
+    assert np.array_equal(bp.load(path), np.concatenate([rows, rows]))
+    assert bp.verify(path).ok
+
+
 class TestRefused:
     @pytest.mark.parametrize("shape", [(), (3, 4), (None, -1), (None, None), (None, 2.0)])
     def test_shapes(self, path: Path, shape: Any) -> None:

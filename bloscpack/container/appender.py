@@ -138,6 +138,10 @@ class Appender:
         """Whether this process opened the file; a forked child did not."""
         return self._growth.is_mine
 
+    def check_mine(self) -> None:
+        """Check that this process opened the file; errors as for `Growth.check_mine`."""
+        self._growth.check_mine()
+
     def append(self, content: memoryview) -> None:
         """Take `content`, which is the caller's again when this returns."""
         self._check_usable()

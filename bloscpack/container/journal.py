@@ -183,6 +183,6 @@ def unpack_journal(view: BytesLike, size: int) -> Journal | None:
     data_offset = first.nbytes + header.table_size
     if header.format_version < 3 or header.nchunks < 1 or first.nbytes < header.size:
         return None
-    if not header.offsets or data_offset > (regions[1].offset if nregions > 1 else file_size):
+    if data_offset > (regions[1].offset if nregions > 1 else file_size):
         return None
     return Journal(file_size, (inode, device), fingerprint, tuple(regions), size, digest, header)

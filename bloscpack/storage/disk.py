@@ -11,6 +11,8 @@ from ..wire import BytesLike
 
 _CLOEXEC = getattr(os, "O_CLOEXEC", 0)
 _COPY_NBYTES = 1 << 20
+# How many buffers one call takes: 1024 on Linux and macOS; POSIX promises 16.
+_MAX_PARTS = 16
 
 
 def create(path: str) -> int:
@@ -29,7 +31,7 @@ def write_at(fd: int, offset: int, *parts: BytesLike) -> None:
     total = sum(map(len, parts))
     if not total:
         return
-    if len(parts) == 1 or not hasattr(os, "pwritev"):
+    if len(parts) == 1 or len(parts) > _MAX_PARTS or not hasattr(os, "pwritev"):
         data: BytesLike = parts[0] if len(parts) == 1 else b"".join(parts)
         done = os.pwrite(fd, data, offset)
     else:

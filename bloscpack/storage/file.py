@@ -88,6 +88,11 @@ class FileSource:
             os.close(found[0])
         return found is not None
 
+    def is_changed(self) -> bool:
+        """Return whether somebody has written to the file since it was opened, or is at it."""
+        status = os.fstat(self._open_descriptor().number)
+        return self.stamp != (status.st_size, status.st_mtime_ns) or self.has_journal()
+
     def is_replaced(self) -> bool:
         """Return whether the path leads to another file by now."""
         number = self._open_descriptor().number

@@ -114,6 +114,10 @@ class UpdateFile:
         """Return the current size of the file."""
         return os.fstat(self._own()).st_size
 
+    def status(self) -> os.stat_result:
+        """Return the status of the file."""
+        return os.fstat(self._own())
+
     def read_at(self, offset: int, nbytes: int) -> bytes:
         """Return a copy."""
         fd = self._own()
@@ -224,7 +228,7 @@ def _lock_named(fd: int, path: str, name: str) -> bool:
         Somebody else has the lock.
     """
     if not stat.S_ISREG(os.fstat(fd).st_mode):
-        raise OSError(f"{name!r} is no regular file: only those can be appended to")
+        raise OSError(f"{name!r} is no regular file: only those can be changed in place")
     if not try_lock(fd):
         raise locked_error(name)
     try:

@@ -19,6 +19,8 @@ State = tuple[int, str] | None
 
 # A chunk has 100 items: 400 bytes, which do not compress well.
 CHUNK = 100
+# Where the offset table of a file of `packed` starts.
+TABLE = 698
 LONG = {"note": "".join(chr(48 + n * n % 61) for n in range(3000))}
 
 
@@ -40,12 +42,15 @@ class Operation:
         Make the old state; do it.
     allowed : list of State
         Old, in between after a flush, and new.
+    repairs : bool
+        The old state is damaged where no data are, and is repaired before it must be sound.
     """
 
     name: str
     prepare: Callable[[Path], object]
     run: Callable[[Path], object]
     allowed: list[State] = field(default_factory=list)
+    repairs: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -122,6 +127,34 @@ def append_file(path: Path) -> None:
     new.unlink()
 
 
+def changed(prepare: Callable[[Path], object], *, at: int, to: bytes) -> Callable[[Path], None]:
+    """Write other bytes at a position; a negative one counts from the end."""
+
+    def run(path: Path) -> None:
+        prepare(path)
+        data = bytearray(path.read_bytes())
+        start = at if at >= 0 else len(data) + at
+        data[start : start + len(to)] = to
+        path.write_bytes(data)
+
+    return run
+
+
+def followed(prepare: Callable[[Path], object], rest: bytes) -> Callable[[Path], None]:
+    """Put bytes behind the last chunk."""
+
+    def run(path: Path) -> None:
+        prepare(path)
+        path.write_bytes(path.read_bytes() + rest)
+
+    return run
+
+
+def fix(path: Path) -> None:
+    report = bp.verify(path, nthreads=1, fix=True)
+    assert (report.ok, report.trailer) == (True, "valid")
+
+
 def save_over(path: Path) -> None:
     bp.save(path, ramp(0, 330), chunks=CHUNK, attrs={"is": "new"})
 
@@ -177,6 +210,23 @@ OPERATIONS = [
         "save over a crashed one", crashed, save_over, [state(250), state(330, {"is": "new"})]
     ),
     Operation("append of 0.16", saved(250), append_file, [state(250), state(720)]),
+    Operation("fix without a trailer", packed(250, 9), fix, [state(250)]),
+    Operation("fix what follows", followed(packed(250, 9), bytes(900)), fix, [state(250)]),
+    Operation(
+        "fix a damaged trailer",
+        changed(saved(250), at=-150, to=b"damage"),
+        fix,
+        [state(250)],
+        repairs=True,
+    ),
+    Operation(
+        "fix a lost table",
+        changed(packed(250, 9), at=TABLE, to=b"\xff" * 24),
+        fix,
+        [state(250)],
+        repairs=True,
+    ),
+    Operation("fix a crashed one", crashed, fix, [state(250)]),
 ]
 
 
@@ -191,11 +241,13 @@ def state_of(path: Path) -> State:
     return found
 
 
-def check(path: Path, allowed: list[State]) -> State:
+def check(path: Path, allowed: list[State], repairs: bool = False) -> State:
     """Check that the file is in one of the states, sound, and can be appended to."""
     with without_syncs():
         found = state_of(path)
         assert found in allowed
+        if repairs:
+            fix(path)
         if found is None:
             return None
         assert bp.verify(path).ok

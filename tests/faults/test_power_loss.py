@@ -61,10 +61,10 @@ def test_at_every_step(
             folder = tmp_path / f"{count}-{seed}"
             folder.mkdir()
             laid_out(folder, files, monkeypatch)
-            check(folder / "a.blp", operation.allowed)
+            check(folder / "a.blp", operation.allowed, operation.repairs)
     # What was closed is durable: nothing that was not synced is needed for it.
     files = after_cut(recorder, len(recorder.events), 0)
     folder = tmp_path / "closed"
     folder.mkdir()
     laid_out(folder, files, monkeypatch)
-    assert check(folder / "a.blp", operation.allowed) == operation.allowed[-1]
+    assert check(folder / "a.blp", operation.allowed, operation.repairs) == operation.allowed[-1]

@@ -30,7 +30,7 @@ def test_it_works(operation: Operation, tmp_path: Path) -> None:
     operation.prepare(path)
     operation.run(path)
     assert not leftovers(tmp_path)
-    assert check(path, operation.allowed) == operation.allowed[-1]
+    assert check(path, operation.allowed, operation.repairs) == operation.allowed[-1]
 
 
 @each_operation
@@ -54,7 +54,7 @@ def test_stopped_at_every_step(operation: Operation, kind: str, tmp_path: Path) 
                     break
         if kind == "error" and stopping.names[step] not in ("unlink", "sync_folder"):
             assert not [name for name in leftovers(folder) if name.endswith(".tmp")]
-        seen.add(check(path, operation.allowed))
+        seen.add(check(path, operation.allowed, operation.repairs))
     # Stopped early it is the old state, and by an error at the very end the new one.
     assert operation.allowed[0] in seen
     assert step > 2
