@@ -11,6 +11,7 @@ from typing import Self
 
 from xxhash import xxh3_64_digest
 
+from .container.following import extends
 from .container.format import OFFSET_SIZE, UNUSED_ENTRY, pack_offsets
 from .container.reader import Container
 from .container.stored import StoredChunk
@@ -47,7 +48,7 @@ class Layout:
         The last chunk of that state may have been rewritten, those before it never are.
         """
         count = min(earlier.container.nchunks - 1, len(earlier.ends), len(self.ends))
-        if count <= 0 or not self.container.extends(earlier.container):
+        if count <= 0 or not extends(self.container, earlier.container):
             return 0
         self.offsets[:count] = earlier.offsets[:count]
         self.ends[:count] = earlier.ends[:count]

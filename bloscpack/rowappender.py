@@ -183,7 +183,7 @@ class RowAppender:
         """
         given = np.asarray(rows)
         if given.dtype != self.dtype:
-            given = self._cast(given)
+            given = self._cast(given, is_array=hasattr(rows, "dtype"))
         row_shape, fortran = self._row_shape, self._is_fortran
         if given.shape != row_shape:
             found = given.shape[:-1] if fortran else given.shape[1:]
@@ -196,13 +196,22 @@ class RowAppender:
         stored = np.ascontiguousarray(given.T if fortran else given)
         return stored_view(stored, False).toreadonly()
 
-    def _cast(self, given: AnyArray) -> AnyArray:
-        if not np.can_cast(given.dtype, self.dtype, "safe"):
-            raise TypeError(
-                f"rows are {given.dtype}, which cannot be cast to {self.dtype} without loss; "
-                f"convert them with astype"
+    def _cast(self, given: AnyArray, *, is_array: bool) -> AnyArray:
+        if np.can_cast(given.dtype, self.dtype, "safe"):
+            return given.astype(self.dtype)
+        # Numbers of Python's have no dtype of their own: numpy makes [1] int64 and [0.1] float64.
+        if not is_array and given.dtype.kind in "biufc" and self.dtype.kind in "biufc":
+            with np.errstate(all="ignore"):
+                cast = given.astype(self.dtype)
+            is_rounded = given.dtype.kind in "fc" and np.can_cast(
+                given.dtype, self.dtype, "same_kind"
             )
-        return given.astype(self.dtype)
+            if is_rounded or np.array_equal(cast.astype(given.dtype), given):
+                return cast
+        raise TypeError(
+            f"rows are {given.dtype}, which cannot be cast to {self.dtype} without loss; "
+            f"convert them with astype"
+        )
 
     def _check_open(self) -> None:
         if not self._is_open:

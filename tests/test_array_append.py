@@ -411,3 +411,23 @@ class TestRefresh:
             with bp.open(where) as a:
                 a.refresh()
                 assert a[-1] == 99
+
+
+def test_numbers_of_python_take_the_dtype_of_the_array(tmp_path: Path) -> None:
+    path = tmp_path / "a.blp"
+    bp.save(path, np.array([1, 2], "<i2"))
+    with bp.open(path, "a") as a:
+        a.append([3])
+        a.append([])
+        for wrong in ([1 << 20], [0.5], [True, 70000]):
+            with pytest.raises(TypeError, match="without loss"):
+                a.append(wrong)
+        with pytest.raises(TypeError, match="without loss"):
+            a.append(np.array([3]))  # an array has a dtype, and int64 does not fit
+    np.testing.assert_array_equal(bp.load(path), np.array([1, 2, 3], "<i2"))
+    bp.save(path, np.zeros((1, 2), "<f4"))
+    with bp.open(path, "a") as a:
+        a.append([[0.1, float("nan")]])
+        a.append([1, 2])
+    expected = np.array([[0, 0], [0.1, np.nan], [1, 2]], "<f4")
+    np.testing.assert_array_equal(bp.load(path), expected)
