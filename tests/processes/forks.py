@@ -141,6 +141,7 @@ def close_while_reading(path: Path) -> None:
     handles = [bp.open(path)]
     stopped = threading.Event()
     errors: list[BaseException] = []
+    sys.setswitchinterval(1e-4)  # threads that find a closed handle try again at once
 
     def read() -> None:
         while not stopped.is_set():
