@@ -153,6 +153,7 @@ def compress(const uint8_t[::1] src not None, int typesize, int clevel, int shuf
 
 
 cdef enum:
+    CHUNK_VERSION = 2  # blosc.h: BLOSC_VERSION_FORMAT
     MIN_BLOCK = 128  # blosc.c: MIN_BUFFERSIZE
 
 
@@ -175,7 +176,7 @@ cdef int encode_chunk(const uint8_t *source, size_t nbytes, size_t typesize, int
         flags |= FLAG_BIT_SHUFFLE
     if not workspace.prepare(blocksize, True):
         return -1
-    out[0] = 2  # BLOSC_VERSION_FORMAT
+    out[0] = CHUNK_VERSION
     out[1] = 1  # BLOSC_ZSTD_VERSION_FORMAT
     out[2] = flags
     out[3] = typesize
@@ -339,7 +340,7 @@ def new_bytes(size_t nbytes):
 
 cdef bint is_sound(const uint8_t[::1] chunk, size_t *nbytes):
     cdef size_t cbytes = chunk.shape[0]
-    if cbytes < <size_t> BLOSC_MIN_HEADER_LENGTH:
+    if cbytes < <size_t> BLOSC_MIN_HEADER_LENGTH or chunk[0] != CHUNK_VERSION:
         return False
     if blosc_cbuffer_validate(&chunk[0], cbytes, nbytes) < 0:
         return False

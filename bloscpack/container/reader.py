@@ -47,13 +47,16 @@ from .front import (
     with_recorded_front,
 )
 from .metadata import MetadataHeader, decode_data, stored_data
-from .stored import StoredChunk, read_stored
+from .stored import StoredChunk, read_run, read_stored
 from .trailer import Trailer
 
 # Header, metadata and the first offsets of nearly every file, in one read.
 _HEAD_NBYTES = 4096
 # A file that expands more than this has all its chunk headers read before memory is allocated.
 _USUAL_EXPANSION = 16
+# Stored bytes of several chunks that are fetched at once: about what the second cache of a
+# processor holds.
+_RUN_NBYTES = 1 << 20
 # More bytes than any file or address space holds; numpy counts no further either.
 _MAX_NBYTES = 2**63 - 1
 
@@ -381,14 +384,60 @@ class Container:
         if self.nchunks == 1:
             self.read_chunk_into(0, out)
         else:
-            step = self.chunk_size
+            threads = resolve_nthreads(nthreads, self.nbytes)
+            size = self._run_size(threads)
 
-            def read(index: int) -> None:
-                start = index * step
-                self.read_chunk_into(index, out[start : start + self.chunk_nbytes(index)])
+            def read(run: int) -> None:
+                self._read_run_into(run * size, min((run + 1) * size, self.nchunks), out)
 
-            run_indexed(read, range(self.nchunks), resolve_nthreads(nthreads, self.nbytes))
+            run_indexed(read, range(-(-self.nchunks // size)), threads)
         self.check_end()
+
+    def _run_size(self, nthreads: int) -> int:
+        """Return how many chunks to fetch at once when all are read.
+
+        Every fetch lets go of the interpreter's lock and takes it again, which the other threads
+        wait for; but each thread should have several runs, for the last to be short.
+        """
+        stored = (self.source.size() - self.data_offset) // max(self.nchunks, 1)
+        return max(1, min(_RUN_NBYTES // max(stored, 1), self.nchunks // (4 * nthreads)))
+
+    def _read_run_into(self, first: int, stop: int, out: memoryview) -> None:
+        """Decode chunks `first` to `stop` to their places in `out`, the whole content."""
+        found = self._fetch_run(first, stop) if stop - first > 1 else []
+        for index in range(first, stop):
+            start = index * self.chunk_size
+            target = out[start : start + self.chunk_nbytes(index)]
+            at = index - first
+            if at >= len(found) or not self._decode_checked(index, *found[at], target):
+                # Alone: there may be another way to find it, and else there are words for why.
+                self.read_chunk_into(index, target)
+
+    def _fetch_run(self, first: int, stop: int) -> list[tuple[memoryview, memoryview]]:
+        """Return chunks and digests by the table, in one read; as many as the table tells of."""
+        size = self.header.checksum.nbytes
+        if not size or not self.header.offsets or not self._trusts_table:
+            return []
+        try:
+            entries = [self._chunk_table().entry(index) for index in range(first, stop)]
+        except BloscpackError:
+            return []
+        return read_run(self.source, [offset for offset, _ in entries], entries[-1][1], size)
+
+    def _decode_checked(
+        self, index: int, data: memoryview, digest: memoryview, out: memoryview
+    ) -> bool:
+        """Decode a chunk if its digest is right; return whether that was done."""
+        check = not self._needs_no_check(index)
+        if check and self.header.checksum.digest(data) != digest:
+            return False
+        try:
+            decode_into(data, out)
+        except BloscpackError:
+            return False
+        if check and self._memory is not None:
+            self._memory.set_checked(index)
+        return True
 
     def read(self, *, nthreads: int | None = None) -> bytes:
         """Return the whole content; errors as for `read_into`."""

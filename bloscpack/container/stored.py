@@ -1,5 +1,7 @@
 """One stored chunk and its digest: read, compared, not decoded."""
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from ..checksum import Checksum
@@ -10,6 +12,8 @@ from .chunktable import check_left
 
 # Read where a chunk starts whose size is not known: its header, and a small chunk as a whole.
 PROBE_NBYTES = 4096
+# The most that is read at once for several chunks.
+_MAX_RUN_NBYTES = 4 << 20
 
 
 class StoredChunk(NamedTuple):
@@ -82,3 +86,37 @@ def read_stored(
                 offset=offset,
             )
     return data, header
+
+
+def read_run(
+    source: ByteSource, offsets: Sequence[int], end: int | None, digest_size: int
+) -> list[tuple[memoryview, memoryview]]:
+    """Return chunks that follow each other and their digests, not compared, by one read.
+
+    Parameters
+    ----------
+    source : ByteSource
+        The file.
+    offsets : sequence of int
+        Of the chunks, ascending.
+    end : int or None
+        Offset of what follows the last; None if it is not known, the last is then left out.
+    digest_size : int
+        Bytes of a digest.
+
+    Returns
+    -------
+    list of (memoryview, memoryview)
+        None of them where that would be far more than usual. What the file does not hold is
+        missing in the views.
+    """
+    bounds = [*offsets] if end is None else [*offsets, end]
+    start = bounds[0]
+    if bounds[-1] - start > _MAX_RUN_NBYTES:
+        return []
+    stored = memoryview(source.read_at(start, bounds[-1] - start))
+    found = []
+    for offset, following in pairwise(bounds):
+        last = max(following - digest_size, offset) - start
+        found.append((stored[offset - start : last], stored[last : following - start]))
+    return found
