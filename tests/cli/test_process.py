@@ -5,6 +5,7 @@ import pty
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -123,8 +124,14 @@ def test_an_interrupt_leaves_nothing_behind(env: dict[str, str]) -> None:
         process.stdin.write(bytes(1 << 20))
         process.stdin.flush()
         assert list(Path().glob(".*.tmp"))
-        process.send_signal(signal.SIGINT)
-        assert process.wait(LIMIT) == 130
+        # One that comes in the microsecond between Python's last look and a read that blocks is
+        # not seen before that read ends; whoever sits there presses the keys again.
+        for _ in range(3):
+            process.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(LIMIT / 3)
+                break
+        assert process.returncode == 130
         process.stdin.close()
         assert process.stderr.read().splitlines()[-1] == b"blpk: interrupted"
     assert list(Path().iterdir()) == []
