@@ -60,10 +60,15 @@ def with_small_blocks(
         if nbytes * _MAX_BLOCKS >= chunk_nbytes:
             # C-Blosc counts the bytes of one stream where there are several.
             tried.append(replace(params, blocksize=nbytes // params.typesize if splits else nbytes))
-    sizes = map_ordered(lambda one: len(encode(sample, one)), tried, nthreads)
-    limit = _MAX_GROWTH * next(sizes)
-    for small, nbytes in zip(tried[1:], sizes, strict=False):
-        if nbytes <= limit:
+
+    def size_with(candidate: CodecParams) -> int:
+        return len(encode(sample, candidate))
+
+    # All of the iterator is used: one that is dropped midway swallows an interrupt.
+    own, *sizes = map_ordered(size_with, tried[:2], nthreads)
+    for small in tried[1:]:
+        nbytes = sizes.pop() if sizes else size_with(small)
+        if nbytes <= _MAX_GROWTH * own:
             return small
     return params
 
