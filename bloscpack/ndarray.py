@@ -18,8 +18,8 @@ from .checksum import checksum_by_name
 from .codec import MAX_CHUNK_NBYTES, MAX_TYPESIZE, CodecParams, Shuffle
 from .container.appender import Appender, default_clevel
 from .container.blocks import MIN_SAMPLED_NBYTES, SAMPLE_NBYTES, with_small_blocks
-from .container.growth import SPARE_METADATA_NBYTES
-from .container.metadata import DEFAULT_META_CHECKSUM, decode_data, pack_section
+from .container.growth import SPARE_PER_CHUNK, new_section
+from .container.metadata import DEFAULT_META_CHECKSUM, decode_data
 from .container.reader import Container
 from .container.writer import Chunking, Progress, build_header, write_container
 from .dtype import Dtype, pack_dtype, unpack_dtype
@@ -34,8 +34,6 @@ Description: TypeAlias = tuple[Dtype, tuple[int, ...], bool]
 TARGET_CHUNK_NBYTES = 1 << 20
 # Rows up to this size are kept whole by default; larger ones are cut along the next axis.
 _MAX_ROW_NBYTES = 64 << 20
-# Spare entries in the offset table, as in bloscpack 0.16: a file can grow elevenfold in place.
-_SPARE_OFFSETS_PER_CHUNK = 10
 _MAX_NDIM = 64  # numpy 2; numpy 1 has 32 and says so itself
 # Metadata of arrays up to this size are worth remembering; a structured dtype may need more.
 _MAX_REMEMBERED_NBYTES = 1024
@@ -279,10 +277,10 @@ def save(
         checksum=checksum_by_name(checksum),
         typesize=params.typesize,
         offsets=True,
-        max_app_chunks=_SPARE_OFFSETS_PER_CHUNK * chunking.nchunks,
+        max_app_chunks=SPARE_PER_CHUNK * chunking.nchunks,
         meta_checksum=checksum_by_name(DEFAULT_META_CHECKSUM),
     )
-    section = pack_section(metadata, reserve=lambda nbytes: nbytes + SPARE_METADATA_NBYTES)
+    section = new_section(metadata)
     content = stored_bytes(array)
     threads = resolve_nthreads(nthreads, array.nbytes)
     if len(content) >= MIN_SAMPLED_NBYTES:

@@ -14,12 +14,13 @@ from typing import IO, Any
 from xxhash import xxh3_64_digest
 
 from .codec import CODECS, CodecParams, decode_into, encode, new_bytes
-from .container.format import MAX_CHUNKS, OFFSET_SIZE, UNUSED_ENTRY, Header, pack_offsets
+from .container.format import MAX_CHUNKS, OFFSET_SIZE, Header, pack_offsets
 from .container.front import Front, find_front, find_recorded_front
+from .container.growth import SPARE_PER_CHUNK
 from .container.metadata import pack_section
 from .container.recover import FoundChunk, Salvage
 from .container.trailer import pack_trailer
-from .container.writer import Chunking, Progress, build_header
+from .container.writer import Chunking, Progress, build_header, write_unused
 from .exceptions import BloscpackError, FileChangedError, FormatError
 from .ndarray import Description, Path, unpack_array_metadata
 from .report import Damage, Report, merged
@@ -28,9 +29,6 @@ from .storage.protocol import ByteSink, ByteSource
 
 # The key in attrs under which a new file tells what is missing in it.
 ATTRS_KEY = "bloscpack_recovered"
-# Spare entries of the offset table where the file had no table.
-_SPARE_OFFSETS_PER_CHUNK = 10
-_BLOCK_NBYTES = 1 << 20
 
 
 def recover(
@@ -361,8 +359,7 @@ def _write(
     head = header.pack() + section
     sink.write(head)
     sink.write(bytes(OFFSET_SIZE * chunking.nchunks))
-    for start in range(0, OFFSET_SIZE * spare, _BLOCK_NBYTES):
-        sink.write(UNUSED_ENTRY * (min(_BLOCK_NBYTES, OFFSET_SIZE * spare - start) // OFFSET_SIZE))
+    write_unused(sink, OFFSET_SIZE * spare)
     position = len(head) + header.table_size
     offsets: list[int] = []
     digests: list[bytes] = []
@@ -389,4 +386,4 @@ def _spare(source: ByteSource, old: Header, nchunks: int) -> int:
     """Return the spare entries of the new table: as many as before, if that can be."""
     if old.offsets and OFFSET_SIZE * old.max_app_chunks <= source.size():
         return old.max_app_chunks
-    return min(_SPARE_OFFSETS_PER_CHUNK * nchunks, MAX_CHUNKS)
+    return min(SPARE_PER_CHUNK * nchunks, MAX_CHUNKS)

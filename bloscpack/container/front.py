@@ -18,7 +18,8 @@ from .trailer import TAIL_SIZE, TRAILER_MAGIC, Trailer, is_current, unpack_trail
 
 # The trailer of nearly every file but for its digests, in one read: pages of a million chunks.
 TAIL_NBYTES = 8192
-_HEAD_NBYTES = 4096
+# Header, metadata and the first offsets of nearly every file, in one read.
+HEAD_NBYTES = 4096
 
 
 class TrailerState(NamedTuple):
@@ -234,7 +235,7 @@ def _recorded_front(source: ByteSource, trailer: Trailer, why: str) -> Front:
 
 
 def _read_front(source: ByteSource) -> Front:
-    head = source.read_at(0, _HEAD_NBYTES)
+    head = source.read_at(0, HEAD_NBYTES)
     header = Header.unpack(head)
     position = header.size
     if not header.metadata:

@@ -11,7 +11,6 @@ what is added next. So a file that has only full chunks loses nothing but its tr
 
 import os
 from array import array
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..checksum import CHECKSUMS
@@ -26,10 +25,7 @@ from .trailer import (
     DIGEST_SIZE,
     PAGE_CHUNKS,
     UNKNOWN_DIGEST,
-    Trailer,
     pack_trailer,
-    tail_room,
-    unpack_trailer,
 )
 
 # A new file waits in memory until it has so many bytes; its front is then made to measure.
@@ -37,9 +33,9 @@ _HELD_NBYTES = 4 << 20
 # Entries of the offset table of a file whose length is not known, and by how much it grows.
 RESERVED_ENTRIES = 8192
 _TABLE_GROWTH = 8
-# As `save` reserves them for a file that is known.
-_SPARE_PER_CHUNK = 10
-SPARE_METADATA_NBYTES = 64
+# Those of a file whose length is known, as in bloscpack 0.16: it can grow elevenfold in place.
+SPARE_PER_CHUNK = 10
+_SPARE_METADATA_NBYTES = 64
 
 
 class Encoded(NamedTuple):
@@ -141,7 +137,7 @@ class Growth:
         self._written = nfull
         self._data_offset = container.data_offset
         self._position = end if is_full else stored.offset
-        self._digests = _known_digests(file, container, offsets)[: DIGEST_SIZE * nfull]
+        self._digests = _known_digests(container)[: DIGEST_SIZE * nfull]
         self._committed = self._state()
         return self
 
@@ -198,7 +194,7 @@ class Growth:
         nchunks = self.nfull + (last is not None)
         section = self._fit_section(metadata)
         if self._file is None:
-            self._start_file((1 + _SPARE_PER_CHUNK) * nchunks, section)
+            self._start_file((1 + SPARE_PER_CHUNK) * nchunks, section)
         self._make_room(nchunks)
         self._begin()
         file = self._file
@@ -344,7 +340,7 @@ class Growth:
             section = pack_section(
                 metadata,
                 checksum=checksum,
-                reserve=lambda nbytes: 2 * nbytes + SPARE_METADATA_NBYTES,
+                reserve=lambda nbytes: 2 * nbytes + _SPARE_METADATA_NBYTES,
             )
         self._start_file(self._entries, section)
         return section
@@ -417,41 +413,28 @@ def check_appendable(container: Container) -> None:
 
 def new_section(metadata: Any) -> bytes:
     """Return the metadata section of a new file, with little room to grow, as `save` makes it."""
-    return pack_section(metadata, reserve=lambda nbytes: nbytes + SPARE_METADATA_NBYTES)
+    return pack_section(metadata, reserve=lambda nbytes: nbytes + _SPARE_METADATA_NBYTES)
 
 
-def _known_digests(file: UpdateFile, container: Container, offsets: Sequence[int]) -> bytearray:
+def _known_digests(container: Container) -> bytearray:
     """Return the digests of all chunks from the trailer; zeros where there is none for them.
 
     Raises
     ------
     FormatError
-        The offset table is not that of the trailer.
+        The trailer is damaged there.
     """
-    nchunks = container.nchunks
-    trailer = _current_trailer(file, container)
+    trailer = container.trailer
     if trailer is None:
-        return bytearray(UNKNOWN_DIGEST * nchunks)
-    digests = file.read_at(trailer.offset, trailer.digests_size)
-    for page, first in enumerate(range(0, nchunks, PAGE_CHUNKS)):
-        entries = pack_offsets(offsets[first : first + PAGE_CHUNKS])
-        start, nbytes = trailer.page_extent(page)
-        at = start - trailer.offset
-        if not trailer.matches_page(page, entries, digests[at : at + nbytes]):
+        return bytearray(UNKNOWN_DIGEST * container.nchunks)
+    digests = bytearray()
+    for page in range(-(-trailer.nchunks // PAGE_CHUNKS)):
+        found = container.source.read_at(*trailer.page_extent(page))
+        if not trailer.matches_digests(page, found):
             raise FormatError(
-                f"offset table: entries {first} and on are not those of the trailer",
-                field="offsets",
+                f"trailer: the digests of chunks {page * PAGE_CHUNKS} and on are damaged; "
+                "bloscpack.verify with fix=True writes it anew",
+                offset=trailer.page_extent(page)[0],
             )
-    return bytearray(digests)
-
-
-def _current_trailer(file: UpdateFile, container: Container) -> Trailer | None:
-    """Return the trailer, None if there is none of this state of the file."""
-    size = file.size()
-    start = max(size - tail_room(container.nchunks), 0)
-    trailer, _ = unpack_trailer(file.read_at(start, size - start), size)
-    meta = container.metadata_header
-    head = file.read_at(0, container.header.size + (meta.section_size if meta else 0))
-    if trailer is None or not trailer.matches_head(head) or trailer.nchunks != container.nchunks:
-        return None
-    return trailer
+        digests += found
+    return digests

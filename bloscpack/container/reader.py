@@ -41,6 +41,7 @@ from .following import ATTEMPTS, has_grown, old_last_chunk
 from .format import MAX_HEADER_SIZE, OFFSET_SIZE, UNKNOWN, UNUSED_ENTRY, Header
 from .front import (
     ABSENT,
+    HEAD_NBYTES,
     TAIL_NBYTES,
     has_trailer_magic,
     judge_trailer,
@@ -50,8 +51,6 @@ from .metadata import MetadataHeader, decode_data, stored_data
 from .stored import StoredChunk, read_run, read_stored
 from .trailer import Trailer
 
-# Header, metadata and the first offsets of nearly every file, in one read.
-_HEAD_NBYTES = 4096
 # A file that expands more than this has all its chunk headers read before memory is allocated.
 _USUAL_EXPANSION = 16
 # Stored bytes of several chunks that are fetched at once: about what the second cache of a
@@ -132,7 +131,7 @@ class Container:
             raise
 
     def _read_front(self) -> None:
-        head = memoryview(self.source.read_at(0, _HEAD_NBYTES))
+        head = memoryview(self.source.read_at(0, HEAD_NBYTES))
         self.header = header = Header.unpack(head)
         position = header.size
         if header.metadata:

@@ -98,15 +98,6 @@ class Trailer(NamedTuple):
         start = PAGE_SIZE * page + DIGEST_SIZE
         return xxh3_64_digest(digests) == self.pages[start : start + DIGEST_SIZE]
 
-    def matches_page(self, page: int, entries: BytesLike, digests: BytesLike) -> bool:
-        """Return whether both are those of `page`."""
-        return self.matches_entries(page, entries) and self.matches_digests(page, digests)
-
-
-def tail_room(nchunks: int) -> int:
-    """Return the bytes from the end of the file that hold pages, head and tail at most."""
-    return PAGE_SIZE * _npages(nchunks) + MAX_HEAD_NBYTES + TAIL_SIZE
-
 
 def unpack_trailer(view: BytesLike, file_size: int) -> tuple[Trailer | None, int]:
     """Return the trailer whose end is the end of `view`, the last bytes of the file.

@@ -127,7 +127,7 @@ def write_container(
     head = header.pack() + section
     table_offset = len(head)
     sink.write(head)
-    _write_unused(sink, header.table_size)
+    write_unused(sink, header.table_size)
     digests: list[bytes] | None = [] if trailer else None
     total = (header.nchunks - 1) * header.chunk_size + header.last_chunk
     offsets, done, end = _write_chunks(
@@ -178,7 +178,7 @@ def write_stream(
         sink.write(header.pack() + section)
         if header.offsets:
             sink.write(pack_offsets([front + offset for offset in offsets]))
-            _write_unused(sink, OFFSET_SIZE * header.max_app_chunks)
+            write_unused(sink, OFFSET_SIZE * header.max_app_chunks)
         for block in spool.iter_blocks():
             sink.write(block)
     finally:
@@ -221,7 +221,7 @@ def _write_chunks(
     return offsets, done, position
 
 
-def _write_unused(sink: ByteSink, nbytes: int) -> None:
+def write_unused(sink: ByteSink, nbytes: int) -> None:
     """Write unused entries of an offset table."""
     step = 1 << 20
     for start in range(0, nbytes, step):

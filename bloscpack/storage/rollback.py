@@ -27,6 +27,7 @@ from ..container.journal import (
 from ..exceptions import LockedError
 from ..notice import notice
 from . import disk
+from .descriptor import pread
 from .lock import try_lock, unlock
 
 _BLOCK_NBYTES = 1 << 20
@@ -62,7 +63,7 @@ def write_journal(
     """
     end = extents[1][0] if len(extents) > 1 else file_size
     start, nbytes = fingerprint_extent(data_offset, end)
-    fingerprint = xxh3_64_digest(_pread(fd, start, nbytes)) if nbytes else NO_FINGERPRINT
+    fingerprint = xxh3_64_digest(pread(fd, nbytes, start)) if nbytes else NO_FINGERPRINT
     head, table = pack_journal_start(file_size, disk.identity(fd), fingerprint, extents)
     name = journal_path(path)
     journal = disk.create(name)
@@ -137,11 +138,11 @@ def _read_journal(path: str, fd: int, journal_fd: int) -> Journal | None:
     status, target = os.fstat(journal_fd), os.fstat(fd)
     if not stat.S_ISREG(status.st_mode):
         return None
-    start = _pread(journal_fd, 0, JOURNAL_START_NBYTES)
+    start = pread(journal_fd, JOURNAL_START_NBYTES, 0)
     journal = unpack_journal(start, status.st_size)
     if journal is None:
         return None  # not whole: the file was not touched
-    live = _pread(fd, 0, HEADER_SIZE)
+    live = pread(fd, HEADER_SIZE, 0)
     if not journal.fits(live) or not _is_of(journal, fd):
         notice("%s: the journal beside it is of another file and ignored", path)
         return None
@@ -161,7 +162,7 @@ def _is_of(journal: Journal, fd: int) -> bool:
     start, nbytes = journal.fingerprint_extent
     if not nbytes:
         return journal.identity == disk.identity(fd)
-    return journal.fingerprint == xxh3_64_digest(_pread(fd, start, nbytes))
+    return journal.fingerprint == xxh3_64_digest(pread(fd, nbytes, start))
 
 
 def replay(path: str, fd: int, journal_fd: int, journal: Journal) -> None:
@@ -310,14 +311,4 @@ def _settle_by_path(path: str, fd: int) -> None:
 def _blocks(fd: int, extents: Sequence[tuple[int, int]]) -> Iterator[bytes]:
     for offset, nbytes in extents:
         for start in range(offset, offset + nbytes, _BLOCK_NBYTES):
-            yield _pread(fd, start, min(_BLOCK_NBYTES, offset + nbytes - start))
-
-
-def _pread(fd: int, offset: int, nbytes: int) -> bytes:
-    data = os.pread(fd, nbytes, offset)
-    while 0 < len(data) < nbytes:
-        more = os.pread(fd, nbytes - len(data), offset + len(data))
-        if not more:
-            break
-        data += more
-    return data
+            yield pread(fd, min(_BLOCK_NBYTES, offset + nbytes - start), start)

@@ -9,6 +9,7 @@ from typing import Self
 from ..exceptions import LockedError
 from ..wire import BytesLike
 from . import disk
+from .descriptor import pread
 from .lock import try_lock, unlock
 from .rollback import (
     find_journal,
@@ -120,14 +121,7 @@ class UpdateFile:
 
     def read_at(self, offset: int, nbytes: int) -> bytes:
         """Return a copy."""
-        fd = self._own()
-        data = os.pread(fd, nbytes, offset)
-        while 0 < len(data) < nbytes:
-            more = os.pread(fd, nbytes - len(data), offset + len(data))
-            if not more:
-                break
-            data += more
-        return data
+        return pread(self._own(), nbytes, offset)
 
     def write_at(self, offset: int, *parts: BytesLike) -> None:
         """Write `parts` one behind the other from `offset` on."""
