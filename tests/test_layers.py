@@ -50,6 +50,7 @@ LAYERS = {
     "image": 5,
     "video": 5,
     "frames": 6,
+    "frames.__init__": 8,
     "frames.protocol": 5,
     "gulp": 6,
     "benzina": 6,
@@ -70,6 +71,7 @@ PURE = {
     "container.journal",
     "container.metadata",
     "container.trailer",
+    "frames.format",
     "selection",
     "grid",
 }
@@ -126,7 +128,7 @@ LIBRARIES = {
     "image": {"numpy"},
     "video": {"numpy"},
     "cli": {"numpy"},
-    "frames": {"numpy"},
+    "frames": {"numpy", "xxhash"},
     "frames.protocol": {"numpy"},
     "gulp": {"numpy"},
 }
