@@ -46,6 +46,7 @@ LAYERS = {
     "repair": 5,
     "verification": 5,
     "recovery": 5,
+    "image": 5,
     "frames": 6,
     "gulp": 6,
     "benzina": 6,
@@ -115,6 +116,7 @@ LIBRARIES = {
     "rowappender": {"numpy"},
     "writer": {"numpy"},
     "array": {"numpy"},
+    "image": {"numpy", "simplejpeg", "PIL"},
     "packing": {"numpy"},
     "original": {"numpy"},
     "append": {"numpy"},
@@ -126,6 +128,7 @@ IMPORTED_ON_USE = {
     "checksum": {"hashlib"},
     "notice": {"logging"},
     "storage.file": {"tempfile"},
+    "image": {"simplejpeg", "PIL"},
 }
 # Modules that may import by name, when something is used: the optional packages of a dtype.
 IMPORTS_ON_USE = {"dtype"}
