@@ -46,8 +46,11 @@ LAYERS = {
     "repair": 5,
     "verification": 5,
     "recovery": 5,
+    "fetch": 5,
     "image": 5,
+    "video": 5,
     "frames": 6,
+    "frames.protocol": 5,
     "gulp": 6,
     "benzina": 6,
     "vrs": 6,
@@ -73,6 +76,7 @@ PURE = {
 IMPURE_LIBRARIES = {"os", "io", "pathlib", "threading", "logging"}
 # What a layer may import of its own number, beyond its own folder.
 SAME_LAYER = {
+    "frames.protocol": {"fetch"},
     "exceptions": {"wire"},
     "wire": {"exceptions"},
     "checksum": {"_ext"},
@@ -120,7 +124,12 @@ LIBRARIES = {
     "packing": {"numpy"},
     "original": {"numpy"},
     "append": {"numpy"},
+    "image": {"numpy"},
+    "video": {"numpy"},
     "cli": {"numpy"},
+    "frames": {"numpy"},
+    "frames.protocol": {"numpy"},
+    "gulp": {"numpy"},
 }
 # What may be imported inside a function: slow to load, and most programs never need it.
 IMPORTED_ON_USE = {

@@ -38,3 +38,19 @@ def pread_more(number: int, nbytes: int, offset: int, data: bytes) -> bytes:
         missing -= len(data)
         data = os.pread(number, missing, offset + nbytes - missing) if missing else b""
     return b"".join(parts)
+
+
+def pread_into(number: int, view: memoryview, offset: int) -> int:
+    """Fill `view` from `offset` and return how much of it was, less only at the end."""
+    done = 0
+    while done < len(view):
+        if hasattr(os, "preadv"):
+            step = os.preadv(number, [view[done:]], offset + done)
+        else:
+            data = os.pread(number, len(view) - done, offset + done)
+            step = len(data)
+            view[done : done + step] = data
+        if not step:
+            break
+        done += step
+    return done

@@ -12,7 +12,7 @@ from weakref import WeakSet
 from ..container.journal import JOURNAL_SUFFIX
 from ..wire import BytesLike
 from . import disk
-from .descriptor import Descriptor, pread, pread_more
+from .descriptor import Descriptor, pread, pread_into, pread_more
 from .memory import MemorySource
 from .overlay import OverlaySource, Patch
 from .protocol import ByteSink, ByteSource
@@ -115,6 +115,14 @@ class FileSource:
         if len(data) == nbytes:
             return data
         return pread_more(descriptor.number, nbytes, offset, data)
+
+    def read_into(self, offset: int, view: memoryview) -> int:
+        """Fill `view` from `offset` and return how much of it was, less only at the end."""
+        # Held while it is read from: see `Descriptor`.
+        descriptor = self._descriptor
+        if descriptor is None:
+            raise ValueError(_CLOSED)
+        return pread_into(descriptor.number, view, offset)
 
     def close(self) -> None:
         """Close the file as soon as no thread reads from it; idempotent."""

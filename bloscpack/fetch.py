@@ -1,0 +1,130 @@
+"""Fetching many stored pieces in one go: sorted, coalesced, read by position, decoded on threads.
+
+Who wants frames says where each lies and how it is decoded into its place; in what order the file
+is read, in how many calls and by how many threads, is decided here, for every kind of source.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from .exceptions import TruncatedError
+from .storage.file import FileSource
+from .storage.protocol import ByteSource
+from .threads import resolve_nthreads, run_indexed
+from .wire import BytesLike
+
+# What is read at once stays in a core's own cache until it is decoded.
+MAX_RUN_NBYTES = 1 << 18
+# Bytes nobody asked for that are read rather than skipped: a call costs about as much as these.
+MAX_GAP_NBYTES = 1 << 12
+# Runs for each thread, so that none waits long for the last one.
+_RUNS_PER_THREAD = 4
+
+
+class Piece(NamedTuple):
+    """Stored bytes and what to do with them.
+
+    Attributes
+    ----------
+    source : ByteSource
+        Where they are.
+    offset, nbytes : int
+        Their place in it.
+    decode : callable
+        Takes a view of the bytes, which is valid during the call only, and puts what they hold into
+        its place. Called without order, from any thread.
+    """
+
+    source: ByteSource
+    offset: int
+    nbytes: int
+    decode: Callable[[memoryview], None]
+
+
+def fetch(pieces: Sequence[Piece], *, nthreads: int | None, nbytes: int) -> None:
+    """Read and decode all `pieces`.
+
+    Parameters
+    ----------
+    pieces : sequence of Piece
+        In any order; pieces that overlap are read once and decoded each.
+    nthreads : int or None
+        Threads that decode; see `threads.resolve_nthreads`.
+    nbytes : int
+        How much work the decoding is, as the decoded bytes of a Blosc chunk that takes as long.
+
+    Raises
+    ------
+    TruncatedError
+        A source ends before a piece does.
+    Exception
+        What `decode` raises; of several, that of the piece that lies first.
+    """
+    nthreads = resolve_nthreads(nthreads, nbytes)
+    runs = list(_coalesce(pieces, nthreads))
+    run_indexed(lambda index: _read_run(runs[index]), range(len(runs)), nthreads)
+
+
+def _coalesce(pieces: Sequence[Piece], nthreads: int) -> Iterator[list[Piece]]:
+    """Yield the pieces in the order they lie, in runs that are each read by one call."""
+    ordinals: dict[int, int] = {}
+    for piece in pieces:
+        ordinals.setdefault(id(piece.source), len(ordinals))
+    limit = len(pieces)
+    if nthreads > 1:
+        limit = max(1, limit // (nthreads * _RUNS_PER_THREAD))
+    run: list[Piece] = []
+    end = 0
+    for piece in sorted(pieces, key=lambda each: (ordinals[id(each.source)], each.offset)):
+        stop = piece.offset + piece.nbytes
+        if run and not (
+            piece.source is run[0].source
+            and piece.offset <= end + MAX_GAP_NBYTES
+            and (max(stop, end) - run[0].offset <= MAX_RUN_NBYTES or stop <= end)
+            and len(run) < limit
+        ):
+            yield run
+            run = []
+        end = max(stop, end) if run else stop
+        run.append(piece)
+    if run:
+        yield run
+
+
+# Buffers for whoever reads next: as many as threads ever read at once, up to a limit. Popping from
+# and appending to a list is one step for all threads.
+_idle: list[bytearray] = []
+_MAX_IDLE = 16
+
+
+def _read_run(run: list[Piece]) -> None:
+    source, start = run[0].source, run[0].offset
+    nbytes = max(piece.offset + piece.nbytes for piece in run) - start
+    if not isinstance(source, FileSource):
+        _decode_run(run, source.read_at(start, nbytes))
+        return
+    buffer = _idle.pop() if _idle else bytearray(MAX_RUN_NBYTES)
+    if len(buffer) < nbytes:
+        # Only as large as what is there: sizes from a file may lie.
+        buffer = bytearray(max(0, min(nbytes, source.size() - start)))
+    with memoryview(buffer) as whole, whole[:nbytes] as view:
+        _decode_run(run, view[: source.read_into(start, view)])
+    if len(buffer) == MAX_RUN_NBYTES and len(_idle) < _MAX_IDLE:
+        _idle.append(buffer)
+
+
+def _decode_run(run: list[Piece], stored: BytesLike) -> None:
+    start = run[0].offset
+    with memoryview(stored) as view:
+        for source, offset, nbytes, decode in run:
+            first = offset - start
+            if first + nbytes > len(view):
+                error = TruncatedError(
+                    f"{nbytes} bytes at offset {offset}: {max(0, len(view) - first)} are there",
+                    offset=offset,
+                )
+                error.path = None if source.name is None else os.fspath(source.name)
+                raise error
+            with view[first : first + nbytes] as piece:
+                decode(piece)

@@ -1,0 +1,1 @@
+"""Frames: the protocol of every source of clips, and the frame store."""

@@ -1,0 +1,120 @@
+"""Batches of pieces: what is read in how many calls, and what is decoded."""
+
+from pathlib import Path
+
+import pytest
+
+from bloscpack import fetch as fetching
+from bloscpack.exceptions import TruncatedError
+from bloscpack.fetch import MAX_GAP_NBYTES, MAX_RUN_NBYTES, Piece, fetch
+from bloscpack.storage.file import FileSource
+from bloscpack.storage.memory import MemorySource
+from bloscpack.storage.protocol import ByteSource
+
+CONTENT = bytes(range(256)) * 8192  # 2 MiB
+
+
+class Counting(MemorySource):
+    """Memory that keeps account of what is read."""
+
+    def __init__(self, content: bytes) -> None:
+        super().__init__(content)
+        self.reads: list[tuple[int, int]] = []
+
+    def read_at(self, offset: int, nbytes: int) -> memoryview:
+        self.reads.append((offset, nbytes))
+        return super().read_at(offset, nbytes)
+
+
+@pytest.fixture(params=["file", "memory"])
+def source(request: pytest.FixtureRequest, tmp_path: Path) -> ByteSource:
+    if request.param == "memory":
+        return MemorySource(CONTENT)
+    path = tmp_path / "content"
+    path.write_bytes(CONTENT)
+    return FileSource(path)
+
+
+def taken(source: ByteSource, places: list[tuple[int, int]], nthreads: int = 1) -> list[bytes]:
+    """Return what the pieces at `places` hold."""
+    found = [b""] * len(places)
+
+    def keep(number: int, view: memoryview) -> None:
+        found[number] = bytes(view)
+
+    pieces = [
+        Piece(source, offset, nbytes, lambda view, number=number: keep(number, view))
+        for number, (offset, nbytes) in enumerate(places)
+    ]
+    fetch(pieces, nthreads=nthreads, nbytes=64 << 20)
+    return found
+
+
+@pytest.mark.parametrize("nthreads", [1, 3])
+def test_pieces_in_any_order_repeated_and_overlapping(source: ByteSource, nthreads: int) -> None:
+    places = [(900_000, 300_000), (5, 10), (0, 0), (8, 4), (5, 10), (700_001, 400_000), (1, 70_000)]
+    found = taken(source, places, nthreads)
+    assert found == [CONTENT[offset : offset + nbytes] for offset, nbytes in places]
+
+
+def test_neighbours_are_read_at_once() -> None:
+    source = Counting(CONTENT)
+    taken(source, [(1000 * i, 900) for i in range(20)][::-1])
+    assert source.reads == [(0, 19 * 1000 + 900)]
+
+
+def test_gaps_and_long_runs_are_not() -> None:
+    source = Counting(CONTENT)
+    gap = MAX_GAP_NBYTES + 1
+    taken(source, [(0, 10), (10 + gap, 10)])
+    assert source.reads == [(0, 10), (10 + gap, 10)]
+    source.reads.clear()
+    half = MAX_RUN_NBYTES // 2
+    taken(source, [(0, half), (half, half), (2 * half, half), (3 * half, 3 * half)])
+    assert source.reads == [(0, 2 * half), (2 * half, half), (3 * half, 3 * half)]
+
+
+def test_sources_are_read_apart() -> None:
+    sources = [Counting(CONTENT), Counting(CONTENT[::-1])]
+    found: list[bytes] = []
+    fetch(
+        [
+            Piece(sources[i % 2], 10 * i, 10, lambda view: found.append(bytes(view)))
+            for i in range(4)
+        ],
+        nthreads=1,
+        nbytes=0,
+    )
+    assert [source.reads for source in sources] == [[(0, 30)], [(10, 30)]]
+
+
+def test_a_short_source_is_named(source: ByteSource) -> None:
+    with pytest.raises(TruncatedError, match="6 are there") as caught:
+        taken(source, [(0, 10), (len(CONTENT) - 6, 7)])
+    assert caught.value.path == source.name
+
+
+def test_a_size_that_lies_costs_no_memory(source: ByteSource) -> None:
+    with pytest.raises(TruncatedError):
+        taken(source, [(10, 1 << 50)])
+    with pytest.raises(TruncatedError):
+        taken(source, [(1 << 50, 1 << 50)])
+
+
+def test_buffers_are_used_again(tmp_path: Path) -> None:
+    path = tmp_path / "content"
+    path.write_bytes(CONTENT)
+    taken(FileSource(path), [(0, 10)])
+    kept = list(fetching._idle)
+    assert kept
+    taken(FileSource(path), [(0, 10), (MAX_RUN_NBYTES * 2, 10)])
+    assert [id(buffer) for buffer in fetching._idle] == [id(buffer) for buffer in kept]
+
+
+def test_the_error_of_the_first_piece_is_raised(source: ByteSource) -> None:
+    def fail(view: memoryview) -> None:
+        raise ValueError(f"first byte {view[0]}")
+
+    pieces = [Piece(source, 1000 * i, 10, fail) for i in range(8)]
+    with pytest.raises(ValueError, match="first byte 0"):
+        fetch(pieces[::-1], nthreads=1, nbytes=0)
