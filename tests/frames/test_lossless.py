@@ -108,9 +108,10 @@ def test_geometry(shape: tuple[int, ...], form: tuple[int, ...]) -> None:
 
 
 def round_trip(frames: Array, preset: str) -> tuple[Scheme, list[tuple[bytes, int]]]:
-    scheme = lossless.choose(frames, preset)
-    chunks = list(lossless.encode_clip(frames, scheme, 1))
-    assert chunks == list(lossless.encode_clip(frames, scheme, 3))
+    each = [frames[k, ...] for k in range(len(frames))]  # arrays, even if of no dimension
+    scheme = lossless.choose(each, preset)
+    chunks = list(lossless.encode_clip(each, scheme, 1))
+    assert chunks == list(lossless.encode_clip(each, scheme, 3))
     geometry = Geometry.of(frames.shape[1:], frames.itemsize)
     out = np.empty_like(frames)
     for index, (chunk, filters) in enumerate(chunks):
