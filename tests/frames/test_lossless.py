@@ -121,7 +121,7 @@ def round_trip(frames: Array, preset: str) -> tuple[Scheme, list[tuple[bytes, in
             assert place
             reference = bytes_of(out[index - place + lossless.reference_of(place), ...])
         lossless.decode_chunk(chunk, filters, geometry, reference, bytes_of(out[index, ...]))
-        assert len(chunk) <= frames[index].nbytes + CHUNK_HEADER_SIZE
+        assert len(chunk) <= each[index].nbytes + CHUNK_HEADER_SIZE
     assert out.tobytes() == frames.tobytes()
     return scheme, chunks
 
