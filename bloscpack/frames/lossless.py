@@ -16,6 +16,7 @@ import numpy as np
 from .._ext import frame as _kernel
 from ..codec import CHUNK_HEADER_SIZE, MAX_TYPESIZE, CodecParams, Shuffle, decode_into, encode
 from ..exceptions import CodecError
+from ..scratch import scratch
 from ..threads import map_ordered
 from ..wire import BytesLike
 
@@ -188,13 +189,6 @@ def reference_of(index: int) -> int:
     return index - (index & -index)
 
 
-# Residuals wait here between codec and filter; as many as threads ever worked at once, up to a
-# limit. Popping from and appending to a list is one step for all threads.
-_idle: list[bytearray] = []
-_MAX_IDLE = 16
-_MAX_KEPT_NBYTES = 1 << 24
-
-
 def decode_chunk(
     chunk: BytesLike, filters: int, geometry: Geometry, reference: BytesLike | None, out: memoryview
 ) -> None:
@@ -222,16 +216,10 @@ def decode_chunk(
         decode_into(chunk, out)
         return
     nbytes = len(out)
-    room = 2 * nbytes if filters & Filter.BITS else nbytes
-    residuals = _idle.pop() if _idle else bytearray()
-    if len(residuals) < room:
-        residuals = bytearray(room)
-    with memoryview(residuals) as whole, whole[:nbytes] as coded, whole[:room] as view:
-        decode_into(chunk, coded)
-        if not _kernel.decode(view, reference, out, *geometry, filters):
+    with scratch(2 * nbytes if filters & Filter.BITS else nbytes) as residuals:
+        decode_into(chunk, residuals[:nbytes])
+        if not _kernel.decode(residuals, reference, out, *geometry, filters):
             raise CodecError(f"filters {filters:#x} are not for {nbytes} bytes as {geometry}")
-    if len(residuals) <= _MAX_KEPT_NBYTES and len(_idle) < _MAX_IDLE:
-        _idle.append(residuals)
 
 
 def _encode(frame: AnyArray, reference: AnyArray | None, scheme: Scheme) -> tuple[bytes, int]:
