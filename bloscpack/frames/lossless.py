@@ -33,7 +33,7 @@ _SAMPLE_BANDS = 4
 _MAX_TIME_PLACES = 8
 # How much smaller a dearer way must be. Frames that refer to others cost a single read up to three
 # more; sums along rows cost 20 us a frame of 320 x 240; long matches are slower than literals.
-_WORTH_TIME = {"fast": 0.7, "small": 0.75}
+_WORTH_TIME = {"fast": 0.7, "small": 0.8}
 _WORTH_LEFT = {"fast": 0.92, "small": 0.97}
 _WORTH_MATCHES = 0.9
 
@@ -132,20 +132,18 @@ def _choose_time(frames: Sequence[AnyArray], alone: Scheme, preset: str) -> Sche
         return None
     places = [len(frames) * (2 * k + 1) // (2 * nplaces) for k in range(nplaces)]
     bands = [_band(frames[place], _SAMPLE_NBYTES // 4) for place in places]
-    alone_size = sum(_trial_size(band, None, alone) for band in bands)
-    best, best_size = None, _WORTH_TIME[preset] * alone_size
+    alone_sizes = [_trial_size(band, None, alone) for band in bands]
+    best, best_size = None, _WORTH_TIME[preset] * sum(alone_sizes)
     filters = int(Filter.TIME) | alone.filters & ~(Filter.UP | Filter.LEFT)
     for params in dict.fromkeys((alone.params, _matches(preset, frames[0].itemsize))):
         scheme = Scheme(params, filters)
         # As often as frames of a group refer one, two and four back, and to none.
-        size = alone_size / GROUP_FRAMES
+        size = sum(alone_sizes) / GROUP_FRAMES
         for back, weight in ((1, 4), (2, 2), (4, 1)):
-            references = [
-                _band(frames[max(place - back, 0)], _SAMPLE_NBYTES // 4) for place in places
-            ]
-            pairs = zip(bands, references, strict=True)
-            trial = sum(_trial_size(band, reference, scheme) for band, reference in pairs)
-            size += trial * weight / GROUP_FRAMES
+            for place, band, alone_size in zip(places, bands, alone_sizes, strict=True):
+                reference = _band(frames[max(place - back, 0)], _SAMPLE_NBYTES // 4)
+                trial = min(_trial_size(band, reference, scheme), alone_size)
+                size += trial * weight / GROUP_FRAMES
         if size < best_size * (1.0 if best is None else _WORTH_MATCHES):
             best, best_size = scheme, size
     return None if best is None else _fitted(best, frames[0])
