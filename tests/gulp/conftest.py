@@ -19,7 +19,7 @@ from . import gulp_server
 
 pytest.importorskip("simplejpeg", reason="frames are JPEGs")
 
-import bloscpack.gulp  # noqa: E402 - after the check for what it needs
+import bloscpack.gulp
 
 BUILD_TIMEOUT_S = 600
 _REQUIREMENTS = ["simplejpeg==1.9.0", "pillow", "numpy", "docopt", "jinja2", "sh", "tqdm"]
