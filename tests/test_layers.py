@@ -124,8 +124,7 @@ LIBRARIES = {
     "packing": {"numpy"},
     "original": {"numpy"},
     "append": {"numpy"},
-    "image": {"numpy"},
-    "video": {"numpy"},
+    "video": {"numpy", "av"},
     "cli": {"numpy"},
     "frames": {"numpy"},
     "frames.protocol": {"numpy"},
@@ -137,6 +136,7 @@ IMPORTED_ON_USE = {
     "checksum": {"hashlib"},
     "notice": {"logging"},
     "storage.file": {"tempfile"},
+    "video": {"av"},
     "image": {"simplejpeg", "PIL"},
 }
 # Modules that may import by name, when something is used: the optional packages of a dtype.
