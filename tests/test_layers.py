@@ -21,6 +21,7 @@ LAYERS = {
     "_ext": 1,
     "notice": 0,
     "threads": 1,
+    "processes": 1,
     "checksum": 1,
     "codec": 1,
     "container.format": 2,
@@ -136,6 +137,7 @@ IMPORTED_ON_USE = {
     "checksum": {"hashlib"},
     "notice": {"logging"},
     "storage.file": {"tempfile"},
+    "processes": {"concurrent.futures", "concurrent.futures.process", "multiprocessing"},
     "video": {"av"},
     "image": {"simplejpeg", "PIL"},
 }
@@ -233,10 +235,10 @@ def test_pure_modules_touch_nothing_outside(module: str) -> None:
 
 
 @each_module
-def test_threads_are_started_in_one_place(module: str) -> None:
+def test_threads_and_processes_are_started_in_one_place_each(module: str) -> None:
     starters = {"concurrent", "multiprocessing", "asyncio", "_thread"}
     found = {name.split(".")[0] for name, _ in imports(module)} & starters
-    assert not found or module == "threads"
+    assert not found or module in ("threads", "processes")
 
 
 @each_module
