@@ -408,3 +408,12 @@ def _import_av() -> Any:
     except ImportError as err:
         raise ImportError('videos need PyAV: install av, or "bloscpack[video]"', name="av") from err
     return av
+
+
+def is_available() -> bool:
+    """Return whether PyAV is there, so that videos can be read."""
+    try:
+        _import_av()
+    except ImportError:
+        return False
+    return True
