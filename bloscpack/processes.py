@@ -9,7 +9,7 @@ is used is up to the program.
 import os
 import signal
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from itertools import islice
 from threading import Thread
 from typing import Any, TypeVar
@@ -27,7 +27,7 @@ def map_in_processes(
     shared: Shared,
     items: Iterable[Item],
     nprocesses: int,
-) -> Iterator[Result]:
+) -> Generator[Result, None, None]:
     """Yield ``function(shared, item)`` in the order of `items`.
 
     Parameters
@@ -65,7 +65,7 @@ def _map(
     shared: Shared,
     items: Iterable[Item],
     nprocesses: int,
-) -> Iterator[Result]:
+) -> Generator[Result, None, None]:
     from concurrent.futures import Future
     from concurrent.futures.process import BrokenProcessPool, ProcessPoolExecutor
 

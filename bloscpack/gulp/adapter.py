@@ -10,7 +10,7 @@ import errno
 import os
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from ..exceptions import BloscpackError
@@ -99,6 +99,12 @@ class ListedAdapter(AbstractDatasetAdapter):
     def item_ids(self) -> list[str]:
         """Return the ids of all items, in order."""
         return [str(self._id(meta)) for meta in self.all_meta]
+
+    def leave_out(self, ids: Collection[str]) -> int:
+        """Take items of these ids from the list and return how many there were."""
+        before = len(self)
+        self.all_meta = [meta for meta in self.all_meta if str(self._id(meta)) not in ids]
+        return before - len(self)
 
     def iter_data(self, slice_element: slice | None = None) -> Iterator[Item]:
         """Yield the items of a slice; see `AbstractDatasetAdapter`."""

@@ -2,7 +2,7 @@
 
 import os
 
-from ..exceptions import FormatError
+from ..exceptions import BloscpackError, FormatError
 from .format import check_meta_nbytes, list_chunks, load_meta
 
 
@@ -32,9 +32,13 @@ def chunk_ids(meta_path: str) -> list[str]:
     FormatError
         It is damaged.
     """
-    with open(meta_path, "rb") as file:
-        check_meta_nbytes(os.fstat(file.fileno()).st_size)
-        index = load_meta(file.read())
-    if not isinstance(index, dict):
-        raise FormatError(f"{meta_path}: the index is no JSON object")
+    try:
+        with open(meta_path, "rb") as file:
+            check_meta_nbytes(os.fstat(file.fileno()).st_size)
+            index = load_meta(file.read())
+        if not isinstance(index, dict):
+            raise FormatError("the index is no JSON object")
+    except BloscpackError as err:
+        err.path = meta_path
+        raise
     return list(index)

@@ -10,10 +10,10 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import xxhash
 
@@ -26,7 +26,7 @@ from .directory import list_folder
 from .errors import DuplicateIdException
 from .format import chunk_names
 from .ids import existing_ids
-from .journal import Done, Journal, Plan, sizes_of
+from .journal import Done, Journal, Plan
 from .writer import calculate_chunk_slices
 
 Progress = Callable[[int, int], None]
@@ -154,26 +154,213 @@ class GulpIngestor:
         os.makedirs(folder, exist_ok=True)
         report = IngestReport()
         with Journal(folder, plan) as journal, _Bar(self._progress, len(slices)) as bar:
-            for position in [p for p, chunk in journal.done.items() if not journal.is_there(chunk)]:
-                self._abandon(journal.done.pop(position))
-            for chunk in journal.done.values():
-                report.add(chunk)
+            for chunk in _resume(journal):
+                self._add(report, chunk)
             report.nresumed = len(journal.done)
             bar.show(report.nresumed)
-            todo = [p for p in range(len(slices)) if p not in journal.done]
-            seen = existing_ids(folder)
+            todo = [position for position in range(len(slices)) if position not in journal.done]
+            present = existing_ids(folder)
             if ids is not None:
-                _refuse_present([id_ for p in todo for id_ in ids[slices[p]]], seen, journal)
+                _refuse_present(ids, [slices[position] for position in todo], present, journal)
+            first = list_folder(folder).next_number
             tasks = [
-                _Task(p, number, slices[p], journal.scratch)
-                for p, number in zip(todo, self._numbers(todo), strict=False)
+                _Task(position, number, slices[position], journal.new_name(position))
+                for number, position in enumerate(todo, first)
             ]
-            written = map_in_processes(_write_chunk, self.adapter, tasks, self.num_workers)
-            with closing(written):  # type: ignore[type-var]
-                for task, result in zip(tasks, written, strict=True):
-                    self._publish(journal, task, result, seen)
-                    report.add(journal.done[task.position])
+            results = map_in_processes(_write_chunk, self.adapter, tasks, self.num_workers)
+            with closing(results):
+                for task, result in zip(tasks, results, strict=True):
+                    self._add(report, _publish(journal, task, result, present))
                     bar.show(len(journal.done))
             journal.finish()
-        self._tell(report)
+        if report.skipped and self._on_skip is None:
+            first_one = report.skipped[0]
+            warnings.warn(
+                f"{len(report.skipped)} of {len(self.adapter)} items were left out; the first is "
+                f"{first_one.id!r:.80}: {first_one.reason}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
         return report
+
+    def _add(self, report: IngestReport, chunk: Done) -> None:
+        """Take note of a chunk that is done, and tell what is not in it."""
+        report.add(chunk)
+        for id_, reason in chunk.skipped:
+            if self._on_skip is not None:
+                self._on_skip(SkippedItem(id_, reason))
+            else:
+                notice("item %r is left out: %s", id_, reason)
+
+
+class _Task(NamedTuple):
+    """A chunk to be written."""
+
+    position: int
+    number: int
+    slice: slice
+    stem: str
+
+    @property
+    def paths(self) -> tuple[str, str]:
+        """Where data and index are until the chunk gets its names."""
+        return f"{self.stem}.gulp", f"{self.stem}.gmeta"
+
+
+class _Result(NamedTuple):
+    """A chunk that is written."""
+
+    ids: list[str]
+    frames: int
+    skipped: list[list[str]]
+
+
+def _write_chunk(adapter: AbstractDatasetAdapter, task: _Task) -> _Result:
+    """Write the items of a slice to a chunk, in a worker process."""
+    result = _Result([], 0, [])
+    at = "before its first item"
+    frames = 0
+    try:
+        chunk = GulpChunk(*task.paths)
+        with chunk.open("wb"):
+            for item in adapter.iter_data(task.slice):
+                id_ = str(item["id"])
+                at = f"at item {id_!r:.80}"
+                frames += _write_item(chunk, item, id_, result)
+                at = f"after item {id_!r:.80}"
+    except Exception as err:
+        err.add_note(f"while items {task.slice.start} to {task.slice.stop - 1} were ingested, {at}")
+        raise
+    return result._replace(frames=frames)
+
+
+def _write_item(chunk: GulpChunk, item: dict[str, Any], id_: str, result: _Result) -> int:
+    """Append an item to a chunk and return its number of frames, 0 if it is left out."""
+    if id_ in chunk:
+        raise DuplicateIdException(f"the adapter yields two items of id {id_!r:.80}")
+    frames = item["frames"]
+    if len(frames) == 0:
+        result.skipped.append([id_, str(item.get("error") or "no frames")])
+        return 0
+    try:
+        chunk.append(item["id"], item["meta"], frames)
+    except ValueError as err:  # a frame that JPEG does not hold; nothing of the item is written
+        result.skipped.append([id_, str(err)])
+        return 0
+    result.ids.append(id_)
+    return len(frames)
+
+
+def _publish(journal: Journal, task: _Task, result: _Result, present: set[str]) -> Done:
+    """Give the files of a chunk their names, after noting that it is done."""
+    twice = next((id_ for id_ in result.ids if id_ in present), None)
+    if twice is not None:
+        raise DuplicateIdException(
+            f"{journal.folder}: an item of id {twice!r:.80} is there already, or came before"
+        )
+    present.update(result.ids)
+    sizes = [os.stat(path).st_size for path in task.paths]
+    done = Done(task.position, task.number, sizes, len(result.ids), result.frames, result.skipped)
+    journal.add(done)
+    names = chunk_names(task.number)
+    for path, name in zip(task.paths, (names.data, names.meta), strict=True):
+        disk.replace(path, os.path.join(journal.folder, name))
+    disk.sync_folder(journal.folder)
+    return done
+
+
+def _resume(journal: Journal) -> list[Done]:
+    """Return the chunks that an interrupted ingest has finished; forget those it has not quite."""
+    if journal.is_other:
+        notice(
+            "%s: an ingest of other items, or in another order, was interrupted here; it is not "
+            "taken up",
+            journal.folder,
+        )
+    for done in list(journal.done.values()):
+        if not journal.is_there(done):
+            del journal.done[done.position]
+            _remove_orphan(journal.folder, done)
+    return [journal.done[position] for position in sorted(journal.done)]
+
+
+def _remove_orphan(folder: str, done: Done) -> None:
+    """Remove the data file of a chunk whose index did not get its name any more."""
+    names = chunk_names(done.number)
+    data, meta = (os.path.join(folder, name) for name in (names.data, names.meta))
+    is_orphan = os.path.exists(data) and not os.path.exists(meta)
+    if is_orphan and os.stat(data).st_size == done.nbytes[0]:
+        disk.unlink(data)
+
+
+def _refuse_present(
+    ids: list[str], slices: list[slice], present: set[str], journal: Journal
+) -> None:
+    """Refuse ids that the directory has already, and such as come twice, before all work."""
+    seen: set[str] = set()
+    for id_ in ids:
+        if id_ in seen:
+            raise DuplicateIdException(f"the adapter has two items of id {id_!r:.80}")
+        seen.add(id_)
+    new = [id_ for part in slices for id_ in ids[part]]
+    there = [id_ for id_ in new if id_ in present]
+    if there:
+        hint = (
+            "; an ingest of these in another order was interrupted: the same seed of `random` "
+            "gives the same order"
+            if journal.is_other
+            else ""
+        )
+        raise DuplicateIdException(
+            f"{journal.folder}: {len(there)} of {len(new)} items are there already, such as "
+            f"{there[0]!r:.80}; remove_duplicate_ids leaves them out{hint}"
+        )
+
+
+def _ids_of(adapter: AbstractDatasetAdapter) -> list[str] | None:
+    """Return the ids of all items if the adapter tells them."""
+    item_ids = getattr(adapter, "item_ids", None)
+    if item_ids is None:
+        return None
+    ids = item_ids()
+    if not isinstance(ids, list) or len(ids) != len(adapter):
+        return None
+    return [str(id_) for id_ in ids]
+
+
+def _digest(ids: list[str]) -> str:
+    return xxhash.xxh3_128_hexdigest(json.dumps(ids).encode("ascii"))
+
+
+class _Bar:
+    """Tells how many chunks are done: the caller's function, or a bar on a terminal."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self._progress = progress
+        self._total = total
+        self._bar: Any = None
+        if progress is None and sys.stderr is not None and sys.stderr.isatty():
+            self._bar = _make_bar(total)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def show(self, done: int) -> None:
+        """Tell that so many chunks are done."""
+        if self._progress is not None:
+            self._progress(done, self._total)
+        elif self._bar is not None:
+            self._bar.update(done - self._bar.n)
+
+
+def _make_bar(total: int) -> Any:
+    """Return a bar of tqdm, None if that is not installed: work is done without it."""
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        return None
+    return tqdm(desc="Chunks finished", unit="chunk", dynamic_ncols=True, total=total)

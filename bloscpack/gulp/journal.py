@@ -8,7 +8,6 @@ for each chunk, synced before its files get their names. It is locked while the 
 import json
 import os
 import shutil
-from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 from ..exceptions import LockedError
@@ -83,6 +82,7 @@ class Journal:
         self.folder = folder
         self.scratch = os.path.join(folder, FOLDER)
         self._path = os.path.join(self.scratch, _NAME)
+        self.is_finished = False
         self._fd = self._open()
         try:
             old_plan, chunks, self._end = self._read()
@@ -102,10 +102,14 @@ class Journal:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        """Give the lock back; the journal stays, unless nothing is done yet or `finish` was called."""
-        if not self.done:
-            self.finish()
-        os.close(self._fd)
+        """Give the lock back; the journal stays if something is done, but not all."""
+        try:
+            if not self.is_finished:
+                self._remove_leftovers()
+                if not self.done:
+                    self.finish()
+        finally:
+            os.close(self._fd)
 
     def add(self, chunk: Done) -> None:
         """Note that a chunk is written; durable when this returns."""
@@ -126,29 +130,34 @@ class Journal:
 
     def finish(self) -> None:
         """Remove the journal, and all that is beside it."""
+        self.is_finished = True
         shutil.rmtree(self.scratch, ignore_errors=True)
 
+    def new_name(self, position: int) -> str:
+        """Return a path, without suffix, for a chunk until it gets its names.
+
+        It is new: a worker of an ingest that was killed may still be at the old one.
+        """
+        return os.path.join(self.scratch, f"{position}-{os.urandom(4).hex()}")
+
     def _open(self) -> int:
-        """Open the file and lock it; it may be removed by the ingest that has it."""
+        """Open the file and lock it."""
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
         while True:
             os.makedirs(self.scratch, exist_ok=True)
             try:
-                fd = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o666)
-            except FileNotFoundError:  # the folder was removed in between
+                fd = os.open(self._path, flags, 0o666)
+            except FileNotFoundError:  # the ingest that had it has removed the folder
                 continue
+            if not try_lock(fd):
+                os.close(fd)
+                raise LockedError(f"{self.folder}: another ingest is writing to it")
             try:
-                if not try_lock(fd):
-                    raise LockedError(f"{self.folder}: another ingest is writing to it")
-                if os.path.exists(self._path) and os.path.samestat(
-                    os.fstat(fd), os.stat(self._path)
-                ):
+                if os.path.samestat(os.fstat(fd), os.stat(self._path)):
                     return fd
             except FileNotFoundError:
                 pass
-            except BaseException:
-                os.close(fd)
-                raise
-            os.close(fd)
+            os.close(fd)  # removed between opening and locking it
 
     def _read(self) -> tuple[Plan | None, list[Done], int]:
         """Return the plan, the chunks, and where the last whole line ends."""
@@ -176,8 +185,3 @@ class Journal:
         disk.truncate(self._fd, self._end + len(line))
         disk.sync(self._fd)
         self._end += len(line)
-
-
-def sizes_of(paths: Sequence[str]) -> list[int]:
-    """Return the sizes of files, in bytes."""
-    return [os.stat(path).st_size for path in paths]

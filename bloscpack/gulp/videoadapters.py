@@ -432,8 +432,8 @@ def _labelled(data: Sequence[Item], label_name: str, numbers: dict[Any, int]) ->
 
 
 def _rate(frame_rate: float) -> float | None:
-    """Return a frame rate as GulpIO2 takes it: whole, and 0 for every frame."""
-    rate = int(frame_rate)
-    if rate < 0:
+    """Return a frame rate; 0 stands for every frame."""
+    rate = float(frame_rate)
+    if not rate >= 0:
         raise ValueError(f"frame_rate must be at least 0, not {frame_rate}")
     return rate or None
