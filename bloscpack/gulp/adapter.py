@@ -31,7 +31,8 @@ class AbstractDatasetAdapter(ABC):
     An adapter travels to worker processes, so it must be picklable, and should list its items in
     the constructor and read frames in `iter_data`. It may have a method ``item_ids()`` that returns
     the ids of all items in order, as text: then an ingest looks for ids that are there already
-    before it starts, and knows the order of an ingest that was interrupted.
+    before it starts, and knows the order of an ingest that was interrupted. A method ``prepare()``
+    is called once, before the first chunk is written.
     """
 
     @abstractmethod
@@ -117,7 +118,7 @@ class ListedAdapter(AbstractDatasetAdapter):
                     raise
                 item["error"] = _reason(err)
             yield item
-        self._finish()
+        self.prepare()
 
     def _id(self, meta: Item) -> Any:
         return meta["id"]
@@ -126,8 +127,8 @@ class ListedAdapter(AbstractDatasetAdapter):
         """Return what is stored with the item."""
         return meta
 
-    def _finish(self) -> None:
-        """Write what belongs beside the chunks."""
+    def prepare(self) -> None:
+        """Write what belongs beside the chunks, unless it is there."""
 
     @abstractmethod
     def _frames(self, meta: Item) -> Sequence[Any]:
@@ -150,7 +151,8 @@ class LabelledAdapter(ListedAdapter):
 
     data: Sequence[dict[str, Any]]
 
-    def _finish(self) -> None:
+    def prepare(self) -> None:
+        """Write ``label2idx.json``, unless it is there."""
         self.write_label2idx_dict()
 
 

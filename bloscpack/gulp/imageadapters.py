@@ -115,7 +115,8 @@ class Custom20BNCsvJpegAdapter(ListedAdapter, Custom20BNAdapterMixin):
             raise FileNotFoundError(f"{folder}: no .jpg files")
         return [read_image(path, self.frame_size, keep_jpegs=self.keep_jpegs) for path in paths]
 
-    def _finish(self) -> None:
+    def prepare(self) -> None:
+        """Write ``label2idx.json``, unless it is there."""
         self.write_label2idx_dict()
 
 

@@ -1,9 +1,11 @@
 """Ingest: the items of an adapter into new chunks of a gulp directory, in several processes.
 
 Workers write chunks in a hidden folder; the parent gives them their names, in order, after checking
-that no id comes twice. So the directory holds whole chunks at any time, whoever reads it, and the
-same bytes come out for any number of workers. An ingest that died goes on where it was when it is
-started again with the same items in the same order (`bloscpack.gulp.journal`).
+that no id comes twice. So the directory holds whole chunks at any time, and the same bytes come out
+for any number of workers. (Data file and index get their names one right after the other. A process
+killed in between leaves a data file that `GulpDirectory` leaves out and GulpIO2 stumbles over,
+until the ingest is finished.) An ingest that died goes on where it was when it is started again with
+the same items in the same order (`bloscpack.gulp.journal`).
 """
 
 import json
@@ -162,6 +164,10 @@ class GulpIngestor:
             present = existing_ids(folder)
             if ids is not None:
                 _refuse_present(ids, [slices[position] for position in todo], present, journal)
+            journal.begin()
+            prepare = getattr(self.adapter, "prepare", None)
+            if prepare is not None:
+                prepare()
             first = list_folder(folder).next_number
             tasks = [
                 _Task(position, number, slices[position], journal.new_name(position))
@@ -271,12 +277,6 @@ def _publish(journal: Journal, task: _Task, result: _Result, present: set[str]) 
 
 def _resume(journal: Journal) -> list[Done]:
     """Return the chunks that an interrupted ingest has finished; forget those it has not quite."""
-    if journal.is_other:
-        notice(
-            "%s: an ingest of other items, or in another order, was interrupted here; it is not "
-            "taken up",
-            journal.folder,
-        )
     for done in list(journal.done.values()):
         if not journal.is_there(done):
             del journal.done[done.position]

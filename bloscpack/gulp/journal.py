@@ -72,6 +72,13 @@ class Journal:
     plan : Plan
         What is to be done. What an ingest of the same plan has done before a crash is in `done`.
 
+    Attributes
+    ----------
+    is_resumed, is_other : bool
+        An ingest of this plan was interrupted here; or one of another plan, until `begin`.
+    done : dict
+        `Done` by position.
+
     Raises
     ------
     LockedError
@@ -89,11 +96,8 @@ class Journal:
             self.is_resumed = old_plan == plan
             self.is_other = old_plan is not None and old_plan != plan
             self.done = {chunk.position: chunk for chunk in chunks} if self.is_resumed else {}
+            self._plan = plan
             self._remove_leftovers()
-            if not self.is_resumed:
-                disk.truncate(self._fd, 0)
-                self._end = 0
-                self._append(plan._asdict())
         except BaseException:
             os.close(self._fd)
             raise
@@ -106,10 +110,18 @@ class Journal:
         try:
             if not self.is_finished:
                 self._remove_leftovers()
-                if not self.done:
+                if not (self.done or self.is_other):
                     self.finish()
         finally:
             os.close(self._fd)
+
+    def begin(self) -> None:
+        """Note the plan, unless it is taken up; what was noted of another one is lost."""
+        if not self.is_resumed:
+            disk.truncate(self._fd, 0)
+            self._end = 0
+            self._append(self._plan._asdict())
+            self.is_other = False
 
     def add(self, chunk: Done) -> None:
         """Note that a chunk is written; durable when this returns."""

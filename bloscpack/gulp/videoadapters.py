@@ -147,7 +147,8 @@ class Custom20BNJsonVideoAdapter(VideoAdapter, Custom20BNAdapterMixin):
         path = get_single_video_path(inside(self.folder, meta["id"]), format_="mp4")
         return self.get_bursted_frames(path)
 
-    def _finish(self) -> None:
+    def prepare(self) -> None:
+        """Write ``label2idx.json``, unless it is there."""
         self.write_label2idx_dict()
 
 
@@ -228,7 +229,8 @@ class Custom20BNCsvWebmAdapter(VideoAdapter, Custom20BNAdapterMixin):
         path = self.get_single_video_file_path(inside(self.folder, meta["id"]), format_="webm")
         return self.get_bursted_frames(path)
 
-    def _finish(self) -> None:
+    def prepare(self) -> None:
+        """Write ``label2idx.json``, unless it is there."""
         self.write_label2idx_dict()
 
 
