@@ -4,8 +4,8 @@ Workers write chunks in a hidden folder; the parent gives them their names, in o
 that no id comes twice. So the directory holds whole chunks at any time, and the same bytes come out
 for any number of workers. (Data file and index get their names one right after the other. A process
 killed in between leaves a data file that `GulpDirectory` leaves out and GulpIO2 stumbles over,
-until the ingest is finished.) An ingest that died goes on where it was when it is started again with
-the same items in the same order (`bloscpack.gulp.journal`).
+until the ingest is finished.) An ingest that died goes on where it was when it is started again
+with the same items in the same order (`bloscpack.gulp.journal`).
 """
 
 import json
