@@ -145,6 +145,9 @@ IMPORTED_ON_USE = {
     "image": {"simplejpeg", "PIL"},
     "gulp.utils": {"PIL.Image"},
     "gulp.ingest": {"tqdm"},
+    # Every command would load them.
+    "cli.gulp": {"..gulp.sanity"},
+    "cli.gulpingest": {"..gulp", "..gulp.ids", "..gulp.ingest", "random"},
 }
 # Modules that may import by name, when something is used: the optional packages of a dtype.
 IMPORTS_ON_USE = {"dtype"}

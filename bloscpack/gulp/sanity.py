@@ -84,6 +84,7 @@ class SanityReport:
 def check_directory(
     folder: str | os.PathLike[str],
     *,
+    records: bool = True,
     decode: bool = False,
     nthreads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -94,6 +95,8 @@ def check_directory(
     ----------
     folder : str or PathLike
         The directory.
+    records : bool, optional
+        Look whether a JPEG begins where each record does.
     decode : bool, optional
         Decode every frame.
     nthreads : int, optional
@@ -125,7 +128,8 @@ def check_directory(
     for (data, meta), size in zip(chunks, sizes, strict=True):
         check = _ChunkCheck(data, meta, size, report)
         check.index(owners)
-        check.records(decode=decode, nthreads=nthreads)
+        if check.sizes() and (records or decode):
+            check.records(decode=decode, nthreads=nthreads)
         report.chunks += 1
         report.data_nbytes += size
         report.meta_nbytes += os.stat(meta).st_size
@@ -220,15 +224,19 @@ class _ChunkCheck:
             except FormatError as err:
                 self._wrong(self._meta, f"item {id_!r:.80}, frame {number}: {err.args[0]}")
 
-    def records(self, *, decode: bool, nthreads: int | None) -> None:
-        """Compare the records with the data file."""
+    def sizes(self) -> bool:
+        """Compare the size of the data file with the index; return whether there is one."""
         if not self._is_read:
-            return
+            return False
         end = max((info.loc + info.length for _, _, info in self._infos), default=0)
         if end > self._size:
             self._wrong(self._data, f"it has {self._size} bytes, the index goes to {end}")
         elif end < self._size:
             self._wrong(self._data, f"{self._size - end} bytes behind the last record, at {end}")
+        return True
+
+    def records(self, *, decode: bool, nthreads: int | None) -> None:
+        """Look at the records in the data file."""
         with closing(FileSource(self._data)) as source:
 
             def check(place: tuple[str, int, ImgInfo]) -> str | None:
