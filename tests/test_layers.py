@@ -51,6 +51,7 @@ LAYERS = {
     "video": 5,
     "frames": 6,
     "frames.protocol": 5,
+    "frames.sampler": 6,
     "gulp": 6,
     "benzina": 6,
     "vrs": 6,
@@ -127,6 +128,7 @@ LIBRARIES = {
     "video": {"numpy"},
     "cli": {"numpy"},
     "frames": {"numpy"},
+    "frames.sampler": {"numpy", "xxhash"},
     "frames.protocol": {"numpy"},
     "gulp": {"numpy"},
 }
