@@ -200,6 +200,11 @@ def test_resuming_on_another_number_of_ranks() -> None:
 def test_setting_another_epoch_forgets_the_position() -> None:
     sampler = ClipSampler(9)
     sampler.load_state_dict({**ClipSampler(9).state_dict(), "position": 4})
+    sampler.set_epoch(0)
+    assert list(sampler) == order(9, 0)[4:]
+    sampler.set_epoch(0)  # once more, as a whole
+    assert list(sampler) == order(9, 0)
+    sampler.load_state_dict({**ClipSampler(9).state_dict(), "position": 4})
     sampler.set_epoch(5)
     assert list(sampler) == order(9, 0, 5)
 
