@@ -16,6 +16,7 @@ from typing import IO, Any, SupportsIndex
 
 import numpy as np
 
+from .. import image
 from ..exceptions import BloscpackError, FormatError, TruncatedError
 from ..fetch import Piece, fetch
 from ..storage import disk
@@ -215,10 +216,10 @@ class GulpChunk:
             check(meta_data)
         self._own(id_)
         # Encoded before the first is written, so that an item is whole or absent.
-        images = list(_encoded(frames))
+        encoded = list(_encoded(frames))
         self._append_meta(id_, meta_data)
-        for image in images:
-            self._write_frame(id_, image)
+        for data in encoded:
+            self._write_frame(id_, data)
 
     def _own(self, id_: str) -> None:
         owner = self._owners.setdefault(id_, self.data_file_path)
@@ -230,10 +231,10 @@ class GulpChunk:
 
     def _write_frame(self, id_: Any, frame: Any) -> None:
         file = self._file()
-        image = _encode(frame)
-        pad = padding(len(image))
-        info = ImgInfo(loc=file.tell(), pad=pad, length=len(image) + pad)
-        file.write(image + bytes(pad))
+        data = _encode(frame)
+        pad = padding(len(data))
+        info = ImgInfo(loc=file.tell(), pad=pad, length=len(data) + pad)
+        file.write(data + bytes(pad))
         self._item(id_)["frame_info"].append(info)
 
     def _item(self, id_: Any) -> Any:
@@ -343,17 +344,19 @@ class GulpChunk:
         decoder = self.jpeg_decoder
         in_threads = decoder is jpeg_bytes_to_img
         frames: Frames = [None] * len(infos)
+        size = source.size()
+        budget = _Budget(id_, size, len(infos), len(set(numbers)))
 
         def piece(k: int) -> Piece:
             info = infos[k]
 
             def decode(record: memoryview) -> None:
-                image = bytes(record[: len(record) - info.pad])
-                frames[k] = _decode(decoder, image, id_, numbers[k]) if in_threads else image
+                data = bytes(record[: len(record) - info.pad])
+                frames[k] = _decode(decoder, data, id_, numbers[k]) if in_threads else data
+                budget.spend(len(data) if not in_threads else frames[k].nbytes)
 
             return Piece(source, info.loc, info.length, decode)
 
-        size = source.size()
         for number, info in zip(numbers, infos, strict=True):
             if info.loc + info.length > size:
                 raise TruncatedError(
@@ -367,8 +370,8 @@ class GulpChunk:
         if in_threads:
             return frames
         return [
-            _decode(decoder, image, id_, number)
-            for number, image in zip(numbers, frames, strict=True)
+            _decode(decoder, data, id_, number)
+            for number, data in zip(numbers, frames, strict=True)
         ]
 
     def iter_all(
@@ -393,6 +396,26 @@ class GulpChunk:
             for id_ in ids:
                 frames, meta_data = self.read_frames(id_)
                 yield frames, meta_data
+
+
+class _Budget:
+    """Memory for the frames of one call: what their file can hold, if records are not shared.
+
+    A frame that the caller repeats counts once.
+    """
+
+    def __init__(self, id_: str, size: int, nframes: int, distinct: int) -> None:
+        self._id = id_
+        repeats = -(-nframes // distinct) if distinct else 1
+        self._left = (image.MAX_NBYTES + image.MAX_EXPANSION * size) * repeats
+
+    def spend(self, nbytes: int) -> None:
+        """Count the bytes of a frame; threads that race may count one less."""
+        self._left -= nbytes
+        if self._left < 0:
+            raise FormatError(
+                f"item {self._id!r:.80}: its frames take far more memory than the file can hold"
+            )
 
 
 def _selected(selector: Selector, nframes: int) -> list[int]:
@@ -420,9 +443,9 @@ def _checked(triplet: Any, id_: str, number: int) -> ImgInfo:
         raise FormatError(f"item {id_!r:.80}, frame {number}: {err.args[0]}") from err
 
 
-def _decode(decoder: Callable[[bytes], Any], image: bytes, id_: str, number: int) -> Any:
+def _decode(decoder: Callable[[bytes], Any], data: bytes, id_: str, number: int) -> Any:
     try:
-        return decoder(image)
+        return decoder(data)
     except FrameError as err:
         err.args = (f"item {id_!r:.80}, frame {number}: {err.args[0]}",)
         raise
