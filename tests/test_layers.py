@@ -64,6 +64,7 @@ LAYERS = {
     "original": 7,
     "packing": 7,
     "integrations": 8,
+    "integrations.torch": 8,
     "cli": 9,
     "__init__": 10,
     "__main__": 10,
@@ -137,9 +138,11 @@ LIBRARIES = {
     "frames.sampler": {"numpy", "xxhash"},
     "frames.protocol": {"numpy"},
     "gulp": {"numpy"},
+    "integrations.torch": {"numpy", "torch"},
 }
 # What may be imported inside a function: slow to load, and most programs never need it.
 IMPORTED_ON_USE = {
+    "detect": {".gulp.source"},
     "display": {"html"},
     "checksum": {"hashlib"},
     "notice": {"logging"},
