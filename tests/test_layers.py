@@ -54,6 +54,7 @@ LAYERS = {
     "frames": 6,
     "frames.__init__": 8,
     "frames.protocol": 5,
+    "frames.sampler": 6,
     "gulp": 6,
     "benzina": 6,
     "vrs": 6,
@@ -64,6 +65,7 @@ LAYERS = {
     "original": 7,
     "packing": 7,
     "integrations": 8,
+    "integrations.torch": 8,
     "cli": 9,
     "__init__": 10,
     "__main__": 10,
@@ -134,11 +136,14 @@ LIBRARIES = {
     "video": {"numpy", "av"},
     "cli": {"numpy"},
     "frames": {"numpy", "xxhash"},
+    "frames.sampler": {"numpy", "xxhash"},
     "frames.protocol": {"numpy"},
     "gulp": {"numpy", "xxhash", "PIL", "tqdm"},
+    "integrations.torch": {"numpy", "torch"},
 }
 # What may be imported inside a function: slow to load, and most programs never need it.
 IMPORTED_ON_USE = {
+    "detect": {".gulp.source"},
     "display": {"html"},
     "checksum": {"hashlib"},
     "notice": {"logging"},
