@@ -58,6 +58,7 @@ LAYERS = {
     "benzina": 6,
     "vrs": 6,
     "detect": 7,
+    "clipwriter": 7,
     "convert": 7,
     "args": 7,
     "append": 7,
@@ -106,7 +107,7 @@ SAME_LAYER = {
     "packing": {"args"},
     "append": {"args", "packing"},
     "original": {"args", "packing"},
-    "convert": {"detect"},
+    "convert": {"clipwriter", "detect"},
 }
 # Libraries beside the standard one.
 LIBRARIES = {
@@ -134,6 +135,7 @@ LIBRARIES = {
     "append": {"numpy"},
     "video": {"numpy"},
     "cli": {"numpy"},
+    "clipwriter": {"numpy"},
     "frames": {"numpy", "xxhash"},
     "frames.sampler": {"numpy", "xxhash"},
     "frames.protocol": {"numpy"},
