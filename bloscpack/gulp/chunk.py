@@ -16,25 +16,18 @@ from typing import IO, Any, SupportsIndex
 
 import numpy as np
 
-from .. import image
-from ..exceptions import BloscpackError, FormatError, TruncatedError
-from ..fetch import Piece, fetch
+from ..exceptions import BloscpackError, FormatError
 from ..storage import disk
 from ..storage.file import FileObjectSource, FileSource
 from ..storage.protocol import ByteSource
-from ..threads import map_ordered, resolve_nthreads
-from .errors import DuplicateIdException, FrameError, UnknownItemError
-from .format import ImgInfo, check_jpeg, frame_info, padding
+from .errors import DuplicateIdException, UnknownItemError
+from .format import ImgInfo, padding
+from .records import encode_frame, encode_frames, read_records
 from .serializer import AbstractSerializer, json_serializer
-from .utils import img_to_jpeg_bytes, jpeg_bytes_to_img
+from .utils import jpeg_bytes_to_img
 
 Selector = slice | Sequence[int] | np.ndarray[Any, Any] | None
 Frames = list[Any]
-
-# What coding a stored byte of a JPEG takes, in bytes of a Blosc chunk, for the number of threads:
-# about 7 pixels' worth, each of which takes 5 times as long.
-_WORK_PER_STORED_BYTE = 32
-_WORK_PER_PIXEL_BYTE = 5
 
 
 def extract_input_for_getitem(element: Any) -> tuple[str, Any]:
@@ -216,7 +209,7 @@ class GulpChunk:
             check(meta_data)
         self._own(id_)
         # Encoded before the first is written, so that an item is whole or absent.
-        encoded = list(_encoded(frames))
+        encoded = list(encode_frames(frames))
         self._append_meta(id_, meta_data)
         for data in encoded:
             self._write_frame(id_, data)
@@ -231,7 +224,7 @@ class GulpChunk:
 
     def _write_frame(self, id_: Any, frame: Any) -> None:
         file = self._file()
-        data = _encode(frame)
+        data = encode_frame(frame)
         pad = padding(len(data))
         info = ImgInfo(loc=file.tell(), pad=pad, length=len(data) + pad)
         file.write(data + bytes(pad))
@@ -256,7 +249,9 @@ class GulpChunk:
         return OrderedDict()
 
     def _file(self) -> IO[bytes]:
-        file = self.fp
+        """Return the file to write to, which may be open for reading too, or the last one."""
+        opened = reversed(self._opened)
+        file = next((file for file in opened if file.writable()), self.fp)
         if file is None:
             raise ValueError(
                 f"{os.fsdecode(self.data_file_path)} is not open: use 'with chunk.open():'"
@@ -291,6 +286,8 @@ class GulpChunk:
         ValueError
             The chunk is not open.
         """
+        if any(file.readable() for file in self._opened):
+            return self.read_item(id_, slice_)
         file = self._file()
         if file.closed:
             raise ValueError(
@@ -298,8 +295,6 @@ class GulpChunk:
             )
         if not file.readable():
             raise io.UnsupportedOperation("the chunk is open for writing")
-        if any(file is opened for opened in self._opened):
-            return self.read_item(id_, slice_)
         return self._read(FileObjectSource(file), id_, slice_)  # a file that the caller has set
 
     def read_item(self, id_: Any, slice_: Selector = None) -> tuple[Frames, dict[Any, Any]]:
@@ -317,8 +312,8 @@ class GulpChunk:
                 raise UnknownItemError(f"no item {id_!r:.80}")
             triplets, meta_data = found
             numbers = _selected(selector, len(triplets))
-            infos = [_checked(triplets[number], id_, number) for number in numbers]
-            return self._decoded(source, id_, numbers, infos), meta_data
+            wanted = [(number, triplets[number]) for number in numbers]
+            return read_records(source, id_, wanted, self.jpeg_decoder), meta_data
         except BloscpackError as err:
             if err.path is None:
                 err.path = os.fsdecode(self.data_file_path)
@@ -337,42 +332,6 @@ class GulpChunk:
         if not isinstance(triplets, list):
             raise FormatError(f"item {id_!r:.80}: its frame_info is no list")
         return triplets, meta_data
-
-    def _decoded(
-        self, source: ByteSource, id_: str, numbers: list[int], infos: list[ImgInfo]
-    ) -> Frames:
-        decoder = self.jpeg_decoder
-        in_threads = decoder is jpeg_bytes_to_img
-        frames: Frames = [None] * len(infos)
-        size = source.size()
-        budget = _Budget(id_, size, len(infos), len(set(numbers)))
-
-        def piece(k: int) -> Piece:
-            info = infos[k]
-
-            def decode(record: memoryview) -> None:
-                data = bytes(record[: len(record) - info.pad])
-                frames[k] = _decode(decoder, data, id_, numbers[k]) if in_threads else data
-                budget.spend(len(data) if not in_threads else frames[k].nbytes)
-
-            return Piece(source, info.loc, info.length, decode)
-
-        for number, info in zip(numbers, infos, strict=True):
-            if info.loc + info.length > size:
-                raise TruncatedError(
-                    f"item {id_!r:.80}, frame {number}: its record ends at byte "
-                    f"{info.loc + info.length}, the file has {size}",
-                    offset=info.loc,
-                )
-        stored = sum(info.length for info in infos)
-        work = _WORK_PER_STORED_BYTE * stored if in_threads else 0
-        fetch([piece(k) for k in range(len(infos))], nthreads=None, nbytes=work)
-        if in_threads:
-            return frames
-        return [
-            _decode(decoder, data, id_, number)
-            for number, data in zip(numbers, frames, strict=True)
-        ]
 
     def iter_all(
         self, accepted_ids: Iterable[str] | None = None, shuffle: bool = False
@@ -398,26 +357,6 @@ class GulpChunk:
                 yield frames, meta_data
 
 
-class _Budget:
-    """Memory for the frames of one call: what their file can hold, if records are not shared.
-
-    A frame that the caller repeats counts once.
-    """
-
-    def __init__(self, id_: str, size: int, nframes: int, distinct: int) -> None:
-        self._id = id_
-        repeats = -(-nframes // distinct) if distinct else 1
-        self._left = (image.MAX_NBYTES + image.MAX_EXPANSION * size) * repeats
-
-    def spend(self, nbytes: int) -> None:
-        """Count the bytes of a frame; threads that race may count one less."""
-        self._left -= nbytes
-        if self._left < 0:
-            raise FormatError(
-                f"item {self._id!r:.80}: its frames take far more memory than the file can hold"
-            )
-
-
 def _selected(selector: Selector, nframes: int) -> list[int]:
     """Return the ordinals of the frames that a selector picks."""
     if selector is None:
@@ -434,33 +373,3 @@ def _selected(selector: Selector, nframes: int) -> list[int]:
 
 def _as_index(number: SupportsIndex) -> int:
     return operator.index(number)
-
-
-def _checked(triplet: Any, id_: str, number: int) -> ImgInfo:
-    try:
-        return frame_info(triplet)
-    except FormatError as err:
-        raise FormatError(f"item {id_!r:.80}, frame {number}: {err.args[0]}") from err
-
-
-def _decode(decoder: Callable[[bytes], Any], data: bytes, id_: str, number: int) -> Any:
-    try:
-        return decoder(data)
-    except FrameError as err:
-        err.args = (f"item {id_!r:.80}, frame {number}: {err.args[0]}",)
-        raise
-
-
-def _encode(frame: Any) -> bytes:
-    if not isinstance(frame, bytes | bytearray | memoryview):
-        return img_to_jpeg_bytes(frame)
-    check_jpeg(frame)
-    return bytes(frame)
-
-
-def _encoded(frames: Iterable[Any]) -> Iterator[bytes]:
-    """Return the JPEGs of frames, made on as many threads as they are worth."""
-    if not isinstance(frames, Sequence | np.ndarray):
-        frames = list(frames)
-    work = sum(getattr(frame, "nbytes", 0) for frame in frames) * _WORK_PER_PIXEL_BYTE
-    return map_ordered(_encode, frames, resolve_nthreads(None, work))

@@ -327,6 +327,19 @@ def test_reading_and_iterating_at_once(tmp_path: Path) -> None:
     assert chunk.fp.closed
 
 
+def test_reading_while_appending(tmp_path: Path) -> None:
+    chunk = make(tmp_path, a=frames(2, 8, 8))
+    with chunk.open("ab"):
+        iterator = iter(chunk)
+        with chunk.open():
+            assert len(chunk["a"][0]) == 2
+            chunk.append("b", {"name": "b"}, frames(1, 8, 8))
+        assert len(next(iterator)[0]) == 2
+        chunk.append("c", {"name": "c"}, frames(1, 8, 8))
+        iterator.close()
+    assert ids(again(chunk)) == ["a", "b", "c"]
+
+
 def test_an_iteration_that_is_left_closes_the_file(tmp_path: Path) -> None:
     chunk = make(tmp_path, a=frames(2, 8, 8), b=[])
     iterator = iter(chunk)

@@ -210,7 +210,8 @@ def test_damage_is_named_and_loses_that_frame_only(folder: Path) -> None:
         expected = source["a"][:]
         loc, _, length = source["a"]._triplets()[2].tolist()
     data[loc + length - 60 : loc + length] = bytes(60)
-    data[:2] = b"PN"
+    loc = source["a"]._triplets()[0, 0]
+    data[loc : loc + 2] = b"PN"
     (folder / "data_0.gulp").write_bytes(data)
     clip = GulpSource(folder)["a"]
     for frame, error in ((2, CodecError), (0, FormatError)):
@@ -219,6 +220,22 @@ def test_damage_is_named_and_loses_that_frame_only(folder: Path) -> None:
     with pytest.raises(CodecError, match="frame 2"):
         clip[1:]
     np.testing.assert_array_equal(clip[[1, 3, 4]], expected[[1, 3, 4]])
+
+
+def test_an_image_of_another_kind_is_no_frame(folder: Path) -> None:
+    png = image.encode_png(frames(1, 12, 16, 3)[0])
+    data = (folder / "data_1.gulp").read_bytes()
+    (folder / "data_1.gulp").write_bytes(data + png)
+    text = (folder / "meta_1.gmeta").read_text()
+    end = text.index("]], ") + 1
+    (folder / "meta_1.gmeta").write_text(f"{text[:end]}, [{len(data)}, 0, {len(png)}]{text[end:]}")
+    clip = GulpSource(folder)["c"]
+    assert len(clip) == 5
+    for selection in ([4], [0, 4]):
+        with pytest.raises(FormatError, match="frame 4: no JPEG"):
+            clip[selection]
+    with pytest.raises(ValueError, match="frame 4: no JPEG"):
+        GulpDirectory(folder)["c"]
 
 
 def test_a_cut_file(folder: Path) -> None:
