@@ -22,7 +22,7 @@ def store(tmp_path: Path) -> Path:
     return write_store(tmp_path / "clips.blp")
 
 
-@pytest.mark.parametrize("piece_nbytes", [600, 1 << 20])
+@pytest.mark.parametrize("piece_nbytes", [1200, 1 << 20])
 @pytest.mark.parametrize(
     ("text", "selection"),
     [
@@ -85,6 +85,8 @@ def test_images_as_they_are_kept(blpk: Blpk, tmp_path: Path, store: Path) -> Non
             assert (ended.code, ended.raw) == (0, images[number])
             ended = blpk("frames", "cat", gulp, "mixed", "--select", f"{number}")
             assert ended.raw == source["mixed"][number].tobytes()
+            document = blpk("frames", "cat", gulp, "mixed", "--select", f"{number}", "--json").json
+            assert document["shape"] == list(source["mixed"][number].shape)
     ended = blpk("frames", "cat", gulp, "mixed", "--select", "2", "--image")
     assert (ended.code, ended.out) == (1, "")
     assert "clip 'mixed': frame 2 of a clip of 2" in ended.err

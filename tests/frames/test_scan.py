@@ -13,7 +13,7 @@ from .memory_source import MemoryClip, MemorySourceOfClips
 class Faulty(MemoryClip):
     """A clip with two frames and metadata that cannot be read."""
 
-    bad = (3, 40)
+    bad = (0, 40)
 
     @property
     def meta(self) -> dict[str, Any]:
@@ -42,13 +42,13 @@ def test_faults_are_named() -> None:
     faults = list(scan(source, progress=lambda *step: steps.append(step)))
     assert [(fault.clip, fault.frame) for fault in faults] == [
         ("bad", None),
-        ("bad", 3),
+        ("bad", 0),
         ("bad", 40),
         ("lost", None),
     ]
     assert [str(fault.error) for fault in faults] == [
         "metadata",
-        "frames 3",
+        "frames 0",
         "frames 40",
         "no index",
     ]

@@ -75,9 +75,9 @@ def test_other_kinds() -> None:
     dates = np.array([["2020-01-01", "NaT", "2020-01-03"]], "M8[D]")
     shown = contact_sheet([dates], columns=1, width=3 + 2 * GAP).pixels
     assert tile(shown, 0, 0, 1, 3)[0, :, 0].tolist() == [0, 0, 255]
-    waves = np.array([[3 + 4j, 0]])
-    shown = contact_sheet([waves], columns=1, width=2 + 2 * GAP).pixels
-    assert tile(shown, 0, 0, 1, 2)[0, :, 0].tolist() == [255, 0]
+    waves = np.array([[3 + 4j, 0, 1]])
+    shown = contact_sheet([waves], columns=1, width=3 + 2 * GAP).pixels
+    assert tile(shown, 0, 0, 1, 3)[0, :, 0].tolist() == [255, 0, 51]
     row = contact_sheet([np.array([0, 128, 255], "u1")], columns=1, width=3 + 2 * GAP).pixels
     assert tile(row, 0, 0, 1, 3)[0, :, 0].tolist() == [0, 128, 255]
     dot = contact_sheet([np.array(9, "u1")], columns=1, width=1 + 2 * GAP).pixels
