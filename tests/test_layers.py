@@ -59,6 +59,7 @@ LAYERS = {
     "benzina": 6,
     "vrs": 6,
     "detect": 7,
+    "clipwriter": 7,
     "convert": 7,
     "args": 7,
     "append": 7,
@@ -107,7 +108,7 @@ SAME_LAYER = {
     "packing": {"args"},
     "append": {"args", "packing"},
     "original": {"args", "packing"},
-    "convert": {"detect"},
+    "convert": {"clipwriter", "detect"},
 }
 # Libraries beside the standard one.
 LIBRARIES = {
@@ -135,6 +136,7 @@ LIBRARIES = {
     "append": {"numpy"},
     "video": {"numpy", "av"},
     "cli": {"numpy"},
+    "clipwriter": {"numpy"},
     "frames": {"numpy", "xxhash"},
     "frames.sampler": {"numpy", "xxhash"},
     "frames.protocol": {"numpy"},
