@@ -117,6 +117,10 @@ class FileChangedError(BloscpackError):
     """The file is not the one the handle was made for: it was replaced, appended to or changed."""
 
 
+class WorkerError(BloscpackError, RuntimeError):
+    """A worker process ended before its work was done."""
+
+
 # Names of bloscpack 0.16 (reference: its exceptions.py), bases kept.
 
 

@@ -21,6 +21,7 @@ LAYERS = {
     "_ext": 1,
     "notice": 0,
     "threads": 1,
+    "processes": 1,
     "checksum": 1,
     "codec": 1,
     "container.format": 2,
@@ -79,6 +80,7 @@ SAME_LAYER = {
     "frames.protocol": {"fetch"},
     "exceptions": {"wire"},
     "wire": {"exceptions"},
+    "processes": {"threads"},
     "checksum": {"_ext"},
     "codec": {"_ext"},
     "ndarray": {"dtype"},
@@ -135,6 +137,12 @@ IMPORTED_ON_USE = {
     "display": {"html"},
     "checksum": {"hashlib"},
     "notice": {"logging"},
+    "processes": {
+        "multiprocessing",
+        "multiprocessing.connection",
+        "multiprocessing.reduction",
+        "traceback",
+    },
     "storage.file": {"tempfile"},
 }
 # Modules that may import by name, when something is used: the optional packages of a dtype.
@@ -231,10 +239,10 @@ def test_pure_modules_touch_nothing_outside(module: str) -> None:
 
 
 @each_module
-def test_threads_are_started_in_one_place(module: str) -> None:
+def test_threads_and_processes_are_started_in_one_place(module: str) -> None:
     starters = {"concurrent", "multiprocessing", "asyncio", "_thread"}
     found = {name.split(".")[0] for name, _ in imports(module)} & starters
-    assert not found or module == "threads"
+    assert not found or module in ("threads", "processes")
 
 
 @each_module
