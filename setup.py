@@ -10,6 +10,7 @@ from setuptools import Extension, setup
 # ext/NAME.pyx builds to bloscpack._ext.NAME; the value names the C libraries it links.
 EXTENSIONS = {
     "blosc": ["blosc"],
+    "frame": [],
     "snappy": [],
 }
 
@@ -39,7 +40,7 @@ def blosc_library():
 
 
 def extension(name, libraries):
-    include_dirs, extra_objects, link_args = [], [], []
+    include_dirs, extra_objects, link_args = ["ext"], [], []
     if "blosc" in libraries:
         include_dir, library = blosc_library()
         include_dirs.append(str(include_dir))

@@ -178,6 +178,9 @@ class CodecParams:
         Bytes per item, 1 to 255.
     blocksize : int
         Bytes per block; 0 lets C-Blosc choose.
+    residual : bool
+        The data are residuals of a prediction: with Zstandard and a block size that fits them they
+        are mostly Huffman coded, whatever the level; else ignored.
     """
 
     codec: str = "zstd"
@@ -185,6 +188,7 @@ class CodecParams:
     shuffle: int = Shuffle.BYTE
     typesize: int = 8
     blocksize: int = 0
+    residual: bool = False
 
     def __post_init__(self) -> None:
         if self.codec not in CODECS:
@@ -222,6 +226,7 @@ def encode(data: BytesLike, params: CodecParams) -> bytes:
         params.shuffle,
         params.codec.encode("ascii"),
         params.blocksize,
+        params.residual,
     )
     if isinstance(chunk, int):
         raise CodecError(

@@ -28,11 +28,11 @@ from block cimport (
     HEADER_NBYTES,
     Chunk,
     Scratch,
-    ZSTD_createCCtx,
     ZSTD_createDCtx,
     ZSTD_freeCCtx,
     ZSTD_freeDCtx,
     blocks_extent,
+    create_encoder,
     decode_range,
     encode_block,
     is_ours,
@@ -83,7 +83,7 @@ cdef class Workspace:
         """Make room for blocks of `blocksize`; return whether there is memory."""
         if encode:
             if self.scratch.cctx == NULL:
-                self.scratch.cctx = ZSTD_createCCtx()
+                self.scratch.cctx = create_encoder()
         elif self.scratch.dctx == NULL:
             self.scratch.dctx = ZSTD_createDCtx()
         if self.room < blocksize:
@@ -120,11 +120,12 @@ cdef int put_back(Workspace workspace) except -1:
 
 
 def compress(const uint8_t[::1] src not None, int typesize, int clevel, int shuffle,
-             bytes codec not None, size_t blocksize):
+             bytes codec not None, size_t blocksize, bint residual):
     """Return `src` as one Blosc chunk, or C-Blosc's negative code.
 
     `blocksize` 0 lets C-Blosc choose. With a block size, Zstandard chunks are made here, byte for
-    byte those of C-Blosc.
+    byte those of C-Blosc; with `residual`, which others ignore, by a search for residuals instead
+    of level `clevel`.
     """
     cdef size_t nbytes = src.shape[0]
     cdef int code
@@ -141,7 +142,7 @@ def compress(const uint8_t[::1] src not None, int typesize, int clevel, int shuf
         workspace = take_workspace()
         with nogil:
             code = encode_chunk(source, nbytes, typesize, clevel, shuffle, blocksize,
-                                <uint8_t *> dest, room, workspace)
+                                residual, <uint8_t *> dest, room, workspace)
         put_back(workspace)
     else:
         with nogil:
@@ -163,7 +164,7 @@ cdef object shrink(bytes chunk, Py_ssize_t nbytes):
 
 
 cdef int encode_chunk(const uint8_t *source, size_t nbytes, size_t typesize, int clevel,
-                      int shuffle, size_t blocksize, uint8_t *out, size_t room,
+                      int shuffle, size_t blocksize, bint residual, uint8_t *out, size_t room,
                       Workspace workspace) noexcept nogil:
     """Write a Zstandard chunk to `out` (blosc.c: ``blosc_compress_context``); return its size."""
     cdef size_t nblocks = (nbytes + blocksize - 1) // blocksize
@@ -187,7 +188,7 @@ cdef int encode_chunk(const uint8_t *source, size_t nbytes, size_t typesize, int
         stored = 0
         if position < room:
             stored = encode_block(source + index * blocksize, length, flags, typesize, clevel,
-                                  out + position, room - position, &workspace.scratch)
+                                  residual, out + position, room - position, &workspace.scratch)
         if stored == 0:  # as it is: one copy, no blocks
             out[2] = flags | FLAG_MEMCPY
             memcpy(out + HEADER_NBYTES, source, nbytes)

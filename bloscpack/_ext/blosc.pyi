@@ -8,7 +8,13 @@ WRONG_SIZE: int
 NO_MEMORY: int
 
 def compress(
-    src: BytesLike, typesize: int, clevel: int, shuffle: int, codec: bytes, blocksize: int
+    src: BytesLike,
+    typesize: int,
+    clevel: int,
+    shuffle: int,
+    codec: bytes,
+    blocksize: int,
+    residual: bool,
 ) -> bytes | int: ...
 def decompress_into(chunk: BytesLike, out: BytesLike) -> int: ...
 def decompress_range_into(chunk: BytesLike, start: int, out: BytesLike) -> int: ...

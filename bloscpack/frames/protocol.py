@@ -296,7 +296,7 @@ def _read_each(
             result = _checked(outs[number], wanted, clip)
         results.append(result)
         target = result
-        if not result.flags.c_contiguous:
+        if not result.flags.carray:  # decoders want aligned memory without gaps
             target = np.empty(wanted, clip.dtype)
             spread.append((result, target))
         pieces += clip.pieces(indices, target.reshape(len(indices), *shape))

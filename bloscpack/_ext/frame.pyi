@@ -1,0 +1,28 @@
+from bloscpack.wire import BytesLike
+
+PLANES: int
+UP: int
+LEFT: int
+ZIGZAG: int
+TIME: int
+
+def encode(
+    frame: BytesLike,
+    reference: BytesLike | None,
+    residuals: BytesLike,
+    rows: int,
+    width: int,
+    channels: int,
+    itemsize: int,
+    flags: int,
+) -> bool: ...
+def decode(
+    residuals: BytesLike,
+    reference: BytesLike | None,
+    frame: BytesLike,
+    rows: int,
+    width: int,
+    channels: int,
+    itemsize: int,
+    flags: int,
+) -> bool: ...

@@ -1,0 +1,134 @@
+# cython: boundscheck=False, wraparound=False, freethreading_compatible=True
+# boundscheck is off because every index into a typed buffer is the constant 0, after its length was
+# checked to be positive.
+"""Image filters: frames to residuals, which a codec makes small, and back without loss.
+
+A frame is rows of pixels of one or more channels. The filters are applied in this order, and undone
+in the other:
+
+TIME    the difference to a reference frame;
+PLANES  of pixels with 3 or 4 channels, planes of green, red less green, blue less green, the fourth;
+UP      the difference to the row above;
+LEFT    the difference to the pixel before, in the row;
+ZIGZAG  small differences of either sign to small numbers.
+
+UP and LEFT together predict a pixel as left + above - above left. The kernel knows frames of
+unsigned items and nothing else: no chunk, no codec, no choice of filters.
+"""
+
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
+
+
+cdef extern from "filters.h" nogil:
+    enum:
+        FILTER_PLANES
+        FILTER_UP
+        FILTER_LEFT
+        FILTER_ZIGZAG
+        FILTER_TIME
+    void encode_uint8_t(const uint8_t *, const uint8_t *, uint8_t *, uint8_t *, size_t, size_t,
+                        size_t, int)
+    void encode_uint16_t(const uint16_t *, const uint16_t *, uint16_t *, uint16_t *, size_t, size_t,
+                         size_t, int)
+    void encode_uint32_t(const uint32_t *, const uint32_t *, uint32_t *, uint32_t *, size_t, size_t,
+                         size_t, int)
+    void encode_uint64_t(const uint64_t *, const uint64_t *, uint64_t *, uint64_t *, size_t, size_t,
+                         size_t, int)
+    void decode_uint8_t(uint8_t *, const uint8_t *, uint8_t *, size_t, size_t, size_t, int)
+    void decode_uint16_t(uint16_t *, const uint16_t *, uint16_t *, size_t, size_t, size_t, int)
+    void decode_uint32_t(uint32_t *, const uint32_t *, uint32_t *, size_t, size_t, size_t, int)
+    void decode_uint64_t(uint64_t *, const uint64_t *, uint64_t *, size_t, size_t, size_t, int)
+
+
+PLANES = FILTER_PLANES
+UP = FILTER_UP
+LEFT = FILTER_LEFT
+ZIGZAG = FILTER_ZIGZAG
+TIME = FILTER_TIME
+
+cdef enum:
+    ALL_FILTERS = FILTER_PLANES | FILTER_UP | FILTER_LEFT | FILTER_ZIGZAG | FILTER_TIME
+
+
+cdef bint fits(size_t nbytes, size_t rows, size_t width, size_t channels, size_t itemsize,
+               int flags) noexcept nogil:
+    """Return whether a frame of so many bytes is of this form, and the filters are for it."""
+    if flags & ~ALL_FILTERS or nbytes == 0 or rows == 0 or width == 0 or channels == 0:
+        return False
+    if itemsize != 1 and itemsize != 2 and itemsize != 4 and itemsize != 8:
+        return False
+    if flags & FILTER_PLANES and channels != 3 and channels != 4:
+        return False
+    # Divided rather than multiplied, which could overflow.
+    if nbytes % itemsize or nbytes // itemsize % channels:
+        return False
+    nbytes = nbytes // itemsize // channels
+    return nbytes % width == 0 and nbytes // width == rows
+
+
+def encode(const uint8_t[::1] frame not None, const uint8_t[::1] reference,
+           uint8_t[::1] residuals not None, size_t rows, size_t width, size_t channels,
+           size_t itemsize, int flags):
+    """Write the residuals of `frame` to `residuals`; return whether sizes and filters fit.
+
+    `reference` is needed for TIME, and for that only. All buffers have the size of the frame and
+    are aligned to its items; `residuals` overlaps none of the others.
+    """
+    cdef size_t nbytes = frame.shape[0]
+    cdef const uint8_t *base = NULL
+    cdef uint8_t *row_copy = NULL
+    if <size_t> residuals.shape[0] != nbytes or not fits(nbytes, rows, width, channels, itemsize, flags):
+        return False
+    if flags & FILTER_TIME:
+        if reference is None or <size_t> reference.shape[0] != nbytes:
+            return False
+        base = &reference[0]
+    with nogil:
+        row_copy = <uint8_t *> malloc(width * channels * itemsize)
+        if row_copy != NULL:
+            if itemsize == 1:
+                encode_uint8_t(&frame[0], base, &residuals[0], row_copy, rows, width, channels, flags)
+            elif itemsize == 2:
+                encode_uint16_t(<const uint16_t *> &frame[0], <const uint16_t *> base,
+                                <uint16_t *> &residuals[0], <uint16_t *> row_copy,
+                                rows, width, channels, flags)
+            elif itemsize == 4:
+                encode_uint32_t(<const uint32_t *> &frame[0], <const uint32_t *> base,
+                                <uint32_t *> &residuals[0], <uint32_t *> row_copy,
+                                rows, width, channels, flags)
+            else:
+                encode_uint64_t(<const uint64_t *> &frame[0], <const uint64_t *> base,
+                                <uint64_t *> &residuals[0], <uint64_t *> row_copy,
+                                rows, width, channels, flags)
+            free(row_copy)
+    if row_copy == NULL:
+        raise MemoryError
+    return True
+
+
+def decode(uint8_t[::1] residuals not None, const uint8_t[::1] reference,
+           uint8_t[::1] frame not None, size_t rows, size_t width, size_t channels,
+           size_t itemsize, int flags):
+    """Write the frame of `residuals`, which are overwritten, to `frame`; the inverse of `encode`."""
+    cdef size_t nbytes = frame.shape[0]
+    cdef const uint8_t *base = NULL
+    if <size_t> residuals.shape[0] != nbytes or not fits(nbytes, rows, width, channels, itemsize, flags):
+        return False
+    if flags & FILTER_TIME:
+        if reference is None or <size_t> reference.shape[0] != nbytes:
+            return False
+        base = &reference[0]
+    with nogil:
+        if itemsize == 1:
+            decode_uint8_t(&residuals[0], base, &frame[0], rows, width, channels, flags)
+        elif itemsize == 2:
+            decode_uint16_t(<uint16_t *> &residuals[0], <const uint16_t *> base,
+                            <uint16_t *> &frame[0], rows, width, channels, flags)
+        elif itemsize == 4:
+            decode_uint32_t(<uint32_t *> &residuals[0], <const uint32_t *> base,
+                            <uint32_t *> &frame[0], rows, width, channels, flags)
+        else:
+            decode_uint64_t(<uint64_t *> &residuals[0], <const uint64_t *> base,
+                            <uint64_t *> &frame[0], rows, width, channels, flags)
+    return True
