@@ -122,6 +122,7 @@ LIBRARIES = {
     "rowappender": {"numpy"},
     "writer": {"numpy"},
     "array": {"numpy"},
+    "image": {"numpy", "simplejpeg", "PIL"},
     "packing": {"numpy"},
     "original": {"numpy"},
     "append": {"numpy"},
@@ -144,6 +145,7 @@ IMPORTED_ON_USE = {
         "traceback",
     },
     "storage.file": {"tempfile"},
+    "image": {"simplejpeg", "PIL"},
 }
 # Modules that may import by name, when something is used: the optional packages of a dtype.
 IMPORTS_ON_USE = {"dtype"}
