@@ -15,12 +15,16 @@ import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from threading import Thread
 from typing import Any, Generic, Self, TypeVar
 
 from .exceptions import WorkerError
 from .threads import MAX_DEFAULT_THREADS, available_cpus, in_worker
 
+Shared = TypeVar("Shared")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 Task = TypeVar("Task")
 Part = TypeVar("Part")
 
@@ -48,6 +52,64 @@ def resolve_nworkers(nworkers: int | None) -> int:
     if nworkers < 1:
         raise ValueError(f"workers must be at least 1, not {nworkers}")
     return nworkers
+
+
+def map_in_processes(
+    function: Callable[[Shared, Item], Result],
+    shared: Shared,
+    items: Iterable[Item],
+    nprocesses: int,
+) -> Iterator[Result]:
+    """Yield ``function(shared, item)`` in the order of `items`.
+
+    Parameters
+    ----------
+    function : callable
+        A function of a module, if there is more than one process.
+    shared : object
+        Sent once to each process.
+    items : iterable
+        Taken as they are needed: at most ``2 * nprocesses`` ahead of their turn.
+    nprocesses : int
+        With 1 the work is done in this process.
+
+    Raises
+    ------
+    ValueError
+        `nprocesses` is less than 1.
+    WorkerError
+        A process was killed.
+
+    Notes
+    -----
+    An error of `function` is raised when its turn has come; what other processes have begun is
+    finished first, and the rest dropped. The same happens when the iterator is closed.
+    """
+    if resolve_nworkers(nprocesses) == 1:
+        return (function(shared, item) for item in items)
+    return _map(function, shared, items, nprocesses)
+
+
+def _map(
+    function: Callable[[Shared, Item], Result],
+    shared: Shared,
+    items: Iterable[Item],
+    nprocesses: int,
+) -> Iterator[Result]:
+    one = partial(_single, function, shared)
+    with Workers[Item, Result](one, nprocesses, method=None, ahead=2 * nprocesses) as workers:
+        try:
+            for job in workers.run(items):
+                yield from job.parts()
+        except (Exception, GeneratorExit):
+            workers.finish()
+            raise
+
+
+def _single(
+    function: Callable[[Shared, Item], Result], shared: Shared, item: Item
+) -> Iterator[Result]:
+    yield function(shared, item)
 
 
 class Job(Generic[Task, Part]):
@@ -145,8 +207,11 @@ class Workers(Generic[Task, Part]):
         Of a module, so that it pickles; takes a task and returns an iterable of parts.
     count : int
         Processes at most. Each is started when there is a task for it.
-    method : {"spawn", "forkserver", "fork"}, optional
-        How `multiprocessing` starts them. Spawned ones inherit no lock, thread or open file.
+    method : {"spawn", "forkserver", "fork"} or None, optional
+        How `multiprocessing` starts them; None is what the program has set. Spawned ones inherit no
+        lock, thread or open file.
+    ahead : int, optional
+        Tasks that are taken before their turn; by default 8 for each process.
     max_waiting_nbytes : int, optional
         Bytes of parts that wait for their turn before the workers have to wait as well.
 
@@ -161,7 +226,8 @@ class Workers(Generic[Task, Part]):
         function: Callable[[Task], Iterable[Part]],
         count: int,
         *,
-        method: str = "spawn",
+        method: str | None = "spawn",
+        ahead: int | None = None,
         max_waiting_nbytes: int = MAX_WAITING_NBYTES,
     ) -> None:
         import multiprocessing
@@ -169,6 +235,7 @@ class Workers(Generic[Task, Part]):
         self._context: Any = multiprocessing.get_context(method)
         self._function = function
         self._count = count
+        self._ahead = _AHEAD * count if ahead is None else ahead
         self._max_waiting_nbytes = max_waiting_nbytes
         self._waiting_nbytes = 0
         self._workers: list[_Worker[Task, Part]] = []
@@ -188,6 +255,12 @@ class Workers(Generic[Task, Part]):
         while self._workers:
             self._workers.pop().end()
 
+    def finish(self) -> None:
+        """Begin no more, and wait for what has been begun."""
+        self._pending.clear()
+        while busy := [worker.job for worker in self._workers if worker.job is not None]:
+            self._pump(busy[0])
+
     def run(self, tasks: Iterable[Task]) -> Iterator[Job[Task, Part]]:
         """Yield a job for each task, in order; meanwhile the next ones are worked on.
 
@@ -205,7 +278,7 @@ class Workers(Generic[Task, Part]):
             jobs.append(job)
             self._pending.append(job)
             self._dispatch()
-            if len(jobs) > _AHEAD * self._count:
+            if len(jobs) > self._ahead:
                 yield from self._turn(jobs.popleft())
         while jobs:
             yield from self._turn(jobs.popleft())
@@ -288,7 +361,9 @@ class Workers(Generic[Task, Part]):
                 'workers keeps what it does behind `if __name__ == "__main__":`'
             )
         if worker.job is not None:
-            worker.job._end(WorkerError(f"its worker process has ended ({reason})"))
+            worker.job._end(
+                WorkerError(f"a worker process ended before its work was done ({reason})")
+            )
         self._dispatch()
 
 

@@ -126,8 +126,7 @@ LIBRARIES = {
     "packing": {"numpy"},
     "original": {"numpy"},
     "append": {"numpy"},
-    "image": {"numpy"},
-    "video": {"numpy"},
+    "video": {"numpy", "av"},
     "cli": {"numpy"},
     "frames": {"numpy"},
     "frames.protocol": {"numpy"},
@@ -145,6 +144,7 @@ IMPORTED_ON_USE = {
         "traceback",
     },
     "storage.file": {"tempfile"},
+    "video": {"av"},
     "image": {"simplejpeg", "PIL"},
 }
 # Modules that may import by name, when something is used: the optional packages of a dtype.
@@ -241,7 +241,7 @@ def test_pure_modules_touch_nothing_outside(module: str) -> None:
 
 
 @each_module
-def test_threads_and_processes_are_started_in_one_place(module: str) -> None:
+def test_threads_and_processes_are_started_in_one_place_each(module: str) -> None:
     starters = {"concurrent", "multiprocessing", "asyncio", "_thread"}
     found = {name.split(".")[0] for name, _ in imports(module)} & starters
     assert not found or module in ("threads", "processes")
