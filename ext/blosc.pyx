@@ -24,6 +24,7 @@ from block cimport (
     FLAG_BYTE_SHUFFLE,
     FLAG_MEMCPY,
     FLAG_NOT_SPLIT,
+    FORMAT_LZ4,
     FORMAT_ZSTD,
     HEADER_NBYTES,
     Chunk,
@@ -124,8 +125,8 @@ def compress(const uint8_t[::1] src not None, int typesize, int clevel, int shuf
     """Return `src` as one Blosc chunk, or C-Blosc's negative code.
 
     `blocksize` 0 lets C-Blosc choose. With a block size, Zstandard chunks are made here, byte for
-    byte those of C-Blosc; with `residual`, which others ignore, by a search for residuals instead
-    of level `clevel`.
+    byte those of C-Blosc; with `residual` Zstandard and LZ4 chunks are, by a search for residuals
+    instead of level `clevel`. Others ignore it.
     """
     cdef size_t nbytes = src.shape[0]
     cdef int code
@@ -137,12 +138,14 @@ def compress(const uint8_t[::1] src not None, int typesize, int clevel, int shuf
     cdef size_t room = nbytes + BLOSC_MIN_HEADER_LENGTH
     cdef bytes chunk = PyBytes_FromStringAndSize(NULL, room)
     cdef char *dest = PyBytes_AS_STRING(chunk)
-    if codec == b"zstd" and clevel > 0 and max(MIN_BLOCK, typesize) <= blocksize <= nbytes:
+    if ((codec == b"zstd" or residual and codec == b"lz4") and clevel > 0
+            and max(MIN_BLOCK, typesize) <= blocksize <= nbytes):
         blocksize -= blocksize % <size_t> typesize
         workspace = take_workspace()
         with nogil:
-            code = encode_chunk(source, nbytes, typesize, clevel, shuffle, blocksize,
-                                residual, <uint8_t *> dest, room, workspace)
+            code = encode_chunk(source, nbytes, typesize,
+                                FORMAT_ZSTD if codec == b"zstd" else FORMAT_LZ4,
+                                clevel, shuffle, blocksize, residual, <uint8_t *> dest, room, workspace)
         put_back(workspace)
     else:
         with nogil:
@@ -163,14 +166,14 @@ cdef object shrink(bytes chunk, Py_ssize_t nbytes):
     return PyBytes_FromStringAndSize(PyBytes_AS_STRING(chunk), nbytes)
 
 
-cdef int encode_chunk(const uint8_t *source, size_t nbytes, size_t typesize, int clevel,
-                      int shuffle, size_t blocksize, bint residual, uint8_t *out, size_t room,
+cdef int encode_chunk(const uint8_t *source, size_t nbytes, size_t typesize, int stream_format,
+                      int clevel, int shuffle, size_t blocksize, bint residual, uint8_t *out, size_t room,
                       Workspace workspace) noexcept nogil:
-    """Write a Zstandard chunk to `out` (blosc.c: ``blosc_compress_context``); return its size."""
+    """Write a chunk to `out` (blosc.c: ``blosc_compress_context``); return its size."""
     cdef size_t nblocks = (nbytes + blocksize - 1) // blocksize
     cdef size_t position = HEADER_NBYTES + BLOCK_START_NBYTES * nblocks
     cdef size_t index, length, stored
-    cdef int flags = FORMAT_ZSTD << 5 | FLAG_NOT_SPLIT
+    cdef int flags = stream_format << 5 | FLAG_NOT_SPLIT
     if shuffle == 1:
         flags |= FLAG_BYTE_SHUFFLE
     elif shuffle == 2:
@@ -178,7 +181,7 @@ cdef int encode_chunk(const uint8_t *source, size_t nbytes, size_t typesize, int
     if not workspace.prepare(blocksize, True):
         return -1
     out[0] = CHUNK_VERSION
-    out[1] = 1  # BLOSC_ZSTD_VERSION_FORMAT
+    out[1] = 1  # BLOSC_ZSTD_VERSION_FORMAT, BLOSC_LZ4_VERSION_FORMAT
     out[2] = flags
     out[3] = typesize
     put_little_endian(out + 4, nbytes)

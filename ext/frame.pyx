@@ -1,6 +1,6 @@
 # cython: boundscheck=False, wraparound=False, freethreading_compatible=True
-# boundscheck is off because every index into a typed buffer is the constant 0, after its length was
-# checked to be positive.
+# boundscheck is off because every index into a typed buffer is the constant 0 or half of its length,
+# after that was checked to be positive.
 """Image filters: frames to residuals, which a codec makes small, and back without loss.
 
 A frame is rows of pixels of one or more channels. The filters are applied in this order, and undone
@@ -10,7 +10,9 @@ TIME    the difference to a reference frame;
 PLANES  of pixels with 3 or 4 channels, planes of green, red less green, blue less green, the fourth;
 UP      the difference to the row above;
 LEFT    the difference to the pixel before, in the row;
-ZIGZAG  small differences of either sign to small numbers.
+ZIGZAG  small differences of either sign to small numbers;
+BITS    of each plane, or of all where there are none, the 8 bit planes of each byte of the items
+        from the lowest on: bit i of byte k is that of item 8 k + i. Up to 7 items at the end stay.
 
 UP and LEFT together predict a pixel as left + above - above left. The kernel knows frames of
 unsigned items and nothing else: no chunk, no codec, no choice of filters.
@@ -27,6 +29,7 @@ cdef extern from "filters.h" nogil:
         FILTER_LEFT
         FILTER_ZIGZAG
         FILTER_TIME
+        FILTER_BITS
     void encode_uint8_t(const uint8_t *, const uint8_t *, uint8_t *, uint8_t *, size_t, size_t,
                         size_t, int)
     void encode_uint16_t(const uint16_t *, const uint16_t *, uint16_t *, uint16_t *, size_t, size_t,
@@ -35,10 +38,14 @@ cdef extern from "filters.h" nogil:
                          size_t, int)
     void encode_uint64_t(const uint64_t *, const uint64_t *, uint64_t *, uint64_t *, size_t, size_t,
                          size_t, int)
-    void decode_uint8_t(uint8_t *, const uint8_t *, uint8_t *, size_t, size_t, size_t, int)
-    void decode_uint16_t(uint16_t *, const uint16_t *, uint16_t *, size_t, size_t, size_t, int)
-    void decode_uint32_t(uint32_t *, const uint32_t *, uint32_t *, size_t, size_t, size_t, int)
-    void decode_uint64_t(uint64_t *, const uint64_t *, uint64_t *, size_t, size_t, size_t, int)
+    void decode_uint8_t(uint8_t *, const uint8_t *, uint8_t *, uint8_t *, size_t, size_t,
+                         size_t, int)
+    void decode_uint16_t(uint16_t *, const uint16_t *, uint16_t *, uint16_t *, size_t, size_t,
+                         size_t, int)
+    void decode_uint32_t(uint32_t *, const uint32_t *, uint32_t *, uint32_t *, size_t, size_t,
+                         size_t, int)
+    void decode_uint64_t(uint64_t *, const uint64_t *, uint64_t *, uint64_t *, size_t, size_t,
+                         size_t, int)
 
 
 PLANES = FILTER_PLANES
@@ -46,9 +53,11 @@ UP = FILTER_UP
 LEFT = FILTER_LEFT
 ZIGZAG = FILTER_ZIGZAG
 TIME = FILTER_TIME
+BITS = FILTER_BITS
 
 cdef enum:
-    ALL_FILTERS = FILTER_PLANES | FILTER_UP | FILTER_LEFT | FILTER_ZIGZAG | FILTER_TIME
+    ALL_FILTERS = (FILTER_PLANES | FILTER_UP | FILTER_LEFT | FILTER_ZIGZAG | FILTER_TIME
+                   | FILTER_BITS)
 
 
 cdef bint fits(size_t nbytes, size_t rows, size_t width, size_t channels, size_t itemsize,
@@ -77,32 +86,33 @@ def encode(const uint8_t[::1] frame not None, const uint8_t[::1] reference,
     """
     cdef size_t nbytes = frame.shape[0]
     cdef const uint8_t *base = NULL
-    cdef uint8_t *row_copy = NULL
-    if <size_t> residuals.shape[0] != nbytes or not fits(nbytes, rows, width, channels, itemsize, flags):
+    cdef uint8_t *work = NULL
+    if <size_t> residuals.shape[0] != nbytes or not fits(nbytes, rows, width, channels, itemsize,
+                                                         flags):
         return False
     if flags & FILTER_TIME:
         if reference is None or <size_t> reference.shape[0] != nbytes:
             return False
         base = &reference[0]
     with nogil:
-        row_copy = <uint8_t *> malloc(width * channels * itemsize)
-        if row_copy != NULL:
+        work = <uint8_t *> malloc(2 * nbytes if flags & FILTER_BITS else width * channels * itemsize)
+        if work != NULL:
             if itemsize == 1:
-                encode_uint8_t(&frame[0], base, &residuals[0], row_copy, rows, width, channels, flags)
+                encode_uint8_t(&frame[0], base, &residuals[0], work, rows, width, channels, flags)
             elif itemsize == 2:
                 encode_uint16_t(<const uint16_t *> &frame[0], <const uint16_t *> base,
-                                <uint16_t *> &residuals[0], <uint16_t *> row_copy,
+                                <uint16_t *> &residuals[0], <uint16_t *> work,
                                 rows, width, channels, flags)
             elif itemsize == 4:
                 encode_uint32_t(<const uint32_t *> &frame[0], <const uint32_t *> base,
-                                <uint32_t *> &residuals[0], <uint32_t *> row_copy,
+                                <uint32_t *> &residuals[0], <uint32_t *> work,
                                 rows, width, channels, flags)
             else:
                 encode_uint64_t(<const uint64_t *> &frame[0], <const uint64_t *> base,
-                                <uint64_t *> &residuals[0], <uint64_t *> row_copy,
+                                <uint64_t *> &residuals[0], <uint64_t *> work,
                                 rows, width, channels, flags)
-            free(row_copy)
-    if row_copy == NULL:
+            free(work)
+    if work == NULL:
         raise MemoryError
     return True
 
@@ -110,25 +120,38 @@ def encode(const uint8_t[::1] frame not None, const uint8_t[::1] reference,
 def decode(uint8_t[::1] residuals not None, const uint8_t[::1] reference,
            uint8_t[::1] frame not None, size_t rows, size_t width, size_t channels,
            size_t itemsize, int flags):
-    """Write the frame of `residuals`, which are overwritten, to `frame`; the inverse of `encode`."""
+    """Write the frame of `residuals` to `frame`; the inverse of `encode`.
+
+    `residuals` is overwritten. With BITS it is twice the size of the frame: the second half is room
+    to work in.
+    """
     cdef size_t nbytes = frame.shape[0]
+    cdef size_t room = residuals.shape[0]
     cdef const uint8_t *base = NULL
-    if <size_t> residuals.shape[0] != nbytes or not fits(nbytes, rows, width, channels, itemsize, flags):
+    cdef uint8_t *work = NULL
+    if not fits(nbytes, rows, width, channels, itemsize, flags):
+        return False
+    if room != (2 * nbytes if flags & FILTER_BITS else nbytes):
         return False
     if flags & FILTER_TIME:
         if reference is None or <size_t> reference.shape[0] != nbytes:
             return False
         base = &reference[0]
+    if flags & FILTER_BITS:
+        work = &residuals[nbytes]
     with nogil:
         if itemsize == 1:
-            decode_uint8_t(&residuals[0], base, &frame[0], rows, width, channels, flags)
+            decode_uint8_t(&residuals[0], base, &frame[0], work, rows, width, channels, flags)
         elif itemsize == 2:
             decode_uint16_t(<uint16_t *> &residuals[0], <const uint16_t *> base,
-                            <uint16_t *> &frame[0], rows, width, channels, flags)
+                            <uint16_t *> &frame[0], <uint16_t *> work, rows, width, channels,
+                            flags)
         elif itemsize == 4:
             decode_uint32_t(<uint32_t *> &residuals[0], <const uint32_t *> base,
-                            <uint32_t *> &frame[0], rows, width, channels, flags)
+                            <uint32_t *> &frame[0], <uint32_t *> work, rows, width, channels,
+                            flags)
         else:
             decode_uint64_t(<uint64_t *> &residuals[0], <const uint64_t *> base,
-                            <uint64_t *> &frame[0], rows, width, channels, flags)
+                            <uint64_t *> &frame[0], <uint64_t *> work, rows, width, channels,
+                            flags)
     return True

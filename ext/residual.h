@@ -134,40 +134,58 @@ static void NAME(row_to_values)(ITEM *row, size_t y, size_t length, size_t step,
         NAME(add)(row, row - length, length);
 }
 
-/* `frame`, less `reference` if that is not NULL, to residuals. `row_copy` holds a row of pixels. */
-static void NAME(encode)(const ITEM *frame, const ITEM *reference, ITEM *residuals, ITEM *row_copy,
+/* `frame`, less `reference` if that is not NULL, to residuals. `work` has room for a frame; it is
+ * used for BITS, and its first row of pixels always. */
+static void NAME(encode)(const ITEM *frame, const ITEM *reference, ITEM *residuals, ITEM *work,
                          size_t rows, size_t width, size_t channels, int flags)
 {
     size_t length = width * channels, plane = rows * width;
-    if (!(flags & FILTER_PLANES)) {
+    size_t nplanes = flags & FILTER_PLANES ? channels : 1, count = rows * length / nplanes;
+    if (flags & FILTER_PLANES) {
+        for (size_t y = 0; y < rows; y++) {
+            const ITEM *pixels = frame + y * length;
+            ITEM *row = residuals + y * width;
+            if (reference) {
+                memcpy(work, pixels, length * sizeof(ITEM));
+                NAME(subtract)(work, reference + y * length, length);
+                pixels = work;
+            }
+            if (channels == 3)
+                NAME(split3)(pixels, row, row + plane, row + 2 * plane, width);
+            else
+                NAME(split4)(pixels, row, row + plane, row + 2 * plane, row + 3 * plane, width);
+        }
+        for (size_t channel = 0; channel < channels; channel++)
+            NAME(rows_to_residuals)(residuals + channel * plane, rows, width, 1, flags, work);
+    } else {
         memcpy(residuals, frame, rows * length * sizeof(ITEM));
         if (reference)
             NAME(subtract)(residuals, reference, rows * length);
-        NAME(rows_to_residuals)(residuals, rows, length, channels, flags, row_copy);
+        NAME(rows_to_residuals)(residuals, rows, length, channels, flags, work);
+    }
+    if (!(flags & FILTER_BITS))
         return;
+    for (size_t p = 0; p < nplanes; p++) {
+        /* The other half of the work space is for the bytes of a plane. */
+        uint8_t *items = (uint8_t *)(residuals + p * count), *copy = (uint8_t *)work;
+        memcpy(copy, items, count * sizeof(ITEM));
+        planes_of_items(copy, items, count, sizeof(ITEM), copy + count * sizeof(ITEM));
     }
-    for (size_t y = 0; y < rows; y++) {
-        const ITEM *pixels = frame + y * length;
-        ITEM *row = residuals + y * width;
-        if (reference) {
-            memcpy(row_copy, pixels, length * sizeof(ITEM));
-            NAME(subtract)(row_copy, reference + y * length, length);
-            pixels = row_copy;
-        }
-        if (channels == 3)
-            NAME(split3)(pixels, row, row + plane, row + 2 * plane, width);
-        else
-            NAME(split4)(pixels, row, row + plane, row + 2 * plane, row + 3 * plane, width);
-    }
-    for (size_t channel = 0; channel < channels; channel++)
-        NAME(rows_to_residuals)(residuals + channel * plane, rows, width, 1, flags, row_copy);
 }
 
-/* The inverse of `encode`; overwrites `residuals`. */
-static void NAME(decode)(ITEM *residuals, const ITEM *reference, ITEM *frame,
+/* The inverse of `encode`; overwrites `residuals`. `work` has room for a frame, for BITS. */
+static void NAME(decode)(ITEM *residuals, const ITEM *reference, ITEM *frame, ITEM *work,
                          size_t rows, size_t width, size_t channels, int flags)
 {
     size_t length = width * channels, plane = rows * width;
+    if (flags & FILTER_BITS) {
+        size_t nplanes = flags & FILTER_PLANES ? channels : 1, count = rows * length / nplanes;
+        /* The frame itself is room for the bytes of a plane: it is written last. */
+        for (size_t p = 0; p < nplanes; p++)
+            items_of_planes((uint8_t *)(residuals + p * count), (uint8_t *)(work + p * count),
+                            count, sizeof(ITEM), (uint8_t *)frame);
+        residuals = work;
+    }
     for (size_t y = 0; y < rows; y++) {
         ITEM *pixels = frame + y * length;
         if (flags & FILTER_PLANES) {

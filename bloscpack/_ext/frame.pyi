@@ -5,6 +5,7 @@ UP: int
 LEFT: int
 ZIGZAG: int
 TIME: int
+BITS: int
 
 def encode(
     frame: BytesLike,

@@ -29,9 +29,10 @@ PRESETS = ("fast", "small")
 _MAX_CHANNELS = 4
 _SAMPLE_NBYTES = 1 << 16
 _SAMPLE_BANDS = 4
+_MAX_TIME_PLACES = 8
 # How much smaller a dearer way must be. Frames that refer to others cost a single read up to three
 # more; sums along rows cost 20 us a frame of 320 x 240; long matches are slower than literals.
-_WORTH_TIME = 0.75
+_WORTH_TIME = {"fast": 0.7, "small": 0.75}
 _WORTH_LEFT = {"fast": 0.92, "small": 0.97}
 _WORTH_MATCHES = 0.9
 
@@ -47,9 +48,10 @@ class Filter(IntFlag):
     LEFT = _kernel.LEFT
     ZIGZAG = _kernel.ZIGZAG
     TIME = _kernel.TIME
+    BITS = _kernel.BITS
 
 
-ALL_FILTERS = int(Filter.PLANES | Filter.UP | Filter.LEFT | Filter.ZIGZAG | Filter.TIME)
+ALL_FILTERS = sum(Filter)
 
 
 class Geometry(NamedTuple):
@@ -108,8 +110,8 @@ def choose(frames: Sequence[AnyArray], preset: str) -> Scheme:
 
     Notes
     -----
-    Depends on the frames and the preset alone. About 64 KiB of one frame are looked at, and as
-    much of three before it.
+    Depends on the frames and the preset alone. About 64 KiB of one frame are looked at, and 16
+    KiB of up to 32 others.
     """
     sample = _band(frames[len(frames) // 2])
     best, best_size = None, 0
@@ -124,23 +126,26 @@ def choose(frames: Sequence[AnyArray], preset: str) -> Scheme:
 
 def _choose_time(frames: Sequence[AnyArray], alone: Scheme, preset: str) -> Scheme | None:
     """Return how frames refer to others, if that is worth it."""
-    places = {len(frames) // 3, 2 * len(frames) // 3} - {0}
-    if not places or frames[0].itemsize not in (1, 2, 4, 8):
+    nplaces = min(_MAX_TIME_PLACES, len(frames) // 4)
+    if not nplaces or frames[0].itemsize not in (1, 2, 4, 8):
         return None
-    bands = [_band(frames[place]) for place in places]
+    places = [len(frames) * (2 * k + 1) // (2 * nplaces) for k in range(nplaces)]
+    bands = [_band(frames[place], _SAMPLE_NBYTES // 4) for place in places]
     alone_size = sum(_trial_size(band, None, alone) for band in bands)
-    best, best_size = None, _WORTH_TIME * alone_size
+    best, best_size = None, _WORTH_TIME[preset] * alone_size
     filters = int(Filter.TIME) | alone.filters & ~(Filter.UP | Filter.LEFT)
     for params in dict.fromkeys((alone.params, _matches(preset, frames[0].itemsize))):
         scheme = Scheme(params, filters)
         # As often as frames of a group refer one, two and four back, and to none.
         size = alone_size / GROUP_FRAMES
         for back, weight in ((1, 4), (2, 2), (4, 1)):
-            references = [_band(frames[max(place - back, 0)]) for place in places]
+            references = [
+                _band(frames[max(place - back, 0)], _SAMPLE_NBYTES // 4) for place in places
+            ]
             pairs = zip(bands, references, strict=True)
             trial = sum(_trial_size(band, reference, scheme) for band, reference in pairs)
             size += trial * weight / GROUP_FRAMES
-        if size < best_size:
+        if size < best_size * (1.0 if best is None else _WORTH_MATCHES):
             best, best_size = scheme, size
     return None if best is None else _fitted(best, frames[0])
 
@@ -216,13 +221,15 @@ def decode_chunk(
     if not filters:
         decode_into(chunk, out)
         return
+    nbytes = len(out)
+    room = 2 * nbytes if filters & Filter.BITS else nbytes
     residuals = _idle.pop() if _idle else bytearray()
-    if len(residuals) < len(out):
-        residuals = bytearray(len(out))
-    with memoryview(residuals) as whole, whole[: len(out)] as view:
-        decode_into(chunk, view)
+    if len(residuals) < room:
+        residuals = bytearray(room)
+    with memoryview(residuals) as whole, whole[:nbytes] as coded, whole[:room] as view:
+        decode_into(chunk, coded)
         if not _kernel.decode(view, reference, out, *geometry, filters):
-            raise CodecError(f"filters {filters:#x} are not for {len(out)} bytes as {geometry}")
+            raise CodecError(f"filters {filters:#x} are not for {nbytes} bytes as {geometry}")
     if len(residuals) <= _MAX_KEPT_NBYTES and len(_idle) < _MAX_IDLE:
         _idle.append(residuals)
 
@@ -247,11 +254,11 @@ def _bytes_of(array: AnyArray) -> memoryview:
     return array.reshape(-1).view(np.uint8).data
 
 
-def _band(frame: AnyArray) -> AnyArray:
-    """Return bands of rows from all over a frame, of about `_SAMPLE_NBYTES`, as one frame."""
+def _band(frame: AnyArray, nbytes: int = _SAMPLE_NBYTES) -> AnyArray:
+    """Return bands of rows from all over a frame, of about `nbytes`, as one frame."""
     rows, width, channels, itemsize = Geometry.of(frame.shape, frame.itemsize)
     pixels = frame.reshape(rows, width, channels)
-    count = max(1, _SAMPLE_NBYTES // (_SAMPLE_BANDS * width * channels * itemsize))
+    count = max(1, nbytes // (_SAMPLE_BANDS * width * channels * itemsize))
     if _SAMPLE_BANDS * count >= rows:
         return pixels
     step = (rows - count) // (_SAMPLE_BANDS - 1)
@@ -292,12 +299,20 @@ def _candidates(geometry: Geometry, dtype: np.dtype[Any], preset: str) -> Iterat
         matches = replace(matches, typesize=typesize)
     if itemsize > 1 and dtype.kind in "iu":
         extra |= Filter.ZIGZAG
-    ways = [matches]
-    if preset == "small":
-        ways.insert(0, replace(matches, clevel=1, residual=True))
     for predictor in (Filter.UP, Filter.UP | Filter.LEFT):
-        for params in ways:
-            yield Scheme(params, int(extra | predictor))
+        yield Scheme(_residual(preset, matches), int(extra | predictor | _BITS[preset]))
+        yield Scheme(matches, int(extra | predictor))
+
+
+# LZ4 does not know that small numbers are more frequent than others; as bit planes they repeat.
+_BITS = {"fast": Filter.BITS | Filter.ZIGZAG, "small": Filter(0)}
+
+
+def _residual(preset: str, matches: CodecParams) -> CodecParams:
+    """Return the codec of a preset for what does not repeat itself."""
+    if preset == "fast":
+        return CodecParams("lz4", 9, Shuffle.NONE, 1, residual=True)
+    return replace(matches, clevel=1, residual=True)
 
 
 def _worth(scheme: Scheme, best: Scheme, preset: str) -> float:
@@ -313,6 +328,7 @@ def _worth(scheme: Scheme, best: Scheme, preset: str) -> float:
 # Each block of residuals has Huffman codes of its own: they should fit what they are for.
 _RESIDUAL_BLOCK = 48 << 10
 _MATCHES_BLOCK = 256 << 10
+_MIN_BLOCK = 512
 
 
 def _fitted(scheme: Scheme, frame: AnyArray) -> Scheme:
@@ -322,6 +338,14 @@ def _fitted(scheme: Scheme, frame: AnyArray) -> Scheme:
     others without a word.
     """
     params = scheme.params
+    if scheme.filters & Filter.BITS:
+        planes = (
+            Geometry.of(frame.shape, frame.itemsize).channels
+            if scheme.filters & Filter.PLANES
+            else 1
+        )
+        blocksize = max(_MIN_BLOCK, frame.nbytes // (8 * frame.itemsize * planes))
+        return replace(scheme, params=replace(params, blocksize=min(blocksize, frame.nbytes)))
     target = _RESIDUAL_BLOCK if params.residual else _MATCHES_BLOCK
     nbytes = frame.nbytes
     if scheme.filters & Filter.PLANES:

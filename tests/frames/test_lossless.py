@@ -1,0 +1,231 @@
+"""Image filters against their twin in numpy, and chunks of frames of every kind."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from bloscpack._ext import frame as kernel
+from bloscpack.codec import CHUNK_HEADER_SIZE, ChunkHeader
+from bloscpack.exceptions import BloscpackError, CodecError
+from bloscpack.frames import lossless
+from bloscpack.frames.lossless import GROUP_FRAMES, PRESETS, Filter, Geometry, Scheme
+
+from ..reference import frame_filters
+
+Array = np.ndarray[Any, np.dtype[Any]]
+ALL_SETS = range(64)
+
+
+def bytes_of(array: Array) -> memoryview:
+    return array.reshape(-1).view(np.uint8).data
+
+
+def noise(shape: tuple[int, ...], dtype: str, seed: int = 0) -> Array:
+    count = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    random = np.random.default_rng(seed).integers(0, 256, count, dtype=np.uint8)
+    return random.view(dtype).reshape(shape)
+
+
+@pytest.mark.parametrize("dtype", ["u1", "u2", "u4", "u8"])
+@pytest.mark.parametrize(
+    "shape", [(5, 7, 3), (6, 16, 4), (1, 33, 3), (9, 50, 1), (1, 1, 1), (4, 40, 2), (3, 35, 4)]
+)
+def test_filters_do_what_the_twin_does(shape: tuple[int, ...], dtype: str) -> None:
+    frame, reference = noise(shape, dtype), noise(shape, dtype, 1)
+    for flags in ALL_SETS:
+        if flags & Filter.PLANES and shape[-1] not in (3, 4):
+            continue
+        base = bytes_of(reference) if flags & Filter.TIME else None
+        residuals = bytearray(frame.nbytes)
+        assert kernel.encode(bytes_of(frame), base, residuals, *shape, frame.itemsize, flags)
+        assert residuals == frame_filters.encode(frame, reference, flags), Filter(flags)
+        out = np.empty_like(frame)
+        if flags & Filter.BITS:
+            residuals = residuals + bytearray(frame.nbytes)
+        assert kernel.decode(residuals, base, bytes_of(out), *shape, frame.itemsize, flags)
+        assert np.array_equal(out, frame), Filter(flags)
+
+
+def test_the_kernel_refuses_what_does_not_fit() -> None:
+    frame = bytes(2 * 3 * 3)
+
+    def tried(**changes: Any) -> set[bool]:
+        values: dict[str, Any] = {"reference": frame, "rows": 2, "width": 3, "channels": 3}
+        values |= {"itemsize": 1, "flags": 0, "residuals": len(frame), **changes}
+        form = [values[name] for name in ("rows", "width", "channels", "itemsize", "flags")]
+        base, room = values["reference"], values["residuals"]
+        return {
+            kernel.encode(frame, base, bytearray(room), *form),
+            kernel.decode(bytearray(room), base, bytearray(frame), *form),
+        }
+
+    assert tried() == {True}
+    assert tried(flags=Filter.TIME) == {True}
+    huge = 2**64 - 1
+    for changes in (
+        {"rows": 3},
+        {"rows": 0},
+        {"width": huge},
+        {"width": 0},
+        {"channels": 0},
+        {"channels": huge},
+        {"itemsize": 3},
+        {"itemsize": 0},
+        {"itemsize": huge},
+        {"rows": 2**63, "width": 2**62},
+        {"flags": 0x40},
+        {"flags": -1},
+        {"flags": Filter.TIME, "reference": None},
+        {"flags": Filter.TIME, "reference": frame[1:]},
+        {"flags": Filter.PLANES, "channels": 1, "width": 9},
+        {"residuals": len(frame) - 1},
+        {"residuals": len(frame) + 1},
+    ):
+        assert tried(**changes) == {False}, changes
+    empty = bytearray()
+    assert not kernel.encode(empty, None, empty, 0, 0, 0, 1, 0)
+    assert not kernel.decode(bytearray(18), None, bytearray(18), 2, 3, 3, 1, Filter.BITS)
+
+
+@pytest.mark.parametrize(
+    ("shape", "form"),
+    [
+        ((240, 320, 3), (240, 320, 3)),
+        ((3, 224, 224), (672, 224, 1)),
+        ((240, 320), (240, 320, 1)),
+        ((2, 5, 6, 4), (10, 6, 4)),
+        ((512,), (1, 512, 1)),
+        ((), (1, 1, 1)),
+        ((7, 5), (7, 5, 1)),
+    ],
+)
+def test_geometry(shape: tuple[int, ...], form: tuple[int, ...]) -> None:
+    assert Geometry.of(shape, 2) == (*form, 2)
+
+
+def round_trip(frames: Array, preset: str) -> tuple[Scheme, list[tuple[bytes, int]]]:
+    each = [frames[k, ...] for k in range(len(frames))]  # arrays, even if of no dimension
+    scheme = lossless.choose(each, preset)
+    chunks = list(lossless.encode_clip(each, scheme, 1))
+    assert chunks == list(lossless.encode_clip(each, scheme, 3))
+    geometry = Geometry.of(frames.shape[1:], frames.itemsize)
+    out = np.empty_like(frames)
+    for index, (chunk, filters) in enumerate(chunks):
+        place = index % GROUP_FRAMES
+        reference = None
+        if filters & Filter.TIME:
+            assert place
+            reference = bytes_of(out[index - place + lossless.reference_of(place), ...])
+        lossless.decode_chunk(chunk, filters, geometry, reference, bytes_of(out[index, ...]))
+        assert len(chunk) <= each[index].nbytes + CHUNK_HEADER_SIZE
+    assert out.tobytes() == frames.tobytes()
+    return scheme, chunks
+
+
+DTYPES = ["u1", "i1", "?", "u2", ">u2", "i4", "f4", "<f8", "c16", "M8[ns]", "S5", "f2", "c8"]
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(9, 12, 16, 3), (1, 20, 20), (5, 7, 9, 2), (3, 40), (2,)])
+def test_any_dtype_and_shape(shape: tuple[int, ...], dtype: str, preset: str) -> None:
+    frames = np.arange(np.prod(shape)).astype("S5" if dtype == "S5" else "i8").astype(dtype)
+    round_trip(frames.reshape(shape), preset)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    frames=st.sampled_from(["u1", "u2", "f4", "?"]).flatmap(
+        lambda dtype: hnp.arrays(
+            dtype, hnp.array_shapes(min_dims=1, max_dims=4, min_side=1, max_side=20)
+        )
+    ),
+    preset=st.sampled_from(PRESETS),
+)
+def test_any_frames(frames: Array, preset: str) -> None:
+    round_trip(frames, preset)
+
+
+def moving_scene(nframes: int) -> Array:
+    """Return frames that change little from one to the next, and are detailed in themselves."""
+    background = noise((48, 64, 3), "u1")
+    frames = np.repeat(background[None], nframes, axis=0)
+    for index in range(nframes):
+        frames[index, 10:20, index : index + 10] = index
+    return frames
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_static_camera_has_frames_that_refer_to_others(preset: str) -> None:
+    frames = moving_scene(20)
+    scheme, chunks = round_trip(frames, preset)
+    assert scheme.time is not None
+    timed = [bool(filters & Filter.TIME) for _, filters in chunks]
+    assert timed == [index % GROUP_FRAMES != 0 for index in range(20)]
+    assert sum(len(chunk) for chunk, _ in chunks) < frames.nbytes // 4
+
+
+def test_a_cut_within_a_group_is_encoded_by_itself() -> None:
+    frames = moving_scene(24)
+    frames[12:] = 255 - np.roll(frames[12:], 7, axis=1)
+    scheme = lossless.choose(moving_scene(24), "small")
+    chunks = list(lossless.encode_clip(frames, scheme, 1))
+    assert not chunks[12][1] & Filter.TIME
+    assert chunks[13][1] & Filter.TIME
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_noise_is_stored_as_it_is(preset: str) -> None:
+    frames = noise((4, 32, 32, 3), "u1")
+    _, chunks = round_trip(frames, preset)
+    for chunk, filters in chunks:
+        assert filters == 0
+        assert ChunkHeader.unpack(chunk).is_memcpy
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_smooth_pictures_become_small(preset: str) -> None:
+    y, x = np.mgrid[0:64, 0:96]
+    frames = np.stack([(y + 2 * x + 3 * t) // 2 for t in range(3)])[..., None] + [0, 9, 30]
+    _, chunks = round_trip(frames.astype(np.uint8), preset)
+    assert all(filters & Filter.PLANES for _, filters in chunks)
+    assert sum(len(chunk) for chunk, _ in chunks) < frames.size // 8
+
+
+def test_the_choice_depends_on_the_frames_alone() -> None:
+    frames = moving_scene(20)
+    first = lossless.choose(frames, "small")
+    lossless.choose(noise((3, 5), "f8"), "fast")
+    assert lossless.choose(list(frames), "small") == first
+
+
+def test_an_unknown_preset_is_refused() -> None:
+    with pytest.raises(ValueError, match="fast, small"):
+        lossless.choose(noise((3, 5), "u1"), "medium")
+
+
+def test_hostile_chunks_and_filters_raise() -> None:
+    frames = moving_scene(4)
+    [(chunk, filters), *_] = lossless.encode_clip(frames, lossless.choose(frames, "small"), 1)
+    geometry = Geometry.of(frames.shape[1:], 1)
+    out = bytes_of(np.empty_like(frames[0]))
+    for wrong in (filters | Filter.TIME, 0x40, 255):
+        with pytest.raises(CodecError, match="filters"):
+            lossless.decode_chunk(chunk, wrong, geometry, None, out)
+    with pytest.raises(CodecError, match="filters"):
+        lossless.decode_chunk(
+            chunk, Filter.PLANES, geometry._replace(channels=9, width=1), None, out
+        )
+    with pytest.raises(CodecError):
+        lossless.decode_chunk(chunk, filters, geometry, None, out[:-3])
+    for position in range(len(chunk)):
+        damaged = bytearray(chunk)
+        damaged[position] ^= 0xFF
+        try:
+            lossless.decode_chunk(damaged, filters, geometry, None, out)
+        except BloscpackError:
+            continue
