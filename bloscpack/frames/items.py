@@ -349,7 +349,7 @@ def _images(named: Iterable[tuple[str, bytes]], way: Way) -> Iterator[Any]:
                 _check_image(data, way)
                 yield data
             else:
-                yield _resized(image.decode(data), way.short_edge)
+                yield _resized(image.decode(data), way)
         except BloscpackError as err:
             raise _located(err, os.path.basename(name)) from err
 
@@ -373,29 +373,8 @@ def _check_image(data: bytes, way: Way) -> None:
 
 def _scaled(frames: Iterable[AnyArray], way: Way) -> Iterator[AnyArray]:
     for frame in frames:
-        yield _resized(frame, way.short_edge)
+        yield _resized(frame, way)
 
 
-def _resized(frame: AnyArray, short_edge: int | None) -> AnyArray:
-    """Return a frame whose shorter edge has so many pixels, the other one cut to a whole number.
-
-    Raises
-    ------
-    ValueError
-        Pillow does not resize such frames.
-    """
-    if short_edge is None or min(frame.shape[:2], default=0) == short_edge:
-        return frame
-    if frame.dtype != np.uint8 or not (frame.ndim == 2 or frame.shape[2:] in ((3,), (4,))):
-        raise ValueError(
-            f"only uint8 images of 1, 3 or 4 channels are resized, not {frame.dtype} {frame.shape}"
-        )
-    height, width = frame.shape[:2]
-    ratio = width / height
-    if height < width:
-        size = int(short_edge * ratio), short_edge
-    else:
-        size = short_edge, int(short_edge / ratio)
-    pillow = image.import_pillow()
-    resized = pillow.fromarray(frame).resize(size, pillow.Resampling.BILINEAR)
-    return np.array(resized)
+def _resized(frame: AnyArray, way: Way) -> AnyArray:
+    return frame if way.short_edge is None else image.resize(frame, way.short_edge)
