@@ -1,6 +1,6 @@
 """The small, safe, fast single file for arrays, on the Bloscpack format."""
 
-from . import append, args, exceptions
+from . import append, args, exceptions, frames
 from .args import BloscArgs, BloscpackArgs, MetadataArgs
 from .array import Array
 from .detect import open  # noqa: A004
@@ -44,6 +44,7 @@ __all__ = [
     "append",
     "args",
     "exceptions",
+    "frames",
     "load",
     "open",
     "pack_bytes_file",

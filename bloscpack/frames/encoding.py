@@ -1,0 +1,188 @@
+"""Frames on their way into a store: what was given, as stored chunks one by one.
+
+Frames are an array, an iterable of arrays of one shape, or an iterable of JPEG and PNG images. Of
+an iterable only a few frames are held at a time.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, islice
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..threads import resolve_nthreads
+from . import lossless
+from .format import Codec, FrameFormat
+
+AnyArray = np.ndarray[Any, np.dtype[Any]]
+
+CODECS = ("lossless", "jpeg")
+# Frames of an iterable, or of an array that is not contiguous, that are coded together: about so
+# many bytes, and groups of eight chunks, so that frames may be coded against earlier ones.
+_BATCH_NBYTES = 16 << 20
+_CHUNKS_TOGETHER = 8
+
+_NOTHING = FrameFormat(Codec.LOSSLESS, 1, False, np.dtype("u1"), ())
+
+
+class Options(NamedTuple):
+    """How frames are kept.
+
+    Attributes
+    ----------
+    codec : {"lossless", "jpeg"}
+        For arrays; images are kept as they are.
+    preset : {"fast", "small"}
+        For lossless.
+    quality : int
+        For jpeg, 1 to 100.
+    """
+
+    codec: str = "lossless"
+    preset: str = "fast"
+    quality: int = 90
+
+    def check(self) -> "Options":
+        """Return the options.
+
+        Raises
+        ------
+        ValueError
+            One is out of its range.
+        """
+        if self.codec not in CODECS:
+            raise ValueError(f"codec must be one of {', '.join(CODECS)}, not {self.codec!r}")
+        if self.preset not in lossless.PRESETS:
+            presets = ", ".join(lossless.PRESETS)
+            raise ValueError(f"preset must be one of {presets}, not {self.preset!r}")
+        if isinstance(self.quality, bool) or not isinstance(self.quality, int):
+            raise TypeError(f"quality must be an int, not {type(self.quality).__name__}")
+        if not 1 <= self.quality <= 100:
+            raise ValueError(f"quality must be 1 to 100, not {self.quality}")
+        return self
+
+    def replace(self, **given: Any) -> "Options":
+        """Return the options with those that are given, not None, in place of these."""
+        return self._replace(**{k: v for k, v in given.items() if v is not None}).check()
+
+
+class Encoder:
+    """The chunks of a clip, coded as they are iterated over.
+
+    Attributes
+    ----------
+    format : FrameFormat
+        What the frames are; final when the iteration has ended.
+    nframes : int
+        Frames so far.
+    """
+
+    def __init__(self, frames: Any, options: Options, nthreads: int | None) -> None:
+        self.format = _NOTHING
+        self.nframes = 0
+        self._nthreads = nthreads
+        self._options = options
+        self._chunks = self._start(frames)
+
+    def __iter__(self) -> Iterator[tuple[bytes, int]]:
+        """Yield stored bytes and filter of each chunk."""
+        return self._chunks
+
+    def _start(self, frames: Any) -> Iterator[tuple[bytes, int]]:
+        if isinstance(frames, str | bytes | bytearray | memoryview | Mapping):
+            raise TypeError(
+                "frames are an array, or an iterable of arrays or of JPEG or PNG images, "
+                f"not {type(frames).__name__}"
+            )
+        if hasattr(frames, "__array__"):
+            array = np.asarray(frames)
+            if not array.ndim:
+                raise ValueError("frames have no axis of frames: an array of (T, ...) is needed")
+            self.format = FrameFormat.lossless(array.dtype, array.shape[1:])
+            self.format.pack()
+            return self._arrays(self._cut(array))
+        items = iter(frames)
+        first = next(items, None)
+        if first is None:
+            return iter(())
+        self.format = self._format_of(np.asarray(first))
+        return self._arrays(self._stack(chain([first], items)))
+
+    def _format_of(self, frame: AnyArray) -> FrameFormat:
+        form = FrameFormat.lossless(frame.dtype, frame.shape)
+        form.pack()  # what cannot be kept is refused before anything is written
+        return form
+
+    def _batch_nframes(self) -> int:
+        together = self.format.group * _CHUNKS_TOGETHER
+        return max(1, _BATCH_NBYTES // max(1, self.format.nbytes * together)) * together
+
+    def _cut(self, array: AnyArray) -> Iterator[AnyArray]:
+        """Yield the frames of an array, contiguous, without a copy of a whole one."""
+        if array.flags.c_contiguous:
+            yield array
+            return
+        step = self._batch_nframes()
+        for start in range(0, len(array), step):
+            yield np.ascontiguousarray(array[start : start + step])
+
+    def _stack(self, frames: Iterator[Any]) -> Iterator[AnyArray]:
+        """Yield single frames in batches."""
+        step, done = self._batch_nframes(), 0
+        while batch := list(islice(frames, step)):
+            stack = np.empty((len(batch), *self.format.shape), self.format.dtype)
+            for number, frame in enumerate(batch):
+                array = np.asarray(frame)
+                if array.shape != self.format.shape or array.dtype != self.format.dtype:
+                    raise ValueError(
+                        f"frame {done + number} is {array.dtype} {array.shape}, those before "
+                        f"{self.format.dtype} {self.format.shape}: a clip has frames of one kind"
+                    )
+                stack[number, ...] = array
+            done += len(batch)
+            yield stack
+
+    def _arrays(self, batches: Iterable[AnyArray]) -> Iterator[tuple[bytes, int]]:
+        scheme = None
+        for batch in batches:
+            if self.format.nbytes == 0:
+                for _ in range(len(batch)):
+                    self.nframes += 1
+                    yield b"", 0
+                continue
+            if scheme is None:
+                scheme = lossless.choose(batch, self._options.preset)
+            nthreads = resolve_nthreads(self._nthreads, batch.nbytes)
+            yield from lossless.encode_clip(batch, scheme, nthreads)
+            self.nframes += len(batch)
+
+
+def pack_meta(meta: Mapping[str, Any] | None) -> bytes:
+    """Return metadata of a clip as JSON; numpy's numbers and arrays become plain ones.
+
+    Raises
+    ------
+    TypeError, ValueError
+        They are no mapping, or hold something that JSON has not.
+    """
+    if meta is None:
+        return b"{}"
+    if not isinstance(meta, Mapping):
+        raise TypeError(f"meta must be a mapping, not {type(meta).__name__}")
+    return _encode(dict(meta)).encode("ascii")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, np.generic):
+        plain = value.item()
+        if isinstance(plain, bool | int | float | str):
+            return plain
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"meta: a {type(value).__name__} is no JSON value: {value!r:.80}")
+
+
+_encode = json.JSONEncoder(separators=(",", ":"), default=_plain).encode

@@ -1,0 +1,6 @@
+"""Gulp directories, read and written: the names and the behaviour of GulpIO2."""
+
+from ..version import __version__
+from .fileio import ChunkWriter, GulpChunk, GulpDirectory
+
+__all__ = ["ChunkWriter", "GulpChunk", "GulpDirectory", "__version__"]

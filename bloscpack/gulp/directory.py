@@ -1,0 +1,162 @@
+"""A Gulp directory: chunks in a folder, as one."""
+
+import json
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ..exceptions import NotFoundError
+from ..notice import notice
+from .chunk import Frames, GulpChunk, extract_input_for_getitem
+from .errors import DirectoryError
+from .format import Listing, chunk_names, list_chunks
+from .utils import jpeg_bytes_to_img
+
+
+def list_folder(folder: str | os.PathLike[str]) -> Listing:
+    """Return the chunks in a folder; a folder that does not exist has none.
+
+    Data files without an index are logged: a writer is at it, or died.
+
+    Raises
+    ------
+    DirectoryError
+        The names do not fit together.
+    """
+    try:
+        names = os.listdir(folder)
+    except FileNotFoundError:
+        names = []
+    try:
+        listing = list_chunks(names)
+    except DirectoryError as err:
+        err.path = os.fsdecode(folder)
+        raise
+    for name in listing.orphans:
+        notice("%s: %s has no index and is left out", os.fsdecode(folder), name)
+    return listing
+
+
+class GulpDirectory:
+    """The chunks of a folder.
+
+    Parameters
+    ----------
+    output_dir : str or PathLike
+        The folder; one that does not exist has no chunks.
+    jpeg_decoder : callable, optional
+        See `GulpChunk`.
+
+    Attributes
+    ----------
+    chunk_objs_lookup : OrderedDict
+        Number of a chunk to `GulpChunk`, in the order of the file names as text.
+    all_meta_dicts : list of OrderedDict
+        The index of each chunk, in that order.
+    num_chunks : int
+        How many there are.
+    chunk_lookup : dict
+        Id to number of its chunk.
+    merged_meta_dict : dict
+        Id to its entry in the index.
+
+    Raises
+    ------
+    DirectoryError
+        The files do not fit together, or two chunks have an item of one id; an AssertionError.
+    FormatError
+        An index is damaged; a ValueError.
+    """
+
+    def __init__(
+        self,
+        output_dir: str | os.PathLike[str],
+        jpeg_decoder: Callable[[bytes], Any] = jpeg_bytes_to_img,
+    ) -> None:
+        self.output_dir = output_dir
+        self.jpeg_decoder = jpeg_decoder
+        self.chunk_objs_lookup: OrderedDict[int, GulpChunk] = OrderedDict(
+            (number, self._chunk(data, meta))
+            for number, data, meta in list_folder(output_dir).chunks
+        )
+        self.all_meta_dicts = [chunk.meta_dict for chunk in self.chunk_objs_lookup.values()]
+        self.num_chunks = len(self.chunk_objs_lookup)
+        self.chunk_lookup: dict[str, int] = {}
+        self.merged_meta_dict: dict[str, Any] = {}
+        self._owners: dict[str, Any] = {}
+        for number, chunk in self.chunk_objs_lookup.items():
+            self._add(number, chunk)
+
+    def _add(self, number: int, chunk: GulpChunk) -> None:
+        items = chunk.meta_dict
+        if not isinstance(items, dict):
+            error = DirectoryError(f"the index is no object of items but a {type(items).__name__}")
+            error.path = os.fsdecode(chunk.meta_file_path)
+            raise error
+        for id_ in items:
+            if id_ in self.chunk_lookup:
+                first = self.chunk_objs_lookup[self.chunk_lookup[id_]]
+                error = DirectoryError(
+                    f"Duplicate id detected {id_!r:.80}: {os.fsdecode(first.meta_file_path)} "
+                    "has it too"
+                )
+                error.path = os.fsdecode(chunk.meta_file_path)
+                raise error
+            self.chunk_lookup[id_] = number
+            self._owners[id_] = chunk.data_file_path
+        self.merged_meta_dict.update(items)
+        chunk._owners = self._owners
+
+    def _chunk(self, data_name: str, meta_name: str) -> GulpChunk:
+        return GulpChunk(
+            os.path.join(self.output_dir, data_name),
+            os.path.join(self.output_dir, meta_name),
+            jpeg_decoder=self.jpeg_decoder,
+        )
+
+    def __iter__(self) -> Iterator[GulpChunk]:
+        return iter(self.chunk_objs_lookup.values())
+
+    def chunks(self) -> Iterator[GulpChunk]:
+        """Return an iterator over the chunks."""
+        return iter(self)
+
+    def new_chunks(self, total_new_chunks: int) -> Iterator[GulpChunk]:
+        """Return an iterator over new chunks, of which no file exists yet.
+
+        Their numbers follow the highest in the folder, files without an index included. They
+        refuse ids that the directory has.
+        """
+        first = list_folder(self.output_dir).next_number
+        return (self._new_chunk(number) for number in range(first, first + total_new_chunks))
+
+    def _new_chunk(self, number: int) -> GulpChunk:
+        _, data_name, meta_name = chunk_names(number)
+        chunk = self._chunk(data_name, meta_name)
+        chunk._owners = self._owners
+        return chunk
+
+    def __getitem__(self, element: Any) -> tuple[Frames, dict[Any, Any]]:
+        """Return frames and metadata of ``gd[id]`` or ``gd[id, selector]``.
+
+        Selectors and results are those of `GulpChunk.read_frames`.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such item; a KeyError.
+        """
+        id_, selector = extract_input_for_getitem(element)
+        try:
+            number = self.chunk_lookup[id_]
+        except KeyError:
+            error = NotFoundError(f"no item {id_!r:.80}")
+            error.path = os.fsdecode(self.output_dir)
+            raise error from None
+        return self.chunk_objs_lookup[number].read_item(id_, selector)
+
+    def _load_label_dict(self) -> Any:
+        """Return the numbers of the labels, which some adapters write beside the chunks."""
+        with open(os.path.join(self.output_dir, "label2idx.json"), "rb") as stream:
+            return json.load(stream)

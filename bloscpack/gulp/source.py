@@ -1,0 +1,349 @@
+"""A Gulp directory as a source of clips: see `frames.protocol`.
+
+Of each chunk the text of its index is kept, with the places of its items; triplets and metadata
+are parsed when a clip is used. Data files are opened on use and read by position; some stay open.
+Threads may share a source, and a forked child may go on using it. It pickles as its path.
+"""
+
+import os
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+
+from .. import image
+from ..exceptions import BloscpackError, FormatError, NotFoundError, TruncatedError
+from ..fetch import Piece, fetch
+from ..frames.protocol import (
+    AnyArray,
+    FrameSelection,
+    IntArray,
+    Request,
+    frame_indices,
+    read_batch,
+    read_clip,
+)
+from ..storage.file import FileSource
+from .directory import list_folder
+from .errors import DirectoryError
+from .format import ChunkNames, check_jpeg, check_meta_nbytes
+from .index import Triplets, parse_meta_data, parse_triplets, scan_index
+
+MAX_OPEN_FILES = 64
+
+# Enough for the header of a JPEG without large comments; what is longer is read whole.
+_HEADER_NBYTES = 1 << 12
+_UINT8 = np.dtype("u1")
+_CLOSED = "the Gulp directory is closed"
+
+
+class GulpSource:
+    """The clips of a Gulp directory, in GulpIO2's order of chunks.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        The folder.
+
+    Attributes
+    ----------
+    name : str
+        The folder, as it was given.
+
+    Raises
+    ------
+    DirectoryError
+        The files do not fit together, or two chunks have an item of one id.
+    FormatError, UnsupportedError
+        An index is damaged or far too large.
+    OSError
+        The folder or a file in it cannot be read.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.name: str | None = (name := os.fsdecode(path))
+        # Whatever becomes of the working directory. Not normalised: behind a link ".." is another.
+        self._folder = name if os.path.isabs(name) else os.path.join(os.getcwd(), name)
+        os.stat(path)  # a folder that is not there is a mistake here
+        self._chunks: list[ChunkNames] = []
+        self._texts: list[str] = []
+        self._first = array("q")  # ordinal of the first clip of each chunk
+        self._places = array("q")  # four positions in the text for each clip
+        self._ordinals: dict[str, int] = {}
+        self._files: dict[int, FileSource] = {}
+        self._closed = False
+        for chunk in list_folder(self._folder).chunks:
+            self._add(chunk)
+        self._keys = tuple(self._ordinals)
+
+    def _add(self, chunk: ChunkNames) -> None:
+        path = os.path.join(self._folder, chunk.meta)
+        try:
+            with open(path, "rb") as stream:
+                check_meta_nbytes(os.fstat(stream.fileno()).st_size)
+                text, places = scan_index(stream.read())
+            self._first.append(len(self._ordinals))
+            for id_, frames, meta_data in places:
+                if id_ in self._ordinals:
+                    other = self._chunks[self._chunk_of(self._ordinals[id_])].meta
+                    raise DirectoryError(f"Duplicate id detected {id_!r:.80}: {other} has it too")
+                self._ordinals[id_] = len(self._ordinals)
+                self._places.extend((*frames, *meta_data))
+        except BloscpackError as err:
+            err.path = path
+            raise
+        self._chunks.append(chunk)
+        self._texts.append(text)
+
+    def _chunk_of(self, ordinal: int) -> int:
+        return bisect_right(self._first, ordinal) - 1
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._folder,)
+
+    def keys(self) -> Sequence[str]:
+        """Return the ids, in order."""
+        return self._keys
+
+    def __len__(self) -> int:
+        """Return the number of clips."""
+        return len(self._keys)
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the ids, in order."""
+        return iter(self._keys)
+
+    def __contains__(self, key: object) -> bool:
+        """Return whether there is a clip of this id."""
+        return isinstance(key, str) and key in self._ordinals
+
+    def __getitem__(self, key: str) -> "GulpClip":
+        """Return a clip, of which nothing is read yet.
+
+        Raises
+        ------
+        NotFoundError
+            There is none of this id.
+        """
+        ordinal = self._ordinals.get(key) if isinstance(key, str) else None
+        if ordinal is None:
+            error = NotFoundError(f"no clip {key!r:.80}")
+            error.path = self.name
+            raise error
+        return GulpClip(self, key, ordinal)
+
+    def read(
+        self,
+        requests: Iterable[Request],
+        *,
+        out: AnyArray | Sequence[AnyArray] | None = None,
+        nthreads: int | None = None,
+    ) -> AnyArray | list[AnyArray]:
+        """Read frames of many clips at once; see `frames.protocol.read_batch`."""
+        planned = [(self[id_], selection) for id_, selection in requests]
+        return read_batch(planned, out=out, nthreads=nthreads)
+
+    def close(self) -> None:
+        """Release the files; idempotent."""
+        self._closed = True
+        self._files = {}
+
+    def __enter__(self) -> Self:
+        """Return the source."""
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Close the source."""
+        self.close()
+
+    def texts(self, ordinal: int) -> tuple[str, str]:
+        """Return the texts of the triplets and of the metadata of a clip."""
+        text = self._texts[self._chunk_of(ordinal)]
+        start, end, meta_start, meta_end = self._places[4 * ordinal : 4 * ordinal + 4]
+        return text[start:end], text[meta_start:meta_end]
+
+    def meta_path(self, ordinal: int) -> str:
+        """Return the path of the index that has a clip."""
+        return os.path.join(self._folder, self._chunks[self._chunk_of(ordinal)].meta)
+
+    def data_file(self, ordinal: int) -> FileSource:
+        """Return the file that has the frames of a clip.
+
+        A file that is dropped here is closed when nobody reads from it any more.
+        """
+        if self._closed:
+            raise ValueError(_CLOSED)
+        number = self._chunk_of(ordinal)
+        file = self._files.get(number)
+        if file is None:
+            while len(self._files) >= MAX_OPEN_FILES:
+                # Another thread may be at it: then it makes the room.
+                with suppress(RuntimeError, StopIteration):
+                    self._files.pop(next(iter(self._files)), None)
+            file = FileSource(os.path.join(self._folder, self._chunks[number].data))
+            self._files[number] = file
+        return file
+
+
+class GulpClip:
+    """An item of a Gulp directory; see `frames.protocol.Clip`."""
+
+    dtype = _UINT8
+    # A pixel of a JPEG takes so much longer than one that Blosc decodes.
+    decode_cost = 5
+
+    __slots__ = ("_known", "_ordinal", "_source", "id")
+
+    def __init__(self, source: GulpSource, id_: str, ordinal: int) -> None:
+        self.id = id_
+        self._source = source
+        self._ordinal = ordinal
+        self._known: Triplets | None = None
+
+    def _triplets(self) -> Triplets:
+        if self._known is None:
+            self._known = self._parse(parse_triplets, 0)
+        return self._known
+
+    def _parse(self, parse: Callable[[str], Any], which: int) -> Any:
+        try:
+            return parse(self._source.texts(self._ordinal)[which])
+        except FormatError as err:
+            error = FormatError(f"clip {self.id!r:.80}: {err.args[0]}")
+            error.path = self._source.meta_path(self._ordinal)
+            raise error from err
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """The first entry of its metadata, as GulpIO2 gives it; parsed at each access.
+
+        Raises
+        ------
+        FormatError
+            There is none.
+        """
+        meta: dict[str, Any] = self._parse(parse_meta_data, 1)
+        return meta
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """``(T, H, W)`` or ``(T, H, W, C)`` of the first frame; ``(0,)`` without frames."""
+        return len(self), *(self._probe(0).shape if len(self) else ())
+
+    def __len__(self) -> int:
+        """Return the number of frames."""
+        return len(self._triplets())
+
+    def __getitem__(self, selection: FrameSelection) -> AnyArray:
+        """Return `read` of a selection."""
+        return self.read(selection)
+
+    def read(self, selection: FrameSelection = None, *, out: AnyArray | None = None) -> AnyArray:
+        """Return frames in one array; see `frames.protocol.Clip`."""
+        return read_clip(self, selection, out=out, nthreads=None)
+
+    def read_images(self, selection: FrameSelection = None) -> list[bytes]:
+        """Return frames as they are kept: JPEG files, without the padding."""
+        indices = frame_indices(selection, len(self)).indices
+        images: list[bytes] = [b""] * len(indices)
+
+        def keep(k: int, data: memoryview) -> None:
+            images[k] = bytes(data)
+
+        fetch(list(self._pieces(indices, keep)), nthreads=1, nbytes=0)
+        return images
+
+    def frame_shape(self, indices: IntArray) -> tuple[int, ...]:
+        """Return the shape of the first of the frames, or of the clip's first."""
+        if len(indices):
+            return self._probe(int(indices[0])).shape
+        return self.shape[1:]
+
+    def pieces(self, indices: IntArray, frames: AnyArray) -> Iterable[Piece]:
+        """Return what to fetch so that ``frames[k]`` becomes the frame ``indices[k]``."""
+
+        def decode(k: int, data: memoryview) -> None:
+            self._decode(data, frames[k, ...], indices, k)
+
+        return self._pieces(indices, decode)
+
+    def _pieces(
+        self, indices: IntArray, take: Callable[[int, memoryview], None]
+    ) -> Iterator[Piece]:
+        """Yield what to fetch so that ``take(k, image)`` gets the frame ``indices[k]``."""
+        file = self._source.data_file(self._ordinal)
+        size = file.size()
+        for k, index in enumerate(indices.tolist()):
+            loc, pad, length = self._place(index, size)
+            yield Piece(file, loc, length, partial(_without_padding, take, k, pad))
+
+    def _place(self, index: int, size: int) -> tuple[int, int, int]:
+        """Return the triplet of a frame in a file of `size` bytes."""
+        loc, pad, length = self._triplets()[index].tolist()
+        if loc < 0:
+            error = FormatError(f"{self._called(index)}: its place is not three such integers")
+            error.path = self._source.meta_path(self._ordinal)
+            raise error
+        if loc + length > size:
+            error = TruncatedError(
+                f"{self._called(index)}: its record ends at byte {loc + length}, the file has "
+                f"{size}",
+                offset=loc,
+            )
+            error.path = self._source.data_file(self._ordinal).name
+            raise error
+        return loc, pad, length
+
+    def _called(self, index: int) -> str:
+        return f"clip {self.id!r:.80}, frame {index}"
+
+    def _probe(self, index: int) -> image.ImageInfo:
+        """Return what the header of a frame says."""
+        file = self._source.data_file(self._ordinal)
+        loc, pad, length = self._place(index, file.size())
+        nbytes = length - pad
+        try:
+            try:
+                return _probe_jpeg(file.read_at(loc, min(nbytes, _HEADER_NBYTES)))
+            except FormatError:
+                if nbytes <= _HEADER_NBYTES:
+                    raise
+            return _probe_jpeg(file.read_at(loc, nbytes))
+        except BloscpackError as err:
+            raise self._blamed(err, index) from None
+
+    def _decode(self, data: memoryview, frame: AnyArray, indices: IntArray, k: int) -> None:
+        index = int(indices[k])
+        try:
+            check_jpeg(data)
+            image.decode_into(data, frame)
+        except BloscpackError as err:
+            raise self._blamed(err, index) from None
+        except ValueError:
+            raise ValueError(
+                f"{self._called(index)} has shape {image.probe(data).shape}, frame "
+                f"{indices[0]} has {frame.shape}: read frames that differ one by one"
+            ) from None
+
+    def _blamed(self, err: BloscpackError, index: int) -> BloscpackError:
+        """Return an error that says which frame it is about."""
+        if err.path is None:
+            err.args = (f"{self._called(index)}: {err.args[0]}",)
+            err.path = self._source.data_file(self._ordinal).name
+        return err
+
+
+def _probe_jpeg(data: bytes) -> image.ImageInfo:
+    check_jpeg(data)
+    return image.probe(data)
+
+
+def _without_padding(
+    take: Callable[[int, memoryview], None], k: int, pad: int, record: memoryview
+) -> None:
+    with record[: len(record) - pad] as data:
+        take(k, data)
