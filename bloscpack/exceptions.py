@@ -118,7 +118,17 @@ class FileChangedError(BloscpackError):
 
 
 class WorkerError(BloscpackError, RuntimeError):
-    """A worker process ended before its work was done."""
+    """A worker process ended before its work was done.
+
+    Attributes
+    ----------
+    started : bool
+        False if it ended before it took any work: none can be started.
+    """
+
+    def __init__(self, message: str = "", *, started: bool = True) -> None:
+        super().__init__(message)
+        self.started = started
 
 
 # Names of bloscpack 0.16 (reference: its exceptions.py), bases kept.

@@ -129,6 +129,7 @@ class Job(Generic[Task, Part]):
         self._dropped = False
         self._error: BaseException | None = None
         self._told = False  # the error, to the caller
+        self._function: Callable[[Task], Iterable[Part]] | None = None  # to call in this process
 
     def parts(self) -> Iterator[Part]:
         """Yield the parts as they come.
@@ -142,6 +143,9 @@ class Job(Generic[Task, Part]):
         Exception
             What the function raised.
         """
+        if self._function is not None:
+            yield from self._function(self.task)
+            return
         if self._told and isinstance(self._error, WorkerError):
             self._told, self._error, self._ended = False, None, False
             self._pool._again(self)
@@ -156,6 +160,9 @@ class Job(Generic[Task, Part]):
         if self._error is not None:
             self._told = True
             raise self._error
+
+    def _do_here(self, function: Callable[[Task], Iterable[Part]]) -> None:
+        self._function = function
 
     def _receive(self, part: Part, nbytes: int) -> None:
         if not self._dropped:
@@ -261,9 +268,12 @@ class Workers(Generic[Task, Part]):
         while busy := [worker.job for worker in self._workers if worker.job is not None]:
             self._pump(busy[0])
 
-    def run(self, tasks: Iterable[Task]) -> Iterator[Job[Task, Part]]:
+    def run(
+        self, tasks: Iterable[Task], *, here: Callable[[Task], bool] | None = None
+    ) -> Iterator[Job[Task, Part]]:
         """Yield a job for each task, in order; meanwhile the next ones are worked on.
 
+        Tasks for which `here` returns True are done in this process, when their parts are taken.
         What is left of the parts of a job is dropped when the next job is asked for. Tasks are
         taken in the thread that iterates.
 
@@ -276,8 +286,11 @@ class Workers(Generic[Task, Part]):
         for task in tasks:
             job = Job(task, self)
             jobs.append(job)
-            self._pending.append(job)
-            self._dispatch()
+            if here is not None and here(task):
+                job._do_here(self._function)
+            else:
+                self._pending.append(job)
+                self._dispatch()
             if len(jobs) > self._ahead:
                 yield from self._turn(jobs.popleft())
         while jobs:
@@ -358,7 +371,8 @@ class Workers(Generic[Task, Part]):
         if not worker.is_ready:
             raise WorkerError(
                 f"a worker process ended before it took any work ({reason}): a program that uses "
-                'workers keeps what it does behind `if __name__ == "__main__":`'
+                'workers keeps what it does behind `if __name__ == "__main__":`',
+                started=False,
             )
         if worker.job is not None:
             worker.job._end(
