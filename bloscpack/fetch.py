@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from .exceptions import TruncatedError
+from .scratch import scratch
 from .storage.file import FileSource
 from .storage.protocol import ByteSource
 from .threads import resolve_nthreads, run_indexed
@@ -92,26 +93,16 @@ def _coalesce(pieces: Sequence[Piece], nthreads: int) -> Iterator[list[Piece]]:
         yield run
 
 
-# Buffers for whoever reads next: as many as threads ever read at once, up to a limit. Popping from
-# and appending to a list is one step for all threads.
-_idle: list[bytearray] = []
-_MAX_IDLE = 16
-
-
 def _read_run(run: list[Piece]) -> None:
     source, start = run[0].source, run[0].offset
     nbytes = max(piece.offset + piece.nbytes for piece in run) - start
     if not isinstance(source, FileSource):
         _decode_run(run, source.read_at(start, nbytes))
         return
-    buffer = _idle.pop() if _idle else bytearray(MAX_RUN_NBYTES)
-    if len(buffer) < nbytes:
-        # Only as large as what is there: sizes from a file may lie.
-        buffer = bytearray(max(0, min(nbytes, source.size() - start)))
-    with memoryview(buffer) as whole, whole[:nbytes] as view:
-        _decode_run(run, view[: source.read_into(start, view)])
-    if len(buffer) == MAX_RUN_NBYTES and len(_idle) < _MAX_IDLE:
-        _idle.append(buffer)
+    if nbytes > MAX_RUN_NBYTES:  # no more than what is there: sizes from a file may lie
+        nbytes = max(0, min(nbytes, source.size() - start))
+    with scratch(nbytes) as view, view[: source.read_into(start, view)] as stored:
+        _decode_run(run, stored)
 
 
 def _decode_run(run: list[Piece], stored: BytesLike) -> None:

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from bloscpack import fetch as fetching
 from bloscpack.exceptions import TruncatedError
 from bloscpack.fetch import MAX_GAP_NBYTES, MAX_RUN_NBYTES, Piece, fetch
 from bloscpack.storage.file import FileSource
@@ -99,16 +98,6 @@ def test_a_size_that_lies_costs_no_memory(source: ByteSource) -> None:
         taken(source, [(10, 1 << 50)])
     with pytest.raises(TruncatedError):
         taken(source, [(1 << 50, 1 << 50)])
-
-
-def test_buffers_are_used_again(tmp_path: Path) -> None:
-    path = tmp_path / "content"
-    path.write_bytes(CONTENT)
-    taken(FileSource(path), [(0, 10)])
-    kept = list(fetching._idle)
-    assert kept
-    taken(FileSource(path), [(0, 10), (MAX_RUN_NBYTES * 2, 10)])
-    assert [id(buffer) for buffer in fetching._idle] == [id(buffer) for buffer in kept]
 
 
 def test_the_error_of_the_first_piece_is_raised(source: ByteSource) -> None:

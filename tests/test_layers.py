@@ -20,6 +20,7 @@ LAYERS = {
     "version": 0,
     "_ext": 1,
     "notice": 0,
+    "scratch": 0,
     "threads": 1,
     "processes": 1,
     "checksum": 1,

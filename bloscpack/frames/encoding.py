@@ -5,15 +5,18 @@ an iterable only a few frames are held at a time.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, islice
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ..threads import resolve_nthreads
-from . import lossless
-from .format import Codec, FrameFormat
+from .. import image
+from ..exceptions import BloscpackError
+from ..threads import map_ordered, resolve_nthreads
+from .format import Codec, FrameFormat, ImageKind
+from .lossless import GROUP_FRAMES, PRESETS, choose, encode_clip
 
 AnyArray = np.ndarray[Any, np.dtype[Any]]
 
@@ -21,7 +24,9 @@ CODECS = ("lossless", "jpeg")
 # Frames of an iterable, or of an array that is not contiguous, that are coded together: about so
 # many bytes, and groups of eight chunks, so that frames may be coded against earlier ones.
 _BATCH_NBYTES = 16 << 20
-_CHUNKS_TOGETHER = 8
+# Work of a thread that encodes images, next to one that encodes a Blosc chunk.
+_IMAGE_COST = 5
+_IMAGE_KINDS = {"jpeg": ImageKind.JPEG, "png": ImageKind.PNG}
 
 _NOTHING = FrameFormat(Codec.LOSSLESS, 1, False, np.dtype("u1"), ())
 
@@ -53,9 +58,8 @@ class Options(NamedTuple):
         """
         if self.codec not in CODECS:
             raise ValueError(f"codec must be one of {', '.join(CODECS)}, not {self.codec!r}")
-        if self.preset not in lossless.PRESETS:
-            presets = ", ".join(lossless.PRESETS)
-            raise ValueError(f"preset must be one of {presets}, not {self.preset!r}")
+        if self.preset not in PRESETS:
+            raise ValueError(f"preset must be one of {', '.join(PRESETS)}, not {self.preset!r}")
         if isinstance(self.quality, bool) or not isinstance(self.quality, int):
             raise TypeError(f"quality must be an int, not {type(self.quality).__name__}")
         if not 1 <= self.quality <= 100:
@@ -117,33 +121,35 @@ class Encoder:
             array = np.asarray(frames)
             if not array.ndim:
                 raise ValueError("frames have no axis of frames: an array of (T, ...) is needed")
-            self.format = FrameFormat.lossless(array.dtype, array.shape[1:])
-            self.format.pack()
+            if self._options.codec == "jpeg" and len(array):
+                return self._jpegs(iter(array), array.nbytes)
+            self.format = _lossless(array.dtype, array.shape[1:])
             return self._arrays(self._cut(array))
         items = iter(frames)
         first = next(items, None)
         if first is None:
             return iter(())
-        self.format = self._format_of(np.asarray(first))
-        return self._arrays(self._stack(chain([first], items)))
-
-    def _format_of(self, frame: AnyArray) -> FrameFormat:
-        form = FrameFormat.lossless(frame.dtype, frame.shape)
-        form.pack()  # what cannot be kept is refused before anything is written
-        return form
+        items = chain([first], items)
+        if isinstance(first, bytes | bytearray | memoryview):
+            return self._images(items)
+        if self._options.codec == "jpeg":
+            return self._jpegs(items, np.asarray(first).nbytes)
+        frame = np.asarray(first)
+        self.format = _lossless(frame.dtype, frame.shape)
+        return self._arrays(self._stack(items))
 
     def _batch_nframes(self) -> int:
-        together = self.format.group * _CHUNKS_TOGETHER
+        together = self.format.group * GROUP_FRAMES
         return max(1, _BATCH_NBYTES // max(1, self.format.nbytes * together)) * together
 
     def _cut(self, array: AnyArray) -> Iterator[AnyArray]:
         """Yield the frames of an array, contiguous, without a copy of a whole one."""
-        if array.flags.c_contiguous:
+        if array.flags.c_contiguous and not _address(array) % array.itemsize:
             yield array
             return
         step = self._batch_nframes()
         for start in range(0, len(array), step):
-            yield np.ascontiguousarray(array[start : start + step])
+            yield array[start : start + step].copy()
 
     def _stack(self, frames: Iterator[Any]) -> Iterator[AnyArray]:
         """Yield single frames in batches."""
@@ -169,11 +175,79 @@ class Encoder:
                     self.nframes += 1
                     yield b"", 0
                 continue
+            if not len(batch):
+                continue
+            group = self.format.group
+            chunks = _Chunks(batch, group)
             if scheme is None:
-                scheme = lossless.choose(batch, self._options.preset)
+                nfull = len(batch) // group * group
+                scheme = choose(_Chunks(batch[: nfull or None], group), self._options.preset)
+                if group > 1:  # the last chunk of several frames may have fewer
+                    scheme = replace(scheme, time=None)
             nthreads = resolve_nthreads(self._nthreads, batch.nbytes)
-            yield from lossless.encode_clip(batch, scheme, nthreads)
+            yield from encode_clip(chunks, scheme, nthreads)
             self.nframes += len(batch)
+
+    def _jpegs(self, frames: Iterator[Any], nbytes: int) -> Iterator[tuple[bytes, int]]:
+        """Encode arrays as JPEG."""
+        quality = self._options.quality
+        nthreads = resolve_nthreads(self._nthreads, _IMAGE_COST * max(nbytes, _BATCH_NBYTES))
+        yield from self._images(
+            map_ordered(
+                lambda frame: image.encode_jpeg(np.asarray(frame), quality=quality),
+                frames,
+                nthreads,
+            )
+        )
+
+    def _images(self, images: Iterable[Any]) -> Iterator[tuple[bytes, int]]:
+        """Keep images as they are."""
+        for stored in map(bytes, images):
+            try:
+                info = image.probe(stored)
+            except BloscpackError as err:
+                err.args = (f"frame {self.nframes}: {err.args[0]}",)
+                raise
+            if not self.nframes:
+                self.format = FrameFormat(Codec.IMAGE, 1, False, info.dtype, info.shape)
+            elif info.dtype != self.format.dtype:
+                raise ValueError(
+                    f"frame {self.nframes} is {info.dtype}, those before {self.format.dtype}: "
+                    "a clip has frames of one dtype"
+                )
+            elif info.shape != self.format.shape:
+                self.format = self.format._replace(varies=True)
+            self.nframes += 1
+            yield stored, _IMAGE_KINDS[info.kind]
+
+
+class _Chunks(Sequence[AnyArray]):
+    """Frames as what each chunk of them holds: one, or several small ones."""
+
+    def __init__(self, frames: AnyArray, group: int) -> None:
+        self._frames = frames
+        self._group = group
+
+    def __len__(self) -> int:
+        return -(-len(self._frames) // self._group)
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return what a chunk holds, an array even of frames of no dimension."""
+        if self._group == 1:
+            return self._frames[index, ...]
+        return self._frames[index * self._group : (index + 1) * self._group]
+
+
+def _lossless(dtype: np.dtype[Any], shape: tuple[int, ...]) -> FrameFormat:
+    """Return the format of frames of this kind; what cannot be kept is refused."""
+    form = FrameFormat.lossless(dtype, shape)
+    form.pack()
+    return form
+
+
+def _address(array: AnyArray) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
 
 
 def pack_meta(meta: Mapping[str, Any] | None) -> bytes:

@@ -145,10 +145,13 @@ class Index:
         Number of clips.
     end : int
         Absolute position behind the last segment.
+    size : int
+        Size of the file when it was looked at.
     """
 
     def __init__(self, finder: "Finder", segments: list[Segment]) -> None:
         self._finder = finder
+        self.size = finder.size
         self.segments = tuple(segments)
         self._few: dict[bytes, int] = {}
         for segment in segments:
@@ -284,12 +287,12 @@ class Finder:
     source : ByteSource
         The file.
     size : int
-        How much of it to look at.
+        How much of it to look at, in bytes.
     """
 
     def __init__(self, source: ByteSource, size: int) -> None:
         self._source = source
-        self._size = size
+        self.size = size
         self._start = max(0, size - TAIL_NBYTES)
         self._window = memoryview(source.read_at(self._start, size - self._start))
         self._bad: set[int] = set()
@@ -310,9 +313,9 @@ class Finder:
         FormatError
             No segment is whole.
         """
-        chain = self._chain(self._tail(self._size))
+        chain = self._chain(self._tail(self.size))
         if chain is None:
-            for tail in self._tails_before(self._size):
+            for tail in self._tails_before(self.size):
                 chain = self._chain(tail)
                 if chain is not None:
                     self._tell(chain[-1].tail.end)
@@ -333,7 +336,7 @@ class Finder:
         notice(
             "%s: the last %d bytes are no whole clip and ignored (an append that was not finished)",
             self.name,
-            self._size - end,
+            self.size - end,
         )
 
     def stand_in(self, tail: Tail) -> list[Segment] | None:

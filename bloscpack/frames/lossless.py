@@ -16,6 +16,7 @@ import numpy as np
 from .._ext import frame as _kernel
 from ..codec import CHUNK_HEADER_SIZE, MAX_TYPESIZE, CodecParams, Shuffle, decode_into, encode
 from ..exceptions import CodecError
+from ..scratch import scratch
 from ..threads import map_ordered
 from ..wire import BytesLike
 
@@ -32,7 +33,7 @@ _SAMPLE_BANDS = 4
 _MAX_TIME_PLACES = 8
 # How much smaller a dearer way must be. Frames that refer to others cost a single read up to three
 # more; sums along rows cost 20 us a frame of 320 x 240; long matches are slower than literals.
-_WORTH_TIME = {"fast": 0.7, "small": 0.75}
+_WORTH_TIME = {"fast": 0.7, "small": 0.8}
 _WORTH_LEFT = {"fast": 0.92, "small": 0.97}
 _WORTH_MATCHES = 0.9
 
@@ -131,20 +132,18 @@ def _choose_time(frames: Sequence[AnyArray], alone: Scheme, preset: str) -> Sche
         return None
     places = [len(frames) * (2 * k + 1) // (2 * nplaces) for k in range(nplaces)]
     bands = [_band(frames[place], _SAMPLE_NBYTES // 4) for place in places]
-    alone_size = sum(_trial_size(band, None, alone) for band in bands)
-    best, best_size = None, _WORTH_TIME[preset] * alone_size
+    alone_sizes = [_trial_size(band, None, alone) for band in bands]
+    best, best_size = None, _WORTH_TIME[preset] * sum(alone_sizes)
     filters = int(Filter.TIME) | alone.filters & ~(Filter.UP | Filter.LEFT)
     for params in dict.fromkeys((alone.params, _matches(preset, frames[0].itemsize))):
         scheme = Scheme(params, filters)
         # As often as frames of a group refer one, two and four back, and to none.
-        size = alone_size / GROUP_FRAMES
+        size = sum(alone_sizes) / GROUP_FRAMES
         for back, weight in ((1, 4), (2, 2), (4, 1)):
-            references = [
-                _band(frames[max(place - back, 0)], _SAMPLE_NBYTES // 4) for place in places
-            ]
-            pairs = zip(bands, references, strict=True)
-            trial = sum(_trial_size(band, reference, scheme) for band, reference in pairs)
-            size += trial * weight / GROUP_FRAMES
+            for place, band, alone_size in zip(places, bands, alone_sizes, strict=True):
+                reference = _band(frames[max(place - back, 0)], _SAMPLE_NBYTES // 4)
+                trial = min(_trial_size(band, reference, scheme), alone_size)
+                size += trial * weight / GROUP_FRAMES
         if size < best_size * (1.0 if best is None else _WORTH_MATCHES):
             best, best_size = scheme, size
     return None if best is None else _fitted(best, frames[0])
@@ -188,13 +187,6 @@ def reference_of(index: int) -> int:
     return index - (index & -index)
 
 
-# Residuals wait here between codec and filter; as many as threads ever worked at once, up to a
-# limit. Popping from and appending to a list is one step for all threads.
-_idle: list[bytearray] = []
-_MAX_IDLE = 16
-_MAX_KEPT_NBYTES = 1 << 24
-
-
 def decode_chunk(
     chunk: BytesLike, filters: int, geometry: Geometry, reference: BytesLike | None, out: memoryview
 ) -> None:
@@ -222,16 +214,10 @@ def decode_chunk(
         decode_into(chunk, out)
         return
     nbytes = len(out)
-    room = 2 * nbytes if filters & Filter.BITS else nbytes
-    residuals = _idle.pop() if _idle else bytearray()
-    if len(residuals) < room:
-        residuals = bytearray(room)
-    with memoryview(residuals) as whole, whole[:nbytes] as coded, whole[:room] as view:
-        decode_into(chunk, coded)
-        if not _kernel.decode(view, reference, out, *geometry, filters):
+    with scratch(2 * nbytes if filters & Filter.BITS else nbytes) as residuals:
+        decode_into(chunk, residuals[:nbytes])
+        if not _kernel.decode(residuals, reference, out, *geometry, filters):
             raise CodecError(f"filters {filters:#x} are not for {nbytes} bytes as {geometry}")
-    if len(residuals) <= _MAX_KEPT_NBYTES and len(_idle) < _MAX_IDLE:
-        _idle.append(residuals)
 
 
 def _encode(frame: AnyArray, reference: AnyArray | None, scheme: Scheme) -> tuple[bytes, int]:

@@ -8,235 +8,29 @@ store.
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, Self, overload
 
-import numpy as np
-from xxhash import xxh3_64_digest
+from xxhash import xxh3_128_digest
 
 from ..exceptions import (
     BloscpackError,
-    ChecksumMismatch,
+    FileChangedError,
     FormatError,
     NotFoundError,
+    UnsupportedError,
 )
-from ..fetch import Piece
 from ..storage.file import FileSource, open_source
+from ..storage.memory import MemorySource
 from ..storage.protocol import ByteSource
-from . import lossless
+from .clip import StoreClip
 from .encoding import EncodedClip, Options
-from .format import CHECKSUM, DIGEST_SIZE
 from .front import FRONT_NBYTES, Front
 from .index import Finder, Index
-from .protocol import (
-    AnyArray,
-    FrameSelection,
-    IntArray,
-    Request,
-    read_batch,
-    read_clip,
-)
+from .protocol import AnyArray, Request, read_batch
 from .writer import StoreWriter
 
 # Clips that are kept, so that reading one again finds its chunks at once.
 _MAX_KEPT_CLIPS = 1024
-
-
-class StoreClip:
-    """A clip of a frame store: frames are read when it is indexed.
-
-    Attributes
-    ----------
-    id : str
-        Its name.
-    dtype : numpy.dtype
-        Of the pixels.
-    shape : tuple of int
-        ``(T, *frame shape)``; of images that differ in shape, that of the first.
-    codec : {"lossless", "image"}
-        How the frames are kept.
-    decode_cost : int
-        How long a decoded byte takes, next to one of a Blosc chunk.
-    """
-
-    __slots__ = (
-        "_cbytes", "_filters", "_format", "_nframes", "_offsets", "_ordinal", "_source", "_store",
-        "codec", "decode_cost", "dtype", "id", "shape",
-    )  # fmt: skip
-
-    def __init__(self, store: "FrameStore", id_: str, ordinal: int) -> None:
-        row = store._index.row(ordinal)
-        self.id = id_
-        self._store = store
-        self._source = store._source
-        self._ordinal = ordinal
-        self._nframes = row.nframes
-        self._format = row.format
-        self.dtype = row.format.dtype
-        self.shape = (row.nframes, *row.format.shape)
-        self.codec = row.format.codec.name.lower()
-        self.decode_cost = 1
-        offsets, cbytes, self._filters = store._index.chunks_of(ordinal)
-        self._offsets, self._cbytes = offsets.tolist(), cbytes.tolist()
-
-    def __len__(self) -> int:
-        return self._nframes
-
-    def __repr__(self) -> str:
-        return f"<clip {self.id!r:.80} shape={self.shape} dtype={self.dtype} codec={self.codec}>"
-
-    @property
-    def ndim(self) -> int:
-        """Number of dimensions, that of the frames included."""
-        return len(self.shape)
-
-    @property
-    def nbytes(self) -> int:
-        """Decoded size in bytes; of images that differ in shape, as if all were as the first."""
-        return self._nframes * self._format.nbytes
-
-    @property
-    def cbytes(self) -> int:
-        """Stored size of the frames in bytes."""
-        return sum(self._cbytes)
-
-    @property
-    def meta(self) -> dict[str, Any]:
-        """What was stored with the clip; parsed at each access, so that it is the caller's own.
-
-        Raises
-        ------
-        FormatError
-            It is damaged.
-        """
-        try:
-            value = json.loads(self._store._index.meta(self._ordinal))
-            if not isinstance(value, dict):
-                raise FormatError("its metadata are no JSON object")
-        except (ValueError, RecursionError) as err:
-            raise self._located(err, "metadata") from err
-        return value
-
-    def __getitem__(self, selection: FrameSelection) -> AnyArray:
-        """Return `read` of a selection."""
-        return self.read(selection)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
-        """Return all frames for numpy, new."""
-        if copy is False:
-            raise ValueError("a clip in a file cannot be had without a copy")
-        whole = self.read()
-        return whole if dtype is None else whole.astype(dtype, copy=False)
-
-    def read(self, selection: FrameSelection = None, *, out: AnyArray | None = None) -> AnyArray:
-        """Return frames in one array: of shape ``(n, *frame shape)``, for an int ``frame shape``.
-
-        Parameters
-        ----------
-        selection : int, slice, sequence of int, ndarray of int or bool, optional
-            Which frames, in this order; all by default.
-        out : ndarray, optional
-            Of just that shape and dtype; filled and returned.
-
-        Raises
-        ------
-        IndexError, TypeError
-            There is no such frame; the selection is none.
-        ValueError
-            `out` does not fit, the store is closed, or frames were selected that differ in shape.
-        FormatError, CodecError
-            A frame is damaged; the message names it.
-        """
-        self._store._check_open()
-        return read_clip(self, selection, out=out, nthreads=self._store._nthreads)
-
-    def read_images(self, selection: FrameSelection = None) -> list[bytes] | None:
-        """Return frames as the JPEG or PNG files they are kept as; None if they are not."""
-        return None
-
-    def chunk_extents(self) -> list[tuple[int, int]]:
-        """Return where each chunk is in the file: offset and size in bytes, without the digest."""
-        return list(zip(self._offsets, self._cbytes, strict=True))
-
-    def frame_shape(self, indices: IntArray) -> tuple[int, ...]:
-        """Return the shape of the frames at `indices`, as far as known that of the first one."""
-        return self.shape[1:]
-
-    def pieces(self, indices: IntArray, frames: AnyArray) -> Iterable[Piece]:
-        """Return what to fetch so that ``frames[k]`` becomes the frame ``indices[k]``."""
-        if self._format.group > 1:
-            return self._group_pieces(indices, frames)
-        source, offsets, cbytes, decode = self._source, self._offsets, self._cbytes, self._decode
-        return [
-            Piece(
-                source,
-                offsets[index],
-                cbytes[index] + DIGEST_SIZE,
-                partial(decode, index, frames[place, ...]),
-            )
-            for place, index in enumerate(indices.tolist())
-        ]
-
-    def _group_pieces(self, indices: IntArray, frames: AnyArray) -> Iterator[Piece]:
-        """Yield a piece for each chunk of several frames."""
-        group = self._format.group
-        chunks = indices // group
-        order = np.argsort(chunks, kind="stable")
-        for places in np.split(order, np.flatnonzero(np.diff(chunks[order])) + 1):
-            if not len(places):
-                continue
-            chunk = int(chunks[places[0]])
-            yield Piece(
-                self._source,
-                self._offsets[chunk],
-                self._cbytes[chunk] + DIGEST_SIZE,
-                partial(self._decode_group, chunk, indices[places] - chunk * group, places, frames),
-            )
-
-    def _decode_group(
-        self, chunk: int, inside: IntArray, places: IntArray, frames: AnyArray, view: memoryview
-    ) -> None:
-        first = chunk * self._format.group
-        count = min(self._format.group, self._nframes - first)
-        whole = np.empty((count, *self._format.shape), self.dtype)
-        self._decode(chunk, whole, view)
-        frames[places] = whole[inside]
-
-    def _decode(self, chunk: int, out: AnyArray, view: memoryview) -> None:
-        """Decode a chunk with its digest behind it into `out`."""
-        stored = view[:-DIGEST_SIZE]
-        try:
-            if self._store._verify:
-                actual = xxh3_64_digest(stored)
-                if actual != view[-DIGEST_SIZE:]:
-                    raise ChecksumMismatch(
-                        f"{CHECKSUM} is {actual.hex()}, {view[-DIGEST_SIZE:].hex()} is stored",
-                        name=CHECKSUM,
-                        expected=bytes(view[-DIGEST_SIZE:]),
-                        actual=actual,
-                        index=chunk * self._format.group,
-                        offset=self._offsets[chunk],
-                    )
-            if out.nbytes:
-                lossless.decode(stored, self._filters[chunk], self._format, out, None)
-        except BloscpackError as err:
-            raise self._located(err, self._name_of(chunk)) from None
-
-    def _name_of(self, chunk: int) -> str:
-        """Return how to call a chunk in messages: by its frames, and where they are."""
-        start = self._offsets[chunk]
-        first = chunk * self._format.group
-        last = min(first + self._format.group, self._nframes) - 1
-        frames = f"frame {first}" if first == last else f"frames {first} to {last}"
-        return f"{frames} (bytes {start} to {start + self._cbytes[chunk]})"
-
-    def _located(self, err: Exception, what: str) -> BloscpackError:
-        """Return an error with the clip and the file in its message."""
-        if not isinstance(err, BloscpackError):
-            err = FormatError(str(err))
-        err.args = (f"clip {self.id!r:.80}: {what}: {err.args[0]}",)
-        err.path = self._store.name
-        return err
 
 
 class Ids(Sequence[str]):
@@ -286,6 +80,10 @@ class FrameStore:
         Whether clips can be appended.
     attrs : dict
         The JSON values kept with the store.
+    verify : bool
+        Whether the checksum of each chunk is compared.
+    nthreads : int or None
+        Threads that encode and decode, unless a call says it.
 
     Notes
     -----
@@ -339,15 +137,8 @@ class FrameStore:
         return self
 
     def _attach(self, writer: StoreWriter, verify: bool, nthreads: int | None) -> None:
-        try:
-            source = FileSource(writer.path)
-        except BaseException:
-            writer.close()
-            raise
-        source.name = writer.name
-        self._start(source, writer, verify, nthreads)
-        self._index = writer.index
-        self._front = writer.front
+        self._start(writer.source, writer, verify, nthreads)
+        self._index, self._front = writer.index, writer.front
 
     def _start(
         self, source: ByteSource, writer: StoreWriter | None, verify: bool, nthreads: int | None
@@ -355,20 +146,15 @@ class FrameStore:
         self.name = source.name
         self._source = source
         self._writer = writer
-        self._verify = verify
-        self._nthreads = nthreads
+        self.verify = verify
+        self.nthreads = nthreads
         self._is_open = True
         self._clips: dict[str, StoreClip] = {}
 
-    def _read_index(self, end: int | None = None) -> None:
-        size = self._source.size()
-        finder = Finder(self._source, size if end is None else end)
-        head = finder.read_at(0, FRONT_NBYTES)
-        self._front = Front(self._source, head)
-        index = finder.find() if end is None else finder.find_at(end)
-        if index is None:
-            raise FormatError(f"index: no whole segment ends at byte {end}", offset=end)
-        self._index = index
+    def _read_index(self) -> None:
+        finder = Finder(self._source, self._source.size())
+        self._front = Front(self._source, finder.read_at(0, FRONT_NBYTES))
+        self._index = finder.find()
 
     @property
     def mode(self) -> str:
@@ -415,7 +201,7 @@ class FrameStore:
     @property
     def cbytes(self) -> int:
         """Size of the file in bytes."""
-        self._check_open()
+        self.check_open()
         return self._source.size()
 
     def _metadata(self) -> dict[str, Any]:
@@ -461,14 +247,14 @@ class FrameStore:
         clip = self._clips.get(key)
         if clip is not None:
             return clip
-        self._check_open()
+        self.check_open()
         if not isinstance(key, str):
             raise TypeError(f"an id is a str, not {type(key).__name__}")
         try:
             ordinal = self._index.find(key)
             if ordinal < 0:
                 raise NotFoundError(f"there is no clip {key!r:.80} among {len(self)}")
-            clip = StoreClip(self, key, ordinal)
+            clip = StoreClip(self, self._source, self._index, key, ordinal)
         except BloscpackError as err:
             err.path = self.name
             raise
@@ -508,9 +294,9 @@ class FrameStore:
         IndexError, TypeError, ValueError, FormatError, CodecError
             As for `StoreClip.read`.
         """
-        self._check_open()
+        self.check_open()
         planned = [(self[id_], selection) for id_, selection in requests]
-        return read_batch(planned, out=out, nthreads=nthreads or self._nthreads)
+        return read_batch(planned, out=out, nthreads=nthreads or self.nthreads)
 
     def append(
         self,
@@ -555,7 +341,7 @@ class FrameStore:
         """
         writer = self._open_writer()
         options = self._options().replace(codec=codec, preset=preset, quality=quality)
-        writer.append(id, frames, meta, options, self._nthreads)
+        writer.append(id, frames, meta, options, self.nthreads)
 
     def append_encoded(self, id: str, clip: EncodedClip) -> None:  # noqa: A002
         """Append a clip that was encoded elsewhere, by an `Encoder` of the same release.
@@ -581,7 +367,21 @@ class FrameStore:
         OSError
             It is gone.
         """
-        self._check_open()
+        self.check_open()
+        if self._writer is not None or not isinstance(self._source, FileSource):
+            return
+        is_replaced = self._source.is_replaced()
+        if not is_replaced and self._source.size() == self._index.size:
+            return
+        source = FileSource(self._source.path) if is_replaced else self._source
+        source.name = self.name
+        try:
+            front, index = _continued(source, self._front, self._index)
+        except BloscpackError as err:
+            err.path = self.name
+            raise
+        # Clips that were had before keep what they are of.
+        self._source, self._front, self._index, self._clips = source, front, index, {}
 
     def close(self) -> None:
         """Close the store, with all that was appended made durable; idempotent."""
@@ -599,16 +399,84 @@ class FrameStore:
         # A clip is appended as a whole or not at all: those that are there stay.
         self.close()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as the place of the file and its identity, not as its content."""
+        self.check_open()
+        if self._writer is not None:
+            raise TypeError(
+                "a store open for appending cannot be pickled or copied: open it by its path"
+            )
+        source = self._source
+        place: str | bytes
+        if isinstance(source, FileSource):
+            place = source.path
+        elif isinstance(source, MemorySource):
+            place = source.content()
+        else:
+            raise TypeError(
+                "a store read from a file object cannot be pickled or copied: open it by its path, "
+                "or from its bytes"
+            )
+        identity = _identity_of(self._front, self._index)
+        return _reopen, (place, self._index.end, identity, self.verify, self.nthreads)
+
     def __repr__(self) -> str:
         state = "" if self._is_open else " (closed)"
         return f"<bloscpack.frames.FrameStore {self.name!r} of {len(self)} clips{state}>"
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Refuse a store that is closed."""
         if not self._is_open:
             raise ValueError("I/O operation on a closed frame store")
 
     def _open_writer(self) -> StoreWriter:
-        self._check_open()
+        self.check_open()
         if self._writer is None:
             raise ValueError("the store is open for reading; open it with mode 'a' to append")
         return self._writer
+
+
+def _identity_of(front: Front, index: Index) -> bytes:
+    """Return what tells a state of a store from others: its header and the end of its index."""
+    return xxh3_128_digest(front.head[: front.header.size] + index.segments[-1].tail.pack())
+
+
+def _as_of(source: ByteSource, end: int, identity: bytes) -> tuple[Front, Index]:
+    """Return front and index of a store as it was when its index ended at `end`.
+
+    Raises
+    ------
+    FileChangedError
+        The file is another one, or holds less.
+    """
+    try:
+        front = Front(source)
+        index = Finder(source, end).find_at(end) if end <= source.size() else None
+        if index is not None and _identity_of(front, index) == identity:
+            return front, index
+    except (FormatError, UnsupportedError):
+        pass  # it was none of these when the handle was made
+    raise FileChangedError("the file is not the one that was opened, or holds less; open it anew")
+
+
+def _continued(source: ByteSource, front: Front, index: Index) -> tuple[Front, Index]:
+    """Return front and index of a store as it is now, which must have been as `index` says."""
+    front, before = _as_of(source, index.end, _identity_of(front, index))
+    later = Finder(source, source.size()).find()
+    return front, later if later.nclips >= before.nclips else before
+
+
+def _reopen(
+    place: str | bytes, end: int, identity: bytes, verify: bool, nthreads: int | None
+) -> FrameStore:
+    """Return the store that was pickled, opened anew: as it was, whatever was appended since."""
+    store = FrameStore.__new__(FrameStore)
+    store._start(open_source(place), None, verify, nthreads)
+    try:
+        store._front, store._index = _as_of(store._source, end, identity)
+    except BaseException as err:
+        if isinstance(err, BloscpackError):
+            err.path = store.name
+        store._source.close()
+        raise
+    return store

@@ -21,6 +21,7 @@ from xxhash import xxh3_64_digest
 from ..container.metadata import pack_section
 from ..exceptions import BloscpackError, CodecError, FormatError
 from ..notice import notice
+from ..storage.file import FileSource
 from ..storage.update import UpdateFile, forked_error
 from .encoding import EncodedClip, Encoder, Options, pack_meta
 from .format import (
@@ -37,7 +38,7 @@ from .format import (
     store_header,
 )
 from .front import Front
-from .index import Finder, Index, Segment, merged
+from .index import Finder, Segment, merged
 
 # Stored bytes that are written by one call.
 _WRITE_NBYTES = 1 << 20
@@ -54,19 +55,24 @@ class StoreWriter:
 
     Attributes
     ----------
+    source : FileSource
+        The file, for reading.
     index : Index
         All clips.
     front : Front
         Header and metadata of the file.
     """
 
-    def __init__(self, file: UpdateFile, index: Index, front: Front) -> None:
-        self.index = index
-        self.front = front
+    def __init__(self, file: UpdateFile) -> None:
         self._file = file
+        # Reads are for forked children, too.
+        self.source = FileSource(file.path)
+        self.source.name = file.name
+        self.front = Front(self.source)
+        self.index = index = Finder(self.source, self.source.size()).find()
         self._pid = os.getpid()
         self._end = index.end
-        self._single = 0
+        self._single = sum(each.tail.nclips == 1 for each in index.segments)
         self._is_dirty = False
         self._is_broken = False
         self._is_open = True
@@ -114,7 +120,7 @@ class StoreWriter:
             file.write_at(0, front, segment)
             file.sync()
             file.publish(target, None)
-            return cls(file, Finder(file, file.size()).find(), Front(file))
+            return cls(file)
         except BaseException:
             file.close()
             raise
@@ -132,23 +138,15 @@ class StoreWriter:
         """
         file = UpdateFile.open(path)
         try:
-            front = Front(file)
-            size = file.size()
-            self = cls(file, Finder(file, size).find(), front)
-            if self._end < size:
+            self = cls(file)
+            if self._end < file.size():
                 file.truncate(self._end)
-            self._single = sum(each.tail.nclips == 1 for each in self.index.segments)
         except BaseException as err:
             if isinstance(err, BloscpackError):
                 err.path = os.fspath(path)
             file.close()
             raise
         return self
-
-    @property
-    def path(self) -> str:
-        """Where the file is; no link."""
-        return self._file.path
 
     @property
     def name(self) -> str:
@@ -227,7 +225,7 @@ class StoreWriter:
             previous=last.end if last.total else 0,
             compress=False,
         )
-        made = Segment(self._file, tail, clips)
+        made = Segment(self.source, tail, clips)
         self._file.write_at(position, b"".join((*parts, segment)))
         return made, tail.end
 
@@ -280,7 +278,7 @@ class StoreWriter:
             previous=first.previous,
             compress=True,
         )
-        made = Segment(self._file, tail, content.clips)
+        made = Segment(self.source, tail, content.clips)
         try:
             self._file.write_at(self._end, packed)
         except BaseException:
