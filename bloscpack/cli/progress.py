@@ -16,19 +16,26 @@ _MIN_BAR = 10
 
 
 class Progress:
-    """Called with (bytes done, bytes in all, -1 if not known); a context manager.
+    """Called with (what is done, all there is, -1 if not known); a context manager.
 
     Parameters
     ----------
     stream : text file or None
         Where to draw; nothing is drawn if it is None or no terminal.
+    unit : str, optional
+        What is counted; bytes by default.
     clock : callable, optional
         Seconds that pass.
     """
 
     def __init__(
-        self, stream: TextIO | None, *, clock: Callable[[], float] = time.monotonic
+        self,
+        stream: TextIO | None,
+        *,
+        unit: str = "",
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._unit = unit
         usable = stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"
         self._stream = stream if usable else None
         self._clock = clock
@@ -47,24 +54,29 @@ class Progress:
             return
         self._due = now + _PERIOD
         columns = shutil.get_terminal_size().columns
-        self._draw(self.render(done, total, now - self._start, columns - 1))
+        self._draw(self.render(done, total, now - self._start, columns - 1, self._unit))
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        """Wipe the bar."""
+        self.wipe()
+
+    def wipe(self) -> None:
+        """Take the bar away, so that something else can be printed."""
         if self._width:
             self._draw("")
 
     @staticmethod
-    def render(done: int, total: int, seconds: float, width: int) -> str:
+    def render(done: int, total: int, seconds: float, width: int, unit: str = "") -> str:
         """Return the picture, at most `width` characters."""
-        speed = f"{done / 1e6 / seconds:.1f} MB/s" if seconds > 0 else "- MB/s"
+        scale, digits, name = (1.0, 0, unit) if unit else (1e6, 1, "MB")
+        speed = f"{done / scale / seconds:.1f} {name}/s" if seconds > 0 else f"- {name}/s"
         if total <= 0:
-            return f"{done / 1e6:.1f} MB  {speed}"[:width]
+            return f"{done / scale:.{digits}f} {name}  {speed}"[:width]
         share = min(done / total, 1.0)
-        text = f"{done / 1e6:.1f}/{total / 1e6:.1f} MB  {share:4.0%}  {speed}"
+        of_all = f"{done / scale:.{digits}f}/{total / scale:.{digits}f}"
+        text = f"{of_all} {name}  {share:4.0%}  {speed}"
         room = width - len(text) - len("  []")
         if room < _MIN_BAR:
             return text[:width]

@@ -101,6 +101,7 @@ def ingest(
     check: bool = False,
     keep_damaged: bool = False,
     workers: int | None = None,
+    nthreads: int | None = None,
     resume: bool = True,
     overwrite: bool = False,
     on_error: OnError = "skip",
@@ -114,7 +115,7 @@ def ingest(
     Parameters
     ----------
     items : iterable of Item, mapping or FrameSource
-        What `bloscpack.frames.listing` makes of folders and tables; ids and their frames; or
+        What `bloscpack.frames.listing` makes of folders and lists; ids and their frames; or
         another source of clips.
     path : str or PathLike
         The store, which is made if it does not exist.
@@ -135,6 +136,8 @@ def ingest(
     workers : int, optional
         Processes that read and encode; 1 is this one. By default as many as there are processors,
         at most 8.
+    nthreads : int, optional
+        Threads that encode where this process does it; as many by default.
     resume : bool, optional
         Add to a store that is there: items whose ids are in it are passed over.
     overwrite : bool, optional
@@ -209,7 +212,7 @@ def ingest(
         overwrite=overwrite,
     ) as series:
         options = _agreed(series, given)
-        loop = _Loop(series, way, options, on_error, log)
+        loop = _Loop(series, (way, options, nthreads), on_error, log)
         return loop.run(_items_of(items), nworkers, progress)
 
 
@@ -229,7 +232,7 @@ def _items_of(items: Any) -> Iterable[Item]:
     if isinstance(items, str | os.PathLike):
         raise TypeError(
             "items are not a path: bloscpack.frames.listing has folders(), images(), videos(), "
-            "arrays() and table(), which make items of one"
+            "arrays() and listed(), which make items of one"
         )
     if isinstance(items, Mapping):
         return list(listing.in_memory(items))
@@ -245,14 +248,12 @@ class _Loop:
     def __init__(
         self,
         series: Series,
-        way: Way,
-        options: Options,
+        how: tuple[Way, Options, int | None],
         on_error: OnError,
         log: Callable[[Remark], object] | None,
     ) -> None:
         self._series = series
-        self._way = way
-        self._options = options
+        self._how = how
         self._on_error = on_error
         self._log = log
         self._report = IngestReport()
@@ -270,7 +271,7 @@ class _Loop:
         total = len(items) if isinstance(items, Sized) else -1
 
         def stays_here(order: Order) -> bool:
-            return nworkers == 1 or order.item.is_local
+            return nworkers == 1 or order.item.stays_here(order.way)
 
         with Workers(encode, nworkers) as workers:
             for job in workers.run(self._orders(items), here=stays_here):
@@ -295,7 +296,7 @@ class _Loop:
                 self._report.npresent += 1
                 continue
             seen.add(item.id)
-            yield Order(item, self._way, self._options)
+            yield Order(item, *self._how)
 
     def _add(self, job: Job[Order, Chunks | Ending]) -> None:
         item = job.task.item

@@ -15,7 +15,7 @@ import numpy as np
 from .. import image
 from ..exceptions import BloscpackError, FormatError, UnsupportedError
 from ..video import read_video
-from .protocol import AnyArray, Clip
+from .protocol import AnyArray, Clip, FrameSource
 
 ARRAY_SUFFIXES = (".npy",)
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".jpe", ".png")
@@ -25,8 +25,10 @@ OTHER_IMAGE_SUFFIXES = (".bmp", ".gif", ".jp2", ".tif", ".tiff", ".webp", ".avif
 
 # No honest image file is larger; what is read is read whole.
 _MAX_IMAGE_FILE_NBYTES = 1 << 30
-_JPEG_END = b"\xff\xd9"
+_JPEG_DATA, _JPEG_END = b"\xff\xda", b"\xff\xd9"
 _PNG_END = b"IEND"
+# Frames of another source that are read at once: whole groups of those that refer to each other.
+_BATCH_NFRAMES = 32
 _NUMBER = re.compile(r"(\d+)")
 
 
@@ -49,6 +51,11 @@ class Way(NamedTuple):
     check: bool = False
     short_edge: int | None = None
     keep_damaged: bool = False
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether images are copied without a look at their pixels."""
+        return self.keep and self.short_edge is None and not self.check
 
 
 @dataclass(slots=True)
@@ -90,9 +97,8 @@ class Item:
         """Where it comes from, for messages."""
         return ""
 
-    @property
-    def is_local(self) -> bool:
-        """Whether it is read in this process, because it does not travel well."""
+    def stays_here(self, way: Way) -> bool:
+        """Return whether it is read in this process: it does not travel well, or is hardly work."""
         return False
 
     def read(self, way: Way) -> Reading:
@@ -112,9 +118,8 @@ class ArrayItem(Item):
 
     frames: Any
 
-    @property
-    def is_local(self) -> bool:
-        """It is here already."""
+    def stays_here(self, way: Way) -> bool:
+        """Return True: it is here already."""
         return True
 
     def read(self, way: Way) -> Reading:
@@ -124,32 +129,27 @@ class ArrayItem(Item):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClipItem(Item):
-    """A clip of another source."""
+    """The clip of this id of another source."""
 
-    clip: Clip
+    clips: FrameSource
 
     @property
     def source(self) -> str:
-        """Its id there."""
-        return self.clip.id
+        """Where the other source is."""
+        return self.clips.name or ""
 
-    @property
-    def is_local(self) -> bool:
-        """Sources may hold open files."""
+    def stays_here(self, way: Way) -> bool:
+        """Return True: sources may hold open files."""
         return True
 
     def read(self, way: Way) -> Reading:
         """Return the images as they are kept, if they are, or arrays."""
-        images = self.clip.read_images() if self.clip_holds_images() else None
-        meta = self.clip.meta
-        if images is None:
-            return Reading(_scaled((self.clip[k] for k in range(len(self.clip))), way), meta)
-        names = (f"frame {index}" for index in range(len(images)))
-        return Reading(_images(zip(names, images, strict=True), way), meta)
-
-    def clip_holds_images(self) -> bool:
-        """Return whether the clip has frames, kept as images."""
-        return bool(len(self.clip)) and self.clip.read_images([0]) is not None
+        clip = self.clips[self.id]
+        if len(clip) and clip.read_images([0]) is not None:
+            return Reading(_images(_images_of(clip), way), clip.meta)
+        if not len(clip):
+            return Reading(clip[:], clip.meta)
+        return Reading(_scaled(_frames_of(clip), way), clip.meta)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +185,10 @@ class ImageFiles(Item):
         """The path of the first."""
         return self.paths[0] if self.paths else ""
 
+    def stays_here(self, way: Way) -> bool:
+        """Return whether sending the content would take longer than reading it."""
+        return way.is_copy
+
     def read(self, way: Way) -> Reading:
         """Read one file after the other."""
         return Reading(_images(((path, _content_of(path)) for path in self.paths), way))
@@ -207,6 +211,10 @@ class ImageFolder(Item):
     def source(self) -> str:
         """The path."""
         return self.path
+
+    def stays_here(self, way: Way) -> bool:
+        """Return whether sending the content would take longer than reading it."""
+        return way.is_copy
 
     def read(self, way: Way) -> Reading:
         """List the folder, and read one file after the other."""
@@ -288,9 +296,8 @@ class BadItem(Item):
         """What it was listed as."""
         return self.name
 
-    @property
-    def is_local(self) -> bool:
-        """There is nothing to do."""
+    def stays_here(self, way: Way) -> bool:
+        """Return True: there is nothing to do."""
         return True
 
     def read(self, way: Way) -> Reading:
@@ -364,11 +371,28 @@ def _check_image(data: bytes, way: Way) -> None:
     kind = image.probe(data).kind
     if way.check:
         image.decode(data)
-    # What is cut has no end. In a JPEG a small picture of the header may have one of its own.
+    # What is cut has no end, but that of a small picture in its header.
     elif kind == "png" and _PNG_END not in data[-64:] and data.rfind(_PNG_END) < 0:
         raise FormatError("PNG: it is cut off")
-    elif kind == "jpeg" and data.rfind(_JPEG_END) < data.rfind(b"\xff\xda"):
+    elif kind == "jpeg" and not _has_end(data):
         raise FormatError("JPEG: it is cut off")
+
+
+def _has_end(data: bytes) -> bool:
+    """Return whether a JPEG has an end behind its last data; a camera may add things after it."""
+    return data.endswith(_JPEG_END) or data.rfind(_JPEG_END) > data.rfind(_JPEG_DATA)
+
+
+def _images_of(clip: Clip) -> Iterator[tuple[str, bytes]]:
+    for start in range(0, len(clip), _BATCH_NFRAMES):
+        images = clip.read_images(slice(start, start + _BATCH_NFRAMES)) or []
+        for index, data in enumerate(images, start):
+            yield f"frame {index}", data
+
+
+def _frames_of(clip: Clip) -> Iterator[AnyArray]:
+    for start in range(0, len(clip), _BATCH_NFRAMES):
+        yield from clip[start : start + _BATCH_NFRAMES]
 
 
 def _scaled(frames: Iterable[AnyArray], way: Way) -> Iterator[AnyArray]:

@@ -1,4 +1,4 @@
-"""Items to put into a store: what is in a folder, in a table, or at hand.
+"""Items to put into a store: what is in a folder, in a list, or at hand.
 
 The order depends on names alone. Links that lead out of a folder give an item that says so instead
 of frames, unless `outside` is given. Names that begin with a dot are passed over.
@@ -26,9 +26,9 @@ from .items import (
     suffix_of,
 )
 from .protocol import FrameSource
-from .table import table
+from .table import TABLE_SUFFIXES, listed
 
-__all__ = ["arrays", "clips", "folders", "images", "in_memory", "table", "videos"]
+__all__ = ["arrays", "clips", "folders", "images", "in_memory", "kind_of", "listed", "videos"]
 
 Path = str | os.PathLike[str]
 
@@ -42,7 +42,7 @@ def in_memory(arrays: Mapping[str, Any]) -> Iterator[Item]:
 def clips(source: FrameSource) -> Iterator[Item]:
     """Yield an item for each clip of another source, with its metadata."""
     for id_ in source.keys():  # noqa: SIM118 - the order is that of the keys
-        yield ClipItem(id=id_, clip=source[id_])
+        yield ClipItem(id=id_, clips=source)
 
 
 def arrays(root: Path, *, outside: bool = False) -> Iterator[Item]:
@@ -83,6 +83,39 @@ def folders(root: Path, *, outside: bool = False) -> Iterator[Item]:
         if names:
             id_ = _id_of(folder, top) or _name_of(top)
             yield ImageFolder(id=id_, path=folder, root=None if outside else top)
+
+
+KINDS = ("arrays", "images", "folders", "videos", "list", "gulp")
+
+
+def kind_of(path: Path) -> str:
+    """Return which of `KINDS` a file or a folder seems to be.
+
+    Images in a folder are taken for the frames of one clip ("folders").
+
+    Raises
+    ------
+    ValueError
+        There is nothing in it that could be ingested.
+    OSError
+        It cannot be read.
+    """
+    top = os.fspath(path)
+    by_suffix = dict.fromkeys(ARRAY_SUFFIXES, "arrays") | dict.fromkeys(VIDEO_SUFFIXES, "videos")
+    if not os.path.isdir(top):
+        os.stat(top)  # raises where there is nothing
+        by_suffix |= dict.fromkeys(IMAGE_SUFFIXES, "images") | dict.fromkeys(TABLE_SUFFIXES, "list")
+        names = [os.path.basename(top)]
+    else:
+        if any(suffix_of(name) == ".gmeta" for name in os.listdir(top)):
+            return "gulp"
+        by_suffix |= dict.fromkeys(IMAGE_SUFFIXES, "folders")
+        walk = _walk(top, tuple(by_suffix), outside=False)
+        names = next((names for _, names, _ in walk if names), [])
+    for name in names:
+        if kind := by_suffix.get(suffix_of(name)):
+            return kind
+    raise ValueError(f"{top!r:.200}: nothing to ingest: no images, videos, arrays or lists")
 
 
 def _files(

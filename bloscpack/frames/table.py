@@ -1,4 +1,4 @@
-"""Tables of items in a file: paths, ids, and columns of metadata.
+"""Lists of items in a file: paths, ids, and columns of metadata.
 
 Paths are relative to a root. A row whose path leads out of it, or that is wrong in another way,
 gives an item that says so instead of frames.
@@ -29,11 +29,11 @@ from .items import (
 Path = str | os.PathLike[str]
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson")
-# Tables are read whole.
+# Lists are read whole.
 _MAX_NBYTES = 1 << 31
 
 
-def table(
+def listed(
     path: Path,
     *,
     root: Path | None = None,
@@ -42,7 +42,7 @@ def table(
     frame_rate: float | None = None,
     outside: bool = False,
 ) -> Sequence[Item]:
-    """Return an item for each row of a table.
+    """Return an item for each row of a list in a file.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def table(
         ``.csv`` (with a header; separated by commas, semicolons or tabs), ``.tsv``, ``.json`` (an
         array of objects) or ``.jsonl`` (an object a line). UTF-8.
     root : str or PathLike, optional
-        What paths are relative to; by default the folder of the table.
+        What paths are relative to; by default the folder of the list.
     path_column : str, optional
         The column with the path of an image, a video, a ``.npy`` file or a folder of images. In
         JSON it may be a list of images, the frames in order.
@@ -65,7 +65,7 @@ def table(
     Raises
     ------
     FormatError
-        The file is no such table.
+        The file is no such list.
     OSError
         It cannot be read.
     """
@@ -83,9 +83,9 @@ def _read_rows(name: str, path_column: str) -> Iterable[tuple[int, Any]]:
     """Return (number, row) of all rows; a row that does not parse is an error."""
     suffix = suffix_of(name)
     if suffix not in TABLE_SUFFIXES:
-        raise FormatError(f"a table is one of {', '.join(TABLE_SUFFIXES)}")
+        raise FormatError(f"a list is one of {', '.join(TABLE_SUFFIXES)}")
     if os.path.getsize(name) > _MAX_NBYTES:
-        raise FormatError("a table has at most 2 GiB")
+        raise FormatError("a list has at most 2 GiB")
     try:
         with open(name, encoding="utf-8-sig", newline="") as file:
             text = file.read()
@@ -129,7 +129,7 @@ def _parse_csv(text: str, delimiter: str | None, path_column: str) -> list[tuple
 
 
 class _Rows:
-    """Makes items of the rows of a table."""
+    """Makes items of the rows of a list."""
 
     def __init__(
         self,
@@ -188,7 +188,7 @@ class _Rows:
         return ImageFolder(id=id_, meta=meta, path=path, root=None if self._outside else self._root)
 
     def _resolve(self, text: str) -> str:
-        """Return where a path of the table is."""
+        """Return where a path of the list is."""
         if "\0" in text:
             raise ValueError(f"a path with a NUL: {text!r:.200}")
         path = os.path.join(self._root, text)
