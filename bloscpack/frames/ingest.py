@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ..exceptions import BloscpackError, WorkerError
+from ..exceptions import BloscpackError, FormatError, WorkerError
 from ..processes import Job, Workers, resolve_nworkers
 from . import listing
 from .encoding import Options
@@ -300,6 +300,9 @@ class _Loop:
 
     def _add(self, job: Job[Order, Chunks | Ending]) -> None:
         item = job.task.item
+        if isinstance(item, BadItem):  # its id may be that of a clip
+            self._skip(item, FormatError(item.reason))
+            return
         for attempt in range(1, _TRIES + 1):
             parcel = Parcel(job.parts())
             try:

@@ -55,7 +55,7 @@ def listed(
         The column with the path of an image, a video, a ``.npy`` file or a folder of images. In
         JSON it may be a list of images, the frames in order.
     id_column : str, optional
-        The column with the id. Where there is none, it is the path without its suffix. All
+        The column with the id. Where it is empty, the id is the path without its suffix. All
         other columns are metadata: texts, or in JSON whatever they are.
     frame_rate : float, optional
         Of videos, as in `videos`.
@@ -167,7 +167,7 @@ class _Rows:
             raise ValueError(f"no path in {self._path_column!r}: {given!r:.80}")
         paths = tuple(self._resolve(text) for text in texts)
         id_ = meta.pop(self._id_column, None)
-        if id_ is None:
+        if id_ is None or id_ == "":
             id_ = os.path.splitext(texts[0])[0]
         elif isinstance(id_, int) and not isinstance(id_, bool):
             id_ = str(id_)
