@@ -171,14 +171,9 @@ class Job(Generic[Task, Part]):
 
     def _end(self, error: BaseException | None) -> None:
         self._ended, self._error = True, error
-        if isinstance(error, WorkerError):
-            self._forget()
 
     def _drop(self) -> None:
         self._dropped = True
-        self._forget()
-
-    def _forget(self) -> None:
         self._pool._waiting_nbytes -= sum(nbytes for nbytes, _ in self._received)
         self._received.clear()
 

@@ -68,3 +68,12 @@ def tell_pid_and_wait(_: int) -> Iterator[int]:
     yield os.getpid()
     while True:
         time.sleep(60)
+
+
+def take_long(folder: str, number: int) -> int:
+    """Leave a file when it begins and one when it has ended."""
+    Path(folder, f"begun-{number}").touch()
+    if number:
+        sum(range(20_000_000))
+    Path(folder, f"ended-{number}").touch()
+    return number

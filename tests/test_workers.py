@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bloscpack.exceptions import WorkerError
-from bloscpack.processes import Workers, resolve_nworkers
+from bloscpack.processes import Workers, map_in_processes, resolve_nworkers
 
 from . import tasks
 from .conftest import REPOSITORY
@@ -144,6 +144,17 @@ def test_close_ends_what_runs(ends: list[int], method: str) -> None:
     ends += [next(job.parts()) for job in workers.run(range(2))]
     workers.close()
     workers.close()
+
+
+def test_map_finishes_what_was_begun(tmp_path: Path) -> None:
+    results = map_in_processes(tasks.take_long, str(tmp_path), range(50), 2)
+    assert next(results) == 0
+    while not (tmp_path / "begun-1").exists():
+        pass
+    results.close()  # type: ignore[attr-defined]
+    begun = {path.name.removeprefix("begun-") for path in tmp_path.glob("begun-*")}
+    assert begun == {path.name.removeprefix("ended-") for path in tmp_path.glob("ended-*")}
+    assert len(begun) < 6
 
 
 SCRIPT = """

@@ -226,7 +226,7 @@ class ImageFolder(Item):
                     continue
                 if suffix in IMAGE_SUFFIXES:
                     if self.root is not None and entry.is_symlink():
-                        check_inside(entry.path, self.root)
+                        check_inside(entry.path, self.root, os.path.realpath(self.root))
                     names.append(entry.name)
                 elif suffix in OTHER_IMAGE_SUFFIXES:
                     others.append(entry.name)
@@ -322,15 +322,14 @@ def natural_key(name: str) -> tuple[Any, ...]:
     return tuple(key), name
 
 
-def check_inside(path: str, root: str) -> None:
-    """Raise unless `path`, its links followed, lies in `root`.
+def check_inside(path: str, root: str, folder: str) -> None:
+    """Raise unless `path`, its links followed, lies in `root`, whose real path is `folder`.
 
     Raises
     ------
     FormatError
         It leads elsewhere.
     """
-    folder = os.path.realpath(root)
     if os.path.commonpath([folder, os.path.realpath(path)]) != folder:
         raise FormatError(f"{path!r:.200} leads out of {root!r:.200}")
 

@@ -179,7 +179,7 @@ def _refusal(entry: os.DirEntry[str], top: str, above: tuple[str, ...], outside:
         return "a link to a folder that it is in" * (os.path.realpath(entry.path) in above)
     if not outside:
         try:
-            check_inside(entry.path, top)
+            check_inside(entry.path, top, above[0])
         except FormatError as err:
             return str(err)
     return ""

@@ -140,6 +140,7 @@ class _Rows:
         outside: bool,
     ) -> None:
         self._root = root
+        self._folder = os.path.realpath(root)
         self._path_column = path_column
         self._id_column = id_column
         self._frame_rate = frame_rate
@@ -193,7 +194,5 @@ class _Rows:
             raise ValueError(f"a path with a NUL: {text!r:.200}")
         path = os.path.join(self._root, text)
         if not self._outside:
-            if os.path.isabs(text) or os.path.pardir in text.replace("\\", "/").split("/"):
-                raise ValueError(f"{text!r:.200} leads out of {self._root!r:.200}")
-            check_inside(path, self._root)
+            check_inside(path, self._root, self._folder)
         return path

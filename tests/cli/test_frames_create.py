@@ -102,7 +102,7 @@ def test_list_options(blpk: Blpk, folders: Path, tmp_path: Path) -> None:
     command += ["--id-column", "name", "a.blp", "list.csv"]
     ended = blpk(*command)
     assert ended.code == 1
-    assert "one (row 3): skipped: '../images/clip1' leads out of 'elsewhere'" in ended.err
+    assert "one (row 3): skipped: 'elsewhere/../images/clip1' leads out of 'elsewhere'" in ended.err
     assert ids("a.blp") == ["two"]
     assert blpk("--quiet", *command, "--outside").code == 0
     assert ids("a.blp") == ["two", "one"]

@@ -249,6 +249,13 @@ class TestSeries:
             ):
                 assert list(store) == list(other)
 
+    def test_a_file_of_a_series_is_missing(self, tmp_path: Path) -> None:
+        paths = ingest(self.items(), tmp_path / "set.blp", max_bytes=5000).paths
+        os.remove(paths[1])
+        report = ingest({"new": np.zeros(3), "0": np.zeros(3)}, tmp_path / "set.blp", max_bytes=10)
+        assert (report.nclips, report.npresent) == (1, 1)
+        assert report.paths == [paths[0], *paths[2:], str(tmp_path / f"set-{len(paths):05d}.blp")]
+
     def test_overwriting_leaves_nothing_of_the_old(self, tmp_path: Path) -> None:
         (tmp_path / "set-0001.blp").touch()
         (tmp_path / "set-00001.blp.bak").touch()

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
+from bloscpack import image
 from bloscpack.exceptions import WorkerError
 from bloscpack.frames import ingest, listing
 from bloscpack.frames.items import ArrayItem, BadItem, Item, Reading, Way
@@ -86,6 +87,11 @@ def test_bytes_do_not_depend_on_the_number_of_workers(
     with bp.frames.open(tmp_path / "3.blp") as store:
         np.testing.assert_array_equal(store["videos/2"][:], moving(12))
         np.testing.assert_array_equal(store["3"][:], np.load(mixture / "3.npy"))
+
+
+def test_what_is_in_memory_is_not_sent(tmp_path: Path) -> None:
+    frames = {"a": [memoryview(image.encode_jpeg(picture(1)))]}  # such do not pickle
+    assert ingest(frames, tmp_path / "a.blp", workers=2).ok
 
 
 @needs_signals

@@ -228,3 +228,13 @@ def test_items_travel() -> None:
         ImageFiles(id="\udc80", paths=("a", os.fsdecode(b"\xff"))),
     ):
         assert pickle.loads(pickle.dumps(item)) == item
+
+
+def test_what_is_not_sent_to_workers(tmp_path: Path) -> None:
+    folder = ImageFolder(id="x", path=str(tmp_path))
+    assert folder.stays_here(KEEP)
+    assert ImageFiles(id="x", paths=()).stays_here(KEEP)
+    for way in (DECODE, Way(check=True), Way(short_edge=3)):
+        assert not folder.stays_here(way)
+        assert not VideoFile(id="x", path="").stays_here(way)
+        assert ArrayItem(id="x", frames=[]).stays_here(way)
