@@ -2,10 +2,11 @@
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, overload
 
 from .array import Array
 from .container.reader import Verify
+from .frames.protocol import FrameSource
 from .frames.reader import FrameStore
 
 
@@ -57,15 +58,23 @@ def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
     return Array(path, mode, verify=verify, nthreads=nthreads)
 
 
+@overload
+def open_frames(
+    path: Any, mode: Literal["r"] = "r", *, verify: bool = True, nthreads: int | None = None
+) -> FrameSource: ...
+@overload
+def open_frames(
+    path: Any, mode: str, *, verify: bool = True, nthreads: int | None = None
+) -> FrameStore: ...
 def open_frames(
     path: Any, mode: str = "r", *, verify: bool = True, nthreads: int | None = None
-) -> FrameStore:
+) -> FrameSource:
     """Open clips of frames.
 
     Parameters
     ----------
     path : str, PathLike, bytes-like or binary file
-        A frame store.
+        A frame store, or the folder of a Gulp directory.
     mode : {"r", "a"}, default "r"
         Reading, or reading and appending; the latter needs a path, and one handle at a time may.
     verify : bool, default True
@@ -75,7 +84,7 @@ def open_frames(
 
     Returns
     -------
-    FrameStore
+    FrameStore or GulpSource
         To be closed, or used as a context manager.
 
     Raises
@@ -98,6 +107,12 @@ def open_frames(
     ...     store["walk"][::2].shape, store["walk"].meta
     ((8, 4, 6, 3), {'label': 3})
     """
+    if isinstance(path, str | os.PathLike) and os.path.isdir(path):
+        from .gulp.source import GulpSource  # on use: most programs have none
+
+        if mode != "r":
+            raise ValueError(f"mode must be 'r' for a Gulp directory, not {mode!r}")
+        return GulpSource(path)
     return FrameStore(path, mode, verify=verify, nthreads=nthreads)
 
 

@@ -13,7 +13,7 @@ the program has gone, so that nothing waits for the dead.
 import os
 import signal
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from threading import Thread
@@ -59,7 +59,7 @@ def map_in_processes(
     shared: Shared,
     items: Iterable[Item],
     nprocesses: int,
-) -> Iterator[Result]:
+) -> Generator[Result, None, None]:
     """Yield ``function(shared, item)`` in the order of `items`.
 
     Parameters
@@ -95,7 +95,7 @@ def _map(
     shared: Shared,
     items: Iterable[Item],
     nprocesses: int,
-) -> Iterator[Result]:
+) -> Generator[Result, None, None]:
     one = partial(_single, function, shared)
     with Workers[Item, Result](one, nprocesses, method=None, ahead=2 * nprocesses) as workers:
         try:

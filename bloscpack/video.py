@@ -22,7 +22,8 @@ Path = str | os.PathLike[str]
 Frame = np.ndarray[Any, np.dtype[np.uint8]]
 
 _MAX_MESSAGES = 16
-_EVERY_STREAM_HAS_ITS_END = "matroska,webm"  # the one container that is cut without an error
+# FFmpeg's names of containers.
+_MATROSKA, _MOV = "matroska,webm", "mov,mp4,m4a,3gp,3g2,mj2"
 _MAX_MISSING_SECONDS = 0.1
 # The matrix of a video holds 16.16 fixed point numbers: ISO/IEC 14496-12, tkhd.
 _MATRIX_NBYTES = 9 * 4
@@ -160,8 +161,9 @@ class VideoFrames(Iterator[Frame]):
         return stream
 
     def _packets(self) -> Iterator[Any]:
-        """Yield the packets of the video, the empty one at its end included."""
-        end = 0.0
+        """Yield the packets of the video, and None at its end."""
+        own = self._stream.index
+        ends: dict[int, float] = {own: 0.0}
         packets = self._container.demux()
         while True:
             try:
@@ -171,20 +173,38 @@ class VideoFrames(Iterator[Frame]):
                 break
             if packet is None:
                 break
-            if packet.pts is not None and packet.time_base is not None:
-                end = max(end, float((packet.pts + (packet.duration or 0)) * packet.time_base))
-            if packet.stream.index == self._stream.index and packet.size:
+            index = packet.stream.index
+            time = packet.dts if packet.pts is None else packet.pts
+            if time is not None and packet.time_base is not None:
+                end = float((time + (packet.duration or 0)) * packet.time_base)
+                ends[index] = max(ends.get(index, 0.0), end)
+            if index == own and packet.size:
                 yield packet
-        self._compare_end(end)
+        self._compare_end(ends[own], max(ends.values()))
         yield None
 
-    def _compare_end(self, end: float) -> None:
-        """Take note of a video whose packets end before the time that its header gives."""
-        duration = self._container.duration
-        if self._container.format.name != _EVERY_STREAM_HAS_ITS_END or not duration:
+    def _compare_end(self, video_end: float, end: float) -> None:
+        """Take note of a video whose packets end before the time that the file gives.
+
+        In these containers data that are cut off may be no error: of the others nothing is known
+        that can be relied on, or the end of the file does tell.
+        """
+        name = self._container.format.name
+        frame = 1 / self.report.rate if self.report.rate else 0.0
+        if name == _MATROSKA:
+            if not self._container.duration:
+                return
+            # Of all streams together, by whichever lasts longest.
+            seconds = float(Fraction(self._container.duration, self._av.time_base))
+            tolerance = max(_MAX_MISSING_SECONDS, 2 * frame)
+        elif name == _MOV:
+            if not self._stream.duration:
+                return
+            start = self._stream.start_time or 0
+            seconds = float((start + self._stream.duration) * self._stream.time_base)
+            end, tolerance = video_end, frame / 2
+        else:
             return
-        seconds = float(Fraction(duration, self._av.time_base))
-        tolerance = max(_MAX_MISSING_SECONDS, 2 / self.report.rate if self.report.rate else 0.0)
         if end < seconds - tolerance:
             self.report.is_cut = True
             self.report.note(f"it ends after {end:.2f} of {seconds:.2f} seconds")
@@ -193,13 +213,17 @@ class VideoFrames(Iterator[Frame]):
         """Yield PyAV's frames; what does not decode is counted."""
         codec = self._stream.codec_context
         for packet in self._packets():
+            is_cut_off = packet is not None and packet.is_corrupt
+            if is_cut_off:
+                self.report.damaged(f"after {self.report.ndecoded} frames: data are cut off")
             try:
                 frames = codec.decode(packet)
             except self._av.error.FFmpegError as err:
-                self.report.damaged(f"after {self.report.ndecoded} frames: {_text(err)}")
+                if not is_cut_off:
+                    self.report.damaged(f"after {self.report.ndecoded} frames: {_text(err)}")
                 continue
             for frame in frames:
-                if frame.is_corrupt:
+                if frame.is_corrupt and not is_cut_off:
                     self.report.damaged(f"frame {self.report.ndecoded} is damaged")
                 self.report.ndecoded += 1
                 yield frame
@@ -408,3 +432,12 @@ def _import_av() -> Any:
     except ImportError as err:
         raise ImportError('videos need PyAV: install av, or "bloscpack[video]"', name="av") from err
     return av
+
+
+def is_available() -> bool:
+    """Return whether PyAV is there, so that videos can be read."""
+    try:
+        _import_av()
+    except ImportError:
+        return False
+    return True

@@ -54,16 +54,19 @@ LAYERS = {
     "frames": 6,
     "frames.__init__": 8,
     "frames.protocol": 5,
+    "frames.sampler": 6,
     "gulp": 6,
     "benzina": 6,
     "vrs": 6,
     "detect": 7,
+    "clipwriter": 7,
     "convert": 7,
     "args": 7,
     "append": 7,
     "original": 7,
     "packing": 7,
     "integrations": 8,
+    "integrations.torch": 8,
     "cli": 9,
     "__init__": 10,
     "__main__": 10,
@@ -106,7 +109,7 @@ SAME_LAYER = {
     "packing": {"args"},
     "append": {"args", "packing"},
     "original": {"args", "packing"},
-    "convert": {"detect"},
+    "convert": {"clipwriter", "detect"},
 }
 # Libraries beside the standard one.
 LIBRARIES = {
@@ -134,12 +137,16 @@ LIBRARIES = {
     "append": {"numpy"},
     "video": {"numpy", "av"},
     "cli": {"numpy"},
+    "clipwriter": {"numpy"},
     "frames": {"numpy", "xxhash"},
+    "frames.sampler": {"numpy", "xxhash"},
     "frames.protocol": {"numpy"},
-    "gulp": {"numpy"},
+    "gulp": {"numpy", "xxhash", "PIL", "tqdm"},
+    "integrations.torch": {"numpy", "torch"},
 }
 # What may be imported inside a function: slow to load, and most programs never need it.
 IMPORTED_ON_USE = {
+    "detect": {".gulp.source"},
     "display": {"html"},
     "checksum": {"hashlib"},
     "notice": {"logging"},
@@ -152,6 +159,11 @@ IMPORTED_ON_USE = {
     "storage.file": {"tempfile"},
     "video": {"av"},
     "image": {"simplejpeg", "PIL"},
+    "gulp.utils": {"PIL.Image"},
+    "gulp.ingest": {"tqdm"},
+    # Every command would load them.
+    "cli.gulp": {"..gulp.sanity"},
+    "cli.gulpingest": {"..gulp", "..gulp.ids", "..gulp.ingest", "random"},
 }
 # Modules that may import by name, when something is used: the optional packages of a dtype.
 IMPORTS_ON_USE = {"dtype"}

@@ -85,7 +85,7 @@ def test_items_are_taken_as_they_are_needed() -> None:
     results = map_in_processes(fail_at_two, None, items(), 2)
     assert next(results) == 0
     assert len(taken) <= 5
-    results.close()  # type: ignore[attr-defined]
+    results.close()
     assert len(taken) <= 5
 
 

@@ -147,10 +147,14 @@ def test_a_video_that_is_cut_is_told(
     assert sum(1 for _ in whole) == 40
     assert whole.report.ok
     data = path.read_bytes()
-    path.write_bytes(data[: len(data) * 2 // 3])
-    video = read_video(path)
-    assert sum(1 for _ in video) < 40
-    assert not video.report.ok
+    # An AVI file that is cut between two frames is as one that has no more.
+    count = 1 if codec == "mjpeg" else 20
+    for size in range(len(data) * 2 // 3, len(data) * 3 // 4)[:: len(data) // 12 // count]:
+        path.write_bytes(data[:size])
+        video = read_video(path)
+        assert sum(1 for _ in video) < 40
+        assert not video.report.ok
+        assert str(path) in video.report.describe()
 
 
 def test_what_is_no_video_is_refused(tmp_path: Path) -> None:

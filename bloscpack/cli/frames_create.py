@@ -131,7 +131,7 @@ def run(args: argparse.Namespace) -> int:
     with ExitStack() as stack:
         items = _items(args, stack)
         log = stack.enter_context(open(args.log, "w", encoding="ascii")) if args.log else None
-        progress = stack.enter_context(console.progress("clips"))
+        progress = stack.enter_context(console.progress(unit="clips"))
 
         def tell(remark: Remark) -> None:
             progress.wipe()

@@ -9,7 +9,7 @@ from contextlib import suppress
 from ..codec import BLOSC_VERSION
 from ..threads import resolve_nthreads
 from ..version import __version__
-from . import append, cat, compress, decompress, frames, info, ls, recover, verify
+from . import append, cat, compress, decompress, frames, gulp, info, ls, recover, verify
 from .options import (
     MAX_THREADS,
     CommandParser,
@@ -32,6 +32,7 @@ COMMANDS = (
     ls,
     cat,
     frames,
+    gulp,
 )
 
 

@@ -49,8 +49,8 @@ class Console:
         if not self._quiet:
             message(text)
 
-    def progress(self, unit: str = "") -> Progress:
-        """Return a progress bar, to be used as a context manager; see `Progress`."""
+    def progress(self, *, unit: str | None = None) -> Progress:
+        """Return a progress bar, of bytes if there is no `unit`; it is a context manager."""
         return Progress(sys.stderr if self._bar else None, unit=unit)
 
 

@@ -85,6 +85,7 @@ def test_there_are_examples_of_every_command() -> None:
         "ls",
         "cat",
         "frames",
+        "gulp",
     }
     assert Path(PAGE).read_text("utf-8").count("```") == 2 * len(
         _BLOCK.findall(PAGE.read_text("utf-8"))

@@ -154,14 +154,13 @@ def test_kinds_are_those_of_the_package(blpk: Blpk) -> None:
 
 
 def test_progress_counts_clips() -> None:
-    assert Progress.render(30, 60, 2.0, 60, "clips").startswith("30/60 clips   50%  15.0 clips/s")
-    assert Progress.render(30, -1, 2.0, 60, "clips") == "30 clips  15.0 clips/s"
+    assert Progress.render(30, -1, 2.0, 60, unit="clips") == "30 clips"
     now = [0.0]
     stream = io.StringIO()
     stream.isatty = lambda: True  # type: ignore[method-assign]
     with Progress(stream, unit="clips", clock=lambda: now[0]) as progress:
         now[0] = 5.0
         progress(3, -1)
-        assert stream.getvalue() == "\r3 clips  0.6 clips/s"
+        assert stream.getvalue() == "\r3 clips"
         progress.wipe()
         assert stream.getvalue().endswith("\r")
