@@ -354,7 +354,7 @@ class Workers(Generic[Task, Part]):
             if kind == _PART:
                 worker.job._receive(value, len(message))
             else:
-                worker.job._end(value)
+                worker.job._end(_with_cause(*value) if value else None)
                 worker.job = None
                 self._dispatch()
 
@@ -374,6 +374,11 @@ class Workers(Generic[Task, Part]):
                 WorkerError(f"a worker process ended before its work was done ({reason})")
             )
         self._dispatch()
+
+
+def _with_cause(err: Exception, text: str) -> Exception:
+    err.__cause__ = _RemoteTraceback(text)
+    return err
 
 
 def _describe(code: int | None) -> str:
@@ -418,15 +423,21 @@ def _messages(function: Callable[[Any], Iterable[Any]], task: Any) -> Iterator[t
         yield _DONE, None
 
 
-def _portable(err: Exception) -> Exception:
-    """Return an error that pickles, with its traceback as a note."""
+def _portable(err: Exception) -> tuple[Exception, str]:
+    """Return an error that pickles, and its traceback as text."""
     from multiprocessing.reduction import ForkingPickler
     from traceback import format_exception
 
-    note = "In a worker process:\n" + "".join(format_exception(err))
+    text = "".join(format_exception(err))
     try:
         ForkingPickler.loads(ForkingPickler.dumps(err))
     except Exception:
-        err = RuntimeError(f"{type(err).__name__}: {err}")
-    err.add_note(note)
-    return err
+        return RuntimeError(f"{type(err).__name__}: {err}"), text
+    return err, text
+
+
+class _RemoteTraceback(Exception):  # noqa: N818 - what is printed is its name
+    """The cause of an error from a worker: where it was raised there."""
+
+    def __str__(self) -> str:
+        return f"in a worker process\n\n{self.args[0]}"

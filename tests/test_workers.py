@@ -103,7 +103,7 @@ def test_failures_belong_to_their_task() -> None:
         with pytest.raises(ValueError, match="no such value") as caught:
             next(parts)
         assert str(caught.value) == "no such value"
-        assert "tasks.py" in caught.value.__notes__[0]
+        assert "tasks.py" in str(caught.value.__cause__)
         with pytest.raises(RuntimeError, match="StrangeError: 1 and 2"):
             list(next(jobs).parts())
         assert list(next(jobs).parts()) == [1]
