@@ -57,6 +57,7 @@ LAYERS = {
     "benzina": 6,
     "vrs": 6,
     "detect": 7,
+    "checking": 7,
     "convert": 7,
     "args": 7,
     "append": 7,

@@ -211,8 +211,17 @@ class Index:
 
     def id(self, ordinal: int) -> str:
         """Return the id of a clip."""
+        return unpack_id(self.id_bytes(ordinal))
+
+    def id_bytes(self, ordinal: int) -> bytes:
+        """Return the id of a clip as it is stored."""
         segment, number = self._locate(ordinal)
-        return unpack_id(segment.clips.id_bytes(number))
+        return segment.clips.id_bytes(number)
+
+    def nframes_of(self, ordinal: int) -> int:
+        """Return the number of frames of a clip."""
+        segment, number = self._locate(ordinal)
+        return int(segment.clips.nframes[number])
 
     def ids(self) -> Iterator[str]:
         """Yield the ids in order."""
