@@ -60,6 +60,8 @@ _SECTION_PARAMS = CodecParams("zstd", 3, Shuffle.NONE, 1, 1 << 18)
 _SMALL_FRAME_NBYTES = 512
 _GROUP_NBYTES = 4096
 _MAX_GROUP = 255
+# One frame of a group costs the decoding of all.
+_MAX_GROUP_NBYTES = 1 << 20
 
 
 class Codec(IntEnum):
@@ -193,10 +195,11 @@ class FrameFormat(NamedTuple):
             unpack_scalar(text.decode("ascii")),
             tuple(dims[:ndim]),
         )
-        if _bound_of(self.dtype, self.shape) * group > MAX_CHUNK_NBYTES:
+        limit = MAX_CHUNK_NBYTES if group == 1 else _MAX_GROUP_NBYTES
+        if _bound_of(self.dtype, self.shape) * group > limit:
             raise FormatError(
-                f"frame format: {group} frames of shape {self.shape} and {self.dtype} exceed "
-                f"{MAX_CHUNK_NBYTES} bytes",
+                f"frame format: a chunk of {group} frames of shape {self.shape} and {self.dtype} "
+                f"exceeds {limit} bytes",
                 field="dims",
             )
         return self
