@@ -5,11 +5,11 @@ from typing import Any
 
 from ..frames.format import FrameFormat
 from ..frames.reader import FrameStore
-from ..frames.index import Summary
+from ..frames.summary import Summary
 from ..frames.verification import is_frame_store
 from ..storage.file import open_source
 from .describe import dtype_text
-from .output import double_pretty_size, format_metadata
+from .output import double_pretty_size, encode_json, format_metadata
 
 FORMAT_VERSION = 4
 CHECKSUM = "xxh3_64"
@@ -46,7 +46,7 @@ def store_text(store: FrameStore) -> Iterator[str]:
         yield f"    and {len(summary.formats) - _SHOWN_FORMATS} kinds more"
     if attrs := store.attrs:
         yield "Attributes:"
-        yield format_metadata(attrs, store.front_nbytes)
+        yield format_metadata(attrs, len(encode_json(attrs)))
 
 
 def _format_text(form: FrameFormat) -> str:

@@ -202,6 +202,21 @@ class Index:
                     return segment.tail.first_clip + number
         return -1
 
+    def hashes(self) -> IntArray:
+        """Return the hash of each id, as uint64, in no order."""
+        return np.concatenate([segment.clips.hashes for segment in self.segments])
+
+    def ids_with(self, hash_: int) -> list[str]:
+        """Return the ids of a hash: nearly always one."""
+        found = []
+        for clips in (segment.clips for segment in self.segments):
+            start, stop = (
+                int(np.searchsorted(clips.hashes, np.uint64(hash_), side))
+                for side in ("left", "right")
+            )
+            found += [unpack_id(clips.id_bytes(int(n))) for n in clips.order[start:stop]]
+        return found
+
     def _locate(self, ordinal: int) -> tuple[Segment, int]:
         """Return the segment of a clip, and which of its clips that is."""
         for segment in reversed(self.segments):
