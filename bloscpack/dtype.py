@@ -88,12 +88,13 @@ def pack_scalar(dtype: Dtype) -> str:
     Raises
     ------
     TypeError
-        It has fields or a shape, no bytes, or a length that no name has room for.
-    ObjectNumpyArrayRejection
-        It holds Python objects or variable-size strings.
+        It has fields, a shape or no bytes, or holds Python objects.
     """
-    if dtype.names is not None or dtype.subdtype is not None or not dtype.itemsize:
-        raise TypeError(f"dtype {dtype} has fields, a shape or no bytes: none has a short name")
+    is_plain = dtype.names is None and dtype.subdtype is None and not dtype.hasobject
+    if not is_plain or not dtype.itemsize or dtype.kind == "T":
+        raise TypeError(
+            f"dtype {dtype}: a plain one is needed, of some bytes, without fields and Python objects"
+        )
     logical = pack_dtype(dtype)[1]
     return logical if isinstance(logical, str) else dtype.str
 

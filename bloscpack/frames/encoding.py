@@ -28,6 +28,7 @@ _BATCH_NBYTES = 16 << 20
 _IMAGE_COST = 5
 _IMAGE_KINDS = {"jpeg": ImageKind.JPEG, "png": ImageKind.PNG}
 
+_NONE = object()
 _NOTHING = FrameFormat(Codec.LOSSLESS, 1, False, np.dtype("u1"), ())
 
 
@@ -108,8 +109,8 @@ class Encoder:
             self.format = _lossless(array.dtype, array.shape[1:])
             return self._arrays(self._cut(array))
         items = iter(frames)
-        first = next(items, None)
-        if first is None:
+        first = next(items, _NONE)
+        if first is _NONE:
             return iter(())
         items = chain([first], items)
         if isinstance(first, bytes | bytearray | memoryview):
