@@ -1,5 +1,6 @@
 """Checking and recovering a file by what it is: an array, bytes, or a frame store."""
 
+import os
 from typing import IO, Any
 
 from .container.writer import Progress
@@ -73,7 +74,9 @@ def verify(
         if is_frame_store(source):
             report = verify_store(source, nthreads=nthreads, progress=progress)
             if fix and not report.ok:
-                report.notices.append("nothing was fixed: recover makes a new store of what is whole")
+                report.notices.append(
+                    "nothing was fixed: recover makes a new store of what is whole"
+                )
             return report
     except BloscpackError as err:
         err.path = source.name
@@ -150,8 +153,7 @@ def recover(
 def _opened(path: Any) -> tuple[ByteSource, Any]:
     """Return a source, and what opens the same again: a pipe or a stream is read only once."""
     source = open_source(path)
-    try:
-        memoryview(path)
-        return source, path
-    except TypeError:
-        return source, source.content() if isinstance(source, MemorySource) else path
+    is_read = isinstance(path, str | os.PathLike) or hasattr(path, "read")
+    if isinstance(source, MemorySource) and is_read:
+        return source, source.content()
+    return source, path

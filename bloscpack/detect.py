@@ -2,10 +2,11 @@
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, overload
 
 from .array import Array
 from .container.reader import Verify
+from .frames.many import ManyStores
 from .frames.reader import FrameStore
 
 
@@ -57,15 +58,27 @@ def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
     return Array(path, mode, verify=verify, nthreads=nthreads)
 
 
+@overload
+def open_frames(
+    path: list[Any] | tuple[Any, ...],
+    mode: str = "r",
+    *,
+    verify: bool = True,
+    nthreads: int | None = None,
+) -> ManyStores: ...
+@overload
 def open_frames(
     path: Any, mode: str = "r", *, verify: bool = True, nthreads: int | None = None
-) -> FrameStore:
+) -> FrameStore: ...
+def open_frames(
+    path: Any, mode: str = "r", *, verify: bool = True, nthreads: int | None = None
+) -> FrameStore | ManyStores:
     """Open clips of frames.
 
     Parameters
     ----------
-    path : str, PathLike, bytes-like or binary file
-        A frame store.
+    path : str, PathLike, bytes-like or binary file; or a list of these
+        A frame store; or several, which are read as one.
     mode : {"r", "a"}, default "r"
         Reading, or reading and appending; the latter needs a path, and one handle at a time may.
     verify : bool, default True
@@ -75,8 +88,9 @@ def open_frames(
 
     Returns
     -------
-    FrameStore
-        To be closed, or used as a context manager.
+    FrameStore or ManyStores
+        To be closed, or used as a context manager. Of several stores, the clips in the order of the
+        list.
 
     Raises
     ------
@@ -88,6 +102,8 @@ def open_frames(
         Another writer has it open (mode "a").
     OSError
         It cannot be opened.
+    ValueError
+        `mode` is neither; or of several stores, two have a clip of one id.
 
     Examples
     --------
@@ -98,6 +114,10 @@ def open_frames(
     ...     store["walk"][::2].shape, store["walk"].meta
     ((8, 4, 6, 3), {'label': 3})
     """
+    if isinstance(path, list | tuple):
+        if mode != "r":
+            raise ValueError(f"several stores are opened for reading only, not with mode {mode!r}")
+        return ManyStores(path, verify=verify, nthreads=nthreads)
     return FrameStore(path, mode, verify=verify, nthreads=nthreads)
 
 

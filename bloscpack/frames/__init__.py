@@ -3,7 +3,8 @@
 from ..detect import create_frames as create
 from ..detect import open_frames as open  # noqa: A004
 from .clip import StoreClip
+from .many import ManyStores
 from .protocol import Clip, FrameSource
 from .reader import FrameStore
 
-__all__ = ["Clip", "FrameSource", "FrameStore", "StoreClip", "create", "open"]
+__all__ = ["Clip", "FrameSource", "FrameStore", "ManyStores", "StoreClip", "create", "open"]

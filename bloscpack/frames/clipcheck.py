@@ -5,6 +5,7 @@ fails is each chunk of it tried by itself.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from xxhash import xxh3_64_digest
@@ -76,7 +77,8 @@ def id_text(index: Index, ordinal: int) -> str:
         return index.id_bytes(ordinal).decode("utf-8", "replace")
 
 
-class _Part(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Part:
     """Some frames of a clip."""
 
     clip: StoreClip
@@ -209,20 +211,23 @@ class ClipChecker:
                 offset, cbytes = extents[start // group]
                 place = start // group, offset, offset + cbytes
                 what = str(err.args[0])
-                self.damage.append(
-                    Damage(what, *place, clip=part.clip.id, frames=(start, stop))
-                )
+                self.damage.append(Damage(what, *place, clip=part.clip.id, frames=(start, stop)))
                 self.bad.add(part.ordinal)
 
     def _compare_digests(self, index: Index, ordinal: int, why: ImportError | None) -> None:
         """Compare the digests of a clip that cannot be decoded here, or has nothing to decode."""
         if why is not None and f"not decoded, only compared: {why}" not in self.notices:
             self.notices.append(f"not decoded, only compared: {why}")
-        id_ = id_text(index, ordinal)
+        id_, group = id_text(index, ordinal), index.format_bytes(ordinal)[1]
+        nframes = index.nframes_of(ordinal)
         offsets, sizes, _ = index.chunks_of(ordinal)
-        for chunk, (offset, cbytes) in enumerate(zip(offsets.tolist(), sizes.tolist(), strict=True)):
+        for chunk, (offset, cbytes) in enumerate(
+            zip(offsets.tolist(), sizes.tolist(), strict=True)
+        ):
             stored = self._source.read_at(offset, cbytes + DIGEST_SIZE)
             if xxh3_64_digest(stored[:-DIGEST_SIZE]) != stored[-DIGEST_SIZE:]:
-                what = f"clip {id_!r:.80}: chunk {chunk}: its {CHECKSUM} is not the one stored"
-                self.damage.append(Damage(what, chunk, offset, offset + cbytes, clip=id_))
+                lost = chunk * group, min(chunk * group + group, nframes)
+                what = f"clip {id_!r:.80}: frame {lost[0]}: {CHECKSUM} is not the one stored"
+                place = chunk, offset, offset + cbytes
+                self.damage.append(Damage(what, *place, clip=id_, frames=lost))
                 self.bad.add(ordinal)

@@ -233,6 +233,11 @@ class Index:
         segment, number = self._locate(ordinal)
         return segment.clips.id_bytes(number)
 
+    def format_bytes(self, ordinal: int) -> bytes:
+        """Return the format of a clip as it is stored."""
+        segment, number = self._locate(ordinal)
+        return segment.clips.rows[int(segment.clips.formats[number])]
+
     def nframes_of(self, ordinal: int) -> int:
         """Return the number of frames of a clip."""
         segment, number = self._locate(ordinal)

@@ -19,7 +19,7 @@ from ..storage.pool import MAX_OPEN_FILES, FilePool
 from ..storage.protocol import ByteSource
 from .clip import StoreClip
 from .format import hash_of, pack_id
-from .protocol import AnyArray, IntArray, Request, read_batch
+from .protocol import AnyArray, Request, read_batch
 from .reader import FrameStore
 
 _State = tuple[int, bytes]
@@ -37,15 +37,15 @@ class _Loaded(NamedTuple):
     """
 
     stores: tuple[FrameStore, ...]
-    hashes: IntArray
-    numbers: IntArray
+    hashes: AnyArray
+    numbers: AnyArray
 
     def find(self, id_: str) -> FrameStore | None:
         """Return the store that has a clip."""
         hash_ = np.uint64(hash_of(pack_id(id_)))
         place = int(np.searchsorted(self.hashes, hash_))
         while place < len(self.hashes) and self.hashes[place] == hash_:
-            store = self.stores[self.numbers[place]]
+            store: FrameStore = self.stores[int(self.numbers[place])]
             if id_ in store:
                 return store
             place += 1
@@ -136,7 +136,7 @@ class ManyStores:
         return loaded
 
     def _open_all(self) -> _Loaded:
-        states = self._states or [None] * len(self._places)
+        states: Sequence[_State | None] = self._states or [None] * len(self._places)
         stores: list[FrameStore] = []
         try:
             for place, state in zip(self._places, states, strict=True):
@@ -306,16 +306,27 @@ def _loaded(stores: Sequence[FrameStore]) -> _Loaded:
     numbers = np.repeat(np.arange(len(stores), dtype=np.uint32), [len(part) for part in parts])
     order = np.argsort(hashes, kind="stable")
     hashes, numbers = hashes[order], numbers[order]
-    for place in np.flatnonzero(hashes[1:] == hashes[:-1]).tolist():
-        one, two = stores[numbers[place]], stores[numbers[place + 1]]
-        same = set(one.ids_with(int(hashes[place]))) & set(two.ids_with(int(hashes[place])))
-        if one is not two and same:
-            names = (str(each.name or "memory") for each in (one, two))
-            raise ValueError(
-                f"clip {min(same)!r:.80} is in {' and in '.join(names)}: files that are opened "
-                "together must not share ids"
-            )
+    for start in np.flatnonzero(hashes[1:] == hashes[:-1]).tolist():
+        if not start or hashes[start - 1] != hashes[start]:
+            _check_same_hash(stores, hashes, numbers, start)
     return _Loaded(tuple(stores), hashes, numbers)
+
+
+def _check_same_hash(
+    stores: Sequence[FrameStore], hashes: AnyArray, numbers: AnyArray, start: int
+) -> None:
+    """Refuse ids that are there twice among those of one hash, the first of which is at `start`."""
+    stop = int(np.searchsorted(hashes, hashes[start], "right"))
+    owners: dict[str, FrameStore] = {}
+    for number in dict.fromkeys(numbers[start:stop].tolist()):
+        store = stores[number]
+        for id_ in store.ids_with(int(hashes[start])):
+            if owners.setdefault(id_, store) is not store:
+                names = f"{owners[id_].name or 'memory'} and in {store.name or 'memory'}"
+                raise ValueError(
+                    f"clip {id_!r:.80} is in {names}: files that are opened together must not "
+                    "share ids"
+                )
 
 
 def _reopen(

@@ -7,16 +7,17 @@ those that it was merged from are found. Chunks are copied as they are stored.
 
 from array import array
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from xxhash import xxh3_64_digest
 
+from ..container.format import MAX_HEADER_SIZE
 from ..container.metadata import pack_section
 from ..container.writer import Progress
 from ..exceptions import (
     BloscpackError,
-    CodecError,
     FileChangedError,
     FormatError,
     UnsupportedError,
@@ -42,6 +43,7 @@ from .format import (
 )
 from .front import Front
 from .index import Finder, Index, Segment
+from .verification import mended_front, whole_segment
 
 # Blocks of the search for segments.
 _FIRST_BLOCK_NBYTES = 1 << 12
@@ -54,7 +56,8 @@ _MAX_CHUNKS = 1 << 24
 _MAX_METAS_NBYTES = 1 << 28
 
 
-class FoundClip(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class FoundClip:
     """A clip of the damaged store.
 
     Attributes
@@ -137,15 +140,21 @@ def recover_store(
 
 def _metadata_section(source: ByteSource) -> tuple[bytes, list[Damage]]:
     """Return the metadata section of the new store, the old one if that is sound, and damage."""
+    damage = []
     try:
         front = Front(source)
-        front.metadata  # noqa: B018 - decoded on access
-        return bytes(source.read_at(front.header.size, front.end - front.header.size)), []
     except BloscpackError as err:
-        damage = Damage(f"{err.args[0]}: the attributes of the store are lost", None, 0)
+        damage.append(Damage(str(err.args[0]), None, 0, MAX_HEADER_SIZE))
+        front = mended_front(source)
+    offset = front.header.size
+    try:
+        front.metadata  # noqa: B018 - decoded on access
+        return bytes(source.read_at(offset, front.end - offset)), damage
+    except BloscpackError as err:
+        what = f"{err.args[0]}: the attributes of the store are lost"
+        damage.append(Damage(what, None, offset))
     metadata = {"container": CONTAINER, **Options()._asdict(), "attrs": {}}
-    section = pack_section(metadata, checksum=CHECKSUM, reserve=lambda nbytes: nbytes)
-    return section, [damage]
+    return pack_section(metadata, checksum=CHECKSUM, reserve=lambda nbytes: nbytes), damage
 
 
 class Salvage:
@@ -243,17 +252,12 @@ class Salvage:
             tail = Tail.unpack(self._source.read_at(end - TAIL_SIZE, TAIL_SIZE), end)
         except (FormatError, UnsupportedError):
             return None
-        try:
-            if self._vain < 0:
-                raise FormatError("too many segments are damaged")
-            segment = Segment.read(self._source, tail)
-            Metas(segment.content().metas, tail.nclips)
-            return segment
-        except (FormatError, CodecError):
+        segment = whole_segment(self._source, tail) if self._vain >= 0 else None
+        if segment is None:
             self._vain -= tail.nbytes + sum(section.decoded for section in tail.sections)
             self.is_damaged = True
             self.nclips = max(self.nclips, tail.total)
-            return None
+        return segment
 
 
 class _NewIndex:
@@ -286,9 +290,7 @@ class _NewIndex:
     def add(self, clip: FoundClip, offset: int) -> None:
         """Take a clip whose first chunk is at `offset` now."""
         index, ordinal = clip.index, clip.place.ordinal
-        segment = index.segments[0]
-        number = ordinal - segment.tail.first_clip
-        row = segment.clips.rows[int(segment.clips.formats[number])]
+        row = index.format_bytes(ordinal)
         _, cbytes, filters = index.chunks_of(ordinal)
         text = index.meta(ordinal)
         self.offsets.append(offset)

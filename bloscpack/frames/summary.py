@@ -31,7 +31,7 @@ class Summary(NamedTuple):
 
 
 def summarize(index: Index) -> Summary:
-    """Return what the index of a store tells of all clips; formats that are unknown are left out."""
+    """Return what an index tells of all clips; formats that are unknown are left out."""
     counts: dict[bytes, tuple[int, int]] = {}
     nchunks = 0
     for segment in index.segments:

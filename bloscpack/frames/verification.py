@@ -10,26 +10,29 @@ from ..exceptions import BloscpackError, CodecError, FormatError, UnsupportedErr
 from ..report import Damage, Report
 from ..storage.protocol import ByteSource
 from .clipcheck import ClipChecker, Place, id_text, place_of, split_overlapping
-from .format import SEGMENT_MAGIC, TAIL_SIZE, Metas, Tail
-from .front import Front
+from .format import SEGMENT_MAGIC, TAIL_SIZE, Metas, Tail, store_header
+from .front import FRONT_NBYTES, Front
 from .index import Finder, Index, Segment
 from .summary import Summary, summarize
+
 
 def is_frame_store(source: ByteSource) -> bool:
     """Return whether a file is a frame store, by its header or, if that is damaged, by its end."""
     try:
         Front(source)
-        return True
     except UnsupportedError:
         return False
     except FormatError:
-        size = source.size()
-        tail = source.read_at(max(0, size - TAIL_SIZE), TAIL_SIZE)
-        try:
-            Tail.unpack(tail, size)
-        except (FormatError, UnsupportedError):
-            return False
-        return True
+        return _tail_at(source, source.size()) is not None
+    return True
+
+
+def _tail_at(source: ByteSource, end: int) -> Tail | None:
+    """Return the tail of a segment that ends at `end`; None if there is none."""
+    try:
+        return Tail.unpack(source.read_at(max(0, end - TAIL_SIZE), TAIL_SIZE), end)
+    except (FormatError, UnsupportedError):
+        return None
 
 
 def verify_store(
@@ -60,6 +63,12 @@ def verify_store(
         It is of an unknown version.
     """
     return _Examination(source).run(nthreads, progress)
+
+
+def mended_front(source: ByteSource) -> Front:
+    """Return the front of a store whose header is damaged: all stores have the same."""
+    header = store_header().pack()
+    return Front(source, header + bytes(source.read_at(len(header), FRONT_NBYTES - len(header))))
 
 
 class _Examination:
@@ -102,11 +111,11 @@ class _Examination:
         """Return where the data begin; None where that is not known."""
         try:
             front = Front(self._source)
-        except (FormatError, UnsupportedError) as err:
+        except FormatError as err:
             if not is_frame_store(self._source):
                 raise
             self._front.append(Damage(str(err.args[0]), None, 0, MAX_HEADER_SIZE))
-            return None
+            front = mended_front(self._source)
         end: int | None = None
         try:
             end = front.end
@@ -141,7 +150,9 @@ class _Examination:
         apart, overlapping = split_overlapping(places)
         for place, other in overlapping:
             name = id_text(index, other.ordinal)
-            error = FormatError(f"its chunks overlap those of clip {name!r:.80}", offset=place.start)
+            error = FormatError(
+                f"its chunks overlap those of clip {name!r:.80}", offset=place.start
+            )
             checker.add(index, place.ordinal, error)
         for place in apart:
             checker.check(index, place.ordinal)
@@ -161,9 +172,7 @@ class _Examination:
                 why = "has another hash" if found < 0 else f"is that of clip {found}, too"
                 checker.add(index, ordinal, FormatError(f"index: its id {why}"))
 
-    def _check_segments(
-        self, index: Index, data_offset: int | None, places: list[Place]
-    ) -> None:
+    def _check_segments(self, index: Index, data_offset: int | None, places: list[Place]) -> None:
         """Check that whatever lies between the chunks of clips are whole segments."""
         start, end = data_offset, index.end
         for place in places:
@@ -177,19 +186,21 @@ class _Examination:
 
     def _check_gap(self, start: int, end: int) -> None:
         while end > start:
-            segment = _whole_segment(self._source, end)
-            if segment is None or segment.tail.offset < start:
+            tail = _tail_at(self._source, end)
+            if tail is None or tail.offset < start or whole_segment(self._source, tail) is None:
                 what = "index: no whole segment"
                 self._index_damage.append(Damage(what, None, start, end))
                 return
-            end = segment.tail.offset
+            end = tail.offset
 
     def _judge_rest(self, end: int, finder: Finder) -> None:
         """Tell a damaged segment at the end from an append that was not finished."""
         size = finder.size
         if end == size:
             return
-        tail = bytes(finder.read_at(size - TAIL_SIZE, TAIL_SIZE)) if size - end >= TAIL_SIZE else b""
+        tail = (
+            bytes(finder.read_at(size - TAIL_SIZE, TAIL_SIZE)) if size - end >= TAIL_SIZE else b""
+        )
         if _resembles_tail(tail, size):
             what = "index: the last segment is damaged; the clips before it were found without"
             self._index_damage.append(Damage(what, None, end, size))
@@ -200,13 +211,12 @@ class _Examination:
             )
 
 
-def _whole_segment(source: ByteSource, end: int) -> Segment | None:
-    """Return the segment that ends at `end` if all of it is sound."""
+def whole_segment(source: ByteSource, tail: Tail) -> Segment | None:
+    """Return the segment that a tail is of, if all of it is sound."""
     try:
-        tail = Tail.unpack(source.read_at(max(0, end - TAIL_SIZE), TAIL_SIZE), end)
         segment = Segment.read(source, tail)
         Metas(segment.content().metas, tail.nclips)
-    except (FormatError, CodecError, UnsupportedError):
+    except (FormatError, CodecError):
         return None
     return segment
 
@@ -215,10 +225,5 @@ def _resembles_tail(view: bytes, end: int) -> bool:
     """Return whether bytes that end at `end` are a tail, perhaps a damaged one."""
     if len(view) != TAIL_SIZE:
         return False
-    try:
-        Tail.unpack(view, end)
-        return True
-    except (FormatError, UnsupportedError):
-        pass
     offset, nbytes = (int.from_bytes(view[at : at + 8], "little") for at in (40, 48))
     return view.startswith(SEGMENT_MAGIC) or offset + nbytes == end
