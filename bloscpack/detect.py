@@ -2,11 +2,12 @@
 
 import os
 from collections.abc import Mapping
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 from .array import Array
 from .container.reader import Verify
 from .frames.many import ManyStores
+from .frames.protocol import FrameSource
 from .frames.reader import FrameStore
 
 
@@ -60,25 +61,21 @@ def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
 
 @overload
 def open_frames(
-    path: list[Any] | tuple[Any, ...],
-    mode: str = "r",
-    *,
-    verify: bool = True,
-    nthreads: int | None = None,
-) -> ManyStores: ...
+    path: Any, mode: Literal["r"] = "r", *, verify: bool = True, nthreads: int | None = None
+) -> FrameSource: ...
 @overload
 def open_frames(
-    path: Any, mode: str = "r", *, verify: bool = True, nthreads: int | None = None
+    path: Any, mode: str, *, verify: bool = True, nthreads: int | None = None
 ) -> FrameStore: ...
 def open_frames(
     path: Any, mode: str = "r", *, verify: bool = True, nthreads: int | None = None
-) -> FrameStore | ManyStores:
+) -> FrameSource:
     """Open clips of frames.
 
     Parameters
     ----------
-    path : str, PathLike, bytes-like or binary file; or a list of these
-        A frame store; or several, which are read as one.
+    path : str, PathLike, bytes-like or binary file, or list of these
+        A frame store, or the folder of a Gulp directory; or several stores that are read as one.
     mode : {"r", "a"}, default "r"
         Reading, or reading and appending; the latter needs a path, and one handle at a time may.
     verify : bool, default True
@@ -88,9 +85,9 @@ def open_frames(
 
     Returns
     -------
-    FrameStore or ManyStores
-        To be closed, or used as a context manager. Of several stores, the clips in the order of the
-        list.
+    FrameStore, GulpSource or ManyStores
+        To be closed, or used as a context manager. Of several stores the clips come in the order of
+        the list.
 
     Raises
     ------
@@ -103,7 +100,7 @@ def open_frames(
     OSError
         It cannot be opened.
     ValueError
-        `mode` is neither; or of several stores, two have a clip of one id.
+        `mode` is neither, or not for this; or of several stores, two have a clip of one id.
 
     Examples
     --------
@@ -116,8 +113,14 @@ def open_frames(
     """
     if isinstance(path, list | tuple):
         if mode != "r":
-            raise ValueError(f"several stores are opened for reading only, not with mode {mode!r}")
+            raise ValueError(f"mode must be 'r' for several stores, not {mode!r}")
         return ManyStores(path, verify=verify, nthreads=nthreads)
+    if isinstance(path, str | os.PathLike) and os.path.isdir(path):
+        from .gulp.source import GulpSource  # on use: most programs have none
+
+        if mode != "r":
+            raise ValueError(f"mode must be 'r' for a Gulp directory, not {mode!r}")
+        return GulpSource(path)
     return FrameStore(path, mode, verify=verify, nthreads=nthreads)
 
 

@@ -93,7 +93,7 @@ def pack_scalar(dtype: Dtype) -> str:
     is_plain = dtype.names is None and dtype.subdtype is None and not dtype.hasobject
     if not is_plain or not dtype.itemsize or dtype.kind == "T":
         raise TypeError(
-            f"dtype {dtype}: a plain one is needed, of some bytes, without fields and Python objects"
+            f"dtype {dtype}: a plain one is needed, without fields and Python objects, not empty"
         )
     logical = pack_dtype(dtype)[1]
     return logical if isinstance(logical, str) else dtype.str

@@ -9,7 +9,7 @@ from contextlib import suppress
 from ..codec import BLOSC_VERSION
 from ..threads import resolve_nthreads
 from ..version import __version__
-from . import append, cat, compress, decompress, info, ls, recover, verify
+from . import append, cat, compress, decompress, gulp, info, ls, recover, verify
 from .options import (
     MAX_THREADS,
     CommandParser,
@@ -31,6 +31,7 @@ COMMANDS = (
     recover,
     ls,
     cat,
+    gulp,
 )
 
 

@@ -45,7 +45,7 @@ class CommandParser(Parser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse in two passes, options first; the passes come here again in some Pythons."""
-        if self._is_intermixing:
+        if self._is_intermixing or self._subparsers is not None:  # what has commands mixes nothing
             return super().parse_known_args(args, namespace)
         self._is_intermixing = True
         try:

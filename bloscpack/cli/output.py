@@ -49,9 +49,9 @@ class Console:
         if not self._quiet:
             message(text)
 
-    def progress(self) -> Progress:
-        """Return a progress bar, to be used as a context manager."""
-        return Progress(sys.stderr if self._bar else None)
+    def progress(self, *, unit: str | None = None) -> Progress:
+        """Return a progress bar, of bytes if there is no `unit`; it is a context manager."""
+        return Progress(sys.stderr if self._bar else None, unit=unit)
 
 
 def message(text: str) -> None:

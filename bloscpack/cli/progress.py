@@ -16,7 +16,7 @@ _MIN_BAR = 10
 
 
 class Progress:
-    """Called with (bytes done, bytes in all, -1 if not known); a context manager.
+    """Called with (done, in all, -1 if not known), in bytes as a rule; a context manager.
 
     Parameters
     ----------
@@ -24,14 +24,21 @@ class Progress:
         Where to draw; nothing is drawn if it is None or no terminal.
     clock : callable, optional
         Seconds that pass.
+    unit : str, optional
+        What is counted, if not bytes.
     """
 
     def __init__(
-        self, stream: TextIO | None, *, clock: Callable[[], float] = time.monotonic
+        self,
+        stream: TextIO | None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        unit: str | None = None,
     ) -> None:
         usable = stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"
         self._stream = stream if usable else None
         self._clock = clock
+        self._unit = unit
         self._start = clock()
         self._due = self._start + _DELAY
         self._width = 0
@@ -47,7 +54,7 @@ class Progress:
             return
         self._due = now + _PERIOD
         columns = shutil.get_terminal_size().columns
-        self._draw(self.render(done, total, now - self._start, columns - 1))
+        self._draw(self.render(done, total, now - self._start, columns - 1, unit=self._unit))
 
     def __enter__(self) -> Self:
         return self
@@ -58,13 +65,17 @@ class Progress:
             self._draw("")
 
     @staticmethod
-    def render(done: int, total: int, seconds: float, width: int) -> str:
+    def render(
+        done: int, total: int, seconds: float, width: int, *, unit: str | None = None
+    ) -> str:
         """Return the picture, at most `width` characters."""
         speed = f"{done / 1e6 / seconds:.1f} MB/s" if seconds > 0 else "- MB/s"
         if total <= 0:
             return f"{done / 1e6:.1f} MB  {speed}"[:width]
         share = min(done / total, 1.0)
         text = f"{done / 1e6:.1f}/{total / 1e6:.1f} MB  {share:4.0%}  {speed}"
+        if unit is not None:
+            text = f"{done}/{total} {unit}  {share:4.0%}"
         room = width - len(text) - len("  []")
         if room < _MIN_BAR:
             return text[:width]

@@ -16,6 +16,8 @@ from .. import image
 from ..codec import CHUNK_HEADER_SIZE, ChunkHeader
 from ..exceptions import BloscpackError, ChecksumMismatch, FormatError
 from ..fetch import Piece, fetch
+from ..scratch import scratch
+from ..storage.file import FileSource
 from ..storage.protocol import ByteSource
 from ..wire import BytesLike
 from .format import CHECKSUM, DIGEST_SIZE, Codec
@@ -64,7 +66,7 @@ class StoreClip:
     """
 
     __slots__ = (
-        "_cbytes", "_filters", "_format", "_frame_nbytes", "_geometry", "_has_time", "_index",
+        "_cbytes", "_filters", "_format", "_frame_nbytes", "_geometry", "_has_time", "_index", "_is_simple",
         "_nframes", "_offsets", "_ordinal", "_shapes", "_source", "_store", "codec", "decode_cost",
         "dtype", "id", "shape",
     )  # fmt: skip
@@ -93,6 +95,12 @@ class StoreClip:
         if is_lossless and self._frame_nbytes:
             self._geometry = Geometry.of(row.format.shape, self.dtype.itemsize)
         self._shapes: dict[int, tuple[int, ...]] = {}
+        self._is_simple = (
+            self._geometry is not None
+            and row.format.group == 1
+            and not self._has_time
+            and self._frame_nbytes <= _FREE_NBYTES
+        )
 
     def __len__(self) -> int:
         return self._nframes
@@ -184,7 +192,30 @@ class StoreClip:
         self._store.check_open()
         if reduce != 1:
             return self._read_reduced(selection, out, reduce)
+        if type(selection) is int and out is None and self._is_simple:
+            frame = self._read_one(selection)
+            if frame is not None:
+                return frame
         return read_clip(self, selection, out=out, nthreads=self._store.nthreads)
+
+    def _read_one(self, index: int) -> AnyArray | None:
+        """Return a frame that is a chunk by itself, None where it is not that easy.
+
+        The usual small read must not pay for what batches need.
+        """
+        if index < 0:
+            index += self._nframes
+        source = self._source
+        if not 0 <= index < self._nframes or not isinstance(source, FileSource):
+            return None
+        nbytes = self._cbytes[index] + DIGEST_SIZE
+        frame: AnyArray = np.empty(self._format.shape, self.dtype)
+        decode = partial(self._decode, index, reference=None, out=frame.reshape(-1).view("u1").data)
+        with scratch(nbytes) as view:
+            if source.read_into(self._offsets[index], view) < nbytes:
+                return None
+            self._check(index, decode, view)
+        return frame
 
     def _read_reduced(
         self, selection: FrameSelection, out: AnyArray | None, reduce: int

@@ -483,6 +483,17 @@ class _Near:
         """Do nothing: the file is somebody else's."""
 
 
+def has_magic(source: ByteSource, start: int, stop: int) -> bool:
+    """Return whether there are marks of a segment between two positions of a file."""
+    rest = b""
+    for position in range(start, stop, _BLOCK_NBYTES):
+        block = rest + source.read_at(position, min(_BLOCK_NBYTES, stop - position))
+        if SEGMENT_MAGIC in block:
+            return True
+        rest = block[1 - len(SEGMENT_MAGIC) :]
+    return False
+
+
 def merged(parts: list[Content]) -> Content:
     """Return what several segments say, one behind the other, as one."""
     rows: dict[bytes, int] = {}

@@ -200,7 +200,9 @@ def frame_indices(selection: FrameSelection, nframes: int) -> FrameIndices:
         except TypeError:
             pass
         else:
-            return FrameIndices(_in_range(np.array([single], np.int64), nframes), True)
+            if not -nframes <= single < nframes:
+                raise IndexError(f"frame {single} of a clip of {nframes}")
+            return FrameIndices(np.array([single % nframes], np.int64), True)
         if isinstance(selection, list | range | np.ndarray):
             picked = np.asarray(selection)
             if picked.ndim == 1 and picked.dtype == np.bool_ and len(picked):
@@ -216,11 +218,12 @@ def frame_indices(selection: FrameSelection, nframes: int) -> FrameIndices:
 
 
 def _in_range(indices: IntArray, nframes: int) -> IntArray:
+    if not len(indices) or (indices.min() >= 0 and indices.max() < nframes):
+        return indices
     wrong = indices[(indices < -nframes) | (indices >= nframes)]
     if len(wrong):
         raise IndexError(f"frame {wrong[0]} of a clip of {nframes}")
-    indices[indices < 0] += nframes
-    return indices
+    return np.where(indices < 0, indices + nframes, indices)
 
 
 def read_clip(

@@ -441,7 +441,7 @@ class FrameStore:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: object, *exc_info: object) -> None:
+    def __exit__(self, *exc: object) -> None:
         # A clip is appended as a whole or not at all: those that are there stay.
         self.close()
 

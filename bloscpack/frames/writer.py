@@ -1,7 +1,7 @@
 """Writing a frame store: clips one behind the other, each with its index behind it.
 
 Nothing that counts is ever overwritten, so that no crash and no failed write harms what was there:
-what lies behind the last whole segment is cut off by the next writer. A clip counts as soon as its
+what lies behind the last whole segment is of no clip. A clip counts as soon as its
 segment is written, and is durable after `flush`.
 
 The segment of a single clip leads to the one before. So that the chain stays short, segments are
@@ -38,7 +38,7 @@ from .format import (
     store_header,
 )
 from .front import Front
-from .index import Finder, Segment, merged
+from .index import Finder, Segment, has_magic, merged
 
 # Stored bytes that are written by one call.
 _WRITE_NBYTES = 1 << 20
@@ -139,14 +139,28 @@ class StoreWriter:
         file = UpdateFile.open(path)
         try:
             self = cls(file)
-            if self._end < file.size():
-                file.truncate(self._end)
+            self._settle()
         except BaseException as err:
             if isinstance(err, BloscpackError):
                 err.path = os.fspath(path)
             file.close()
             raise
         return self
+
+    def _settle(self) -> None:
+        """Cut off an append that was not finished.
+
+        Where there are marks of a segment in it, it may be damaged instead: then it stays, and what
+        is appended goes behind it.
+        """
+        size = self._file.size()
+        if self._end == size:
+            return
+        if has_magic(self.source, self._end, size):
+            notice("%s: %d damaged bytes at its end are kept", self.name, size - self._end)
+            self._end = size
+        else:
+            self._file.truncate(self._end)
 
     @property
     def name(self) -> str:
@@ -222,17 +236,29 @@ class StoreWriter:
             compress=False,
         )
         made = Segment(self.source, tail, clips)
-        self._file.write_at(position, b"".join((*parts, segment)))
+        self._write_segment(position, b"".join((*parts, segment)))
         return made, tail.end
 
-    def _cut(self) -> None:
-        """Cut off what a failed append has written."""
+    def _write_segment(self, position: int, data: bytes) -> None:
+        """Write something that ends with a segment."""
+        try:
+            self._file.write_at(position, data)
+        except BaseException:
+            self._cut(durably=True)
+            raise
+
+    def _cut(self, *, durably: bool = False) -> None:
+        """Cut off what a failed append has written.
+
+        A whole segment may be there, of something that nobody was told of: what is written over its
+        chunks must not be taken for them, not even after a loss of power.
+        """
         try:
             if self._file.size() > self._end:
                 self._file.truncate(self._end)
+                if durably:
+                    self._file.sync()
         except OSError:
-            # A whole segment may be there, of a clip that nobody was told of: what is written
-            # over its chunks would be taken for them.
             self._is_broken = True
 
     def flush(self) -> None:
@@ -275,11 +301,7 @@ class StoreWriter:
             compress=True,
         )
         made = Segment(self.source, tail, content.clips)
-        try:
-            self._file.write_at(self._end, packed)
-        except BaseException:
-            self._cut()
-            raise
+        self._write_segment(self._end, packed)
         self._end = tail.end
         self.index.add(made, len(segments))
         self._single = 0

@@ -16,24 +16,18 @@ from typing import IO, Any, SupportsIndex
 
 import numpy as np
 
-from ..exceptions import BloscpackError, FormatError, TruncatedError
-from ..fetch import Piece, fetch
+from ..exceptions import BloscpackError, FormatError
 from ..storage import disk
 from ..storage.file import FileObjectSource, FileSource
 from ..storage.protocol import ByteSource
-from ..threads import map_ordered, resolve_nthreads
-from .errors import DuplicateIdException, FrameError, UnknownItemError
-from .format import ImgInfo, check_jpeg, frame_info, padding
+from .errors import DuplicateIdException, UnknownItemError
+from .format import ImgInfo, padding
+from .records import encode_frame, encode_frames, read_records
 from .serializer import AbstractSerializer, json_serializer
-from .utils import img_to_jpeg_bytes, jpeg_bytes_to_img
+from .utils import jpeg_bytes_to_img
 
 Selector = slice | Sequence[int] | np.ndarray[Any, Any] | None
 Frames = list[Any]
-
-# What coding a stored byte of a JPEG takes, in bytes of a Blosc chunk, for the number of threads:
-# about 7 pixels' worth, each of which takes 5 times as long.
-_WORK_PER_STORED_BYTE = 32
-_WORK_PER_PIXEL_BYTE = 5
 
 
 def extract_input_for_getitem(element: Any) -> tuple[str, Any]:
@@ -215,10 +209,10 @@ class GulpChunk:
             check(meta_data)
         self._own(id_)
         # Encoded before the first is written, so that an item is whole or absent.
-        images = list(_encoded(frames))
+        encoded = list(encode_frames(frames))
         self._append_meta(id_, meta_data)
-        for image in images:
-            self._write_frame(id_, image)
+        for data in encoded:
+            self._write_frame(id_, data)
 
     def _own(self, id_: str) -> None:
         owner = self._owners.setdefault(id_, self.data_file_path)
@@ -230,10 +224,10 @@ class GulpChunk:
 
     def _write_frame(self, id_: Any, frame: Any) -> None:
         file = self._file()
-        image = _encode(frame)
-        pad = padding(len(image))
-        info = ImgInfo(loc=file.tell(), pad=pad, length=len(image) + pad)
-        file.write(image + bytes(pad))
+        data = encode_frame(frame)
+        pad = padding(len(data))
+        info = ImgInfo(loc=file.tell(), pad=pad, length=len(data) + pad)
+        file.write(data + bytes(pad))
         self._item(id_)["frame_info"].append(info)
 
     def _item(self, id_: Any) -> Any:
@@ -255,7 +249,9 @@ class GulpChunk:
         return OrderedDict()
 
     def _file(self) -> IO[bytes]:
-        file = self.fp
+        """Return the file to write to, which may be open for reading too, or the last one."""
+        opened = reversed(self._opened)
+        file = next((file for file in opened if file.writable()), self.fp)
         if file is None:
             raise ValueError(
                 f"{os.fsdecode(self.data_file_path)} is not open: use 'with chunk.open():'"
@@ -290,6 +286,8 @@ class GulpChunk:
         ValueError
             The chunk is not open.
         """
+        if any(file.readable() for file in self._opened):
+            return self.read_item(id_, slice_)
         file = self._file()
         if file.closed:
             raise ValueError(
@@ -297,8 +295,6 @@ class GulpChunk:
             )
         if not file.readable():
             raise io.UnsupportedOperation("the chunk is open for writing")
-        if any(file is opened for opened in self._opened):
-            return self.read_item(id_, slice_)
         return self._read(FileObjectSource(file), id_, slice_)  # a file that the caller has set
 
     def read_item(self, id_: Any, slice_: Selector = None) -> tuple[Frames, dict[Any, Any]]:
@@ -316,8 +312,8 @@ class GulpChunk:
                 raise UnknownItemError(f"no item {id_!r:.80}")
             triplets, meta_data = found
             numbers = _selected(selector, len(triplets))
-            infos = [_checked(triplets[number], id_, number) for number in numbers]
-            return self._decoded(source, id_, numbers, infos), meta_data
+            wanted = [(number, triplets[number]) for number in numbers]
+            return read_records(source, id_, wanted, self.jpeg_decoder), meta_data
         except BloscpackError as err:
             if err.path is None:
                 err.path = os.fsdecode(self.data_file_path)
@@ -336,40 +332,6 @@ class GulpChunk:
         if not isinstance(triplets, list):
             raise FormatError(f"item {id_!r:.80}: its frame_info is no list")
         return triplets, meta_data
-
-    def _decoded(
-        self, source: ByteSource, id_: str, numbers: list[int], infos: list[ImgInfo]
-    ) -> Frames:
-        decoder = self.jpeg_decoder
-        in_threads = decoder is jpeg_bytes_to_img
-        frames: Frames = [None] * len(infos)
-
-        def piece(k: int) -> Piece:
-            info = infos[k]
-
-            def decode(record: memoryview) -> None:
-                image = bytes(record[: len(record) - info.pad])
-                frames[k] = _decode(decoder, image, id_, numbers[k]) if in_threads else image
-
-            return Piece(source, info.loc, info.length, decode)
-
-        size = source.size()
-        for number, info in zip(numbers, infos, strict=True):
-            if info.loc + info.length > size:
-                raise TruncatedError(
-                    f"item {id_!r:.80}, frame {number}: its record ends at byte "
-                    f"{info.loc + info.length}, the file has {size}",
-                    offset=info.loc,
-                )
-        stored = sum(info.length for info in infos)
-        work = _WORK_PER_STORED_BYTE * stored if in_threads else 0
-        fetch([piece(k) for k in range(len(infos))], nthreads=None, nbytes=work)
-        if in_threads:
-            return frames
-        return [
-            _decode(decoder, image, id_, number)
-            for number, image in zip(numbers, frames, strict=True)
-        ]
 
     def iter_all(
         self, accepted_ids: Iterable[str] | None = None, shuffle: bool = False
@@ -411,33 +373,3 @@ def _selected(selector: Selector, nframes: int) -> list[int]:
 
 def _as_index(number: SupportsIndex) -> int:
     return operator.index(number)
-
-
-def _checked(triplet: Any, id_: str, number: int) -> ImgInfo:
-    try:
-        return frame_info(triplet)
-    except FormatError as err:
-        raise FormatError(f"item {id_!r:.80}, frame {number}: {err.args[0]}") from err
-
-
-def _decode(decoder: Callable[[bytes], Any], image: bytes, id_: str, number: int) -> Any:
-    try:
-        return decoder(image)
-    except FrameError as err:
-        err.args = (f"item {id_!r:.80}, frame {number}: {err.args[0]}",)
-        raise
-
-
-def _encode(frame: Any) -> bytes:
-    if not isinstance(frame, bytes | bytearray | memoryview):
-        return img_to_jpeg_bytes(frame)
-    check_jpeg(frame)
-    return bytes(frame)
-
-
-def _encoded(frames: Iterable[Any]) -> Iterator[bytes]:
-    """Return the JPEGs of frames, made on as many threads as they are worth."""
-    if not isinstance(frames, Sequence | np.ndarray):
-        frames = list(frames)
-    work = sum(getattr(frame, "nbytes", 0) for frame in frames) * _WORK_PER_PIXEL_BYTE
-    return map_ordered(_encode, frames, resolve_nthreads(None, work))

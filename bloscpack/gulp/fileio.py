@@ -3,6 +3,7 @@
 from .chunk import GulpChunk, extract_input_for_getitem
 from .directory import GulpDirectory
 from .format import ImgInfo
+from .ingest import GulpIngestor
 from .serializer import (
     AbstractSerializer,
     JSONSerializer,
@@ -18,6 +19,7 @@ __all__ = [
     "ChunkWriter",
     "GulpChunk",
     "GulpDirectory",
+    "GulpIngestor",
     "ImgInfo",
     "JSONSerializer",
     "PickleSerializer",

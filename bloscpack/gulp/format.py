@@ -25,9 +25,9 @@ ALIGNMENT = 4
 # A file of this size has 40 million frames; it would be read and parsed as a whole.
 MAX_META_NBYTES = 1 << 30
 # Objects and arrays in an index: so many, and one more for so many bytes. A triplet has at least
-# 9 characters; but 1 MB of "[],[],[],..." would become 30 MB of Python objects.
-_FREE_BRACKETS = 1 << 20
-_NBYTES_PER_BRACKET = 6
+# 9 characters; but 1 MB of "{},{},{},..." would become 80 MB of Python objects.
+_FREE_BRACKETS = 1 << 14
+_NBYTES_PER_BRACKET = 8
 # No file system has larger files; sums of two such numbers fit into 64 bits.
 MAX_OFFSET = 10**18
 

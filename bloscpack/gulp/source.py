@@ -5,6 +5,7 @@ are parsed when a clip is used. Data files are opened on use and read by positio
 Threads may share a source, and a forked child may go on using it. It pickles as its path.
 """
 
+import math
 import os
 from array import array
 from bisect import bisect_right
@@ -259,9 +260,26 @@ class GulpClip:
 
     def frame_shape(self, indices: IntArray) -> tuple[int, ...]:
         """Return the shape of the first of the frames, or of the clip's first."""
-        if len(indices):
-            return self._probe(int(indices[0])).shape
-        return self.shape[1:]
+        if not len(indices):
+            return self.shape[1:]
+        shape = self._probe(int(indices[0])).shape
+        self._check_nbytes(indices, math.prod(shape))
+        return shape
+
+    def _check_nbytes(self, indices: IntArray, frame_nbytes: int) -> None:
+        """Refuse frames that take far more memory than their file can hold: shared records.
+
+        A frame that the caller repeats counts once.
+        """
+        file = self._source.data_file(self._ordinal)
+        limit = image.MAX_NBYTES + image.MAX_EXPANSION * file.size()
+        if len(indices) * frame_nbytes > limit and len(np.unique(indices)) * frame_nbytes > limit:
+            error = FormatError(
+                f"clip {self.id!r:.80}: {len(indices)} frames of {frame_nbytes} bytes are far more "
+                f"than {file.size()} stored bytes can hold"
+            )
+            error.path = file.name
+            raise error
 
     def pieces(self, indices: IntArray, frames: AnyArray) -> Iterable[Piece]:
         """Return what to fetch so that ``frames[k]`` becomes the frame ``indices[k]``."""

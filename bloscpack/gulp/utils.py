@@ -1,21 +1,76 @@
-"""Functions of ``gulpio2.utils``."""
+"""What scripts import from ``gulpio2.utils``: images, videos, and files in folders.
 
+Names and results are GulpIO2's. Videos are decoded by PyAV in this process; no program is run.
+Names of files are taken literally, ``[``, ``?`` and ``*`` included.
+"""
+
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from .. import image
-from ..exceptions import CodecError, FormatError, UnsupportedError
+from ..exceptions import BloscpackError, CodecError, FormatError, UnsupportedError
+from ..notice import notice
+from ..video import is_available, read_video
 from ..wire import BytesLike
 from .errors import DuplicateIdException, FrameError
-from .format import check_jpeg
+from .ids import existing_ids
 
-__all__ = ["DuplicateIdException", "img_to_jpeg_bytes", "jpeg_bytes_to_img"]
+__all__ = [
+    "DuplicateIdException",
+    "FFMPEGNotFound",
+    "ImageNotFound",
+    "burst_frames_to_shm",
+    "burst_video_into_frames",
+    "check_ffmpeg_exists",
+    "find_images_in_folder",
+    "get_single_video_path",
+    "img_to_jpeg_bytes",
+    "jpeg_bytes_to_img",
+    "remove_entries_with_duplicate_ids",
+    "resize_by_short_edge",
+    "resize_images",
+    "temp_dir_for_bursting",
+]
+
+Path = str | os.PathLike[str]
+Frame = np.ndarray[Any, np.dtype[Any]]
 
 # Read at each call: programs set it to write with another quality.
 _JPEG_WRITE_QUALITY = 90
 
-Frame = np.ndarray[Any, np.dtype[Any]]
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the default of GulpIO2
+# Frames that are files only for a moment: nothing to see is lost.
+_BURST_QUALITY = 100
+# What Pillow's modes become; the others are as Pillow gives them.
+_CONVERSIONS = {
+    "1": "L",
+    "P": "RGB",
+    "PA": "RGB",
+    "RGBA": "RGB",
+    "RGBa": "RGB",
+    "RGBX": "RGB",
+    "CMYK": "RGB",
+    "YCbCr": "RGB",
+    "LAB": "RGB",
+    "HSV": "RGB",
+    "LA": "L",
+    "La": "L",
+}
+
+
+class FFMPEGNotFound(ImportError):  # noqa: N818 - GulpIO2's name
+    """Videos cannot be read: PyAV is missing."""
+
+
+class ImageNotFound(OSError):  # noqa: N818 - GulpIO2's name
+    """A file is not there, or no image that can be read."""
 
 
 def img_to_jpeg_bytes(img: Any) -> bytes:
@@ -50,8 +105,249 @@ def jpeg_bytes_to_img(jpeg_bytes: BytesLike) -> Frame:
     FrameError
         The bytes are no JPEG, or a damaged one.
     """
+    if bytes(jpeg_bytes[:2]) != b"\xff\xd8":
+        raise FrameError(f"no JPEG: it starts with {bytes(jpeg_bytes[:4])!r}", codec="jpeg")
     try:
-        check_jpeg(jpeg_bytes)
         return image.decode(jpeg_bytes)
     except (FormatError, CodecError, UnsupportedError) as err:
         raise FrameError(str(err.args[0]), codec="jpeg") from err
+
+
+def check_ffmpeg_exists() -> bool:
+    """Return whether videos can be read: whether PyAV is there, which holds FFmpeg's libraries."""
+    return is_available()
+
+
+@contextmanager
+def temp_dir_for_bursting(shm_dir_path: Path = _SHARED_MEMORY) -> Iterator[str]:
+    """Make a folder of a new name in `shm_dir_path`, and remove it at the end, errors included.
+
+    Where the default folder does not exist, the system's folder for temporary files is used.
+    """
+    parent: Path | None = shm_dir_path
+    if shm_dir_path == _SHARED_MEMORY and not os.path.isdir(shm_dir_path):
+        parent = None
+    if parent is not None:
+        os.makedirs(parent, exist_ok=True)
+    folder = tempfile.mkdtemp(dir=parent)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+def burst_frames_to_shm(
+    vid_path: Path, temp_burst_dir: Path, frame_rate: float | None = None
+) -> None:
+    """Write the frames of a video as ``0000000001.jpg`` and so on.
+
+    Parameters
+    ----------
+    vid_path : str or PathLike
+        The video.
+    temp_burst_dir : str or PathLike
+        A folder that exists.
+    frame_rate : float, optional
+        Frames per second, chosen as ``ffmpeg -r`` does; every frame by default.
+
+    Warns
+    -----
+    RuntimeWarning
+        The video cannot be opened, or is damaged; the frames that decode are written.
+
+    Raises
+    ------
+    FFMPEGNotFound
+        PyAV is missing.
+    """
+    if not check_ffmpeg_exists():
+        raise FFMPEGNotFound('videos need PyAV: install av, or "bloscpack[video]"', name="av")
+    try:
+        with read_video(vid_path, frame_rate=frame_rate or None) as video:
+            for number, frame in enumerate(video, 1):
+                name = os.path.join(temp_burst_dir, f"{number:010d}.jpg")
+                with open(name, "wb") as file:
+                    file.write(image.encode_jpeg(frame, quality=_BURST_QUALITY, fast=False))
+        problem = video.report.describe()
+    except (BloscpackError, OSError) as err:
+        problem = str(err)
+    if problem:
+        warnings.warn(problem, RuntimeWarning, stacklevel=2)
+
+
+def burst_video_into_frames(
+    vid_path: Path, temp_burst_dir: Path, frame_rate: float | None = None
+) -> list[str]:
+    """Write the frames of a video as JPEG files and return their paths in order.
+
+    See `burst_frames_to_shm`. Our own adapters decode into memory instead.
+    """
+    burst_frames_to_shm(vid_path, temp_burst_dir, frame_rate=frame_rate)
+    return find_images_in_folder(temp_burst_dir, formats=["jpg"])
+
+
+def resize_images(imgs: Iterable[Path], img_size: int = -1) -> Iterator[Frame]:
+    """Yield the pixels of image files.
+
+    Parameters
+    ----------
+    imgs : iterable of str or PathLike
+        The files.
+    img_size : int, optional
+        Pixels of the shorter edge, see `resize_by_short_edge`; less than 1: as they are.
+
+    Yields
+    ------
+    ndarray
+        uint8, ``(H, W)`` or ``(H, W, 3)``; palettes and other colour models become RGB, alpha is
+        dropped. Gray of 16 or 32 bits keeps its dtype.
+
+    Raises
+    ------
+    ImageNotFound
+        A file is missing, or no image.
+    """
+    for path in imgs:
+        opened = _open_image(path)
+        yield resize_by_short_edge(opened, img_size) if img_size > 0 else _pixels(opened)
+
+
+def resize_by_short_edge(img: Any, size: int) -> Frame:
+    """Resize an image (bilinear) so that its shorter edge has `size` pixels.
+
+    Parameters
+    ----------
+    img : str, PathLike, PIL.Image.Image or ndarray
+        A file, an image of Pillow, or pixels.
+    size : int
+        Pixels of the shorter edge; the other is ``int(size * ratio)``. Less than 1: no change.
+
+    Returns
+    -------
+    ndarray
+        See `resize_images`.
+
+    Raises
+    ------
+    ImageNotFound
+        The file is missing, or no image.
+    """
+    import PIL.Image
+
+    if isinstance(img, np.ndarray):
+        if size < 1:
+            return img
+        img = PIL.Image.fromarray(img)
+    elif isinstance(img, str | os.PathLike):
+        img = _open_image(img)
+    img = _convert(img)
+    if size >= 1:
+        width, height = img.width, img.height
+        if height < width:
+            shape = int(size * (width / float(height))), size
+        else:
+            shape = size, int(size * (height / float(width)))
+        img = img.resize(shape, PIL.Image.Resampling.BILINEAR)
+    return np.asarray(img)
+
+
+def _open_image(path: Path) -> Any:
+    """Return an image of Pillow, decoded: its file is closed."""
+    import PIL.Image
+
+    try:
+        opened = PIL.Image.open(path)
+        # Programs replace `open` in their tests by what has no `load`.
+        load: Callable[[], Any] | None = getattr(opened, "load", None)
+        if load is not None:
+            load()
+    except MemoryError:
+        raise
+    except Exception as err:  # Pillow lets many types out of its decoders
+        what = err.strerror if isinstance(err, OSError) and err.strerror else str(err)
+        raise ImageNotFound(f"{os.fspath(path)}: not an image that can be read: {what}") from err
+    return opened
+
+
+def _convert(img: Any) -> Any:
+    """Return an image of Pillow in a mode that JPEG holds, if there is one."""
+    mode = _CONVERSIONS.get(img.mode)
+    return img if mode is None else img.convert(mode)
+
+
+def _pixels(img: Any) -> Frame:
+    return np.asarray(_convert(img))
+
+
+def remove_entries_with_duplicate_ids(
+    output_directory: Path, meta_dict: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the entries whose ids are new, each id once; what is left out is logged.
+
+    Parameters
+    ----------
+    output_directory : str or PathLike
+        A gulp directory.
+    meta_dict : sequence of dict
+        Entries with an ``"id"``.
+
+    Raises
+    ------
+    DuplicateIdException
+        None is left.
+    """
+    existing = existing_ids(output_directory)
+    new = []
+    for entry in _remove_duplicates_in_metadict(meta_dict):
+        if str(entry["id"]) in existing:
+            notice("id %s is in the gulp directory already: left out", entry["id"])
+        else:
+            new.append(entry)
+    if not new:
+        raise DuplicateIdException(f"{output_directory}: every id is there already")
+    return new
+
+
+def _remove_duplicates_in_metadict(meta_dict: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    first: dict[str, dict[str, Any]] = {}
+    for entry in meta_dict:
+        if first.setdefault(str(entry["id"]), entry) is not entry:
+            notice("id %s comes more than once: the first is taken", entry["id"])
+    return list(first.values())
+
+
+def find_images_in_folder(folder: Path, formats: Sequence[str] = ("jpg",)) -> list[str]:
+    """Return the paths of the files with one of the suffixes, sorted; hidden ones are left out.
+
+    A folder that does not exist has none.
+    """
+    return sorted(_find_files(folder, formats))
+
+
+def get_single_video_path(folder_name: Path, format_: str = "mp4") -> str:
+    """Return the path of the only video in a folder.
+
+    Raises
+    ------
+    AssertionError
+        There is none, or more than one.
+    """
+    found = _find_files(folder_name, [format_])
+    if len(found) != 1:
+        raise AssertionError(
+            f"{os.fspath(folder_name)}: {len(found)} files end in .{format_}, not one"
+        )
+    return found[0]
+
+
+def _find_files(folder: Path, formats: Sequence[str]) -> list[str]:
+    suffixes = tuple(f".{format_}" for format_ in formats)
+    try:
+        names = os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return [
+        os.path.join(folder, name)
+        for name in names
+        if name.endswith(suffixes) and not name.startswith(".")
+    ]

@@ -71,3 +71,8 @@ def test_only_on_a_terminal(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
         progress(1, 2)
     assert progress.done == 1
     assert stream is None or stream.getvalue() == ""
+
+
+def test_other_things_than_bytes_are_counted() -> None:
+    assert Progress.render(3, 4, 1.0, 14, unit="chunks") == "3/4 chunks   7"
+    assert Progress.render(3, 4, 1.0, 40, unit="chunks").startswith("3/4 chunks   75%  [####")

@@ -11,9 +11,9 @@ import pytest
 
 import bloscpack as bp
 from bloscpack.exceptions import FormatError, LockedError, UnsupportedError
-from bloscpack.frames import encoding, writer
+from bloscpack.frames import encoding, index, writer
 
-from .stores import Array, check, clip, fill, made, tails
+from .stores import Array, changed, check, clip, fill, made, tails
 
 
 @pytest.fixture
@@ -21,13 +21,13 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "clips.blp"
 
 
-class Interrupted(Exception):
+class InterruptedClipError(Exception):
     pass
 
 
 def broken(nframes: int) -> Iterator[Array]:
     yield from clip(9, nframes)
-    raise Interrupted
+    raise InterruptedClipError
 
 
 class TestCreate:
@@ -123,6 +123,26 @@ class TestModeA:
         with bp.frames.open(path) as store:
             check(store, *range(4))
 
+    @pytest.mark.parametrize("gap", [0, 5])
+    def test_what_is_damaged_is_kept(self, path: Path, monkeypatch: Any, gap: int) -> None:
+        """A clip whose index is damaged, the last of the file, may still be saved by hand."""
+        monkeypatch.setattr(index, "_BLOCK_NBYTES", 100)
+        with bp.frames.create(path) as store:
+            fill(store, *range(3))
+        with bp.frames.open(path, "a") as store:
+            fill(store, 3)
+        data = path.read_bytes()
+        assert tails(data)[-1].nclips == 1
+        data = changed(data, len(data) - 1) + bytes(gap)
+        path.write_bytes(data)
+        with bp.frames.open(path, "a") as store:
+            check(store, 0, 1, 2)
+            fill(store, 4)
+        assert path.read_bytes()[: len(data)] == data
+        for mode in ("r", "a"):
+            with bp.frames.open(path, mode) as store:
+                check(store, 0, 1, 2, 4)
+
     def test_reading_and_others(self, path: Path) -> None:
         data = made(path, 1)
         with bp.frames.open(path) as store:
@@ -158,9 +178,13 @@ class TestFlush:
         assert [tail.nclips for tail in tails(path.read_bytes())] == [0, 1, 1, 1, 1, 4]
 
     def test_an_error_in_a_block_keeps_what_was_appended(self, path: Path) -> None:
-        with pytest.raises(Interrupted), bp.frames.create(path) as store:
-            fill(store, 0, 1)
-            raise Interrupted
+        def fail() -> None:
+            with bp.frames.create(path) as store:
+                fill(store, 0, 1)
+                raise InterruptedClipError
+
+        with pytest.raises(InterruptedClipError):
+            fail()
         with bp.frames.open(path) as store:
             check(store, 0, 1)
 
@@ -321,7 +345,7 @@ class TestRefused:
                     sizes.append(path.stat().st_size)
                     yield frame
 
-            with pytest.raises(Interrupted):
+            with pytest.raises(InterruptedClipError):
                 store.append("a", frames())
             assert max(sizes) > len(before) + 10000
             assert path.read_bytes() == before

@@ -53,7 +53,7 @@ MIXED_ROW = bytes.fromhex("02 01 03 01") + RGB_ROW[4:]
 
 
 def content(*clips: tuple[str, int, int, int, str]) -> Content:
-    """Return the content of a segment: (id, offset, frames, format, metadata), chunks of 100 + k."""
+    """Return the content of a segment: id, offset, frames, format, metadata; chunks of 100 + k."""
     columns = list(zip(*clips, strict=True)) or [(), (), (), (), ()]
     rows = [RGB_ROW, MIXED_ROW][: max(columns[3], default=-1) + 1]
     sizes = np.arange(sum(columns[2])) + 100

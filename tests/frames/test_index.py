@@ -216,7 +216,7 @@ class TestRecovery:
         with pytest.raises(FormatError, match="of chunks"):
             store["clip 0"]
         store = bp.frames.open(changed(data, last.section_offset(2)))
-        with pytest.raises(FormatError, match="clip 'clip 0': metadata: .*of metadata"):
+        with pytest.raises(FormatError, match=r"clip 'clip 0': metadata: .*of metadata"):
             _ = store["clip 0"].meta
         assert np.array_equal(store["clip 0"].read(), store["clip 0"].read())
         assert list(bp.frames.open(changed(data, last.offset))) == []

@@ -131,7 +131,7 @@ class TestOpen:
     def test_arguments(self, paths: list[Path]) -> None:
         with pytest.raises(ValueError, match="no file was named"):
             bp.frames.open([])
-        with pytest.raises(ValueError, match="reading only"):
+        with pytest.raises(ValueError, match="for several stores"):
             bp.frames.open(paths, "a")
         with pytest.raises(ValueError, match="verify must be"):
             bp.frames.open(paths, verify="always")  # type: ignore[call-overload]

@@ -18,6 +18,7 @@ from bloscpack.exceptions import (
     FormatError,
     NotBloscpackError,
     NotFoundError,
+    TruncatedError,
     UnsupportedError,
 )
 from bloscpack.frames.lossless import Filter
@@ -190,9 +191,11 @@ class TestFrames:
                 out = np.full_like(expected, 7)
                 assert found.read(selection, out=out) is out
                 assert np.array_equal(out, expected)
-            for wrong, kind in ((10, IndexError), ([0, -11], IndexError), ("0", TypeError),
-                                ((0, 1), TypeError), (1.5, TypeError), (True, TypeError)):  # fmt: skip
-                with pytest.raises(kind):
+            for wrong in (10, [0, -11]):
+                with pytest.raises(IndexError):
+                    found[wrong]
+            for wrong in ("0", (0, 1), 1.5, True):
+                with pytest.raises(TypeError):
                     found[wrong]
             assert np.array_equal(np.asarray(found), frames)
             assert np.array_equal(np.stack(list(found)), frames)
@@ -369,7 +372,7 @@ class TestImages:
 
         chunk = other[0] + bytes(offset[1] - len(other[0]))
         data = changed(path.read_bytes(), offset[0], chunk + xxh3_64_digest(chunk))
-        with pytest.raises(FormatError, match="clip 'a': frame 0 .*shape"):
+        with pytest.raises(FormatError, match=r"clip 'a': frame 0 .*shape"):
             bp.frames.open(data)["a"].read()
 
 
@@ -385,7 +388,10 @@ class TestDamage:
             good, extents = store["a"].read(), store["a"].chunk_extents()
         offset, nbytes = extents[1]
         for place in (offset, offset + nbytes // 2, offset + nbytes + 7):
-            store = bp.frames.open(changed(path.read_bytes(), place))
+            whole = path.read_bytes()
+            damaged = path.with_name("damaged")
+            damaged.write_bytes(changed(whole, place))
+            store = bp.frames.open(damaged)
             group = store["a"]._format.group
             called = f"frame {group}" if group == 1 else f"frames {group} to {2 * group - 1}"
             message = rf"clip 'a': {called} \(bytes {offset} to {offset + nbytes}\): xxh3_64 is "
@@ -403,6 +409,16 @@ class TestDamage:
         path.write_bytes(changed(path.read_bytes(), 900))
         with bp.frames.open(path) as store, pytest.raises(ChecksumMismatch, match=r"^.*clips\.blp"):
             store["clip 0"].read()
+
+    def test_a_file_that_was_cut_while_it_is_open(self, path: Path) -> None:
+        made(path, 2)
+        with bp.frames.open(path) as store:
+            found = store["clip 1"]
+            os.truncate(path, found.chunk_extents()[1][0] + 9)
+            for selection in (1, -2, [1], slice(None)):
+                with pytest.raises(TruncatedError, match=r"clips\.blp: "):
+                    found[selection]
+            assert np.array_equal(found[0], clip(1)[0])
 
     def test_of_frames_that_refer_to_it(self, path: Path) -> None:
         frames = still(16)

@@ -1,0 +1,80 @@
+"""``label2idx.json``: the numbers of labels, kept beside the chunks.
+
+Numbers that are in the file stay; new labels follow in sorted order. The file is written only if it
+says something new, and is whole or absent, so that several processes may do it at once.
+"""
+
+import json
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from ..exceptions import FormatError
+from ..storage.file import FileSink, committed
+
+FILE_NAME = "label2idx.json"
+
+
+class Labels:
+    """The numbers of the labels of one output folder.
+
+    Parameters
+    ----------
+    folder : str or PathLike
+        The output folder; it need not exist.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.path = os.path.join(folder, FILE_NAME)
+
+    def exists(self) -> bool:
+        """Return whether there is a file already."""
+        return os.path.exists(self.path)
+
+    def read(self) -> dict[str, int]:
+        """Return what the file says.
+
+        Raises
+        ------
+        FormatError
+            It is not an object of numbers.
+        FileNotFoundError
+            There is none.
+        """
+        with open(self.path, "rb") as file:
+            try:
+                content = json.load(file)
+            except (ValueError, RecursionError) as err:
+                raise FormatError(f"{self.path}: not JSON: {err}") from err
+        if not isinstance(content, dict) or not all(type(n) is int for n in content.values()):
+            raise FormatError(f"{self.path}: not an object of label: number")
+        return content
+
+    def number(self, labels: Iterable[Any]) -> dict[Any, int]:
+        """Return numbers for what the file has and for `labels`."""
+        numbers: dict[Any, int] = self.read() if self.exists() else {}
+        following = max(numbers.values(), default=-1) + 1
+        for label in sorted(set(labels)):
+            # In the file every label is text.
+            known = numbers.get(label, numbers.get(_text(label)))
+            numbers[label] = following if known is None else known
+            following += known is None
+        return numbers
+
+    def write(self, numbers: dict[Any, int]) -> None:
+        """Write the file unless it says this already."""
+        by_text = {_text(label): number for label, number in numbers.items()}
+        content = json.dumps(by_text).encode("ascii")
+        try:
+            with open(self.path, "rb") as file:
+                if file.read() == content:
+                    return
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(self.path) or ".", exist_ok=True)
+        with committed(FileSink(self.path)) as sink:
+            sink.write(content)
+
+
+def _text(label: Any) -> str:
+    """Return a label as JSON writes it where it is a key."""
+    return label if isinstance(label, str) else json.dumps(label)

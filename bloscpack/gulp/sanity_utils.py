@@ -1,0 +1,78 @@
+"""What scripts import from ``gulpio2.sanity_utils``: checks of a directory that can be opened.
+
+Each returns a list of what fails. `bloscpack.gulp.sanity` checks more, and what cannot be opened.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
+
+__all__ = [
+    "check_data_file_size",
+    "check_data_file_size_larger_zero",
+    "check_for_duplicate_ids",
+    "check_for_failures",
+    "check_meta_file_size_larger_zero",
+    "extract_all_ids",
+    "get_duplicate_entries",
+]
+
+
+def check_meta_file_size_larger_zero(gulp_directory: Any) -> list[str]:
+    """Return the paths of index files that are empty."""
+    return [
+        chunk.meta_file_path
+        for chunk in gulp_directory.chunks()
+        if os.stat(chunk.meta_file_path).st_size == 0
+    ]
+
+
+def check_data_file_size_larger_zero(gulp_directory: Any) -> list[str]:
+    """Return the paths of data files that are empty; those of chunks without frames are, too."""
+    return [
+        chunk.data_file_path
+        for chunk in gulp_directory.chunks()
+        if os.stat(chunk.data_file_path).st_size == 0
+    ]
+
+
+def check_data_file_size(gulp_directory: Any) -> list[str]:
+    """Return the paths of data files whose size is not the end of the last record in them."""
+    return [
+        chunk.data_file_path
+        for chunk in gulp_directory.chunks()
+        if os.stat(chunk.data_file_path).st_size != data_end(chunk.meta_dict)
+    ]
+
+
+def data_end(meta_dict: Mapping[str, Any]) -> int:
+    """Return where the data of a chunk end by its index: at the largest end of a record."""
+    return max(
+        (loc + length for item in meta_dict.values() for loc, _, length in item["frame_info"]),
+        default=0,
+    )
+
+
+def check_for_duplicate_ids(gulp_directory: Any) -> list[str]:
+    """Return the ids that more than one chunk has."""
+    return get_duplicate_entries(extract_all_ids(gulp_directory))
+
+
+def extract_all_ids(gulp_directory: Any) -> list[str]:
+    """Return the ids of all chunks, in order."""
+    return [id_ for chunk in gulp_directory.chunks() for id_ in chunk.meta_dict]
+
+
+def get_duplicate_entries(list_: Iterable[Hashable]) -> list[Any]:
+    """Return what is in a list more than once, each once."""
+    return [entry for entry, count in Counter(list_).items() if count > 1]
+
+
+def check_for_failures(result: Mapping[str, Any]) -> None:
+    """Print the result of a check: a mapping of ``message`` and ``failures``."""
+    print(f"Sanity Check: {result['message']}")  # noqa: T201 - what GulpIO2 does
+    if len(result["failures"]):
+        print(f"Test failed for: {result['failures']}")  # noqa: T201
+    else:
+        print("Test passed")  # noqa: T201

@@ -1,0 +1,255 @@
+"""Ingest: GulpIO2's files for any number of workers, what is left out, what is refused."""
+
+import importlib
+import json
+import os
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bloscpack.exceptions import LockedError
+from bloscpack.gulp import GulpDirectory, GulpIngestor
+from bloscpack.gulp.adapters import AbstractDatasetAdapter, ImageFolderAdapter
+from bloscpack.gulp.errors import DuplicateIdException
+from bloscpack.gulp.ingest import SkippedItem
+from bloscpack.gulp.journal import Journal, Plan
+
+from .conftest import Oracle, frames
+from .imagefiles import image_tree, save
+
+INGEST = """
+import importlib
+adapters = importlib.import_module(gulp.__name__ + ".adapters")
+adapter = adapters.ImageFolderAdapter(folder, out, img_size=20)
+gulp.GulpIngestor(adapter, out, per_chunk, workers)()
+"""
+
+
+class Clips(AbstractDatasetAdapter):
+    """Items by id; an exception in place of frames is raised."""
+
+    arrivals = 0
+
+    def __init__(self, items: dict[Any, Any]) -> None:
+        self.items = items
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def iter_data(self, slice_element: slice | None = None) -> Iterator[dict[str, Any]]:
+        for id_ in list(self.items)[slice_element or slice(None)]:
+            if isinstance(self.items[id_], Exception):
+                raise self.items[id_]
+            meta = {"name": str(id_), "arrivals": Clips.arrivals}
+            yield {"id": id_, "meta": meta, "frames": self.items[id_]}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        Clips.arrivals += 1
+        self.__dict__.update(state)
+
+
+class Listed(Clips):
+    """The same, with ids that are known ahead."""
+
+    def item_ids(self) -> list[str]:
+        return [str(id_) for id_ in self.items]
+
+
+def clips(*ids: Any) -> dict[Any, Any]:
+    return {id_: frames(2, 8, 8, 3, seed=n) for n, id_ in enumerate(ids)}
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """Return the files of a directory by name."""
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("per_chunk", [1, 3, 100])
+def test_the_files_are_those_of_gulpio2(
+    oracle: Oracle, tmp_path: Path, workers: int, per_chunk: int
+) -> None:
+    folder = str(image_tree(tmp_path / "images")) + "/"
+    theirs, ours = tmp_path / "theirs", tmp_path / "ours"
+    theirs.mkdir()
+    oracle(INGEST, folder=folder, out=str(theirs), per_chunk=per_chunk, workers=2)
+    report = GulpIngestor(ImageFolderAdapter(folder, ours, img_size=20), ours, per_chunk, workers)()
+    assert content(ours) == content(theirs)
+    assert (report.items, report.frames, report.skipped, report.nresumed) == (8, 8, [], 0)
+    assert report.chunks == list(range(-(-8 // per_chunk)))
+
+
+def test_a_second_ingest_adds_chunks(oracle: Oracle, tmp_path: Path) -> None:
+    theirs, ours = tmp_path / "theirs", tmp_path / "ours"
+    for number in range(2):
+        folder = f"{tmp_path}/images{number}/"
+        for name in range(3):
+            save(Path(folder) / "x" / f"{number}-{name}.jpg", seed=name)
+        theirs.mkdir(exist_ok=True)
+        oracle(INGEST, folder=folder, out=str(theirs), per_chunk=2, workers=1)
+        GulpIngestor(ImageFolderAdapter(folder, ours, img_size=20), str(ours), "2", "1")()
+    assert content(ours) == content(theirs)
+    assert len(content(ours)) == 9
+
+
+def test_gulpio2_reads_what_was_ingested(oracle: Oracle, tmp_path: Path) -> None:
+    GulpIngestor(Clips(clips("a", 7, "ü")), tmp_path, 2, 2)()
+    read = oracle(
+        "gd = gulp.GulpDirectory(out)\n"
+        "{k: [f.tolist() for f in gd[k][0]] for k in gd.chunk_lookup}",
+        out=str(tmp_path),
+    )
+    directory = GulpDirectory(tmp_path)
+    assert list(read) == ["a", "7", "ü"]
+    for id_ in read:
+        assert np.array_equal(read[id_], directory[id_][0])
+
+
+def test_the_adapter_travels_once_to_each_worker(tmp_path: Path) -> None:
+    import multiprocessing
+
+    method = multiprocessing.get_start_method()
+    multiprocessing.set_start_method("forkserver", force=True)
+    try:
+        GulpIngestor(Clips(clips(*range(6))), tmp_path, 1, 2)()
+    finally:
+        multiprocessing.set_start_method(method, force=True)
+    directory = GulpDirectory(tmp_path)
+    assert {directory[n][1]["arrivals"] for n in range(6)} == {1}
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_items_that_are_left_out_are_told(tmp_path: Path, workers: int) -> None:
+    items = clips("a", "empty", "b", "deep", "c")
+    items["empty"] = []
+    items["deep"] = [np.zeros((4, 4), "u2")]
+    told: list[SkippedItem] = []
+    report = GulpIngestor(Clips(items), tmp_path, 2, workers, on_skip=told.append)()
+    assert report.skipped == told
+    assert [item.id for item in told] == ["empty", "deep"]
+    assert told[0].reason == "no frames"
+    assert "uint16" in told[1].reason
+    assert list(GulpDirectory(tmp_path).chunk_lookup) == ["a", "b", "c"]
+    assert (report.items, report.frames) == (3, 6)
+    (tmp_path / "more").mkdir()
+    with pytest.warns(RuntimeWarning, match="2 of 5 items were left out; the first is 'empty'"):
+        GulpIngestor(Clips(items), tmp_path / "more", 2, workers)()
+
+
+def test_a_chunk_of_nothing_is_that_of_gulpio2(tmp_path: Path) -> None:
+    GulpIngestor(Clips({"a": []}), tmp_path, 2, 1, on_skip=lambda item: None)()
+    assert content(tmp_path) == {"data_0.gulp": b"", "meta_0.gmeta": b"{}"}
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_error_names_the_item_and_keeps_what_is_done(tmp_path: Path, workers: int) -> None:
+    items = clips("a", "b", "c", "d", "e")
+    items["d"] = OSError("no such thing")
+    with pytest.raises(OSError, match="no such thing") as caught:
+        GulpIngestor(Clips(items), tmp_path, 2, workers)()
+    assert caught.value.__notes__ == ["while items 2 to 3 were ingested, after item 'c'"]
+    assert sorted(os.listdir(tmp_path)) == [".ingest", "data_0.gulp", "meta_0.gmeta"]
+    assert os.listdir(tmp_path / ".ingest") == ["journal"]
+    items["d"] = frames(1, 4, 4)
+    report = GulpIngestor(Clips(items), tmp_path, 2, workers)()
+    assert (report.nresumed, report.chunks, report.items) == (1, [0, 1, 2], 5)
+    assert ".ingest" not in os.listdir(tmp_path)
+    assert list(GulpDirectory(tmp_path).chunk_lookup) == ["a", "b", "c", "d", "e"]
+
+
+def test_metadata_that_are_no_json_name_the_item(tmp_path: Path) -> None:
+    class Odd(Clips):
+        def iter_data(self, slice_element: slice | None = None) -> Iterator[dict[str, Any]]:
+            for item in super().iter_data(slice_element):
+                yield {**item, "meta": {"x": object()}}
+
+    with pytest.raises(TypeError) as caught:
+        GulpIngestor(Odd(clips("a", "b")), tmp_path, 2, 1)()
+    assert "at item 'a'" in caught.value.__notes__[0]
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("kind", [Clips, Listed])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_ids_that_are_there_are_refused(tmp_path: Path, kind: type[Clips], workers: int) -> None:
+    GulpIngestor(kind(clips("a", "b", "c")), tmp_path, 2, workers)()
+    before = content(tmp_path)
+    for ids in (["a", "b", "c"], ["x", "y", "c"]):
+        with pytest.raises(DuplicateIdException, match=r"there already"):
+            GulpIngestor(kind(clips(*ids)), tmp_path, 3, workers)()
+        assert content(tmp_path) == before
+
+
+@pytest.mark.parametrize("kind", [Clips, Listed])
+@pytest.mark.parametrize("per_chunk", [1, 5])
+def test_ids_that_come_twice_are_refused(tmp_path: Path, kind: type[Clips], per_chunk: int) -> None:
+    with pytest.raises(DuplicateIdException, match="'1'"):
+        GulpIngestor(kind(clips(1, "x", "1")), tmp_path, per_chunk, 2)()
+    GulpDirectory(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["gul[p", "*", "a?"])
+def test_a_folder_of_any_name_grows(tmp_path: Path, name: str) -> None:
+    GulpIngestor(Clips(clips("a")), tmp_path / name, 1, 1)()
+    GulpIngestor(Clips(clips("b")), tmp_path / name, 1, 1)()
+    assert list(GulpDirectory(tmp_path / name).chunk_lookup) == ["a", "b"]
+
+
+def test_arguments_are_checked(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError):
+        GulpIngestor(Clips(clips("a")), tmp_path, 1, 0)
+    for items, per_chunk in (({}, 1), (clips("a"), 0)):
+        with pytest.raises(AssertionError):
+            GulpIngestor(Clips(items), tmp_path, per_chunk, 1)()
+    assert os.listdir(tmp_path) == []
+
+
+def test_two_ingests_at_once_are_refused(tmp_path: Path) -> None:
+    with (
+        Journal(str(tmp_path), Plan(1, 1, None)),
+        pytest.raises(LockedError, match="another ingest"),
+    ):
+        GulpIngestor(Clips(clips("a")), tmp_path, 1, 1)()
+    GulpIngestor(Clips(clips("a")), tmp_path, 1, 1)()
+
+
+def test_progress_counts_chunks(tmp_path: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    progress = lambda done, total: seen.append((done, total))  # noqa: E731
+    GulpIngestor(Clips(clips(*range(5))), tmp_path, 2, 2, progress=progress)()
+    assert seen == [(0, 3), (1, 3), (2, 3), (3, 3)]
+
+
+def test_an_orphan_of_another_writer_stays(tmp_path: Path) -> None:
+    (tmp_path / "data_4.gulp").write_bytes(b"orphan")
+    report = GulpIngestor(Clips(clips("a")), tmp_path, 1, 1)()
+    assert report.chunks == [5]
+    assert (tmp_path / "data_4.gulp").read_bytes() == b"orphan"
+
+
+def test_jpegs_are_kept_as_they_are_if_asked_for(tmp_path: Path) -> None:
+    path = save(tmp_path / "images" / "x" / "1.jpg", seed=4)
+    adapter = ImageFolderAdapter(tmp_path / "images", tmp_path / "out", keep_jpegs=True)
+    GulpIngestor(adapter, tmp_path / "out", 1, 1)()
+    data = (tmp_path / "out" / "data_0.gulp").read_bytes()
+    assert data == path.read_bytes().ljust(len(data), b"\0")
+    assert len(data) % 4 == 0
+
+
+def test_the_names_are_those_of_gulpio2() -> None:
+    for module, names in {
+        "bloscpack.gulp": ["GulpIngestor", "GulpDirectory", "ChunkWriter", "GulpChunk"],
+        "bloscpack.gulp.fileio": ["GulpIngestor", "calculate_chunk_slices"],
+    }.items():
+        assert set(names) <= set(importlib.import_module(module).__all__)
+    ingestor = GulpIngestor(Clips({}), "out", 3, 2)
+    assert (ingestor.output_folder, ingestor.videos_per_chunk, ingestor.num_workers) == (
+        "out",
+        3,
+        2,
+    )
+    assert json.dumps(pickle.loads(pickle.dumps(ingestor)).num_workers) == "2"

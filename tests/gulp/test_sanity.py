@@ -1,0 +1,244 @@
+"""Sanity checks: GulpIO2's four, and what is wrong with a directory that cannot be opened."""
+
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bloscpack.gulp import GulpChunk, GulpDirectory
+from bloscpack.gulp.sanity import check_directory
+from bloscpack.gulp.sanity_utils import (
+    check_data_file_size,
+    check_data_file_size_larger_zero,
+    check_for_duplicate_ids,
+    check_for_failures,
+    check_meta_file_size_larger_zero,
+    get_duplicate_entries,
+)
+
+from .conftest import frames
+
+Same = Callable[..., Any]
+
+CHECKS = """
+import importlib, os
+sanity = importlib.import_module(gulp.__name__ + ".sanity_utils")
+gd = gulp.GulpDirectory(folder)
+[
+    list(map(os.path.basename, getattr(sanity, name)(gd)))
+    for name in (
+        "check_meta_file_size_larger_zero",
+        "check_data_file_size_larger_zero",
+        "check_data_file_size",
+        "check_for_duplicate_ids",
+    )
+]
+"""
+
+
+def test_a_sound_directory_passes(same: Same, folder: Path) -> None:
+    assert same(CHECKS, folder=str(folder)) == [[], [], [], []]
+    report = check_directory(folder, decode=True)
+    assert report.ok
+    assert (report.chunks, report.items, report.frames, report.notices) == (2, 3, 12, [])
+    sizes = [path.stat().st_size for path in folder.glob("*.gulp")]
+    assert report.data_nbytes == sum(sizes)
+
+
+def test_the_largest_end_counts_not_the_last_item(folder: Path) -> None:
+    chunk = GulpChunk(folder / "data_0.gulp", folder / "meta_0.gmeta")
+    with chunk.open("ab"):
+        chunk.append("a", {}, frames(1, 12, 16, 3))
+        chunk.append("empty", {}, [])
+    assert check_data_file_size(GulpDirectory(folder)) == []
+    assert check_directory(folder, decode=True).ok
+
+
+def test_an_empty_chunk_is_no_damage(tmp_path: Path) -> None:
+    (tmp_path / "data_0.gulp").touch()
+    (tmp_path / "meta_0.gmeta").write_text("{}")
+    directory = GulpDirectory(tmp_path)
+    assert check_data_file_size(directory) == []
+    assert check_data_file_size_larger_zero(directory) == [str(tmp_path / "data_0.gulp")]
+    assert check_meta_file_size_larger_zero(directory) == []
+    assert check_directory(tmp_path).ok
+
+
+@pytest.mark.parametrize("change", [-1, -5000, 3])
+def test_a_file_of_another_size_fails(same: Same, folder: Path, change: int) -> None:
+    path = folder / "data_0.gulp"
+    data = path.read_bytes()
+    path.write_bytes(data[:change] if change < 0 else data + bytes(change))
+    assert same(CHECKS, folder=str(folder))[2] == ["data_0.gulp"]
+    report = check_directory(folder)
+    assert not report.ok
+    assert {problem.path for problem in report.problems} == {str(path)}
+
+
+def damage_meta(folder: Path) -> None:
+    (folder / "meta_0.gmeta").write_bytes((folder / "meta_0.gmeta").read_bytes()[:-9])
+
+
+def orphan_data(folder: Path) -> None:
+    (folder / "meta_0.gmeta").unlink()
+
+
+def orphan_meta(folder: Path) -> None:
+    (folder / "data_0.gulp").unlink()
+
+
+def empty_meta(folder: Path) -> None:
+    (folder / "meta_0.gmeta").write_bytes(b"")
+
+
+def no_object(folder: Path) -> None:
+    (folder / "meta_0.gmeta").write_text("[]")
+
+
+def double_id(folder: Path) -> None:
+    for name in ("data_{}.gulp", "meta_{}.gmeta"):
+        (folder / name.format(5)).write_bytes((folder / name.format(0)).read_bytes())
+
+
+def double_number(folder: Path) -> None:
+    for name in ("data_{}.gulp", "meta_{}.gmeta"):
+        (folder / name.format("00")).write_bytes((folder / name.format(0)).read_bytes())
+
+
+def no_number(folder: Path) -> None:
+    (folder / "data.gulp").touch()
+
+
+def change_meta(folder: Path, change: Callable[[Any], None]) -> None:
+    path = folder / "meta_0.gmeta"
+    items = json.loads(path.read_text())
+    change(items)
+    path.write_text(json.dumps(items))
+
+
+def negative(folder: Path) -> None:
+    change_meta(folder, lambda items: items["a"]["frame_info"].__setitem__(1, [0, 0, -4]))
+
+
+def huge(folder: Path) -> None:
+    change_meta(folder, lambda items: items["a"]["frame_info"].__setitem__(1, [0, 0, 1 << 59]))
+
+
+def no_triplet(folder: Path) -> None:
+    change_meta(folder, lambda items: items["a"]["frame_info"].__setitem__(1, "x"))
+
+
+def no_list(folder: Path) -> None:
+    change_meta(folder, lambda items: items["a"].pop("frame_info"))
+
+
+def no_metadata(folder: Path) -> None:
+    change_meta(folder, lambda items: items["a"].update(meta_data=[]))
+
+
+def no_jpeg(folder: Path) -> None:
+    data = bytearray((folder / "data_0.gulp").read_bytes())
+    data[0] ^= 1
+    (folder / "data_0.gulp").write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("damage", "name", "text"),
+    [
+        (damage_meta, "meta_0.gmeta", "not JSON"),
+        (orphan_data, "data_0.gulp", "no index"),
+        (orphan_meta, "meta_0.gmeta", "no data file"),
+        (empty_meta, "meta_0.gmeta", "not JSON"),
+        (no_object, "meta_0.gmeta", "no JSON object"),
+        (double_id, "meta_5.gmeta", r"'a' is in .*meta_0\.gmeta too"),
+        (double_number, "data_00.gulp|data_0.gulp", "chunk 0 too"),
+        (no_number, "data.gulp", "number"),
+        (negative, "meta_0.gmeta", "'a', frame 1.*negative"),
+        (huge, "data_0.gulp", "'a', frame 1.*behind the file"),
+        (no_triplet, "meta_0.gmeta", "'a', frame 1.*three integers"),
+        (no_list, "meta_0.gmeta", "'a' has no list frame_info"),
+        (no_metadata, "meta_0.gmeta", "'a' has no metadata"),
+        (no_jpeg, "data_0.gulp", "'a', frame 0: no JPEG"),
+    ],
+)
+def test_damage_is_named_and_does_not_hide_the_rest(
+    folder: Path, damage: Callable[[Path], None], name: str, text: str
+) -> None:
+    (folder / "data_1.gulp").write_bytes((folder / "data_1.gulp").read_bytes() + b"more")
+    damage(folder)
+    problems = check_directory(folder).problems
+    assert any(
+        re.fullmatch(name, os.path.basename(problem.path)) and re.search(text, problem.message)
+        for problem in problems
+    ), problems
+    assert any(
+        problem.path == str(folder / "data_1.gulp") and "4 bytes behind" in problem.message
+        for problem in problems
+    )
+
+
+def test_frames_that_do_not_decode_are_found_if_asked_for(folder: Path) -> None:
+    data = bytearray((folder / "data_0.gulp").read_bytes())
+    # The tables of the first frame.
+    data[20:60] = bytes(40)
+    (folder / "data_0.gulp").write_bytes(data)
+    assert check_directory(folder).ok
+    (problem,) = check_directory(folder, decode=True, nthreads=2).problems
+    assert str(problem).startswith(f"{folder}/data_0.gulp: item 'a', frame 0: ")
+
+
+def test_many_problems_of_a_file_are_summed_up(tmp_path: Path) -> None:
+    (tmp_path / "data_0.gulp").touch()
+    entry = {"frame_info": [[0, 0, 4]] * 1000, "meta_data": [{}]}
+    (tmp_path / "meta_0.gmeta").write_text(json.dumps({"a": entry}))
+    report = check_directory(tmp_path)
+    assert len(report.problems) == 21
+    assert report.problems[-1].message == "and more of the kind"
+    assert report.frames == 1000
+
+
+def test_what_is_worth_knowing(tmp_path: Path) -> None:
+    report = check_directory(tmp_path)
+    assert report.ok
+    assert "no chunks" in report.notices[0]
+    (tmp_path / ".ingest").mkdir()
+    assert "interrupted" in check_directory(tmp_path).notices[0]
+    with pytest.raises(FileNotFoundError):
+        check_directory(tmp_path / "absent")
+
+
+def test_progress_counts_bytes(folder: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    report = check_directory(folder, progress=lambda done, total: seen.append((done, total)))
+    assert len(seen) == 2
+    assert seen[-1] == (report.data_nbytes, report.data_nbytes)
+
+
+def test_every_shared_case_is_judged_rightly(case: dict[str, Any]) -> None:
+    report = check_directory(case["folder"], decode=True)
+    required = case["required"]
+    if required == "ok":
+        assert report.ok, report.problems
+    elif required not in ("ok_or_error",):
+        assert not report.ok
+
+
+def test_duplicates_are_counted() -> None:
+    assert get_duplicate_entries([3, 1, 2, 1, 3, 1]) == [3, 1]
+
+
+def test_results_are_printed_as_by_gulpio2(capsys: pytest.CaptureFixture[str]) -> None:
+    check_for_failures({"message": "X", "failures": []})
+    check_for_failures({"message": "Y", "failures": ["a"]})
+    printed = capsys.readouterr().out
+    assert printed == ("Sanity Check: X\nTest passed\nSanity Check: Y\nTest failed for: ['a']\n")
+
+
+def test_ids_of_several_chunks(folder: Path) -> None:
+    assert check_for_duplicate_ids(GulpDirectory(folder)) == []
+    assert np.array_equal(GulpDirectory(folder)["c", [0]][0][0].shape, (12, 16, 3))

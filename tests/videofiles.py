@@ -1,0 +1,83 @@
+"""Small videos for tests, made by PyAV."""
+
+import struct
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import numpy as np
+import numpy.typing as npt
+
+_MS = Fraction(1, 1000)
+Frames = npt.NDArray[np.uint8]
+
+# 16.16 fixed point, row by row: [a b u, c d v, x y w]; w is 2.30.
+MATRICES = {
+    "none": (1, 0, 0, 1),
+    "clockwise": (0, 1, -1, 0),
+    "half": (-1, 0, 0, -1),
+    "counterclockwise": (0, -1, 1, 0),
+    "upside_down": (1, 0, 0, -1),
+    "mirror": (-1, 0, 0, 1),
+    "transpose": (0, 1, 1, 0),
+    "antitranspose": (0, -1, -1, 0),
+}
+
+
+def moving(count: int, height: int = 48, width: int = 64) -> Frames:
+    """Frames that differ: a bright column that moves, the number of the frame in a corner."""
+    frames = np.zeros((count, height, width, 3), np.uint8)
+    frames[..., 0] = np.linspace(0, 200, width, dtype=np.uint8)
+    frames[:, : height // 2, :, 1] = 120
+    for number in range(count):
+        left = 2 * number % (width - 8)
+        frames[number, :, left : left + 8] = 255
+        frames[number, -8:, -8:] = number % 256
+    return frames
+
+
+def write_video(
+    path: Path,
+    frames: Frames,
+    *,
+    codec: str = "png",
+    rate: int = 30,
+    times: Sequence[int] | None = None,
+    options: dict[str, str] | None = None,
+    faststart: bool = False,
+) -> Path:
+    """Write a video; `times` are those of the frames, in 1/1000 s.
+
+    The codec "png" keeps the pixels as they are (in .mov and .mkv).
+    """
+    flags = {"movflags": "faststart"} if faststart else {}
+    with av.open(str(path), "w", options=flags) as container:
+        stream = container.add_stream(codec, rate=rate, options=options or {})
+        stream.height, stream.width = frames.shape[1:3]
+        stream.pix_fmt = {"png": "rgb24", "mjpeg": "yuvj420p"}.get(codec, "yuv420p")
+        if times is not None:
+            stream.time_base = stream.codec_context.time_base = _MS
+        for number, array in enumerate(frames):
+            frame = av.VideoFrame.from_ndarray(array, "rgb24")
+            if times is not None:
+                frame.pts, frame.time_base = times[number], _MS
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    return path
+
+
+def set_matrix(path: Path, name: str) -> None:
+    """Write a display matrix into the only track of a .mov or .mp4 file."""
+    set_matrix_values(path, MATRICES[name])
+
+
+def set_matrix_values(path: Path, values: tuple[float, float, float, float]) -> None:
+    """Write the four numbers that turn and mirror."""
+    data = bytearray(path.read_bytes())
+    header = data.index(b"tkhd") + 4
+    # Version and flags; times, id, reserved, duration of version 0; reserved, layer, volume.
+    matrix = header + 4 + 5 * 4 + 2 * 4 + 4 * 2
+    a, b, c, d = (round(value * 65536) for value in values)
+    data[matrix : matrix + 36] = struct.pack(">9i", a, b, 0, c, d, 0, 0, 0, 1 << 30)
+    path.write_bytes(data)
