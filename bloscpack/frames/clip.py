@@ -66,9 +66,9 @@ class StoreClip:
     """
 
     __slots__ = (
-        "_cbytes", "_filters", "_format", "_frame_nbytes", "_geometry", "_has_time", "_index", "_is_simple",
-        "_nframes", "_offsets", "_ordinal", "_shapes", "_source", "_store", "codec", "decode_cost",
-        "dtype", "id", "shape",
+        "_cbytes", "_filters", "_format", "_frame_nbytes", "_geometry", "_has_time", "_index",
+        "_is_simple", "_nframes", "_offsets", "_ordinal", "_shapes", "_source", "_store", "codec",
+        "decode_cost", "dtype", "id", "shape",
     )  # fmt: skip
 
     def __init__(

@@ -108,7 +108,9 @@ class StoreWriter:
             "quality": options.quality,
             "attrs": dict(attrs or {}),
         }
-        section = pack_section(metadata, checksum=CHECKSUM, reserve=lambda nbytes: nbytes)
+        section = pack_section(
+            metadata, checksum=CHECKSUM, codec="None", level=0, reserve=lambda nbytes: nbytes
+        )
         front = store_header().pack() + section
         none = np.zeros(0, "<u8")
         content = Content(Clips.of(none, none, none, [], []), b"", b"")
