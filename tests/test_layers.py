@@ -60,6 +60,7 @@ LAYERS = {
     "vrs": 6,
     "detect": 7,
     "clipwriter": 7,
+    "checking": 7,
     "convert": 7,
     "args": 7,
     "append": 7,

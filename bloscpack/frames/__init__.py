@@ -5,6 +5,7 @@ from ..detect import open_frames as open  # noqa: A004
 from . import listing
 from .clip import StoreClip
 from .ingest import IngestReport, ingest
+from .many import ManyStores
 from .protocol import Clip, FrameSource
 from .reader import FrameStore
 
@@ -13,6 +14,7 @@ __all__ = [
     "FrameSource",
     "FrameStore",
     "IngestReport",
+    "ManyStores",
     "StoreClip",
     "create",
     "ingest",
