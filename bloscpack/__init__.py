@@ -1,8 +1,9 @@
 """The small, safe, fast single file for arrays, on the Bloscpack format."""
 
-from . import append, args, exceptions
+from . import append, args, exceptions, frames
 from .args import BloscArgs, BloscpackArgs, MetadataArgs
 from .array import Array
+from .convert import Conversion, convert
 from .detect import open  # noqa: A004
 from .loading import load
 from .ndarray import save
@@ -36,6 +37,7 @@ __all__ = [
     "Array",
     "BloscArgs",
     "BloscpackArgs",
+    "Conversion",
     "Damage",
     "MetadataArgs",
     "Report",
@@ -43,7 +45,9 @@ __all__ = [
     "__version__",
     "append",
     "args",
+    "convert",
     "exceptions",
+    "frames",
     "load",
     "open",
     "pack_bytes_file",

@@ -1,9 +1,13 @@
 """Opening a file by what it is."""
 
-from typing import Any
+import os
+from collections.abc import Mapping
+from typing import Any, Literal, overload
 
 from .array import Array
 from .container.reader import Verify
+from .frames.protocol import FrameSource
+from .frames.reader import FrameStore
 
 
 def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
@@ -52,3 +56,117 @@ def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
     if mode not in ("r", "a"):
         raise ValueError(f"mode must be 'r' or 'a', not {mode!r}")
     return Array(path, mode, verify=verify, nthreads=nthreads)
+
+
+@overload
+def open_frames(
+    path: Any, mode: Literal["r"] = "r", *, verify: bool = True, nthreads: int | None = None
+) -> FrameSource: ...
+@overload
+def open_frames(
+    path: Any, mode: str, *, verify: bool = True, nthreads: int | None = None
+) -> FrameStore: ...
+def open_frames(
+    path: Any, mode: str = "r", *, verify: bool = True, nthreads: int | None = None
+) -> FrameSource:
+    """Open clips of frames.
+
+    Parameters
+    ----------
+    path : str, PathLike, bytes-like or binary file
+        A frame store, or the folder of a Gulp directory.
+    mode : {"r", "a"}, default "r"
+        Reading, or reading and appending; the latter needs a path, and one handle at a time may.
+    verify : bool, default True
+        Compare the checksum of each chunk when it is read.
+    nthreads : int, optional
+        Threads that decode; as many as there are processors, at most 8, by default.
+
+    Returns
+    -------
+    FrameStore or GulpSource
+        To be closed, or used as a context manager.
+
+    Raises
+    ------
+    NotBloscpackError
+        The file is of another kind.
+    FormatError, UnsupportedError
+        It is damaged, or of an unknown version.
+    LockedError
+        Another writer has it open (mode "a").
+    OSError
+        It cannot be opened.
+
+    Examples
+    --------
+    >>> import bloscpack as bp, numpy as np
+    >>> with bp.frames.create("clips.blp") as store:
+    ...     store.append("walk", np.zeros((16, 4, 6, 3), "u1"), {"label": 3})
+    >>> with bp.frames.open("clips.blp") as store:
+    ...     store["walk"][::2].shape, store["walk"].meta
+    ((8, 4, 6, 3), {'label': 3})
+    """
+    if isinstance(path, str | os.PathLike) and os.path.isdir(path):
+        from .gulp.source import GulpSource  # on use: most programs have none
+
+        if mode != "r":
+            raise ValueError(f"mode must be 'r' for a Gulp directory, not {mode!r}")
+        return GulpSource(path)
+    return FrameStore(path, mode, verify=verify, nthreads=nthreads)
+
+
+def create_frames(
+    path: str | os.PathLike[str],
+    *,
+    codec: str = "lossless",
+    preset: str = "fast",
+    quality: int = 90,
+    attrs: Mapping[str, Any] | None = None,
+    nthreads: int | None = None,
+    overwrite: bool = False,
+) -> FrameStore:
+    """Make a frame store, open for appending.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        Where to. The file is there at once, without clips.
+    codec : {"lossless", "jpeg"}, default "lossless"
+        How arrays are kept. JPEG and PNG images are kept as they are in any case.
+    preset : {"fast", "small"}, default "fast"
+        Whether lossless frames are to be decoded fast or to be small.
+    quality : int, default 90
+        Of JPEG, 1 to 100.
+    attrs : mapping, optional
+        JSON values to keep with the store.
+    nthreads : int, optional
+        Threads that encode and decode; as many as there are processors, at most 8, by default.
+    overwrite : bool, default False
+        Replace a file of this name.
+
+    Returns
+    -------
+    FrameStore
+        To be closed, or used as a context manager.
+
+    Raises
+    ------
+    FileExistsError
+        There is a file of this name.
+    LockedError
+        A writer has the file open that would be replaced.
+    TypeError, ValueError
+        A parameter is out of its range, or `attrs` are no JSON values.
+    OSError
+        The file cannot be written.
+    """
+    return FrameStore.create(
+        path,
+        codec=codec,
+        preset=preset,
+        quality=quality,
+        attrs=attrs,
+        nthreads=nthreads,
+        overwrite=overwrite,
+    )

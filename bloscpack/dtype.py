@@ -82,6 +82,37 @@ def pack_dtype(dtype: Dtype) -> tuple[str, Any]:
     return repr(f"|V{dtype.itemsize}"), _pack_logical(dtype)
 
 
+def pack_scalar(dtype: Dtype) -> str:
+    """Return the name of a dtype without fields or shape: its ``str``, or that of ml_dtypes.
+
+    Raises
+    ------
+    TypeError
+        It has fields, a shape or no bytes, or holds Python objects.
+    """
+    is_plain = dtype.names is None and dtype.subdtype is None and not dtype.hasobject
+    if not is_plain or not dtype.itemsize or dtype.kind == "T":
+        raise TypeError(
+            f"dtype {dtype}: a plain one is needed, without fields and Python objects, not empty"
+        )
+    logical = pack_dtype(dtype)[1]
+    return logical if isinstance(logical, str) else dtype.str
+
+
+def unpack_scalar(name: str) -> Dtype:
+    """Return the dtype of a name that `pack_scalar` gives.
+
+    Raises
+    ------
+    FormatError, ObjectNumpyArrayRejection, ImportError
+        As for `unpack_dtype`.
+    """
+    dtype = _extension_type(name) if name in EXTENSION_TYPES else _scalar(name)
+    if not dtype.itemsize:
+        raise FormatError(f"dtype: {name!r} has no bytes", field="dtype")
+    return dtype
+
+
 def _unpack_text(text: str) -> Dtype:
     if len(text) > _MAX_TEXT:
         raise FormatError(f"dtype: text of {len(text)} characters", field="dtype")

@@ -51,6 +51,11 @@ _HEADER_SIZES = {1: 4 + 1 + 3 + 8, 2: HEADER_SIZE, 3: HEADER_SIZE, 4: MAX_HEADER
 OFFSET_SIZE = 8
 UNUSED_ENTRY = b"\xff" * OFFSET_SIZE  # -1: a spare entry of the offset table, or one not filled in
 
+# Incompatible features of version 4, stored on disk: who does not know one cannot read the file.
+# A frame store: chunks of any size, found by an index (docs/formats/frames.md).
+FEATURE_FRAMES = 0x01
+_FEATURE_ADVICE = {FEATURE_FRAMES: "a frame store: open it with bloscpack.frames.open"}
+
 
 class Header(NamedTuple):
     """The header of a Bloscpack file.
@@ -71,6 +76,8 @@ class Header(NamedTuple):
         Number of chunks; -1 unknown, the chunks then go on to the end of the file.
     max_app_chunks : int
         Spare entries of the offset table.
+    features : int
+        Incompatible features, of version 4 only.
     """
 
     format_version: int
@@ -82,6 +89,7 @@ class Header(NamedTuple):
     last_chunk: int
     nchunks: int
     max_app_chunks: int
+    features: int = 0
 
     @property
     def size(self) -> int:
@@ -116,14 +124,28 @@ class Header(NamedTuple):
         if version == DEFAULT_VERSION:
             return head
         extension = _EXTENSION_HEADER.pack(
-            _EXTENSION_MAGIC, EXTENSION_HEADER_SIZE, self.checksum.id, 0, 0, 0, bytes(8), bytes(8)
+            _EXTENSION_MAGIC,
+            EXTENSION_HEADER_SIZE,
+            self.checksum.id,
+            0,
+            self.features,
+            0,
+            bytes(8),
+            bytes(8),
         )
         head += extension[:-8]
         return head + xxh3_64_digest(head)
 
     @classmethod
-    def unpack(cls, view: BytesLike) -> "Header":
+    def unpack(cls, view: BytesLike, *, known_features: int = 0) -> "Header":
         """Unpack the header at the start of `view`.
+
+        Parameters
+        ----------
+        view : bytes-like
+            The start of a file.
+        known_features : int
+            The incompatible features that the caller can read.
 
         Raises
         ------
@@ -137,6 +159,8 @@ class Header(NamedTuple):
             A field is out of its range.
         ChecksumMismatch
             The header of version 4 is damaged.
+        UnsupportedError
+            The file has a feature that is not among `known_features`.
         """
         if len(view) < HEADER_SIZE:
             return _unpack_short(view)
@@ -150,8 +174,9 @@ class Header(NamedTuple):
                 offset=5,
                 field="options",
             )
+        features = 0
         if version == 4:
-            id_ = _unpack_extension(view)
+            id_, features = _unpack_extension(view, known_features)
         elif id_ > LAST_V3_ID:
             raise FormatError(
                 f"header: checksum {id_} is not 0 to {LAST_V3_ID}", offset=6, field="checksum"
@@ -169,6 +194,7 @@ class Header(NamedTuple):
             last_chunk,
             nchunks,
             spare,
+            features,
         )
         header = tuple.__new__(cls, values)  # _make, without its call
         if not (
@@ -277,7 +303,8 @@ def _unpack_v1(view: BytesLike) -> Header:
     return Header(1, False, False, CHECKSUMS[0], 0, UNKNOWN, UNKNOWN, nchunks, 0)
 
 
-def _unpack_extension(view: BytesLike) -> int:
+def _unpack_extension(view: BytesLike, known_features: int) -> tuple[int, int]:
+    """Return checksum id and features."""
     fields = unpack_fields(_EXTENSION_HEADER, view, HEADER_SIZE, "extended header")
     magic, size, id_, _, incompatible, _, _, digest = fields
     if magic != _EXTENSION_MAGIC or size != EXTENSION_HEADER_SIZE:
@@ -296,13 +323,15 @@ def _unpack_extension(view: BytesLike) -> int:
             actual=actual,
             offset=MAX_HEADER_SIZE - len(digest),
         )
-    if incompatible:
+    unknown = incompatible & ~known_features
+    if unknown:
+        advice = _FEATURE_ADVICE.get(unknown)
         raise UnsupportedError(
-            f"extended header: features {incompatible:#x} are not known to this release"
+            advice or f"extended header: features {unknown:#x} are not known to this release"
         )
     if view[6]:
         raise FormatError("header: checksum must be 0 in version 4", offset=6, field="checksum")
-    return int(id_)
+    return id_, incompatible
 
 
 _OFFSETS = {

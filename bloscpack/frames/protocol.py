@@ -194,27 +194,37 @@ def frame_indices(selection: FrameSelection, nframes: int) -> FrameIndices:
         selection = slice(None)
     if isinstance(selection, slice):
         return FrameIndices(np.arange(*selection.indices(nframes), dtype=np.int64), False)
+    if isinstance(selection, list | range | np.ndarray):
+        picked = np.asarray(selection)
+        if picked.ndim == 1:
+            return FrameIndices(_picked(picked, nframes), False)
     if not isinstance(selection, str | bytes | tuple | bool | np.bool_):
         try:
             single = operator.index(selection)
         except TypeError:
-            pass
-        else:
-            if not -nframes <= single < nframes:
-                raise IndexError(f"frame {single} of a clip of {nframes}")
-            return FrameIndices(np.array([single % nframes], np.int64), True)
-        if isinstance(selection, list | range | np.ndarray):
-            picked = np.asarray(selection)
-            if picked.ndim == 1 and picked.dtype == np.bool_ and len(picked):
-                if len(picked) != nframes:
-                    raise IndexError(f"a mask of {len(picked)} for {nframes} frames")
-                return FrameIndices(np.flatnonzero(picked).astype(np.int64), False)
-            if picked.ndim == 1 and (picked.dtype.kind in "iu" or not len(picked)):
-                return FrameIndices(_in_range(picked.astype(np.int64), nframes), False)
-    raise TypeError(
+            raise _not_a_selection(selection) from None
+        if not -nframes <= single < nframes:
+            raise IndexError(f"frame {single} of a clip of {nframes}")
+        return FrameIndices(np.array([single % nframes], np.int64), True)
+    raise _not_a_selection(selection)
+
+
+def _not_a_selection(selection: FrameSelection) -> TypeError:
+    return TypeError(
         "frames are selected by an int, a slice, a list or array of ints or a mask, "
         f"not {selection!r:.80}"
     )
+
+
+def _picked(picked: AnyArray, nframes: int) -> IntArray:
+    """Return the ordinals that a list or a mask picks."""
+    if picked.dtype == np.bool_ and len(picked):
+        if len(picked) != nframes:
+            raise IndexError(f"a mask of {len(picked)} for {nframes} frames")
+        return np.flatnonzero(picked).astype(np.int64)
+    if picked.dtype.kind in "iu" or not len(picked):
+        return _in_range(picked.astype(np.int64), nframes)
+    raise _not_a_selection(picked)
 
 
 def _in_range(indices: IntArray, nframes: int) -> IntArray:

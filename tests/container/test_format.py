@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from bloscpack.checksum import CHECKSUMS, checksum_by_name
 from bloscpack.codec import MAX_CHUNK_NBYTES
 from bloscpack.container.format import (
+    FEATURE_FRAMES,
     MAX_CHUNKS,
     MAX_HEADER_SIZE,
     Header,
@@ -212,10 +213,19 @@ class TestVersion4:
         return front + extension + checksum_by_name("xxh3_64").digest(front + extension)
 
     def test_unknown_features(self) -> None:
-        for number in (1, 1 << 31):
+        for number in (2, 3, 1 << 31):
             extension = V4[32:40] + struct.pack("<I", number) + V4[44:56]
             with pytest.raises(UnsupportedError, match="features"):
                 Header.unpack(self.signed(extension))
+
+    def test_feature_of_frame_stores(self) -> None:
+        frames = HEADERS[V4]._replace(features=FEATURE_FRAMES)
+        extension = V4[32:40] + struct.pack("<I", FEATURE_FRAMES) + V4[44:56]
+        assert frames.pack() == self.signed(extension)
+        assert Header.unpack(frames.pack(), known_features=FEATURE_FRAMES) == frames
+        with pytest.raises(UnsupportedError, match="a frame store"):
+            Header.unpack(frames.pack())
+        assert Header.unpack(V4, known_features=FEATURE_FRAMES) == HEADERS[V4]
 
     def test_compatible_features_are_ignored(self) -> None:
         extension = V4[32:44] + struct.pack("<I", 2**32 - 1) + V4[48:56]

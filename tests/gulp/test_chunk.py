@@ -12,7 +12,7 @@ import pytest
 
 from bloscpack import image
 from bloscpack.exceptions import FormatError, TruncatedError
-from bloscpack.gulp import ChunkWriter, GulpChunk
+from bloscpack.gulp import ChunkWriter, GulpChunk, fileio
 from bloscpack.gulp.fileio import calculate_chunk_slices, extract_input_for_getitem
 from bloscpack.gulp.utils import img_to_jpeg_bytes, jpeg_bytes_to_img
 from bloscpack.storage import disk
@@ -224,6 +224,20 @@ def test_arrays_of_any_strides_and_iterators_of_frames(tmp_path: Path) -> None:
     with chunk.open():
         assert [frame.shape for frame in chunk["a"][0]] == [(9, 8, 3), (9, 8), (9, 8)]
         assert [len(chunk[id_][0]) for id_ in "bc"] == [2, 2]
+
+
+def test_an_encoder_of_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+
+    def encoder(frame: Any) -> bytes:
+        given.append(frame)
+        return image.encode_jpeg(np.full((8, 8), 40 * len(given), "u1"))
+
+    monkeypatch.setattr(fileio, "img_to_jpeg_bytes", encoder)
+    chunk = make(tmp_path, a=["one", "two", None])
+    assert given == ["one", "two", None]
+    with chunk.open():
+        assert [round(frame.mean() / 40) for frame in chunk["a"][0]] == [1, 2, 3]
 
 
 def test_jpegs_are_kept_as_they_are(tmp_path: Path) -> None:

@@ -1,0 +1,66 @@
+"""The front of a frame store: what kind of file it is, and the metadata of the whole.
+
+The clips are found without it. So only the header is checked when a store is opened: damage in the
+metadata loses these and no frame.
+"""
+
+from typing import Any
+
+from ..checksum import CHECKSUMS
+from ..container.metadata import MetadataHeader, decode_data, stored_data
+from ..exceptions import FormatError, TruncatedError
+from ..storage.protocol import ByteSource
+from ..wire import BytesLike
+from .format import CONTAINER, unpack_store_header
+
+# Header and metadata of nearly every store, in one read.
+FRONT_NBYTES = 4096
+
+
+class Front:
+    """Header and metadata of a store, the latter decoded on first use.
+
+    Parameters
+    ----------
+    source : ByteSource
+        The file.
+    head : bytes-like, optional
+        Its first bytes, if they were read already: `FRONT_NBYTES`, or all of a smaller file.
+
+    Raises
+    ------
+    FormatError, UnsupportedError
+        It is no frame store, or its header is damaged.
+    """
+
+    def __init__(self, source: ByteSource, head: BytesLike | None = None) -> None:
+        self._source = source
+        self.head = bytes(source.read_at(0, FRONT_NBYTES) if head is None else head)
+        self.header = unpack_store_header(self.head)
+        self._metadata: dict[str, Any] | None = None
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The metadata of the file.
+
+        Raises
+        ------
+        FormatError
+            They are damaged, or not those of a frame store.
+        """
+        if self._metadata is None:
+            self._metadata = self._read_metadata()
+        return self._metadata
+
+    def _read_metadata(self) -> dict[str, Any]:
+        offset = self.header.size
+        meta = MetadataHeader.unpack(self.head, offset, last_checksum=CHECKSUMS[-1].id)
+        section = self.head[offset : offset + meta.section_size]
+        if len(section) < meta.section_size:
+            if offset + meta.section_size > self._source.size():
+                raise TruncatedError("metadata: they end behind the file", offset=offset)
+            section = bytes(self._source.read_at(offset, meta.section_size))
+        value = decode_data(stored_data(meta, section), meta.meta_codec, meta.meta_size)
+        if not isinstance(value, dict) or value.get("container") != CONTAINER:
+            raise FormatError("metadata: not those of a frame store", offset=offset)
+        return value

@@ -1,0 +1,472 @@
+"""A frame store: clips by id, read frame by frame, and appended to.
+
+Opening reads the end of the file, where the index is; a read of frames fetches just their chunks.
+Nothing is held open but the file, and reads are positional: threads and forked children share a
+store.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Self, overload
+
+from xxhash import xxh3_128_digest
+
+from ..exceptions import (
+    BloscpackError,
+    FileChangedError,
+    FormatError,
+    NotFoundError,
+    UnsupportedError,
+)
+from ..storage.file import FileSource, open_source
+from ..storage.memory import MemorySource
+from ..storage.protocol import ByteSource
+from .clip import StoreClip
+from .encoding import Options
+from .front import FRONT_NBYTES, Front
+from .index import Finder, Index
+from .protocol import AnyArray, Request, read_batch
+from .writer import StoreWriter
+
+# Clips that are kept, so that reading one again finds its chunks at once.
+_MAX_KEPT_CLIPS = 1024
+
+
+class Ids(Sequence[str]):
+    """The ids of a store, in order; each is decoded when it is asked for."""
+
+    __slots__ = ("_index", "_nclips")
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._nclips = index.nclips
+
+    def __len__(self) -> int:
+        return self._nclips
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        """Return an id, or a list of some."""
+        if isinstance(index, slice):
+            return [self._index.id(number) for number in range(*index.indices(self._nclips))]
+        number = range(self._nclips)[index]
+        return self._index.id(number)
+
+    def __iter__(self) -> Iterator[str]:
+        for number in range(self._nclips):
+            yield self._index.id(number)
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and 0 <= self._index.find(key) < self._nclips
+
+    def __repr__(self) -> str:
+        return f"<{self._nclips} ids>"
+
+
+class FrameStore:
+    """Clips of frames in one file, by id.
+
+    Made by `bloscpack.frames.open` and `bloscpack.frames.create`.
+
+    Attributes
+    ----------
+    name : str or None
+        The path, as it was given; None for bytes.
+    mode : {"r", "a"}
+        Whether clips can be appended.
+    attrs : dict
+        The JSON values kept with the store.
+    verify : bool
+        Whether the checksum of each chunk is compared.
+    nthreads : int or None
+        Threads that encode and decode, unless a call says it.
+
+    Notes
+    -----
+    Reading is positional and stateless, so threads and forked children may share a store. A store
+    open for reading pickles as the path of its file and what tells whether that is still the same.
+    """
+
+    def __init__(
+        self,
+        path: Any,
+        mode: str = "r",
+        *,
+        verify: bool = True,
+        nthreads: int | None = None,
+    ) -> None:
+        if mode not in ("r", "a"):
+            raise ValueError(f"mode must be 'r' or 'a', not {mode!r}")
+        if verify not in (True, False):
+            raise ValueError(f"verify must be True or False, not {verify!r}")
+        if mode == "a":
+            if not isinstance(path, str | os.PathLike):
+                raise TypeError(f"mode 'a' needs a path, not {type(path).__name__!r}")
+            self._attach(StoreWriter.open(path), verify, nthreads)
+            return
+        self._start(open_source(path), None, verify, nthreads)
+        try:
+            self._read_index()
+        except BaseException as err:
+            if isinstance(err, BloscpackError):
+                err.path = self.name
+            self._source.close()
+            raise
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        codec: str = "lossless",
+        preset: str = "fast",
+        quality: int = 90,
+        attrs: Mapping[str, Any] | None = None,
+        nthreads: int | None = None,
+        overwrite: bool = False,
+    ) -> Self:
+        """Make a new store, open for appending; see `bloscpack.frames.create`."""
+        options = Options(codec, preset, quality).check()
+        self = cls.__new__(cls)
+        writer = StoreWriter.create(path, options, attrs, overwrite=overwrite)
+        self._attach(writer, True, nthreads)
+        return self
+
+    def _attach(self, writer: StoreWriter, verify: bool, nthreads: int | None) -> None:
+        self._start(writer.source, writer, verify, nthreads)
+        self._index, self._front = writer.index, writer.front
+
+    def _start(
+        self, source: ByteSource, writer: StoreWriter | None, verify: bool, nthreads: int | None
+    ) -> None:
+        self.name = source.name
+        self._source = source
+        self._writer = writer
+        self.verify = verify
+        self.nthreads = nthreads
+        self._is_open = True
+        self._clips: dict[str, StoreClip] = {}
+
+    def _read_index(self) -> None:
+        finder = Finder(self._source, self._source.size())
+        self._front = Front(self._source, finder.read_at(0, FRONT_NBYTES))
+        self._index = finder.find()
+
+    @property
+    def mode(self) -> str:
+        """Whether clips can be appended: "r" or "a"."""
+        return "r" if self._writer is None else "a"
+
+    @property
+    def closed(self) -> bool:
+        """Whether the store is closed."""
+        return not self._is_open
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """The JSON values kept with the store; a dict of its own.
+
+        Raises
+        ------
+        FormatError
+            They are damaged.
+        """
+        attrs = self._metadata().get("attrs")
+        return json.loads(json.dumps(attrs)) if isinstance(attrs, dict) else {}
+
+    @property
+    def codec(self) -> str:
+        """How arrays are kept unless `append` is told otherwise."""
+        return self._options().codec
+
+    @property
+    def preset(self) -> str:
+        """The preset of lossless that is used unless `append` is told otherwise."""
+        return self._options().preset
+
+    @property
+    def quality(self) -> int:
+        """The quality of JPEG that is used unless `append` is told otherwise."""
+        return self._options().quality
+
+    @property
+    def nframes(self) -> int:
+        """Number of frames of all clips."""
+        return self._index.nframes
+
+    @property
+    def cbytes(self) -> int:
+        """Size of the file in bytes."""
+        self.check_open()
+        return self._source.size()
+
+    def _metadata(self) -> dict[str, Any]:
+        try:
+            return self._front.metadata
+        except BloscpackError as err:
+            err.path = self.name
+            raise
+
+    def _options(self) -> Options:
+        metadata = self._metadata()
+        options = Options()
+        try:
+            return options.replace(**{name: metadata.get(name) for name in Options._fields})
+        except (TypeError, ValueError) as err:
+            error = FormatError(f"metadata: {err}")
+            error.path = self.name
+            raise error from err
+
+    def keys(self) -> Sequence[str]:
+        """Return the ids, in order: a view, which decodes each when it is asked for."""
+        return Ids(self._index)
+
+    def __len__(self) -> int:
+        return self._index.nclips
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and self._index.find(key) >= 0
+
+    def __getitem__(self, key: str) -> StoreClip:
+        """Return a clip, of which nothing is decoded yet.
+
+        Raises
+        ------
+        NotFoundError
+            There is none of this id.
+        FormatError
+            The index is damaged.
+        """
+        clip = self._clips.get(key)
+        if clip is not None:
+            return clip
+        self.check_open()
+        if not isinstance(key, str):
+            raise TypeError(f"an id is a str, not {type(key).__name__}")
+        try:
+            ordinal = self._index.find(key)
+            if ordinal < 0:
+                raise NotFoundError(f"there is no clip {key!r:.80} among {len(self)}")
+            clip = StoreClip(self, self._source, self._index, key, ordinal)
+        except BloscpackError as err:
+            err.path = self.name
+            raise
+        if len(self._clips) >= _MAX_KEPT_CLIPS:
+            self._clips = {}
+        self._clips[key] = clip
+        return clip
+
+    def read(
+        self,
+        requests: Iterable[Request],
+        *,
+        out: AnyArray | Sequence[AnyArray] | None = None,
+        nthreads: int | None = None,
+    ) -> AnyArray | list[AnyArray]:
+        """Read frames of many clips at once, sorted by place and decoded on all cores.
+
+        Parameters
+        ----------
+        requests : iterable of (id, selection)
+            Selections as for `StoreClip.read`.
+        out : ndarray or sequence of ndarray, optional
+            What would be returned; filled.
+        nthreads : int, optional
+            Threads that decode; as given to `open` by default.
+
+        Returns
+        -------
+        ndarray or list of ndarray
+            What ``store[id].read(selection)`` gives for each request: one array of shape
+            ``(len(requests), ...)`` if they agree in shape and dtype, else one for each.
+
+        Raises
+        ------
+        NotFoundError
+            There is no clip of an id.
+        IndexError, TypeError, ValueError, FormatError, CodecError
+            As for `StoreClip.read`.
+        """
+        self.check_open()
+        planned = [(self[id_], selection) for id_, selection in requests]
+        return read_batch(planned, out=out, nthreads=nthreads or self.nthreads)
+
+    def append(
+        self,
+        id: str,  # noqa: A002 - what it is
+        frames: Any,
+        meta: Mapping[str, Any] | None = None,
+        *,
+        codec: str | None = None,
+        preset: str | None = None,
+        quality: int | None = None,
+    ) -> None:
+        """Append a clip.
+
+        Parameters
+        ----------
+        id : str
+            Its name: any text that no other clip has.
+        frames : array_like or iterable
+            An array of shape ``(T, *frame shape)`` and any dtype without fields and Python
+            objects; an iterable of frames, all of one shape and dtype, of which only some are held
+            at a time; or an iterable of JPEG or PNG images (bytes), which are kept as they are.
+        meta : mapping, optional
+            JSON values to keep with the clip; numpy's numbers and arrays become plain ones.
+        codec, preset, quality : optional
+            As for `create`, for this clip.
+
+        Raises
+        ------
+        TypeError, ValueError
+            There is such a clip, or something does not fit; nothing was changed.
+        FormatError, UnsupportedError
+            An image is none; nothing was changed.
+        OSError
+            Writing failed; the store is as it was.
+        LockedError
+            The store was opened before a fork, in another process.
+
+        Notes
+        -----
+        When this returns, the clip is there for everyone who opens the file, and outlives the
+        process; it is durable after `flush` or `close`.
+        """
+        writer = self._open_writer()
+        options = self._options().replace(codec=codec, preset=preset, quality=quality)
+        writer.append(id, frames, meta, options, self.nthreads)
+
+    def flush(self) -> None:
+        """Make everything durable that was appended, and the index short."""
+        self._open_writer().flush()
+
+    def refresh(self) -> None:
+        """See the clips that were appended since the store was opened.
+
+        Raises
+        ------
+        FileChangedError
+            The file is another one: open it anew.
+        OSError
+            It is gone.
+        """
+        self.check_open()
+        if self._writer is not None or not isinstance(self._source, FileSource):
+            return
+        is_replaced = self._source.is_replaced()
+        if not is_replaced and self._source.size() == self._index.size:
+            return
+        source = FileSource(self._source.path) if is_replaced else self._source
+        source.name = self.name
+        try:
+            front, index = _continued(source, self._front, self._index)
+        except BloscpackError as err:
+            err.path = self.name
+            raise
+        # Clips that were had before keep what they are of.
+        self._source, self._front, self._index, self._clips = source, front, index, {}
+
+    def close(self) -> None:
+        """Close the store, with all that was appended made durable; idempotent."""
+        is_open, self._is_open = self._is_open, False
+        try:
+            if self._writer is not None and is_open:
+                self._writer.close()
+        finally:
+            self._source.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        # A clip is appended as a whole or not at all: those that are there stay.
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as the place of the file and its identity, not as its content."""
+        self.check_open()
+        if self._writer is not None:
+            raise TypeError(
+                "a store open for appending cannot be pickled or copied: open it by its path"
+            )
+        source = self._source
+        place: str | bytes
+        if isinstance(source, FileSource):
+            place = source.path
+        elif isinstance(source, MemorySource):
+            place = source.content()
+        else:
+            raise TypeError(
+                "a store read from a file object cannot be pickled or copied: open it by its path, "
+                "or from its bytes"
+            )
+        identity = _identity_of(self._front, self._index)
+        return _reopen, (place, self._index.end, identity, self.verify, self.nthreads)
+
+    def __repr__(self) -> str:
+        state = "" if self._is_open else " (closed)"
+        return f"<bloscpack.frames.FrameStore {self.name!r} of {len(self)} clips{state}>"
+
+    def check_open(self) -> None:
+        """Refuse a store that is closed."""
+        if not self._is_open:
+            raise ValueError("I/O operation on a closed frame store")
+
+    def _open_writer(self) -> StoreWriter:
+        self.check_open()
+        if self._writer is None:
+            raise ValueError("the store is open for reading; open it with mode 'a' to append")
+        return self._writer
+
+
+def _identity_of(front: Front, index: Index) -> bytes:
+    """Return what tells a state of a store from others: its header and the end of its index."""
+    return xxh3_128_digest(front.head[: front.header.size] + index.segments[-1].tail.pack())
+
+
+def _as_of(source: ByteSource, end: int, identity: bytes) -> tuple[Front, Index]:
+    """Return front and index of a store as it was when its index ended at `end`.
+
+    Raises
+    ------
+    FileChangedError
+        The file is another one, or holds less.
+    """
+    try:
+        front = Front(source)
+        index = Finder(source, end).find_at(end) if end <= source.size() else None
+        if index is not None and _identity_of(front, index) == identity:
+            return front, index
+    except (FormatError, UnsupportedError):
+        pass  # it was none of these when the handle was made
+    raise FileChangedError("the file is not the one that was opened, or holds less; open it anew")
+
+
+def _continued(source: ByteSource, front: Front, index: Index) -> tuple[Front, Index]:
+    """Return front and index of a store as it is now, which must have been as `index` says."""
+    front, before = _as_of(source, index.end, _identity_of(front, index))
+    later = Finder(source, source.size()).find()
+    return front, later if later.nclips >= before.nclips else before
+
+
+def _reopen(
+    place: str | bytes, end: int, identity: bytes, verify: bool, nthreads: int | None
+) -> FrameStore:
+    """Return the store that was pickled, opened anew: as it was, whatever was appended since."""
+    store = FrameStore.__new__(FrameStore)
+    store._start(open_source(place), None, verify, nthreads)
+    try:
+        store._front, store._index = _as_of(store._source, end, identity)
+    except BaseException as err:
+        if isinstance(err, BloscpackError):
+            err.path = store.name
+        store._source.close()
+        raise
+    return store

@@ -1,0 +1,119 @@
+"""Windows: which frames of a clip make an item of a dataset."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from .protocol import FrameSelection
+
+Start = Literal["random", "first", "center", "every"]
+Short = Literal["repeat_last", "wrap", "skip", "error"]
+
+_STARTS = ("random", "first", "center", "every")
+_SHORTS = ("repeat_last", "wrap", "skip", "error")
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """How items are cut out of clips.
+
+    Attributes
+    ----------
+    length : int or None
+        Frames of an item; None for whole clips.
+    stride : int
+        From one frame of an item to the next.
+    start : {"random", "first", "center", "every"}
+        Where the window of a clip begins: at random, at its first frame, so that the window is in
+        its middle; or there is an item for every window, `hop` frames after the one before.
+    hop : int or None
+        By default the frames that a window spans: windows do not overlap.
+    short : {"repeat_last", "wrap", "skip", "error"}
+        What becomes of a clip with fewer frames than a window spans: its last frame is repeated,
+        it begins again, there is no item of it, or reading it is an error. There is never an item
+        of a clip without frames: reading it is an error, unless it is skipped.
+    """
+
+    length: int | None = None
+    stride: int = 1
+    start: Start = "random"
+    hop: int | None = None
+    short: Short = "repeat_last"
+
+    def __post_init__(self) -> None:
+        for name in ("length", "stride", "hop"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, not {value}")
+        for name, choices in (("start", _STARTS), ("short", _SHORTS)):
+            if getattr(self, name) not in choices:
+                raise ValueError(
+                    f"{name} must be one of {', '.join(choices)}, not {getattr(self, name)!r}"
+                )
+        if self.hop is not None and self.start != "every":
+            raise ValueError("hop is the distance of windows with start='every'")
+        if self.start == "every" and self.length is None:
+            raise ValueError("start='every' needs the length of a window")
+
+    @property
+    def needs_lengths(self) -> bool:
+        """Whether it takes the lengths of all clips to know how many items there are."""
+        return self.start == "every" or self.short == "skip"
+
+    @property
+    def span(self) -> int:
+        """Frames from the first one of an item to its last one; 1 for whole clips."""
+        return 1 if self.length is None else (self.length - 1) * self.stride + 1
+
+    def count(self, nframes: int) -> int:
+        """Return how many items there are of a clip of `nframes`."""
+        if nframes < self.span:
+            return 0 if self.short == "skip" else 1
+        if self.start != "every":
+            return 1
+        return (nframes - self.span) // (self.hop or self.span) + 1
+
+    def select(self, nframes: int, number: int, drawn: int) -> tuple[int, FrameSelection]:
+        """Return the first frame of an item, and which frames are in it.
+
+        Parameters
+        ----------
+        nframes : int
+            Frames of the clip.
+        number : int
+            Which of its items.
+        drawn : int
+            A random number of 64 bits.
+
+        Raises
+        ------
+        ValueError
+            The clip is too short.
+        """
+        if not nframes:
+            raise ValueError("it has no frames; name the clips to use, or give short='skip'")
+        if self.length is None:
+            return 0, slice(None, None, self.stride)
+        room = nframes - self.span
+        if room < 0:
+            return 0, self._filled(nframes)
+        start = 0
+        if self.start == "random":
+            start = drawn * (room + 1) >> 64
+        elif self.start == "center":
+            start = room // 2
+        elif self.start == "every":
+            start = number * (self.hop or self.span)
+        return start, slice(start, start + self.span, self.stride)
+
+    def _filled(self, nframes: int) -> FrameSelection:
+        wanted = np.arange(0, self.span, self.stride)
+        if self.short == "repeat_last":
+            return np.minimum(wanted, nframes - 1)
+        if self.short == "wrap":
+            return wanted % nframes
+        raise ValueError(
+            f"it has {nframes} frames, and {self.length} with a stride of {self.stride} "
+            f"span {self.span}; see 'short'"
+        )

@@ -1,0 +1,354 @@
+"""A frame store stopped at every step of writing: all clips that were there before still are."""
+
+import hashlib
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bloscpack as bp
+from bloscpack.exceptions import BloscpackError
+from bloscpack.frames import writer
+
+from ..frames.stores import changed, check, clip, fill, made, name, tails
+from .disk import REAL, Crash, StoppingDisk, installed, without_syncs
+from .power import Recorder, after_cut
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _soon_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks are written a few at a time, and the index is merged often."""
+    monkeypatch.setattr(writer, "_WRITE_NBYTES", 1000)
+    monkeypatch.setattr(writer, "_MAX_SINGLE", 3)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What a writer does to ``a.blp``.
+
+    Attributes
+    ----------
+    before, flushed, after : int or None
+        Clips before, those that are durable whenever the power goes, and clips after; None: there
+        is no file.
+    """
+
+    name: str
+    prepare: Callable[[Path], object]
+    run: Callable[[Path], object]
+    before: int | None
+    after: int
+    # Whether the clips before go at once when the file is replaced.
+    replaces: bool = False
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def appends(*stops: int) -> Callable[[Path], None]:
+    """Append up to each of `stops`, with a flush in between."""
+
+    def run(path: Path) -> None:
+        with bp.frames.open(path, "a", nthreads=1) as store:
+            for number, stop in enumerate(stops):
+                if number:
+                    store.flush()
+                fill(store, *range(len(store), stop))
+
+    return run
+
+
+def creates(overwrite: bool) -> Callable[[Path], None]:
+    def run(path: Path) -> None:
+        with bp.frames.create(path, nthreads=1, overwrite=overwrite) as store:
+            fill(store, 0, 1)
+
+    return run
+
+
+def stores(*groups: int) -> Callable[[Path], object]:
+    return lambda path: made(path, *groups)
+
+
+def torn(path: Path) -> None:
+    """Leave a store as a writer leaves it that died when it wrote the segment of a clip."""
+    made(path, 3)
+    data = path.read_bytes()
+    with bp.frames.open(path, "a", nthreads=1) as store:
+        fill(store, 3)
+        path.write_bytes(data + path.read_bytes()[len(data) : -1])
+
+
+def damaged(path: Path) -> None:
+    """Leave a store with an index that has lost its last merged segment."""
+    data = made(path, 3, 3)
+    path.write_bytes(changed(data, tails(data)[-1].offset))
+
+
+OPERATIONS = [
+    Operation("create", lambda path: None, creates(False), None, 2),
+    Operation("create over", stores(3), creates(True), 3, 2, replaces=True),
+    Operation("append one", stores(3), appends(4), 3, 4),
+    Operation("append many", stores(3), appends(11), 3, 11),
+    Operation("append and flush", stores(2), appends(3, 4, 7, 8), 2, 8),
+    Operation("append to none", stores(), appends(1), 0, 1),
+    Operation("append to a torn one", torn, appends(5), 3, 5),
+    Operation("append to a damaged one", damaged, appends(8), 6, 8),
+]
+each_operation = pytest.mark.parametrize("operation", OPERATIONS, ids=str)
+
+
+def count_of(path: Path, *, whole: int) -> int | None:
+    """Return the number of clips, all in order, of which the first `whole` are sound."""
+    if not path.exists():
+        return None
+    with bp.frames.open(path) as store:
+        assert list(store) == [name(number) for number in range(len(store))]
+        for number in range(len(store)):
+            try:
+                assert np.array_equal(store[name(number)].read(), clip(number))
+            except BloscpackError:
+                # Written after the last flush, and lost with the power.
+                assert number >= whole
+        return len(store)
+
+
+def check_after(path: Path, operation: Operation, *, whole: int | None = None) -> int | None:
+    """Check that a file is one of the states, and that clips can be appended to it."""
+    with without_syncs():
+        found = count_of(path, whole=100 if whole is None else whole)
+        if found is None:
+            assert operation.before is None
+            return None
+        low = 0 if operation.replaces or operation.before is None else operation.before
+        high = max(operation.after, operation.before or 0)
+        assert low <= found <= high
+        with bp.frames.open(path, "a", nthreads=1) as store:
+            fill(store, found, found + 1)
+        assert count_of(path, whole=found if whole is None else whole) == found + 2
+        with bp.frames.open(path) as store:
+            assert np.array_equal(store[name(found + 1)].read(), clip(found + 1))
+    return found
+
+
+@each_operation
+def test_it_works(operation: Operation, tmp_path: Path) -> None:
+    path = tmp_path / "a.blp"
+    operation.prepare(path)
+    operation.run(path)
+    assert [each.name for each in tmp_path.iterdir()] == ["a.blp"]
+    assert check_after(path, operation) == operation.after
+
+
+@each_operation
+@pytest.mark.parametrize("kind", ["error", "crash", "torn"])
+def test_stopped_at_every_step(operation: Operation, kind: str, tmp_path: Path) -> None:
+    seen = set()
+    for step in range(1000):
+        path = tmp_path / str(step) / "a.blp"
+        path.parent.mkdir()
+        with without_syncs():
+            operation.prepare(path)
+        stopping = StoppingDisk(step, kind)
+        with installed(stopping):
+            try:
+                operation.run(path)
+            except (OSError, Crash):
+                pass
+            else:
+                if step >= stopping.count:
+                    break
+        if kind == "error":
+            assert [each.name for each in path.parent.iterdir()] in (["a.blp"], [])
+        seen.add(check_after(path, operation))
+    assert operation.before in seen
+    assert operation.after in seen
+    assert step > 2
+
+
+def test_an_error_changes_nothing_and_may_be_tried_again(tmp_path: Path) -> None:
+    for step in range(100):
+        path = tmp_path / str(step)
+        with without_syncs():
+            made(path, 2)
+        before = path.read_bytes()
+        with bp.frames.open(path, "a", nthreads=1) as store:
+            stopping = StoppingDisk(step)
+            with installed(stopping):
+                try:
+                    fill(store, 2)
+                except OSError:
+                    assert path.read_bytes() == before
+                    check(store, 0, 1)
+                else:
+                    break
+            with without_syncs():
+                fill(store, 2)
+                store.flush()
+        with bp.frames.open(path) as store:
+            check(store, 0, 1, 2)
+    assert step == 2
+
+
+def test_a_merge_that_fails_costs_nothing(tmp_path: Path) -> None:
+    """The clip is there: only the index stays long, until the next flush."""
+    path = tmp_path / "a.blp"
+    with bp.frames.create(path, nthreads=1) as store:
+        fill(store, 0, 1)
+        with installed(StoppingDisk(2)):
+            fill(store, 2)  # two writes of the clip, and one of the merged segment
+        check(store, 0, 1, 2)
+        assert len(store._index.segments) == 3
+        fill(store, 3)
+        check(store, 0, 1, 2, 3)
+    with bp.frames.open(path) as store:
+        check(store, 0, 1, 2, 3)
+        assert len(store._index.segments) == 1
+
+
+def test_what_cannot_be_cut_off_stops_the_writer(tmp_path: Path) -> None:
+    path = tmp_path / "a.blp"
+
+    class Broken:
+        """A disk that takes a write and then tells of an error, and of another at the next call."""
+
+        is_broken = False
+
+        def call(self, what: str, *args: object) -> object:
+            if self.is_broken:
+                raise OSError("broken")
+            if what == "write_at":
+                REAL[what](*args)
+                self.is_broken = True
+                raise OSError("late")
+            return REAL[what](*args)
+
+    store = bp.frames.create(path, nthreads=1)
+    fill(store, 0)
+    with installed(Broken()), pytest.raises(OSError, match="late"):
+        fill(store, 1)
+    with pytest.raises(OSError, match="could not be cut off"):
+        fill(store, 1)
+    check(store, 0)
+    store.close()
+    with bp.frames.open(path, "a") as again:
+        fill(again, len(again))
+    assert count_of(path, whole=100) == 2
+
+
+@each_operation
+def test_the_power_goes_at_every_step(operation: Operation, tmp_path: Path) -> None:
+    """Clips of the last flush are sound, whatever of the rest is left."""
+    work = tmp_path / "work"
+    work.mkdir()
+    with without_syncs():
+        operation.prepare(work / "a.blp")
+    recorder = Recorder(work)
+    # How many clips were durable after how many calls.
+    durable = [(0, operation.before)]
+    flush = bp.frames.FrameStore.flush
+
+    def noted(store: bp.frames.FrameStore) -> None:
+        flush(store)
+        durable.append((len(recorder.events), len(store)))
+
+    with installed(recorder), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bp.frames.FrameStore, "flush", noted)
+        operation.run(work / "a.blp")
+    tried = set()
+    for count in range(len(recorder.events) + 1):
+        for seed in range(12):
+            files = after_cut(recorder, count, seed)
+            content = repr(sorted((key, bytes(file.durable)) for key, file in files.items()))
+            key = hashlib.sha256(content.encode()).digest()
+            if key in tried:
+                continue
+            tried.add(key)
+            path = tmp_path / f"{count}-{seed}" / "a.blp"
+            path.parent.mkdir()
+            for each, file in files.items():
+                (path.parent / each).write_bytes(file.durable)
+            whole = max(number or 0 for at, number in durable if at <= count)
+            found = check_after(path, operation, whole=0 if operation.replaces else whole)
+            if not operation.replaces and operation.before is not None:
+                assert found is not None
+                assert found >= whole
+    files = after_cut(recorder, len(recorder.events), 0)
+    closed = tmp_path / "closed" / "a.blp"
+    closed.parent.mkdir()
+    for each, file in files.items():
+        (closed.parent / each).write_bytes(file.durable)
+    assert check_after(closed, operation) == operation.after
+
+
+def test_readers_at_every_step(tmp_path: Path) -> None:
+    """Whoever opens or refreshes a store while it is written finds whole clips, ever more."""
+    path = tmp_path / "a.blp"
+    made(path, 2)
+    follower = bp.frames.open(path)
+    first = bp.frames.open(path)
+    seen = []
+
+    def look() -> None:
+        found = count_of(path, whole=100)
+        assert found is not None
+        seen.append(found)
+        follower.refresh()
+        check(follower, *range(found))
+        check(first, 0, 1)
+
+    with installed(StoppingDisk(before=look)):
+        appends(3, 5, 9)(path)
+    look()
+    assert seen == sorted(seen)
+    assert set(seen) == set(range(2, 10))
+    follower.close()
+    first.close()
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import bloscpack as bp
+from tests.faults.disk import StoppingDisk, installed
+from tests.frames.stores import fill
+
+class Killing(StoppingDisk):
+    def call(self, name, *args):
+        if self.count == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().call(name, *args)
+
+path, step = Path(sys.argv[1]), int(sys.argv[2])
+with installed(Killing()) as killing:
+    store = bp.frames.open(path, "a")
+    for number in range(3, 30):
+        fill(store, number)
+        print(number, flush=True)
+        if number % 7 == 0:
+            store.flush()
+"""
+
+
+@pytest.mark.parametrize("step", [0, 9, 23])
+def test_kill_9(step: int, tmp_path: Path) -> None:
+    path = tmp_path / "a.blp"
+    made(path, 3)
+    command = [sys.executable, "-c", KILLED, str(path), str(step)]
+    process = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert process.returncode == -signal.SIGKILL, process.stderr
+    told = [int(line) for line in process.stdout.split()]
+    # What append has returned from outlives the process.
+    assert count_of(path, whole=100) == max(told, default=2) + 1
+    with bp.frames.open(path, "a") as store, suppress(ValueError):
+        fill(store, len(store))

@@ -1,0 +1,75 @@
+"""Small stores for tests, and files that count how they are read."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import bloscpack as bp
+from bloscpack.frames.format import SEGMENT_MAGIC, TAIL_SIZE, Tail
+from bloscpack.storage.memory import MemorySource
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def clip(number: int, nframes: int = 3, shape: tuple[int, ...] = (24, 25)) -> Array:
+    """Return frames of noise: each is a chunk of its own, and none can be made smaller."""
+    rng = np.random.default_rng(number)
+    return rng.integers(0, 256, (nframes, *shape), dtype=np.uint8)
+
+
+def name(number: int) -> str:
+    return f"clip {number}"
+
+
+def fill(store: bp.frames.FrameStore, *numbers: int) -> None:
+    for number in numbers:
+        store.append(name(number), clip(number), {"number": number})
+
+
+def made(path: Path, *groups: int) -> bytes:
+    """Make a store of clips, flushed after each of `groups` of them, and return the file."""
+    done = 0
+    with bp.frames.create(path, nthreads=1) as store:
+        for count in groups:
+            fill(store, *range(done, done + count))
+            done += count
+            store.flush()
+    return path.read_bytes()
+
+
+def check(store: bp.frames.FrameStore, *numbers: int) -> None:
+    """Check that a store has just these clips, and all of each."""
+    assert list(store) == [name(number) for number in numbers]
+    for number in numbers:
+        found = store[name(number)]
+        assert np.array_equal(found.read(), clip(number))
+        assert found.meta == {"number": number}
+
+
+def tails(data: bytes) -> list[Tail]:
+    """Return the tails of all segments in a file."""
+    found, place = [], data.find(SEGMENT_MAGIC)
+    while place >= 0:
+        found.append(Tail.unpack(data[place : place + TAIL_SIZE], place + TAIL_SIZE))
+        place = data.find(SEGMENT_MAGIC, place + 1)
+    return found
+
+
+def changed(data: bytes, place: int, value: bytes | None = None) -> bytes:
+    """Return the bytes with others at a place, by default one that differs."""
+    value = bytes([data[place] ^ 0x5A]) if value is None else value
+    return data[:place] + value + data[place + len(value) :]
+
+
+class CountingSource(MemorySource):
+    """Bytes that note what is read of them."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self.reads: list[tuple[int, int]] = []
+
+    def read_at(self, offset: int, nbytes: int) -> memoryview:
+        view = super().read_at(offset, nbytes)
+        self.reads.append((offset, len(view)))
+        return view
