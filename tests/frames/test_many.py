@@ -248,5 +248,3 @@ class TestPickles:
             assert np.array_equal(many[name(0)].read(), clip(0))
             with pytest.raises(TypeError, match="file object"):
                 pickle.dumps(many)
-
-

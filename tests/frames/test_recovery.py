@@ -128,7 +128,12 @@ class TestDamage:
         for tail in tails(data):
             if tail.nclips == 1:
                 continue
-            for place in (tail.offset, tail.section_offset(1), tail.section_offset(2), tail.end - 1):
+            for place in (
+                tail.offset,
+                tail.section_offset(1),
+                tail.section_offset(2),
+                tail.end - 1,
+            ):
                 report, new = recovered(changed(data, place))
                 assert report.ok
                 with bp.frames.open(new) as store:

@@ -108,7 +108,9 @@ class TestDamage:
         (damage,) = report.damage
         assert (damage.clip, damage.frames, damage.index) == ("clip 1", (2, 3), 2)
         assert (damage.offset, damage.end) == (offset, offset + cbytes)
-        assert str(damage).startswith(f"clip 'clip 1': frame 2 (bytes {offset} to {offset + cbytes})")
+        assert str(damage).startswith(
+            f"clip 'clip 1': frame 2 (bytes {offset} to {offset + cbytes})"
+        )
         assert (report.nchunks, report.trailer) == (9, "valid")
 
     def test_frames_that_need_it(self, path: Path) -> None:

@@ -118,7 +118,7 @@ class StoreJudge:
             if frame is None:
                 if whole is not None:
                     self.faults.append(f"{what}: frame {k} fails, all of them do not")
-            elif whole is not None and not same(frame, whole[k]):
+            elif whole is not None and not same(frame, whole[k, ...]):
                 self.faults.append(f"{what}: frame {k} differs from that of all")
             elif self.is_sound and sound and not same(frame, sound.frames[k]):
                 self.faults.append(f"{what}: frame {k} has another value")
@@ -188,9 +188,7 @@ class StoreJudge:
     def _check_many(self, rng: Random) -> None:
         other = store_vectors()[3].data if self.vector.name != "shared" else b""
         places = [self.data, other] if other else [self.data]
-        many = self.attempt(
-            "several", lambda: bp.frames.open(places), allowed="must not share ids"
-        )
+        many = self.attempt("several", lambda: bp.frames.open(places), allowed="must not share ids")
         if many is not None:
             with many:
                 self.attempt("several: ids", lambda: list(many))
