@@ -163,8 +163,7 @@ class Encoder:
             group = self.format.group
             chunks = _Chunks(batch, group)
             if scheme is None:
-                nfull = len(batch) // group * group
-                scheme = choose(_Chunks(batch[: nfull or None], group), self._options.preset)
+                scheme = choose(chunks, self._options.preset)
                 if group > 1:  # the last chunk of several frames may have fewer
                     scheme = replace(scheme, time=None)
             nthreads = resolve_nthreads(self._nthreads, batch.nbytes)

@@ -286,6 +286,8 @@ def test_the_power_goes_at_every_step(operation: Operation, tmp_path: Path) -> N
     closed.parent.mkdir()
     for each, file in files.items():
         (closed.parent / each).write_bytes(file.durable)
+    with bp.frames.open(closed) as store:
+        assert store._index.end == closed.stat().st_size
     assert check_after(closed, operation) == operation.after
 
 

@@ -3,6 +3,7 @@
 import io
 import os
 import pickle
+import signal
 import threading
 from copy import copy
 from pathlib import Path
@@ -532,6 +533,11 @@ class TestPickles:
             path.write_bytes(other)
             with pytest.raises(FileChangedError, match="not the one"):
                 pickle.loads(pickled)
+        # Of the same sizes everywhere, and the same index.
+        start = tails(data)[1].offset - 3 * (24 * 25 + 24)
+        path.write_bytes(changed(data, start + 20))
+        with pytest.raises(FileChangedError, match="not the one"):
+            pickle.loads(pickled)
         path.write_bytes(data)
         check(pickle.loads(pickled), 0, 1, 2)
         path.unlink()
@@ -613,13 +619,17 @@ class TestSharing:
             fill(store, 0)
 
             def child() -> None:
+                signal.alarm(20)  # not for ever
                 check(store, 0)
+                threading.Thread(target=store._writer._lock.acquire).start()  # type: ignore
                 for call in (lambda: fill(store, 1), store.flush):
                     with pytest.raises(bp.exceptions.LockedError, match="forked"):
                         call()
                 store.close()
 
-            assert in_child(child) == 0
+            # Another thread may be writing meanwhile.
+            with store._writer._lock:  # type: ignore[union-attr]
+                assert in_child(child) == 0
             with pytest.raises(bp.exceptions.LockedError):
                 bp.frames.open(path, "a")
             fill(store, 1)
