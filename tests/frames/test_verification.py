@@ -181,9 +181,21 @@ class TestDamage:
             with caplog.at_level(logging.ERROR):
                 report = bp.verify(changed(data, place))
             (damage,) = report.damage
-            assert "last segment" in damage.what
+            assert damage.what.startswith("index: damaged")
             assert (damage.offset, damage.end) == (last.offset, last.end)
             assert (report.nchunks, report.trailer) == (6, "damaged")
+
+    def test_a_broken_chain(self, path: Path) -> None:
+        """What is behind a lost segment was there once: no append that was not finished."""
+        data = made(path, 6)
+        last = tails(data)[-1]
+        for tail in tails(data):
+            if tail.total == 3:
+                broken = changed(data[: last.offset], tail.end - 1)
+        report = bp.verify(broken)
+        (damage,) = report.damage
+        assert damage.what.startswith("index: damaged; clips may be missing that recover finds")
+        assert (report.nchunks, report.notices) == (6, [])
 
     def test_no_segment(self, path: Path) -> None:
         data = made(path, 1)
