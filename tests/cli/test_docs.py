@@ -74,6 +74,8 @@ def test_there_are_examples_of_every_command() -> None:
         "ls",
         "cat",
         "gulp",
+        "frames",
+        "convert",
     }
     assert Path(PAGE).read_text("utf-8").count("```") == 2 * len(
         _BLOCK.findall(PAGE.read_text("utf-8"))
