@@ -8,6 +8,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
@@ -18,7 +19,7 @@ from harness import NTHREADS
 from frames.about import surroundings
 from frames.clips import race_clips
 from frames.codecs import race_codecs
-from frames.contender import OURS, TABLE
+from frames.contender import TABLE
 from frames.data import FULL, QUICK
 from frames.ingesting import race_ingest
 from frames.loading import measure_loading
@@ -41,15 +42,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="little data, two rounds: a try")
     parser.add_argument("--only", choices=WORK, action="append", help="this part; may be repeated")
     parser.add_argument(
-        "--peer",
-        choices=[name for name in TABLE if name not in OURS] + ["none"],
-        action="append",
-        help="bloscpack and this one, or none; may be repeated",
+        "--who", choices=TABLE, action="append", help="this contender; may be repeated"
     )
     parser.add_argument("--json", type=Path, help="where to write what was measured")
     args = parser.parse_args(argv)
-    peers = args.peer or [*TABLE]
-    names = [name for name in TABLE if name in OURS or name in peers]
+    names = [name for name in TABLE if name in (args.who or TABLE)]
     start = perf_counter()
 
     def say(what: str) -> None:
@@ -68,9 +65,11 @@ def measure(
     work: list[str], names: list[str], say: Callable[[str], object], *, is_quick: bool
 ) -> dict[str, Any]:
     """Do the work that is named and return what was measured, as JSON values."""
-    with tempfile.TemporaryDirectory(prefix="blp-frames-") as folder:
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="blp-frames-"))
         say("making the clips")
         bench = Bench(QUICK if is_quick else FULL, Path(folder), names, say)
+        stack.callback(bench.closing.close)
         for name in work:
             WORK[name](bench)
         return {

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from typing import NamedTuple
 
 import numpy as np
+from harness import loop_of
 
 from bloscpack import image
 from frames.bare import BareClip
@@ -50,8 +51,8 @@ def race_codecs(bench: Bench) -> None:
             sizes[clip.name] = {name: one.cbytes for name, one in coded.items()}
             for word in ("decode", "encode"):
                 case = Case(f"{word}/{clip.name}", f"{clip.name}, {word}", clip.frames[0].nbytes)
-                calls = {name: getattr(one, word) for name, one in coded.items()}
-                bench.race(case, calls, len(coded[FAST].wanted))
+                loops = {name: loop_of(getattr(one, word)) for name, one in coded.items()}
+                bench.race(case, loops, len(coded[FAST].wanted))
 
 
 def code(bench: Bench, clip: Clip, stack: ExitStack) -> dict[str, Coded]:

@@ -2,20 +2,20 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from harness import Loop, loop_of, take_turns
+from harness import Loop, take_turns
 from peers.contender import remove
 from peers.race import Case, require
 
-from frames.contender import Contender, Frames, ReadClip, assemble
+from frames.contender import Contender, Frames, assemble
 from frames.data import Clip, Setting, load_clips, make_depth_and_masks
+from frames.reader import Reader
 from frames.with_bloscpack import encode_frames
 
-__all__ = ["Bench", "Case", "cycling", "jpeg_pixels", "require", "require_frames"]
+__all__ = ["Bench", "Case", "jpeg_pixels", "require", "require_frames"]
 
 _SEED = 11
 _NREADS = 499  # reads before the same ones come again; a prime number
@@ -50,6 +50,8 @@ class Bench:
         self.other_clips = make_depth_and_masks(setting)
         self.ids = [f"clip {number:03d}" for number in range(setting.nclips)]
         self.span = (setting.window - 1) * setting.stride + 1
+        self.closing = ExitStack()
+        self._readers: dict[tuple[str, bool], Reader] = {}
 
     def has(self, name: str) -> bool:
         """Return whether a contender takes part."""
@@ -67,14 +69,14 @@ class Bench:
         for path in self.folder.glob(f"*, {clip.name}"):
             remove(path)
 
-    def windows(self) -> list[tuple[str, slice]]:
-        """Return ids and frames to read at random, the same for every call."""
+    def windows(self) -> list[tuple[str, int, int, int]]:
+        """Return ids and slices to read at random, the same for every call."""
         rng = np.random.default_rng(_SEED)
         setting = self.setting
         starts = rng.integers(0, setting.nframes - self.span + 1, _NREADS).tolist()
         numbers = rng.integers(0, setting.nclips, _NREADS).tolist()
         return [
-            (self.ids[number], slice(start, start + self.span, setting.stride))
+            (self.ids[number], start, start + self.span, setting.stride)
             for number, start in zip(numbers, starts, strict=True)
         ]
 
@@ -85,28 +87,30 @@ class Bench:
         frames = rng.integers(0, self.setting.nframes, _NREADS).tolist()
         return [(self.ids[n], frame) for n, frame in zip(numbers, frames, strict=True)]
 
-    def race(self, case: Case, calls: dict[str, Callable[[], object]], per_call: int = 1) -> None:
+    def reader(self, name: str, *, bare: bool = False) -> Reader:
+        """Return the process of a contender, or one of its bare decoding."""
+        if (name, bare) not in self._readers:
+            self._readers[name, bare] = reader = Reader(name)
+            self.closing.callback(reader.close)
+        return self._readers[name, bare]
+
+    def race(self, case: Case, loops: dict[str, Loop], per_call: int = 1) -> None:
         """Let all run in turns and keep the result.
 
         Parameters
         ----------
         case : Case
             Without results.
-        calls : dict of str to callable
+        loops : dict of str to Loop
             What is timed, by the name of who does it; its result was checked before.
         per_call : int
             How many of the things that are timed a call does.
         """
         self.say(case.title)
         case.skipped.update(dict.fromkeys(self.absent, "not there"))
-        loops: dict[str, Loop] = {name: loop_of(call) for name, call in calls.items()}
         timings = take_turns(loops, per_call, self.setting.nrounds)
         case.seconds = {name: list(timing.seconds) for name, timing in timings.items()}
         self.cases.append(case)
-
-    def open(self, contender: Contender, clip: Clip, stack: ExitStack) -> ReadClip:
-        """Return what reads the files that a contender wrote of a clip."""
-        return stack.enter_context(contender.open(self.write(contender, clip)))
 
 
 def jpeg_pixels(frames: np.ndarray) -> np.ndarray:
@@ -129,16 +133,3 @@ def require_frames(found: Frames, wanted: np.ndarray, who: str, what: str) -> No
         who,
         what,
     )
-
-
-def cycling(
-    read: Callable[[Any, Any], object], places: list[Any], per_call: int = 1
-) -> Callable[[], None]:
-    """Return a call that reads at the next ones of `places`, beginning anew at the end."""
-    forever = cycle(places)
-
-    def call() -> None:
-        for _ in range(per_call):
-            read(*next(forever))
-
-    return call
