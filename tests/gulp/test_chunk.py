@@ -4,6 +4,7 @@ import io
 import json
 import os
 import pickle
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -228,16 +229,22 @@ def test_arrays_of_any_strides_and_iterators_of_frames(tmp_path: Path) -> None:
 
 def test_an_encoder_of_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Any] = []
+    threads = set()
 
     def encoder(frame: Any) -> bytes:
         given.append(frame)
+        threads.add(threading.get_ident())
         return image.encode_jpeg(np.full((8, 8), 40 * len(given), "u1"))
 
+    monkeypatch.setenv("BLOSCPACK_NTHREADS", "4")
     monkeypatch.setattr(fileio, "img_to_jpeg_bytes", encoder)
-    chunk = make(tmp_path, a=["one", "two", None])
-    assert given == ["one", "two", None]
+    large = list(np.zeros((4, 1 << 20), "u1"))  # worth threads, which it must not be called in
+    chunk = make(tmp_path, a=["one", None, *large])
+    assert [id(frame) for frame in given[2:]] == [id(frame) for frame in large]
+    assert given[:2] == ["one", None]
+    assert threads == {threading.get_ident()}
     with chunk.open():
-        assert [round(frame.mean() / 40) for frame in chunk["a"][0]] == [1, 2, 3]
+        assert [round(frame.mean() / 40) for frame in chunk["a"][0]] == [1, 2, 3, 4, 5, 6]
 
 
 def test_jpegs_are_kept_as_they_are(tmp_path: Path) -> None:
