@@ -3,6 +3,8 @@
 from . import append, args, exceptions, frames
 from .args import BloscArgs, BloscpackArgs, MetadataArgs
 from .array import Array
+from .checking import recover, verify
+from .convert import Conversion, convert
 from .detect import open  # noqa: A004
 from .loading import load
 from .ndarray import save
@@ -26,9 +28,7 @@ from .original import (
     unpack_ndarray_from_file,
     unpack_ndarray_str,
 )
-from .recovery import recover
 from .report import Damage, Report
-from .verification import verify
 from .version import __version__
 from .writer import Writer
 
@@ -36,6 +36,7 @@ __all__ = [
     "Array",
     "BloscArgs",
     "BloscpackArgs",
+    "Conversion",
     "Damage",
     "MetadataArgs",
     "Report",
@@ -43,6 +44,7 @@ __all__ = [
     "__version__",
     "append",
     "args",
+    "convert",
     "exceptions",
     "frames",
     "load",

@@ -40,6 +40,20 @@ class Front:
         self._metadata: dict[str, Any] | None = None
 
     @property
+    def end(self) -> int:
+        """Absolute position behind the metadata.
+
+        Raises
+        ------
+        FormatError
+            Their header is damaged.
+        """
+        return self.header.size + self._metadata_header().section_size
+
+    def _metadata_header(self) -> MetadataHeader:
+        return MetadataHeader.unpack(self.head, self.header.size, last_checksum=CHECKSUMS[-1].id)
+
+    @property
     def metadata(self) -> dict[str, Any]:
         """The metadata of the file.
 
@@ -54,7 +68,14 @@ class Front:
 
     def _read_metadata(self) -> dict[str, Any]:
         offset = self.header.size
-        meta = MetadataHeader.unpack(self.head, offset, last_checksum=CHECKSUMS[-1].id)
+        meta = self._metadata_header()
+        if meta.max_meta_size != meta.meta_comp_size:
+            raise FormatError(
+                f"metadata header: max_meta_size {meta.max_meta_size} is not meta_comp_size "
+                f"{meta.meta_comp_size}",
+                offset=offset + 16,
+                field="max_meta_size",
+            )
         section = self.head[offset : offset + meta.section_size]
         if len(section) < meta.section_size:
             if offset + meta.section_size > self._source.size():

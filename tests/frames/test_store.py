@@ -94,7 +94,7 @@ class TestOpen:
         with pytest.raises(FileNotFoundError):
             bp.frames.open(path.with_name("none"))
 
-    @pytest.mark.parametrize("function", [bp.open, bp.load, bp.verify])
+    @pytest.mark.parametrize("function", [bp.open, bp.load])
     def test_the_rest_of_the_package_says_what_to_do(self, path: Path, function: Any) -> None:
         made(path, 1)
         with pytest.raises(UnsupportedError, match=r"a frame store: open it with bloscpack\.frame"):

@@ -1,0 +1,140 @@
+"""The benchmarks of frames: they run, refuse wrong results, judge targets, and fill their page."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+BENCH = ROOT / "bench"
+
+for needed in ("blosc", "zstandard", "simplejpeg", "PIL", "av"):
+    pytest.importorskip(needed, reason="bench/ needs it: pip install '.[bench,gulp,video]'")
+
+
+def run(*command, **environment):
+    """Run Python in bench/, on files in memory where there is such a file system."""
+    memory = {"TMPDIR": "/dev/shm"} if Path("/dev/shm").is_dir() else {}
+    return subprocess.run(
+        [sys.executable, *map(str, command)],
+        cwd=BENCH,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "BLOSCPACK_DATA": "none", **memory,
+             **environment},
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def bench(monkeypatch):
+    """Let the modules of bench/ be imported."""
+    monkeypatch.syspath_prepend(str(BENCH))
+
+
+@pytest.fixture(scope="module")
+def quick_run(tmp_path_factory):
+    """What a quick run of our own contenders leaves."""
+    found = tmp_path_factory.mktemp("frames") / "run.json"
+    work = [word for name in ("clips", "codecs", "opening", "ingest") for word in ("--only", name)]
+    result = run("-m", "frames", "--quick", "--peer", "none", *work, "--json", found)
+    assert result.returncode == 0, result.stderr
+    return found, result.stdout
+
+
+def test_a_quick_run_does_all_the_work(quick_run):
+    found, output = quick_run
+    measured = json.loads(found.read_text())
+
+    cases = {case["key"]: case for case in measured["cases"]}
+    assert {key.split("/")[0] for key in cases} == {"clip", "single", "decode", "encode", "ingest"}
+    for case in cases.values():
+        assert all(len(rounds) == 2 for rounds in case["seconds"].values()), case["key"]
+    names = cases["clip/animation"]["seconds"]
+    assert {"bloscpack, JPEG", "bloscpack, fast", "bloscpack, small, 1 thread"} <= set(names)
+    assert measured["sizes"]["animation"]["bloscpack, small"] < 48 * 64 * 3
+    assert "GulpIO2" not in names
+    assert "\nTargets\n" in output
+
+
+def test_the_page_is_written_from_a_run(quick_run, tmp_path):
+    page = tmp_path / "page.md"
+
+    result = run("-m", "frames.page", quick_run[0], "-o", page)
+
+    assert result.returncode == 0, result.stderr
+    text = page.read_text()
+    assert text.startswith("# Benchmarks of frames\n")
+    assert "| open a store of 2,000 frames | <= 20 ms | " in text
+    assert "## Clips: many frames with a stride\n" in text
+
+
+def test_a_wrong_frame_stops_the_run(tmp_path):
+    script = tmp_path / "broken.py"
+    script.write_text(
+        "import sys\n"
+        "from bloscpack.frames.reader import StoreClip\n"
+        "from frames.__main__ import main\n"
+        "honest = StoreClip.read\n"
+        "StoreClip.read = lambda self, which: honest(self, which) ^ (which.start == 1)\n"
+        "sys.exit(main(['--quick', '--peer', 'none', '--only', 'clips']))\n"
+    )
+
+    result = run(script, PYTHONPATH=f"{ROOT}{os.pathsep}{BENCH}")
+
+    assert result.returncode == 1
+    assert "AssertionError: bloscpack, JPEG: animation, clip" in result.stderr
+
+
+@pytest.mark.parametrize(("ours", "met"), [(0.124, "yes"), (0.126, "1 of 2")])
+def test_a_target_is_met_by_the_ratio_of_medians(bench, ours, met):
+    from frames.targets import targets_of
+
+    def case(clip, seconds):
+        theirs = {"GulpIO2": [9.0, 1.0, 0.5], "bloscpack, fast": [seconds]}
+        return {"key": f"clip/{clip}", "title": clip, "nbytes": 1, "seconds": theirs, "skipped": {}}
+
+    measured = {"cases": [case("animation", ours), case("static camera", 0.1)]}
+
+    (target,) = targets_of(measured)
+
+    assert (target.work, target.target) == ("clips, store, lossless, fast", ">= 8 times GulpIO2")
+    assert target.found == f"animation {1 / ours:.2f}, static camera 10.00"
+    assert target.met == met
+
+
+def test_a_hang_of_a_loader_is_no_success(bench):
+    from frames.targets import targets_of
+
+    measured = {
+        "cases": [],
+        "loading": {
+            "fork": {"GulpIO2": [2.0], "bloscpack, fast": [1.0]},
+            "spawn": "did not finish within 120 s",
+        },
+    }
+
+    speed, end = targets_of(measured)
+
+    assert (speed.found, speed.met) == ("fork 2.00", "yes")
+    assert (end.found, end.met) == ("spawn: did not finish within 120 s", "no")
+
+
+def test_bare_decoding_follows_references(bench):
+    from frames.bare import BareClip
+
+    rng = np.random.default_rng(1)
+    still = rng.integers(0, 256, (64, 96, 3), dtype=np.uint8)
+    frames = np.repeat(still[None], 16, axis=0)
+    frames[:, 10:20, 10:20] += np.arange(16, dtype=np.uint8)[:, None, None, None]
+
+    clip = BareClip.encode(frames, "small")
+
+    assert clip.cbytes < frames.nbytes / 4  # so that frames do refer to each other
+    assert np.array_equal(clip.decode_first(16), frames)
+    for number in (0, 7, 15):
+        assert np.array_equal(clip.decode(number), frames[number])
