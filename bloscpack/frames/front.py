@@ -69,6 +69,13 @@ class Front:
     def _read_metadata(self) -> dict[str, Any]:
         offset = self.header.size
         meta = self._metadata_header()
+        if meta.max_meta_size != meta.meta_comp_size:
+            raise FormatError(
+                f"metadata header: max_meta_size {meta.max_meta_size} is not meta_comp_size "
+                f"{meta.meta_comp_size}",
+                offset=offset + 16,
+                field="max_meta_size",
+            )
         section = self.head[offset : offset + meta.section_size]
         if len(section) < meta.section_size:
             if offset + meta.section_size > self._source.size():
