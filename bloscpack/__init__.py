@@ -3,6 +3,7 @@
 from . import append, args, exceptions, frames
 from .args import BloscArgs, BloscpackArgs, MetadataArgs
 from .array import Array
+from .checking import recover, verify
 from .convert import Conversion, convert
 from .detect import open  # noqa: A004
 from .loading import load
@@ -27,9 +28,7 @@ from .original import (
     unpack_ndarray_from_file,
     unpack_ndarray_str,
 )
-from .recovery import recover
 from .report import Damage, Report
-from .verification import verify
 from .version import __version__
 from .writer import Writer
 

@@ -6,6 +6,7 @@ from typing import Any, Literal, overload
 
 from .array import Array
 from .container.reader import Verify
+from .frames.many import ManyStores
 from .frames.protocol import FrameSource
 from .frames.reader import FrameStore
 
@@ -73,8 +74,8 @@ def open_frames(
 
     Parameters
     ----------
-    path : str, PathLike, bytes-like or binary file
-        A frame store, or the folder of a Gulp directory.
+    path : str, PathLike, bytes-like or binary file, or list of these
+        A frame store, or the folder of a Gulp directory; or several stores that are read as one.
     mode : {"r", "a"}, default "r"
         Reading, or reading and appending; the latter needs a path, and one handle at a time may.
     verify : bool, default True
@@ -84,8 +85,9 @@ def open_frames(
 
     Returns
     -------
-    FrameStore or GulpSource
-        To be closed, or used as a context manager.
+    FrameStore, GulpSource or ManyStores
+        To be closed, or used as a context manager. Of several stores the clips come in the order of
+        the list.
 
     Raises
     ------
@@ -97,6 +99,8 @@ def open_frames(
         Another writer has it open (mode "a").
     OSError
         It cannot be opened.
+    ValueError
+        `mode` is neither, or not for this; or of several stores, two have a clip of one id.
 
     Examples
     --------
@@ -107,6 +111,10 @@ def open_frames(
     ...     store["walk"][::2].shape, store["walk"].meta
     ((8, 4, 6, 3), {'label': 3})
     """
+    if isinstance(path, list | tuple):
+        if mode != "r":
+            raise ValueError(f"mode must be 'r' for several stores, not {mode!r}")
+        return ManyStores(path, verify=verify, nthreads=nthreads)
     if isinstance(path, str | os.PathLike) and os.path.isdir(path):
         from .gulp.source import GulpSource  # on use: most programs have none
 

@@ -78,7 +78,7 @@ def recover(
     end are cut off, and the array ends with its last whole row; if not even its first row is whole,
     the rest of this row becomes zeros. A chunk whose index nothing proves is not saved.
     """
-    if _same_file(src, dst):
+    if same_file(src, dst):
         raise ValueError(f"source and target are the same file: {os.fspath(src)!r}")
     source = open_settled_source(src)
     try:
@@ -106,7 +106,8 @@ def recover(
     return report
 
 
-def _same_file(src: Any, dst: Any) -> bool:
+def same_file(src: Any, dst: Any) -> bool:
+    """Return whether two arguments of `recover` are one file."""
     if not all(isinstance(one, str | os.PathLike) for one in (src, dst)):
         return src is dst
     return os.path.exists(dst) and os.path.samefile(src, dst)

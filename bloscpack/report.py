@@ -26,6 +26,10 @@ class Damage:
     rows : (int, int) or None
         The rows they belong to, start and stop, along the axis an append grows: the first, of a
         Fortran-ordered array the last. None if the file holds no array, or no rows are lost.
+    clip : str or None
+        Of a frame store: the id of the clip that is damaged; None if none is.
+    frames : (int, int) or None
+        Which of its frames are lost, start and stop; None if the clip can be read as it was.
     """
 
     what: str
@@ -35,12 +39,15 @@ class Damage:
     first: int | None = None
     last: int | None = None
     rows: tuple[int, int] | None = None
+    clip: str | None = None
+    frames: tuple[int, int] | None = None
 
     def __str__(self) -> str:
         """Return one line: what, where, and what is lost."""
         text = self.what
-        if self.offset is not None and self.end is not None:
-            text += f" (bytes {self.offset} to {self.end} of the file)"
+        place = f"bytes {self.offset} to {self.end}"
+        if self.offset is not None and self.end is not None and place not in text:
+            text += f" ({place} of the file)"
         if self.first is None:
             return text
         rows = "" if self.rows is None else f", rows {self.rows[0]} to {self.rows[1]}"
@@ -56,12 +63,13 @@ class Report:
     path : str or None
         The file; None for memory.
     nchunks, nbytes : int
-        Chunks the header promises, and their decoded size; 0 if that cannot be known.
+        Chunks the header (of a frame store the index) promises, and their decoded size; 0 if that
+        cannot be known.
     damage : list of Damage
         In file order; empty for a sound file. What is left of it after a repair.
     trailer : str
         "valid", "absent", "stale" (another program changed the file and took no notice of it) or
-        "damaged".
+        "damaged"; of a frame store this is about its index.
     notices : list of str
         What is no damage but worth knowing, and what was done.
     saved : int or None

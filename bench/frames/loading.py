@@ -26,9 +26,9 @@ from frames.race import Bench
 BENCH = Path(__file__).resolve().parents[1]
 WORKERS = 2
 _NAMES = (GULPIO2, GULP_SOURCE, STORE_JPEG, STORE_FAST, STORE_SMALL)
-_TIMEOUT = 120  # seconds
+_TIMEOUT = 240  # seconds
 _SEED = 4
-_PASSES = 16  # over the clips, in a turn
+_PASSES = 8  # over the clips, in a turn
 
 
 class GulpDataset:

@@ -43,6 +43,8 @@ def damage_documents(report: Report) -> list[dict[str, Any]]:
             "first": damage.first,
             "last": damage.last,
             "rows": damage.rows and list(damage.rows),
+            "clip": damage.clip,
+            "frames": damage.frames and list(damage.frames),
         }
         for damage in report.damage
     ]

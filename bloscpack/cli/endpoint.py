@@ -13,6 +13,7 @@ from ..container.format import MAGIC
 from ..container.front import read_trailer
 from ..container.reader import Container
 from ..exceptions import FileNotFound, NotBloscpackError
+from ..frames.verification import is_frame_store
 from ..storage.file import open_sink, open_source
 from ..storage.protocol import ByteSink
 from ..wire import BytesLike
@@ -48,7 +49,7 @@ class PassSink:
 def read_any(name: str) -> Any:
     """Return what `open_source` takes for a Bloscpack file: a path, a file object or bytes.
 
-    A file whose first bytes are damaged is still told by its trailer.
+    A file whose first bytes are damaged is still told by its trailer, or its index.
 
     Raises
     ------
@@ -65,7 +66,9 @@ def read_any(name: str) -> Any:
         where = Path(name).read_bytes()
     source = open_source(where)
     head = bytes(source.read_at(0, len(MAGIC)))
-    is_ours = bool(head) and (MAGIC.startswith(head) or read_trailer(source) is not None)
+    is_ours = bool(head) and (
+        MAGIC.startswith(head) or read_trailer(source) is not None or is_frame_store(source)
+    )
     source.close()
     if not is_ours:
         found = f"starts with {head!r}, not {MAGIC!r}" if head else "is empty"

@@ -1,9 +1,17 @@
 """``blpk frames``: commands for clips of frames."""
 
-from . import frames_cat, frames_info, frames_ls, frames_sheet, frames_verify
+from . import (
+    frames_cat,
+    frames_create,
+    frames_info,
+    frames_ls,
+    frames_sheet,
+    frames_verify,
+)
 from .options import CommandParser, Subparsers, add_command
 
 COMMANDS = (
+    frames_create,
     frames_info,
     frames_ls,
     frames_cat,
@@ -17,7 +25,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = add_command(
         subparsers,
         "frames",
-        summary="list, read, check and show clips of frames",
+        summary="make, list, read, check and show stores of clips of frames",
         description="Work with clips of frames, in a frame store or a gulp directory.",
     )
     commands = parser.add_subparsers(

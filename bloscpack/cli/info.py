@@ -13,13 +13,16 @@ from ..container.format import OFFSET_SIZE, UNKNOWN, Header, unpack_offsets
 from ..container.metadata import MetadataHeader
 from ..container.reader import Container
 from ..exceptions import BloscpackError
+from ..frames.reader import FrameStore
 from ..ndarray import unpack_array_metadata
+from ..storage.file import open_source
 from .describe import array_fields
-from .endpoint import check_input, open_container
+from .endpoint import check_input, read_any
 from .metadata import metadata_text, tell_metadata
 from .options import Subparsers, add_command, add_json_option
 from .output import Console, double_pretty_size, error, prefixed_result, print_json
 from .status import ExitCode, describe, exit_code
+from .store import is_store, store_document, store_text
 
 _SHOWN_OFFSETS = 5
 _PRETTY_FIELDS = frozenset(
@@ -34,7 +37,8 @@ def add_parser(subparsers: Subparsers) -> None:
         "info",
         "i",
         summary="print the headers of a file",
-        description="Print header, first offsets, metadata and the header of the first chunk.",
+        description="Print header, first offsets, metadata and the header of the first chunk; of a "
+        "frame store what clips it has.",
     )
     parser.add_argument("file_", metavar="FILE", help="Bloscpack file, - for standard input")
     add_json_option(parser)
@@ -45,7 +49,15 @@ def run(args: argparse.Namespace) -> int:
     """Print the headers."""
     console = Console(args)
     check_input(args.file_, "file")
-    with open_container(args.file_) as container:
+    where = read_any(args.file_)
+    if is_store(where):
+        with FrameStore(where) as store:
+            if args.json:
+                print_json("info", store_document(args.file_, store))
+            else:
+                prefixed_result("\n".join(store_text(store)))
+        return ExitCode.OK
+    with Container(open_source(where)) as container:
         tell_metadata(console, container.metadata_header)
         metadata = container.metadata
         chunk: ChunkHeader | None = None
@@ -102,7 +114,7 @@ def _block(title: str, items: Iterable[tuple[str, Any]]) -> Iterable[str]:
 def _header_items(header: Header | MetadataHeader) -> Iterable[tuple[str, Any]]:
     """Yield the fields of a header under the original's names, with its values."""
     for name, value in header._asdict().items():
-        if name == "features":  # 0.16 knows none, and of a file that is read here it is 0
+        if name == "features":  # of frame stores only, which are described otherwise
             continue
         if isinstance(value, Checksum):
             yield name, value.name

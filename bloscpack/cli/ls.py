@@ -5,12 +5,14 @@ from typing import Any
 
 from ..array import Array
 from ..container.reader import Container
+from ..frames.reader import FrameStore
 from ..storage.file import open_source
 from .describe import array_fields, is_array
 from .endpoint import check_input, read_any
 from .options import Subparsers, add_command, add_json_option
 from .output import error, print_json, printable, result
 from .status import EXPECTED, STATUS_NAMES, ExitCode, describe, exit_code, heaviest
+from .store import is_store, store_entry
 
 _EMPTY = dict.fromkeys(
     (
@@ -36,7 +38,8 @@ def add_parser(subparsers: Subparsers) -> None:
         "ls",
         summary="list files",
         description="Print for each file: shape, dtype, shape of a chunk, decoded bytes, stored "
-        "bytes, ratio, checksum and name. A file without array metadata has the dtype 'bytes'.",
+        "bytes, ratio, checksum and name. A file without array metadata has the dtype 'bytes', a "
+        "frame store the shape of all its frames.",
     )
     parser.add_argument(
         "files", metavar="FILE", nargs="+", help="Bloscpack file, - for standard input"
@@ -68,6 +71,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _describe(where: Any) -> dict[str, Any]:
+    if is_store(where):
+        with FrameStore(where) as store:
+            return store_entry(store)
     with Container(open_source(where)) as container:
         kind = "array" if is_array(container.metadata) else "bytes"
     with Array(where) as array:
@@ -85,10 +91,12 @@ def _describe(where: Any) -> dict[str, Any]:
 
 
 def _line(name: str, about: dict[str, Any]) -> str:
-    dtype = about["dtype"].replace(" ", "") if about["kind"] == "array" else "bytes"
+    dtype = about["dtype"] or "various"
+    if about["kind"] == "bytes":
+        dtype = "bytes"
     columns = (
         f"{_shape_text(about['shape']):<14}",
-        f"{dtype:<6}",
+        f"{dtype.replace(' ', ''):<6}",
         f"{_shape_text(about['chunks']):<14}",
         f"{about['nbytes']:>11}",
         f"{about['cbytes']:>11}",

@@ -31,8 +31,8 @@ COMMANDS = (
     recover,
     ls,
     cat,
-    gulp,
     frames,
+    gulp,
     convert,
 )
 

@@ -2,7 +2,7 @@
 
 import argparse
 
-from ..recovery import recover as recover_file
+from ..checking import recover as recover_file
 from .describe import damage_documents
 from .endpoint import STDIO, check_input, check_output, read_any
 from .options import Subparsers, add_command, add_json_option

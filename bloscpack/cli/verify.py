@@ -3,8 +3,8 @@
 import argparse
 from typing import Any
 
+from ..checking import verify as verify_file
 from ..report import Report
-from ..verification import verify as verify_file
 from .describe import damage_documents
 from .endpoint import check_input, read_any
 from .options import Subparsers, add_command, add_json_option

@@ -183,6 +183,8 @@ class FrameFormat(NamedTuple):
             )
         if not 1 <= group <= _MAX_GROUP or (codec == Codec.IMAGE and group != 1):
             raise FormatError(f"frame format: a group of {group} frames", field="group")
+        if codec != Codec.IMAGE and flags & _FLAG_VARIES:
+            raise FormatError("frame format: only images differ in shape", field="flags")
         if ndim > MAX_NDIM or any(dims[ndim:]) or any(bytes(row[-8:])):
             raise FormatError(f"frame format: {ndim} dimensions of {dims}", field="dims")
         text = name.rstrip(b"\0")
@@ -555,7 +557,8 @@ def pack_segment(
     stored, sections = [], []
     for data in (content.clips.pack(), content.chunks, content.metas):
         part, how = bytes(data), How.RAW
-        if compress and _MIN_COMPRESSED_NBYTES <= len(data) <= MAX_CHUNK_NBYTES:
+        # Not more than the file has before it: see `Tail`.
+        if compress and _MIN_COMPRESSED_NBYTES <= len(data) <= min(MAX_CHUNK_NBYTES, offset):
             packed = encode(data, _SECTION_PARAMS)
             if len(packed) < len(data):
                 part, how = packed, How.BLOSC

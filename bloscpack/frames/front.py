@@ -40,6 +40,20 @@ class Front:
         self._metadata: dict[str, Any] | None = None
 
     @property
+    def end(self) -> int:
+        """Absolute position behind the metadata.
+
+        Raises
+        ------
+        FormatError
+            Their header is damaged.
+        """
+        return self.header.size + self._metadata_header().section_size
+
+    def _metadata_header(self) -> MetadataHeader:
+        return MetadataHeader.unpack(self.head, self.header.size, last_checksum=CHECKSUMS[-1].id)
+
+    @property
     def metadata(self) -> dict[str, Any]:
         """The metadata of the file.
 
@@ -54,7 +68,7 @@ class Front:
 
     def _read_metadata(self) -> dict[str, Any]:
         offset = self.header.size
-        meta = MetadataHeader.unpack(self.head, offset, last_checksum=CHECKSUMS[-1].id)
+        meta = self._metadata_header()
         section = self.head[offset : offset + meta.section_size]
         if len(section) < meta.section_size:
             if offset + meta.section_size > self._source.size():

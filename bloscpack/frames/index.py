@@ -202,6 +202,21 @@ class Index:
                     return segment.tail.first_clip + number
         return -1
 
+    def hashes(self) -> IntArray:
+        """Return the hash of each id, as uint64, in no order."""
+        return np.concatenate([segment.clips.hashes for segment in self.segments])
+
+    def ids_with(self, hash_: int) -> list[str]:
+        """Return the ids of a hash: nearly always one."""
+        found = []
+        for clips in (segment.clips for segment in self.segments):
+            start, stop = (
+                int(np.searchsorted(clips.hashes, np.uint64(hash_), side))
+                for side in ("left", "right")
+            )
+            found += [unpack_id(clips.id_bytes(int(n))) for n in clips.order[start:stop]]
+        return found
+
     def _locate(self, ordinal: int) -> tuple[Segment, int]:
         """Return the segment of a clip, and which of its clips that is."""
         for segment in reversed(self.segments):
@@ -211,8 +226,22 @@ class Index:
 
     def id(self, ordinal: int) -> str:
         """Return the id of a clip."""
+        return unpack_id(self.id_bytes(ordinal))
+
+    def id_bytes(self, ordinal: int) -> bytes:
+        """Return the id of a clip as it is stored."""
         segment, number = self._locate(ordinal)
-        return unpack_id(segment.clips.id_bytes(number))
+        return segment.clips.id_bytes(number)
+
+    def format_bytes(self, ordinal: int) -> bytes:
+        """Return the format of a clip as it is stored."""
+        segment, number = self._locate(ordinal)
+        return segment.clips.rows[int(segment.clips.formats[number])]
+
+    def nframes_of(self, ordinal: int) -> int:
+        """Return the number of frames of a clip."""
+        segment, number = self._locate(ordinal)
+        return int(segment.clips.nframes[number])
 
     def ids(self) -> Iterator[str]:
         """Yield the ids in order."""

@@ -23,10 +23,11 @@ from ..storage.file import FileSource, open_source
 from ..storage.memory import MemorySource
 from ..storage.protocol import ByteSource
 from .clip import StoreClip
-from .encoding import Options
+from .encoding import EncodedClip, Options
 from .front import FRONT_NBYTES, Front
 from .index import Finder, Index
-from .protocol import AnyArray, Request, read_batch
+from .protocol import AnyArray, IntArray, Request, read_batch
+from .summary import Summary, summarize
 from .writer import StoreWriter
 
 # Clips that are kept, so that reading one again finds its chunks at once.
@@ -108,14 +109,7 @@ class FrameStore:
                 raise TypeError(f"mode 'a' needs a path, not {type(path).__name__!r}")
             self._attach(StoreWriter.open(path), verify, nthreads)
             return
-        self._start(open_source(path), None, verify, nthreads)
-        try:
-            self._read_index()
-        except BaseException as err:
-            if isinstance(err, BloscpackError):
-                err.path = self.name
-            self._source.close()
-            raise
+        self._read_index(open_source(path), None, verify, nthreads)
 
     @classmethod
     def create(
@@ -151,10 +145,60 @@ class FrameStore:
         self._is_open = True
         self._clips: dict[str, StoreClip] = {}
 
-    def _read_index(self) -> None:
-        finder = Finder(self._source, self._source.size())
-        self._front = Front(self._source, finder.read_at(0, FRONT_NBYTES))
-        self._index = finder.find()
+    @classmethod
+    def over(
+        cls,
+        source: ByteSource,
+        state: tuple[int, bytes] | None = None,
+        *,
+        verify: bool = True,
+        nthreads: int | None = None,
+    ) -> Self:
+        """Return a store that reads from `source` and closes it.
+
+        Parameters
+        ----------
+        source : ByteSource
+            The file; it is closed if it is none of a store.
+        state : (int, bytes), optional
+            The `state` of another handle: of what was appended since nothing is seen.
+
+        Raises
+        ------
+        FileChangedError
+            The file is not the one that `state` is of.
+        FormatError, UnsupportedError
+            It is damaged, or of another kind.
+        """
+        self = cls.__new__(cls)
+        self._read_index(source, state, verify, nthreads)
+        return self
+
+    def _read_index(
+        self,
+        source: ByteSource,
+        state: tuple[int, bytes] | None,
+        verify: bool,
+        nthreads: int | None,
+    ) -> None:
+        self._start(source, None, verify, nthreads)
+        try:
+            if state is not None:
+                self._front, self._index = _as_of(source, *state)
+                return
+            finder = Finder(source, source.size())
+            self._front = Front(source, finder.read_at(0, FRONT_NBYTES))
+            self._index = finder.find()
+        except BaseException as err:
+            if isinstance(err, BloscpackError):
+                err.path = self.name
+            source.close()
+            raise
+
+    @property
+    def state(self) -> tuple[int, bytes]:
+        """What tells this state of the file from others: where its index ends, and a digest."""
+        return self._index.end, _identity_of(self._front, self._index)
 
     @property
     def mode(self) -> str:
@@ -203,6 +247,18 @@ class FrameStore:
         """Size of the file in bytes."""
         self.check_open()
         return self._source.size()
+
+    def id_hashes(self) -> IntArray:
+        """Return the hash of each id, as uint64, in no order."""
+        return self._index.hashes()
+
+    def ids_with(self, hash_: int) -> list[str]:
+        """Return the ids of a hash, nearly always one."""
+        return self._index.ids_with(hash_)
+
+    def summary(self) -> Summary:
+        """Return how many clips, frames and chunks there are, and of which kinds."""
+        return summarize(self._index)
 
     def _metadata(self) -> dict[str, Any]:
         try:
@@ -343,6 +399,16 @@ class FrameStore:
         options = self._options().replace(codec=codec, preset=preset, quality=quality)
         writer.append(id, frames, meta, options, self.nthreads)
 
+    def append_encoded(self, id: str, clip: EncodedClip) -> None:  # noqa: A002
+        """Append a clip that was encoded elsewhere, by an `Encoder` of the same release.
+
+        Raises
+        ------
+        TypeError, ValueError, LockedError, OSError
+            As by `append`.
+        """
+        self._open_writer().append_encoded(id, clip)
+
     def flush(self) -> None:
         """Make everything durable that was appended, and the index short."""
         self._open_writer().flush()
@@ -391,24 +457,29 @@ class FrameStore:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as the place of the file and its identity, not as its content."""
+        return _reopen, (self.place(), self.state, self.verify, self.nthreads)
+
+    def place(self) -> str | bytes:
+        """Return what opens the file in another process: a path, or the bytes themselves.
+
+        Raises
+        ------
+        TypeError
+            It is a file object, which belongs to its process, or open for appending.
+        """
         self.check_open()
         if self._writer is not None:
             raise TypeError(
                 "a store open for appending cannot be pickled or copied: open it by its path"
             )
-        source = self._source
-        place: str | bytes
-        if isinstance(source, FileSource):
-            place = source.path
-        elif isinstance(source, MemorySource):
-            place = source.content()
-        else:
-            raise TypeError(
-                "a store read from a file object cannot be pickled or copied: open it by its path, "
-                "or from its bytes"
-            )
-        identity = _identity_of(self._front, self._index)
-        return _reopen, (place, self._index.end, identity, self.verify, self.nthreads)
+        if isinstance(self._source, FileSource):
+            return self._source.path
+        if isinstance(self._source, MemorySource):
+            return self._source.content()
+        raise TypeError(
+            "a store read from a file object cannot be pickled or copied: open it by its path, "
+            "or from its bytes"
+        )
 
     def __repr__(self) -> str:
         state = "" if self._is_open else " (closed)"
@@ -457,16 +528,7 @@ def _continued(source: ByteSource, front: Front, index: Index) -> tuple[Front, I
 
 
 def _reopen(
-    place: str | bytes, end: int, identity: bytes, verify: bool, nthreads: int | None
+    place: str | bytes, state: tuple[int, bytes], verify: bool, nthreads: int | None
 ) -> FrameStore:
     """Return the store that was pickled, opened anew: as it was, whatever was appended since."""
-    store = FrameStore.__new__(FrameStore)
-    store._start(open_source(place), None, verify, nthreads)
-    try:
-        store._front, store._index = _as_of(store._source, end, identity)
-    except BaseException as err:
-        if isinstance(err, BloscpackError):
-            err.path = store.name
-        store._source.close()
-        raise
-    return store
+    return FrameStore.over(open_source(place), state, verify=verify, nthreads=nthreads)

@@ -102,7 +102,7 @@ class FileSource:
         """Return the current size of the file."""
         descriptor = self._descriptor
         if descriptor is None:
-            raise ValueError(_CLOSED)
+            descriptor = self._open_descriptor()
         return os.fstat(descriptor.number).st_size
 
     def read_at(self, offset: int, nbytes: int) -> bytes:
@@ -110,7 +110,7 @@ class FileSource:
         # Held while it is read from: see `Descriptor`.
         descriptor = self._descriptor
         if descriptor is None:
-            raise ValueError(_CLOSED)
+            descriptor = self._open_descriptor()
         data = os.pread(descriptor.number, nbytes, offset)
         if len(data) == nbytes:
             return data
@@ -121,7 +121,7 @@ class FileSource:
         # Held while it is read from: see `Descriptor`.
         descriptor = self._descriptor
         if descriptor is None:
-            raise ValueError(_CLOSED)
+            descriptor = self._open_descriptor()
         return pread_into(descriptor.number, view, offset)
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from xxhash import xxh3_64_digest
 
 import bloscpack as bp
 from bloscpack.exceptions import (
@@ -21,9 +22,11 @@ from bloscpack.exceptions import (
     TruncatedError,
     UnsupportedError,
 )
+from bloscpack.frames import clip as clip_module
+from bloscpack.frames.format import TAIL_SIZE, FrameFormat
 from bloscpack.frames.lossless import Filter
 
-from .stores import Array, changed, check, clip, fill, made, name
+from .stores import Array, changed, check, clip, fill, made, name, tails
 
 PAN = np.clip(
     np.add.outer(np.arange(30) * 3, np.arange(40) * 2)[None, :, :, None]
@@ -89,7 +92,7 @@ class TestOpen:
         with pytest.raises(FileNotFoundError):
             bp.frames.open(path.with_name("none"))
 
-    @pytest.mark.parametrize("function", [bp.open, bp.load, bp.verify])
+    @pytest.mark.parametrize("function", [bp.open, bp.load])
     def test_the_rest_of_the_package_says_what_to_do(self, path: Path, function: Any) -> None:
         made(path, 1)
         with pytest.raises(UnsupportedError, match=r"a frame store: open it with bloscpack\.frame"):
@@ -236,7 +239,7 @@ class TestFrames:
             assert extent(12) == [span(8, 12)]
             assert extent([15, 3]) == [span(8, 15), span(0, 3)]
 
-    def test_out(self, path: Path) -> None:
+    def test_out(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         frames = clip(0, 6)
         with bp.frames.create(path) as store:
             store.append("a", frames)
@@ -251,7 +254,14 @@ class TestFrames:
                     store["a"].read(out=wrong)  # type: ignore[arg-type]
             spread = np.empty((6, 24, 50), "u1")[:, :, ::2]
             assert np.array_equal(store["a"].read(out=spread), frames)
-            # Of the caller, and where no number of its size should lie.
+            # Of the caller, and where no number of its size should lie: the kernel must not see it.
+            decode = clip_module.decode_chunk
+
+            def aligned(chunk: Any, filters: Any, geometry: Any, reference: Any, view: Any) -> None:
+                assert np.frombuffer(view, "u1").ctypes.data % geometry.itemsize == 0
+                decode(chunk, filters, geometry, reference, view)
+
+            monkeypatch.setattr(clip_module, "decode_chunk", aligned)
             odd = np.frombuffer(bytearray(frames.nbytes * 4 + 1), "u1")[1:].view("<u4")
             odd = odd.reshape(frames.shape)
             assert np.array_equal(store["w"].read(out=odd), frames)
@@ -368,8 +378,6 @@ class TestImages:
         with bp.frames.create(path, nthreads=1) as store:
             store.append("a", first)
             offset = store["a"].chunk_extents()[0]
-        from xxhash import xxh3_64_digest
-
         chunk = other[0] + bytes(offset[1] - len(other[0]))
         data = changed(path.read_bytes(), offset[0], chunk + xxh3_64_digest(chunk))
         with pytest.raises(FormatError, match=r"clip 'a': frame 0 .*shape"):
@@ -452,27 +460,42 @@ class TestDamage:
 
     def test_a_chunk_that_promises_too_much(self, path: Path) -> None:
         """A frame of noise as one of 2 GB: no memory is asked for on the word of the index."""
-        from xxhash import xxh3_64_digest
-
-        from bloscpack.frames.format import TAIL_SIZE, FrameFormat
-
-        from .stores import tails
-
         data = made(path, 1)
-        last = tails(data)[-1]
-        clips = data[last.offset : last.offset + last.sections[0].stored]
         row = FrameFormat.lossless(np.dtype("u1"), (24, 25)).pack()
         huge = FrameFormat.lossless(np.dtype("u1"), (20000, 100000)).pack()
-        assert row in clips
-        clips = clips.replace(row, huge)
-        section = last.sections[0]._replace(digest=xxh3_64_digest(clips))
-        tail = last._replace(sections=(section, *last.sections[1:])).pack()
-        rest = data[last.offset + len(clips) : last.end - TAIL_SIZE]
-        found = bp.frames.open(data[: last.offset] + clips + rest + tail)["clip 0"]
+        found = bp.frames.open(resigned(data, 0, row, huge))["clip 0"]
         assert found.shape == (3, 20000, 100000)
         for selection in (0, slice(None), [2]):
             with pytest.raises(FormatError, match="stored bytes cannot hold"):
                 found[selection]
+
+    @pytest.mark.parametrize("index", [0, 8])
+    def test_a_reference_that_is_not_there(self, path: Path, index: int) -> None:
+        frames = still(12)
+        with bp.frames.create(path, preset="small") as store:
+            store.append("a", frames)
+            filters = store["a"]._filters
+        assert not filters[index] & Filter.TIME
+        wrong = bytearray(filters)
+        wrong[index] |= Filter.TIME
+        found = bp.frames.open(resigned(path.read_bytes(), 1, filters, bytes(wrong)))["a"]
+        for selection in (index, slice(None), index + 1):
+            with pytest.raises(FormatError, match=f"frame {index} .*refers to a frame"):
+                found[selection]
+        assert np.array_equal(found[(index + 8) % 16 + 1], frames[(index + 8) % 16 + 1])
+
+
+def resigned(data: bytes, number: int, old: bytes, new: bytes) -> bytes:
+    """Return a store with other bytes in a section of its last segment, and digests that fit."""
+    last = tails(data)[-1]
+    start = last.section_offset(number)
+    section = data[start : start + last.sections[number].stored]
+    assert section.count(old) == 1
+    section = section.replace(old, new)
+    sections = list(last.sections)
+    sections[number] = sections[number]._replace(digest=xxh3_64_digest(section))
+    tail = last._replace(sections=tuple(sections)).pack()
+    return data[:start] + section + data[start + len(section) : last.end - TAIL_SIZE] + tail
 
 
 class TestPickles:

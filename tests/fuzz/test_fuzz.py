@@ -11,15 +11,19 @@ import subprocess
 import sys
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import chunk_judge
+import numpy as np
 import pytest
 from chunk_judge import _decode, chunks, judge
 from judge import Judge
 from mutation import BLIND, damage
+from store_judge import StoreJudge
+from store_vectors import StoreVector, store_vectors
 from vectors import load_vectors, vectors_folder
 
-import bloscpack
+import bloscpack as bp
 
 WORKER = Path(__file__).with_name("worker.py")
 WORKERS = 2
@@ -31,7 +35,7 @@ needs_vectors = pytest.mark.skipif(
 
 def run(kind: str, seed: str, count: int, folder: Path) -> None:
     """Run `count` cases on two processes and fail with what they found."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(bloscpack.__file__).parents[1])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(bp.__file__).parents[1])}
     share = -(-count // WORKERS)
     running = []
     for first in range(0, count, share):
@@ -72,6 +76,54 @@ def test_damaged_files(fuzz_count: int, fuzz_seed: str, tmp_path: Path) -> None:
 
 def test_damaged_chunks(fuzz_count: int, fuzz_seed: str, tmp_path: Path) -> None:
     run("chunks", fuzz_seed, 2 * fuzz_count, tmp_path)
+
+
+def test_damaged_stores(fuzz_count: int, fuzz_seed: str, tmp_path: Path) -> None:
+    run("stores", fuzz_seed, fuzz_count, tmp_path)
+
+
+@pytest.mark.parametrize("vector", store_vectors(), ids=lambda vector: vector.name)
+def test_stores_are_sound_before_they_are_damaged(vector: StoreVector, tmp_path: Path) -> None:
+    data = bytearray(vector.data)
+    vector.seal(data)
+    assert data == vector.data
+    assert bp.verify(bytes(data)).ok
+    for seed in range(10):  # every check comes up
+        judge = StoreJudge(vector, bytes(data), True, tmp_path)
+        judge.check(Random(seed))
+        assert judge.faults == []
+    assert all(0 <= at and at + size <= len(data) for at, size in vector.fields)
+
+
+@pytest.mark.parametrize(
+    ("where", "stands_for", "fault"),
+    [
+        ("bloscpack.frames.clip.StoreClip.read", np.zeros((3, 9, 8, 3), "u1"), "another value"),
+        ("bloscpack.frames.clip.StoreClip.read", IndexError("out of range"), "IndexError"),
+        ("bloscpack.frames.clip.StoreClip.meta", {"number": 8}, "other metadata"),
+        ("bloscpack.frames.reader.FrameStore.keys", ["other"], "other ids"),
+        ("bloscpack.frames.reader.FrameStore.read", [], "another value than alone"),
+        ("bloscpack.frames.reader.FrameStore.append", MemoryError(), "append: MemoryError"),
+        ("bloscpack.verify", OverflowError("too large"), "verify: OverflowError"),
+        ("bloscpack.recover", RecursionError("too deep"), "recover: RecursionError"),
+    ],
+)
+def test_the_judge_of_stores_sees_faults(
+    where: str, stands_for: Any, fault: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    vector = next(one for one in store_vectors() if one.name == "rgb")
+
+    def faulty(*_: object, **__: object) -> Any:
+        if isinstance(stands_for, BaseException):
+            raise stands_for
+        return stands_for
+
+    is_value = where.endswith("meta")
+    monkeypatch.setattr(where, property(faulty) if is_value else faulty)
+    judge = StoreJudge(vector, vector.data, True, tmp_path)
+    for seed in range(10):
+        judge.check(Random(seed))
+    assert any(fault in each for each in judge.faults), judge.faults
 
 
 @needs_vectors
@@ -140,7 +192,7 @@ def test_the_judge_sees_faults(
             raise stands_for
         return stands_for
 
-    monkeypatch.setattr(bloscpack, name, faulty)
+    monkeypatch.setattr(bp, name, faulty)
     faults = Judge(vector, vector.data, True, tmp_path).check(Random(1))
     assert any(fault.startswith(name) for fault in faults), faults
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bloscpack.gulp import GulpDirectory
+from bloscpack.gulp import GulpDirectory, records
 from bloscpack.gulp import source as gulp_source
 from bloscpack.gulp.source import GulpSource
 
@@ -133,6 +133,28 @@ def test_results_do_not_depend_on_threads(folder: Path, monkeypatch: pytest.Monk
         monkeypatch.setenv("BLOSCPACK_NTHREADS", nthreads)
         found.append(whole(folder))
     assert found[0] == found[1] == found[2]
+
+
+def test_frames_are_encoded_on_several_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used = set()
+    both = threading.Barrier(2)
+    original = records.img_to_jpeg_bytes
+
+    def noted(frame: object) -> bytes:
+        used.add(threading.get_ident())
+        both.wait(60)
+        return original(frame)
+
+    images = frames(16, 240, 320, 3)
+    expected = [original(frame) for frame in images]
+    monkeypatch.setenv("BLOSCPACK_NTHREADS", "2")
+    monkeypatch.setattr(records, "img_to_jpeg_bytes", noted)
+    write(tmp_path, 0, {"a": images})
+    assert len(used) == 2
+    # In order all the same.
+    assert GulpDirectory(tmp_path, jpeg_decoder=bytes)["a"][0] == expected
 
 
 def test_a_clip_is_decoded_on_several_threads(

@@ -1,0 +1,159 @@
+"""Checking and recovering a file by what it is: an array, bytes, or a frame store."""
+
+import os
+from typing import IO, Any
+
+from .container.writer import Progress
+from .exceptions import BloscpackError
+from .frames.recovery import recover_store
+from .frames.verification import is_frame_store, verify_store
+from .ndarray import Path
+from .recovery import recover as recover_array
+from .recovery import same_file
+from .report import Report
+from .storage.file import open_source
+from .storage.memory import MemorySource
+from .storage.protocol import ByteSource
+from .verification import verify as verify_array
+
+
+def verify(
+    path: Any,
+    *,
+    nthreads: int | None = None,
+    progress: Progress | None = None,
+    fix: bool = False,
+) -> Report:
+    """Check every part of a file, and decode every chunk of it.
+
+    Parameters
+    ----------
+    path : str, PathLike, bytes-like or binary file
+        The file: an array, bytes, or a frame store.
+    nthreads : int, optional
+        Threads that decode; as many as there are processors, at most 8, by default.
+    progress : callable, optional
+        Called with (bytes done, bytes in all) after each chunk.
+    fix : bool, default False
+        If all chunks and the metadata are sound, write a trailer where none is valid, and a lost
+        or wrong offset table anew; `path` must then be that of a file. A file whose data are
+        damaged is not touched, and a frame store never is: `recover` makes a new one of what is
+        whole. Without `fix` nothing is changed at all.
+
+    Returns
+    -------
+    Report
+        What is damaged; after `fix`, what still is, and in `notices` what was done. Damage of a
+        frame store names the clip and its frames.
+
+    Raises
+    ------
+    NotBloscpackError
+        The file is of another kind.
+    UnsupportedError
+        It is of an unknown version.
+    OSError
+        It cannot be read, or written if there is something to fix.
+    ValueError
+        `fix` without the path of a file.
+    LockedError
+        With `fix`: a writer has the file open.
+    FileChangedError
+        The file was changed while it was checked; nothing was fixed.
+
+    Notes
+    -----
+    Each chunk is decoded, so a file without checksums is checked as far as its codecs can.
+
+    A writer may append while the file is checked. The report is of the file as it was when the
+    check began; if the end of that was overwritten, then of a later state, all of it checked. With
+    `fix` the file is locked meanwhile, as for appending, and written under a rollback journal.
+    """
+    source, again = _opened(path)
+    try:
+        if is_frame_store(source):
+            report = verify_store(source, nthreads=nthreads, progress=progress)
+            if fix and not report.ok:
+                report.notices.append(
+                    "nothing was fixed: recover makes a new store of what is whole"
+                )
+            return report
+    except BloscpackError as err:
+        err.path = source.name
+        raise
+    finally:
+        source.close()
+    return verify_array(again, nthreads=nthreads, progress=progress, fix=fix)
+
+
+def recover(
+    src: Any,
+    dst: Path | IO[bytes],
+    *,
+    nthreads: int | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Write a new file with everything whole of a damaged or truncated one.
+
+    Parameters
+    ----------
+    src : str, PathLike, bytes-like or binary file
+        The damaged file; it is only read.
+    dst : str, PathLike or binary file
+        The new file, which appears whole or not at all.
+    nthreads : int, optional
+        Threads that decode, to check what was found; as many as there are processors, at most 8,
+        by default.
+    progress : callable, optional
+        Called with (bytes done, bytes in all) after each chunk that is written.
+
+    Returns
+    -------
+    Report
+        `damage` lists what is missing, `saved` counts the chunks that are not. `nchunks` and
+        `nbytes` are what the damaged file promised.
+
+    Raises
+    ------
+    FormatError, UnsupportedError
+        Nothing can be saved, or the file is of another kind; `dst` is not touched.
+    ValueError
+        `src` and `dst` are the same file.
+    OSError
+        `src` cannot be read, or `dst` not be written.
+    ImportError
+        The dtype of the array needs a package that is missing.
+    FileChangedError
+        `src` was changed meanwhile; `dst` is not touched.
+
+    Notes
+    -----
+    Of an array, chunks missing inside become zeros; their rows are listed in the new file, too, as
+    ``attrs["bloscpack_recovered"] = {"missing_rows": [[start, stop], ...]}``. Chunks missing at the
+    end are cut off, and the array ends with its last whole row; if not even its first row is whole,
+    the rest of this row becomes zeros. A chunk whose index nothing proves is not saved.
+
+    Of a frame store, the clips that are whole are saved, in their order; a clip with a damaged
+    frame is not, and its other frames can still be read from the damaged store.
+    """
+    if same_file(src, dst):
+        raise ValueError(f"source and target are the same file: {src!r}")
+    source, again = _opened(src)
+    try:
+        if is_frame_store(source):
+            return recover_store(source, dst, nthreads=nthreads, progress=progress)
+    except BloscpackError as err:
+        err.path = source.name
+        raise
+    finally:
+        source.close()
+    return recover_array(again, dst, nthreads=nthreads, progress=progress)
+
+
+def _opened(path: Any) -> tuple[ByteSource, Any]:
+    """Return a source, and what opens the same again: a pipe or a stream is read only once."""
+    source = open_source(path)
+    is_read = isinstance(path, str | os.PathLike) or hasattr(path, "read")
+    if isinstance(source, MemorySource) and is_read:
+        return source, source.content()
+    return source, path

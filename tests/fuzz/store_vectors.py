@@ -1,0 +1,172 @@
+"""Small frame stores of every kind, what they hold, and where their fields are."""
+
+import tempfile
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from xxhash import xxh3_64_digest
+
+import bloscpack as bp
+from bloscpack import image
+from bloscpack.frames.format import (
+    CLIP_SIZE,
+    DIGEST_SIZE,
+    FORMAT_SIZE,
+    SEGMENT_MAGIC,
+    TAIL_SIZE,
+    Tail,
+)
+
+HEADER_SIZE = 64
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True)
+class SoundClip:
+    """What a clip holds: frames that may differ in shape, or one array of them."""
+
+    frames: tuple[Array, ...]
+    meta: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class StoreVector:
+    """A sound store.
+
+    Attributes
+    ----------
+    fields : list of (int, int)
+        Position and size of the numbers that readers trust.
+    chunks : list of (int, int)
+        Position and stored size of each chunk.
+    tails : list of Tail
+        Of all segments.
+    """
+
+    name: str
+    data: bytes
+    clips: dict[str, SoundClip] = field(repr=False)
+    fields: list[tuple[int, int]] = field(repr=False)
+    chunks: list[tuple[int, int]] = field(repr=False)
+    tails: list[Tail] = field(repr=False)
+
+    def seal(self, data: bytearray) -> None:
+        """Make digests fit again, where the parts of the sound file were."""
+        if len(data) < len(self.data):
+            return
+        data[HEADER_SIZE - DIGEST_SIZE : HEADER_SIZE] = xxh3_64_digest(
+            bytes(data[: HEADER_SIZE - DIGEST_SIZE])
+        )
+        for offset, cbytes in self.chunks:
+            end = offset + cbytes
+            data[end : end + DIGEST_SIZE] = xxh3_64_digest(bytes(data[offset:end]))
+        for tail in self.tails:
+            start = tail.end - TAIL_SIZE
+            for number, section in enumerate(tail.sections):
+                at = tail.section_offset(number)
+                digest = xxh3_64_digest(bytes(data[at : at + section.stored]))
+                place = start + 64 + 24 * number + 16
+                data[place : place + DIGEST_SIZE] = digest
+            end = tail.end - DIGEST_SIZE
+            data[end : tail.end] = xxh3_64_digest(bytes(data[start:end]))
+
+
+def _fields(tails: list[Tail], chunks: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the places of the numbers; those of the last segments are most often of use."""
+    found = [(at, 1) for at in (4, 5, 6, 7, 36, 38)] + [(40, 8), (48, 4)]
+    found += [(HEADER_SIZE + at, 4) for at in (12, 16, 20)]
+    for weight, tail in zip((1, 3), (tails[0], tails[-1]), strict=True):
+        start = tail.end - TAIL_SIZE
+        numbers = [(start + at, size) for at, size in ((8, 2), (10, 2), (12, 4))]
+        numbers += [(start + at, 8) for at in range(16, 64, 8)]
+        for section in range(3):
+            numbers += [(start + 64 + 24 * section + at, 8) for at in (0, 8)]
+            numbers.append((start + 136 + section, 1))
+        numbers += _clip_fields(tail)
+        found += numbers * weight
+    for offset, _ in chunks[:3] + chunks[-1:]:
+        found += [(offset + at, 1) for at in range(4)] + [(offset + at, 4) for at in (4, 8, 12)]
+    return found
+
+
+def _clip_fields(tail: Tail) -> list[tuple[int, int]]:
+    """Return the places of the columns of the clips, the formats, the chunks and the metadata."""
+    if any(section.stored != section.decoded for section in tail.sections):
+        return []
+    nclips, found, at = tail.nclips, [], tail.section_offset(0)
+    for size in (8, 4, 4, 8, 8, 4):
+        found += [(at + size * number, size) for number in (0, nclips // 2, nclips - 1)]
+        at += size * nclips
+    for _ in range(tail.nformats):
+        found += [(at + byte, 1) for byte in range(8)] + [(at + 24 + 4 * k, 4) for k in range(4)]
+        at += FORMAT_SIZE
+    assert at == tail.offset + nclips * CLIP_SIZE + tail.nformats * FORMAT_SIZE
+    at = tail.section_offset(1)
+    found += [(at + plane * tail.nchunks, 1) for plane in range(5)]
+    return [*found, (tail.section_offset(2), 8)] if nclips else []
+
+
+def _tails(data: bytes) -> list[Tail]:
+    found, place = [], data.find(SEGMENT_MAGIC)
+    while place >= 0:
+        found.append(Tail.unpack(data[place : place + TAIL_SIZE], place + TAIL_SIZE))
+        place = data.find(SEGMENT_MAGIC, place + 1)
+    return found
+
+
+def _vector(name: str, data: bytes) -> StoreVector:
+    clips, chunks = {}, []
+    with bp.frames.open(data) as store:
+        for id_ in store:
+            clip = store[id_]
+            clips[id_] = SoundClip(tuple(clip[index] for index in range(len(clip))), clip.meta)
+            chunks += clip.chunk_extents()
+    tails = _tails(data)
+    return StoreVector(name, data, clips, _fields(tails, chunks), chunks, tails)
+
+
+@cache
+def store_vectors() -> list[StoreVector]:
+    """Return stores of every kind of frame, chain and section."""
+    rng = np.random.default_rng(5)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "store"
+
+        def made(name: str, *clips: tuple[Any, dict[str, Any]], flush: bool = False) -> StoreVector:
+            with bp.frames.create(path, overwrite=True, nthreads=1, attrs={"n": 1}) as store:
+                for number, (frames, options) in enumerate(clips):
+                    store.append(f"{name} {number}", frames, {"number": number}, **options)
+                    if flush:
+                        store.flush()
+                if name == "open":  # as a writer leaves it that was killed
+                    return _vector(name, path.read_bytes())
+            return _vector(name, path.read_bytes())
+
+        ramp = np.add.outer(np.arange(9), np.arange(20)).astype("u1")
+        still = np.repeat(rng.integers(0, 256, (1, 12, 16, 3), "u1"), 11, 0)
+        still[:, 0, 0, 0] = np.arange(11)
+        noise = rng.integers(0, 255, (3, 9, 8, 3), dtype="u1")
+        images = [image.encode_jpeg(frame) for frame in noise]
+        images.append(image.encode_png(noise[0, :5]))
+        return [
+            made("empty"),
+            made("rgb", (noise, {"preset": "small"}), (np.stack([ramp] * 2), {})),
+            made("still", (still, {"preset": "small"}), (still[:9], {})),
+            made("shared", (rng.integers(0, 2, (300, 5, 4)).astype(bool), {})),
+            made("image", (images[:3], {}), (images, {}), (noise[:1], {"codec": "jpeg"})),
+            made(
+                "others",
+                (rng.integers(0, 60000, (5, 20, 20), dtype="u2"), {"preset": "small"}),
+                (np.linspace(0, 1, 500).reshape(5, 100), {}),
+                (np.arange(5).astype("M8[ns]"), {}),
+                (np.zeros((4, 0, 3), "c8"), {}),
+                (np.zeros((0, 3)), {}),
+                (rng.random((2, 1, 1, 1, 1, 1, 2, 1, 3)).astype(">f4"), {}),
+            ),
+            made("open", *[(noise[k : k + 1], {}) for k in (0, 1, 2, 0)]),
+            made("flushed", *[(ramp[None, k:], {}) for k in range(5)], flush=True),
+            made("many", *[(np.full((1, 2), number, "i2"), {}) for number in range(30)]),
+        ]
