@@ -8,7 +8,7 @@ import numpy as np
 import bloscpack as bp
 from bloscpack import image
 from bloscpack.frames import lossless
-from bloscpack.frames.lossless import Filter, Geometry
+from bloscpack.frames.lossless import Filter, Geometry, Scheme
 
 Decode = Callable[[str, int], np.ndarray]
 
@@ -32,11 +32,9 @@ class BareClip:
         self._geometry = Geometry.of(shape[1:], dtype.itemsize)
 
     @classmethod
-    def encode(cls, frames: np.ndarray, preset: str, nthreads: int = 1) -> "BareClip":
-        """Encode frames as a store does."""
-        scheme = lossless.choose(frames, preset)
-        chunks = list(lossless.encode_clip(frames, scheme, nthreads))
-        return cls(chunks, frames.shape, frames.dtype)
+    def encode(cls, frames: np.ndarray, scheme: Scheme) -> "BareClip":
+        """Encode frames as a store does, on one thread."""
+        return cls(list(lossless.encode_clip(frames, scheme, 1)), frames.shape, frames.dtype)
 
     @classmethod
     def read(cls, clip: bp.frames.StoreClip, content: memoryview) -> "BareClip":

@@ -9,6 +9,7 @@ import numpy as np
 from harness import loop_of
 
 from bloscpack import image
+from bloscpack.frames import lossless
 from frames.bare import BareClip
 from frames.contender import FFV1, PNG, Frames
 from frames.data import Clip
@@ -69,11 +70,12 @@ def code(bench: Bench, clip: Clip, stack: ExitStack) -> dict[str, Coded]:
 
 
 def _lossless(clip: Clip, preset: str) -> Coded:
-    bare = BareClip.encode(clip.frames, preset)
+    scheme = lossless.choose(clip.frames, preset)
+    bare = BareClip.encode(clip.frames, scheme)
     first = clip.frames[:_COUNT]
     return Coded(
         bare.cbytes / len(clip.frames),
-        lambda: BareClip.encode(first, preset),
+        lambda: BareClip.encode(first, scheme),
         lambda: bare.decode_first(len(first)),
         first,
     )
