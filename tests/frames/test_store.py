@@ -273,6 +273,19 @@ class TestFrames:
                 assert np.array_equal(store[key].read(out=odd), expected)
                 assert np.array_equal(store[key].read([5, 0], out=odd[:2]), expected[[5, 0]])
 
+    @pytest.mark.parametrize("dtype", ["S5", "V3", "S300", "<c32", "<U70", ">f16", "V513"])
+    def test_items_of_odd_sizes(self, path: Path, dtype: str) -> None:
+        """Where they lie is of no matter, and no address is a multiple of most sizes."""
+        kind = np.dtype(dtype)
+        for count in (1, 7, 600):
+            data = np.random.default_rng(count).integers(0, 99, 3 * count * kind.itemsize, "u1")
+            frames = np.frombuffer(data.tobytes(), kind).reshape(3, count)
+            with bp.frames.create(path, overwrite=True) as store:
+                store.append("a", frames)
+                assert store["a"].read().tobytes() == frames.tobytes()
+                assert store["a"].read([2]).tobytes() == frames[2].tobytes()
+                assert store["a"].read(1).tobytes() == frames[1].tobytes()
+
     def test_batches(self, path: Path) -> None:
         made(path, 5)
         with bp.frames.open(path) as store:
