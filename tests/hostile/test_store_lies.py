@@ -236,7 +236,8 @@ class TestChains:
         """One of the two is read, and verify names it."""
         data = self.chained({}, {"clip": {"id": b"0"}})
         found = outcomes(every_way, data)
-        assert found["frames"] == "value" and found["verify"] == "refused"
+        assert found["frames"] == "value"
+        assert found["verify"] == "refused"
         (damage,) = bp.verify(data).damage
         assert "is that of clip 1, too" in damage.what
 
