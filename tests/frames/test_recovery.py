@@ -12,9 +12,9 @@ import bloscpack as bp
 from bloscpack import image
 from bloscpack.exceptions import FileChangedError, FormatError, NotBloscpackError
 from bloscpack.frames import recovery
-from bloscpack.frames.format import TAIL_SIZE
+from bloscpack.frames.format import TAIL_SIZE, Section, Tail
 
-from .stores import changed, check, clip, fill, made, tails
+from .stores import CountingSource, changed, check, clip, fill, made, tails
 from .test_verification import every_kind, extents
 
 
@@ -229,6 +229,23 @@ class TestDamage:
         report, new = recovered(data[: place + len(forged)])
         with bp.frames.open(new) as store:
             assert "forged" in store
+
+    def test_a_search_ends(self, path: Path) -> None:
+        """Though each of many damaged segments claims everything before it."""
+        data = made(path, 2)
+        start = len(data)
+        data += bytes(1 << 16)
+        for _ in range(300):
+            nbytes = len(data) - start
+            sections = (
+                Section(nbytes, nbytes, bytes(8), 0),
+                *[Section(0, 0, bytes(8), 0)] * 2,
+            )
+            data += Tail(0, 0, 0, 0, start, nbytes + TAIL_SIZE, 0, sections).pack()
+        source = CountingSource(data)
+        salvage = recovery.Salvage(source)
+        assert len(salvage.clips) == 0
+        assert sum(nbytes for _, nbytes in source.reads) < 40 * len(data)
 
     def test_a_long_gap(self, path: Path) -> None:
         """Segments are found behind megabytes of damage."""

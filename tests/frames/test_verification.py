@@ -89,8 +89,12 @@ class TestSound:
         report = bp.verify(data[: start + 1000])
         assert report.ok
         assert report.nchunks == 3
-        notice = f"1000 bytes behind the last clip, at offset {start}, are no whole clip: "
-        assert report.notices == [notice + "an append that was not finished"]
+        assert report.notices == [
+            (
+                f"1000 bytes behind the last clip, at offset {start}, are no whole clip: "
+                "an append that was not finished"
+            )
+        ]
         assert end > start + 1000
 
     def test_fix_says_that_it_does_nothing(self, path: Path) -> None:

@@ -38,7 +38,7 @@ def made(path: Path, groups: list[list[Any]]) -> bytes:
 
 
 def ends_of_clips(data: bytes) -> list[int]:
-    """Return where the segment of each clip ends, and before them that of the empty store."""
+    """Return where the first segment ends that tells of so many clips: none, one, two..."""
     tails, place = [], data.find(SEGMENT_MAGIC)
     while place >= 0:
         tails.append(Tail.unpack(data[place : place + TAIL_SIZE], place + TAIL_SIZE))

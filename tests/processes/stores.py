@@ -165,7 +165,7 @@ def read_beside_a_writer(path: Path, method: str) -> None:
     """Open, refresh and verify while another process appends: always the first clips, whole."""
     context = multiprocessing.get_context(method)
     started, nclips = context.Event(), 150
-    target = path.with_name("grows")
+    target = path.with_name(f"grows.{method}")
     writer = context.Process(target=write, args=(target, started, nclips))
     writer.start()
     started.wait()

@@ -45,11 +45,16 @@ def test_threads_share_a_handle(path: Path, kind: str) -> None:
 
 
 @methods
-@pytest.mark.parametrize("kind", ["path", "several"])
-def test_handles_travel(path: Path, kind: str, method: str) -> None:
-    run("stores", "travel", path, kind, method)
+def test_handles_travel(path: Path, method: str) -> None:
+    run("stores", "travel", path, "path", method)
 
 
-@methods
+def test_handles_of_several_travel(path: Path) -> None:
+    run("stores", "travel", path, "several", "spawn")
+
+
+@pytest.mark.parametrize(
+    "method", sorted({"fork", "spawn"} & set(multiprocessing.get_all_start_methods()))
+)
 def test_read_beside_a_writer(path: Path, method: str) -> None:
     run("stores", "read_beside_a_writer", path, method)
