@@ -530,6 +530,18 @@ class TestPickles:
     def test_of_bytes(self, path: Path) -> None:
         check(pickle.loads(pickle.dumps(bp.frames.open(made(path, 2)))), 0, 1)
 
+    def test_with_a_clip_that_cannot_be_read(self, path: Path) -> None:
+        row = FrameFormat.lossless(np.dtype("u1"), (24, 25)).pack()
+        data = resigned(made(path, 1), 0, row, b"\x09" + row[1:])
+        path.write_bytes(data)
+        with bp.frames.open(path) as store:
+            again = pickle.loads(pickle.dumps(store))
+            for each in (store, again):
+                assert list(each) == ["clip 0"]
+                with pytest.raises(UnsupportedError, match="codec 9"):
+                    each["clip 0"]
+            again.close()
+
     def test_sees_what_it_saw(self, path: Path) -> None:
         made(path, 3)
         with bp.frames.open(path) as store:
