@@ -159,6 +159,17 @@ def test_a_store_anew(tmp_path: Path) -> None:
             assert store.attrs == {"k": 1}
 
 
+def test_several_stores_become_one(tmp_path: Path) -> None:
+    for name in "ab":
+        with bp.frames.create(tmp_path / name) as store:
+            store.append(f"clip {name}", pixels(ord(name), 3, 6, 5))
+    found = bp.convert([tmp_path / "a", tmp_path / "b"], tmp_path / "all")
+    assert found == bp.Conversion("frames", 2, 6, 0)
+    with bp.frames.open(tmp_path / "all") as store:
+        assert list(store) == ["clip a", "clip b"]
+        assert np.array_equal(store["clip b"], pixels(ord("b"), 3, 6, 5))
+
+
 @pytest.mark.parametrize("shape", [(3, 8, 6), (3, 8, 6, 1), (3, 8, 6, 3)])
 def test_a_quality_encodes_arrays(tmp_path: Path, shape: tuple[int, ...]) -> None:
     source = MemorySourceOfClips({"x": pixels(1, *shape)})

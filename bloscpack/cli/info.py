@@ -114,7 +114,7 @@ def _block(title: str, items: Iterable[tuple[str, Any]]) -> Iterable[str]:
 def _header_items(header: Header | MetadataHeader) -> Iterable[tuple[str, Any]]:
     """Yield the fields of a header under the original's names, with its values."""
     for name, value in header._asdict().items():
-        if name == "features":  # of frame stores only, which are described otherwise
+        if name == "features":  # the original has none, and a file that has some is no array
             continue
         if isinstance(value, Checksum):
             yield name, value.name

@@ -39,11 +39,13 @@ def store_text(store: FrameStore) -> Iterator[str]:
     yield f"    quality: {store.quality}"
     yield f"    checksum: {CHECKSUM!r}"
     if summary.formats:
-        yield "Frames:"
+        yield "Kinds of frames:"
     for form, nclips, nframes in summary.formats[:_SHOWN_FORMATS]:
-        yield f"    {_format_text(form)}: {nclips} clips, {nframes} frames"
+        clips = "clip" if nclips == 1 else "clips"
+        frames = "frame" if nframes == 1 else "frames"
+        yield f"    {_format_text(form)}: {nclips} {clips}, {nframes} {frames}"
     if len(summary.formats) > _SHOWN_FORMATS:
-        yield f"    and {len(summary.formats) - _SHOWN_FORMATS} kinds more"
+        yield f"    and {len(summary.formats) - _SHOWN_FORMATS} more kinds"
     if attrs := store.attrs:
         yield "Attributes:"
         yield format_metadata(attrs, len(encode_json(attrs)))

@@ -16,7 +16,7 @@ from .. import image
 from ..exceptions import BloscpackError
 from ..threads import map_ordered, resolve_nthreads
 from .format import Codec, FrameFormat, ImageKind
-from .lossless import GROUP_FRAMES, PRESETS, choose, encode_clip
+from .lossless import GROUP_FRAMES, PRESETS, choose, encode_clip, is_aligned
 
 AnyArray = np.ndarray[Any, np.dtype[Any]]
 
@@ -145,7 +145,7 @@ class Encoder:
 
     def _cut(self, array: AnyArray) -> Iterator[AnyArray]:
         """Yield the frames of an array, contiguous, without a copy of a whole one."""
-        if array.flags.c_contiguous and not _address(array) % array.itemsize:
+        if array.flags.c_contiguous and is_aligned(array):
             yield array
             return
         step = self._batch_nframes()
@@ -181,8 +181,7 @@ class Encoder:
             group = self.format.group
             chunks = _Chunks(batch, group)
             if scheme is None:
-                nfull = len(batch) // group * group
-                scheme = choose(_Chunks(batch[: nfull or None], group), self._options.preset)
+                scheme = choose(chunks, self._options.preset)
                 if group > 1:  # the last chunk of several frames may have fewer
                     scheme = replace(scheme, time=None)
             nthreads = resolve_nthreads(self._nthreads, batch.nbytes)
@@ -244,11 +243,6 @@ def _lossless(dtype: np.dtype[Any], shape: tuple[int, ...]) -> FrameFormat:
     form = FrameFormat.lossless(dtype, shape)
     form.pack()
     return form
-
-
-def _address(array: AnyArray) -> int:
-    address: int = array.__array_interface__["data"][0]
-    return address
 
 
 def pack_meta(meta: Mapping[str, Any] | None) -> bytes:

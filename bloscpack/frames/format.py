@@ -26,7 +26,13 @@ from ..checksum import checksum_by_name
 from ..codec import MAX_CHUNK_NBYTES, ChunkHeader, CodecParams, Shuffle, decode_into, encode
 from ..container.format import FEATURE_FRAMES, UNKNOWN, Header
 from ..dtype import Dtype, pack_scalar, unpack_scalar
-from ..exceptions import ChecksumMismatch, FormatError, TruncatedError, UnsupportedError
+from ..exceptions import (
+    ChecksumMismatch,
+    FormatError,
+    ObjectNumpyArrayRejection,
+    TruncatedError,
+    UnsupportedError,
+)
 from ..wire import BytesLike
 
 IntArray = np.ndarray[Any, np.dtype[Any]]
@@ -190,11 +196,15 @@ class FrameFormat(NamedTuple):
         text = name.rstrip(b"\0")
         if not text.isascii():
             raise FormatError(f"frame format: dtype {text!r} is not ASCII", field="dtype")
+        try:
+            dtype = unpack_scalar(text.decode("ascii"))
+        except ObjectNumpyArrayRejection as err:
+            raise FormatError(f"frame format: {err.args[0]}", field="dtype") from err
         self = cls(
             Codec(codec),
             group,
             bool(flags),
-            unpack_scalar(text.decode("ascii")),
+            dtype,
             tuple(dims[:ndim]),
         )
         limit = MAX_CHUNK_NBYTES if group == 1 else _MAX_GROUP_NBYTES
@@ -355,7 +365,10 @@ def unpack_section(stored: BytesLike, section: Section, what: str) -> BytesLike:
         )
     if section.how == How.RAW:
         return stored
-    header = ChunkHeader.unpack(stored)
+    try:
+        header = ChunkHeader.unpack(stored)
+    except UnsupportedError as err:
+        raise FormatError(f"index: {what}: {err.args[0]}") from err
     if header.nbytes != section.decoded or header.cbytes != section.stored:
         raise FormatError(f"index: {what} decode to {header.nbytes} bytes, not {section.decoded}")
     decoded = bytearray(section.decoded)

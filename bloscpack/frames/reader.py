@@ -198,7 +198,7 @@ class FrameStore:
     @property
     def state(self) -> tuple[int, bytes]:
         """What tells this state of the file from others: where its index ends, and a digest."""
-        return self._index.end, _identity_of(self._front, self._index)
+        return self._index.end, _identity_of(self._source, self._front, self._index)
 
     @property
     def mode(self) -> str:
@@ -432,7 +432,7 @@ class FrameStore:
         source = FileSource(self._source.path) if is_replaced else self._source
         source.name = self.name
         try:
-            front, index = _continued(source, self._front, self._index)
+            front, index = _continued(self._source, source, self._front, self._index)
         except BloscpackError as err:
             err.path = self.name
             raise
@@ -497,9 +497,20 @@ class FrameStore:
         return self._writer
 
 
-def _identity_of(front: Front, index: Index) -> bytes:
-    """Return what tells a state of a store from others: its header and the end of its index."""
-    return xxh3_128_digest(front.head[: front.header.size] + index.segments[-1].tail.pack())
+# Stored bytes of the first and of the last clip that must be the same: their digests are elsewhere.
+_LOOK_NBYTES = 64
+
+
+def _identity_of(source: ByteSource, front: Front, index: Index) -> bytes:
+    """Return what tells a state of a store from others.
+
+    That is its header, the end of its index, and how its first and its last clip begin.
+    """
+    parts = [front.head[: front.header.size], index.segments[-1].tail.pack()]
+    if index.nclips:
+        places = (index.row(ordinal).offset for ordinal in (0, index.nclips - 1))
+        parts += [bytes(source.read_at(place, _LOOK_NBYTES)) for place in places]
+    return xxh3_128_digest(b"".join(parts))
 
 
 def _as_of(source: ByteSource, end: int, identity: bytes) -> tuple[Front, Index]:
@@ -513,16 +524,18 @@ def _as_of(source: ByteSource, end: int, identity: bytes) -> tuple[Front, Index]
     try:
         front = Front(source)
         index = Finder(source, end).find_at(end) if end <= source.size() else None
-        if index is not None and _identity_of(front, index) == identity:
+        if index is not None and _identity_of(source, front, index) == identity:
             return front, index
     except (FormatError, UnsupportedError):
         pass  # it was none of these when the handle was made
     raise FileChangedError("the file is not the one that was opened, or holds less; open it anew")
 
 
-def _continued(source: ByteSource, front: Front, index: Index) -> tuple[Front, Index]:
+def _continued(
+    opened: ByteSource, source: ByteSource, front: Front, index: Index
+) -> tuple[Front, Index]:
     """Return front and index of a store as it is now, which must have been as `index` says."""
-    front, before = _as_of(source, index.end, _identity_of(front, index))
+    front, before = _as_of(source, index.end, _identity_of(opened, front, index))
     later = Finder(source, source.size()).find()
     return front, later if later.nclips >= before.nclips else before
 

@@ -12,7 +12,7 @@ from ..storage.protocol import ByteSource
 from .clipcheck import ClipChecker, Place, id_text, place_of, split_overlapping
 from .format import SEGMENT_MAGIC, TAIL_SIZE, Metas, Tail, store_header
 from .front import FRONT_NBYTES, Front
-from .index import Finder, Index, Segment
+from .index import Finder, Index, Segment, has_magic
 from .summary import Summary, summarize
 
 
@@ -175,6 +175,10 @@ class _Examination:
     def _check_segments(self, index: Index, data_offset: int | None, places: list[Place]) -> None:
         """Check that whatever lies between the chunks of clips are whole segments."""
         start, end = data_offset, index.end
+        first = min([index.segments[0].tail.offset, *(place.start for place in places)])
+        if start is not None and start > first:
+            what = "metadata: they end behind the first clip"
+            self._front.append(Damage(what, None, MAX_HEADER_SIZE, first))
         for place in places:
             if start is not None and place.start > start:
                 self._check_gap(start, place.start)
@@ -194,15 +198,15 @@ class _Examination:
             end = tail.offset
 
     def _judge_rest(self, end: int, finder: Finder) -> None:
-        """Tell a damaged segment at the end from an append that was not finished."""
+        """Tell damaged segments behind the last whole one from an append that was not finished."""
         size = finder.size
         if end == size:
             return
-        tail = (
-            bytes(finder.read_at(size - TAIL_SIZE, TAIL_SIZE)) if size - end >= TAIL_SIZE else b""
-        )
-        if _resembles_tail(tail, size):
-            what = "index: the last segment is damaged; the clips before it were found without"
+        # The end of a segment is written last.
+        tail = bytes(finder.read_at(max(end, size - TAIL_SIZE), TAIL_SIZE))
+        stop = size - TAIL_SIZE + len(SEGMENT_MAGIC)
+        if has_magic(self._source, end, stop) or _resembles_tail(tail, size):
+            what = "index: damaged; clips may be missing that recover finds"
             self._index_damage.append(Damage(what, None, end, size))
         else:
             self._notices.append(
@@ -222,8 +226,6 @@ def whole_segment(source: ByteSource, tail: Tail) -> Segment | None:
 
 
 def _resembles_tail(view: bytes, end: int) -> bool:
-    """Return whether bytes that end at `end` are a tail, perhaps a damaged one."""
-    if len(view) != TAIL_SIZE:
-        return False
+    """Return whether bytes that end at `end` are a tail whose magic is damaged."""
     offset, nbytes = (int.from_bytes(view[at : at + 8], "little") for at in (40, 48))
-    return view.startswith(SEGMENT_MAGIC) or offset + nbytes == end
+    return len(view) == TAIL_SIZE and offset + nbytes == end

@@ -18,15 +18,12 @@ from typing import Any, Self
 import numpy as np
 from xxhash import xxh3_64_digest
 
-from ..container.metadata import pack_section
 from ..exceptions import BloscpackError, CodecError, FormatError
 from ..notice import notice
 from ..storage.file import FileSource
 from ..storage.update import UpdateFile, forked_error
 from .encoding import EncodedClip, Encoder, Options, pack_meta
 from .format import (
-    CHECKSUM,
-    CONTAINER,
     DIGEST_SIZE,
     MAX_FRAMES,
     Chunks,
@@ -35,9 +32,8 @@ from .format import (
     Metas,
     pack_id,
     pack_segment,
-    store_header,
 )
-from .front import Front
+from .front import Front, pack_front
 from .index import Finder, Segment, has_magic, merged
 
 # Stored bytes that are written by one call.
@@ -101,17 +97,7 @@ class StoreWriter:
             raise FileExistsError(
                 f"{name!r} exists already: open it with mode 'a' to append, or give overwrite=True"
             )
-        metadata = {
-            "container": CONTAINER,
-            "codec": options.codec,
-            "preset": options.preset,
-            "quality": options.quality,
-            "attrs": dict(attrs or {}),
-        }
-        section = pack_section(
-            metadata, checksum=CHECKSUM, codec="None", level=0, reserve=lambda nbytes: nbytes
-        )
-        front = store_header().pack() + section
+        front = pack_front(options._asdict(), attrs or {})
         none = np.zeros(0, "<u8")
         content = Content(Clips.of(none, none, none, [], []), b"", b"")
         _, segment = pack_segment(

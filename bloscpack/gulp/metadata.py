@@ -9,6 +9,7 @@ import os
 from typing import Any
 
 from ..notice import notice
+from .format import decode_text
 
 META_DATA_KEY = "gulp.meta_data"
 # The numbers of labels, which GulpIO2's adapters write beside the chunks.
@@ -38,7 +39,7 @@ def load_labels(folder: str | os.PathLike[str]) -> dict[str, Any]:
     path = os.path.join(folder, LABELS_NAME)
     try:
         with open(path, "rb") as stream:
-            labels = json.loads(stream.read(_MAX_LABELS_NBYTES).decode("utf-8"))
+            labels = json.loads(decode_text(stream.read(_MAX_LABELS_NBYTES)))
     except FileNotFoundError:
         return {}
     except (ValueError, RecursionError) as err:

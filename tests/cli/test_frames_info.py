@@ -4,6 +4,7 @@ import json
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import bloscpack as bp
@@ -140,10 +141,24 @@ def test_verify_names_clip_and_frame(blpk: Blpk, store: Path, gulp: Path) -> Non
     assert "'nothing' does not exist" in ended.err
     documents = blpk("frames", "verify", "--json", store, gulp, "nothing").json["files"]
     assert [each["status"] for each in documents] == ["damaged", "damaged", "failed"]
-    assert [each["nclips"] for each in documents] == [4, 2, None]
-    damage = documents[0]["damage"]
-    assert [(each["clip"], each["frame"]) for each in damage] == [("walk", 4)]
-    assert damage[0]["what"] == first.removeprefix(f"{store}: ")
+    for document, frames, line in [(documents[0], [4, 5], first), (documents[1], [0, 1], second)]:
+        (damage,) = document["damage"]
+        assert (damage["clip"], damage["frames"]) == ("walk", frames)
+        assert line.endswith(damage["what"])
+    assert "does not exist" in documents[2]["error"]
+
+
+def test_verify_looks_at_the_whole_file(blpk: Blpk, store: Path) -> None:
+    flip(store, -1)
+    ended = blpk("frames", "verify", store)
+    assert ended.code == 3
+    assert "index" in ended.out
+    bp.save("array.blp", np.arange(10))
+    ended = blpk("frames", "verify", "array.blp")
+    assert (ended.code, ended.out) == (blpk("frames", "ls", "array.blp").code, "")
+    assert ended.code != 0
+    ended = blpk("frames", "verify", "-", stdin=store.read_bytes())
+    assert ended.out.startswith("-: index")
 
 
 @pytest.mark.parametrize("command", ["info", "ls", "verify"])

@@ -41,7 +41,8 @@ def test_json(blpk: Blpk, packed: Path, plain: Path, ramp: Path) -> None:
     assert all(list(each) == FILE_FIELDS for each in document["files"])
     assert (one["status"], one["nchunks"], one["nbytes"]) == ("damaged", 10, 10_000)
     (damage,) = one["damage"]
-    assert list(damage) == ["what", "index", "offset", "end", "first", "last", "rows"]
+    fields = ["what", "index", "offset", "end", "first", "last", "rows", "clip", "frames"]
+    assert list(damage) == fields
     assert (damage["index"], damage["first"], damage["last"]) == (9, 9000, 10_000)
     assert (two["status"], two["nchunks"], two["damage"]) == ("foreign", None, [])
     assert "not a Bloscpack file" in two["error"]

@@ -197,7 +197,7 @@ class TestFlush:
 
 
 class TestFrames:
-    def test_of_any_layout(self, path: Path) -> None:
+    def test_of_any_layout(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         frames = np.random.default_rng(0).integers(0, 999, (6, 30, 41), "<u4")
         odd = np.frombuffer(b"x" + frames.tobytes(), "u1")[1:].view("<u4").reshape(frames.shape)
         layouts = {
@@ -211,6 +211,15 @@ class TestFrames:
             "iterator": iter(frames),
             "nested": frames.tolist(),
         }
+        encode = encoding.encode_clip
+
+        def aligned(chunks: Any, *rest: Any) -> Any:
+            for chunk in chunks:
+                assert chunk.flags.c_contiguous
+                assert chunk.ctypes.data % chunk.itemsize == 0
+            return encode(chunks, *rest)
+
+        monkeypatch.setattr(encoding, "encode_clip", aligned)
         with bp.frames.create(path) as store:
             for key, value in layouts.items():
                 if key == "nested":
@@ -254,6 +263,16 @@ class TestFrames:
             store.append("a", iter(frames))
             assert np.array_equal(store["a"].read(), frames)
             assert len(store["a"].chunk_extents()) == -(-3000 // 255)
+
+    @pytest.mark.parametrize("preset", ["fast", "small"])
+    def test_small_frames_that_stand_still(self, path: Path, preset: str) -> None:
+        """Chunks of several frames refer to no others: the last one may have fewer."""
+        frames = np.repeat(clip(0, 1, (20, 20)), 95, axis=0)
+        with bp.frames.create(path, preset=preset) as store:
+            store.append("a", frames)
+            assert np.array_equal(store["a"].read(), frames)
+            assert len(store["a"].chunk_extents()) == 10
+            assert not store["a"]._has_time
 
     @pytest.mark.parametrize(
         "frames", [np.zeros((0, 3, 4), "f4"), [], (), iter(()), np.zeros((3, 0), "i2")]

@@ -54,6 +54,9 @@ class TestChain:
             lengths.append(len(chain(store)))
             with bp.frames.open(tmp_path / "a.blp") as again:
                 assert chain(again) == chain(store)
+            # No dict of all ids: those of small segments only.
+            small = [each for each in chain(store) if each < 64]
+            assert len(store._index._few) == sum(small)
         assert max(lengths) <= 10 + 6
         with bp.frames.open(tmp_path / "a.blp") as again:
             check(again, *range(157))
@@ -136,10 +139,7 @@ class TestReads:
 
 
 def opened(source: CountingSource) -> bp.frames.FrameStore:
-    store = bp.frames.FrameStore.__new__(bp.frames.FrameStore)
-    store._start(source, None, True, 1)
-    store._read_index()
-    return store
+    return bp.frames.FrameStore.over(source, nthreads=1)
 
 
 class TestRecovery:
@@ -255,7 +255,9 @@ class TestRecovery:
         monkeypatch.setattr(index_module, "TAIL_NBYTES", 100)
         for size in range(170, 240):
             monkeypatch.setattr(index_module, "_BLOCK_NBYTES", size)
-            check(bp.frames.open(data), 0, 1)
+            store = bp.frames.open(data)
+            check(store, 0, 1)
+            assert chain(store) == [2]
 
     def test_an_append_that_never_ended_is_large(self, tmp_path: Path) -> None:
         data = made(tmp_path / "a.blp", 2)

@@ -47,13 +47,16 @@ class TestSource:
         with bp.frames.open(tuple(paths)) as many:
             keys = many.keys()
             expected = [name(number) for number in range(9)]
-            assert list(keys) == expected and len(keys) == 9
+            assert list(keys) == expected
+            assert len(keys) == 9
             for index in (*range(-9, 9), slice(2, 8, 2), slice(None, None, -1)):
                 assert keys[index] == expected[index]
             for index in (9, -10):
                 with pytest.raises(IndexError):
                     keys[index]
-            assert name(4) in keys and name(9) not in keys and 4 not in keys
+            assert name(4) in keys
+            assert name(9) not in keys
+            assert 4 not in keys
 
     def test_lookups(self, paths: list[Path]) -> None:
         with bp.frames.open(paths) as many:
@@ -61,7 +64,8 @@ class TestSource:
                 assert name(number) in many
                 assert many[name(number)].meta == {"number": number}
                 assert np.array_equal(many[name(number)].read(), clip(number))
-            assert "nothing" not in many and 3 not in many
+            assert "nothing" not in many
+            assert 3 not in many
             with pytest.raises(NotFoundError, match="no clip 'nothing' among 9") as error:
                 many["nothing"]
             assert str(paths[0]) in str(error.value)
@@ -77,7 +81,8 @@ class TestSource:
             assert many.read(iter(requests), out=out, nthreads=3) is out
             assert np.array_equal(out, expected)
             mixed = many.read([(name(7), 1), (name(1), slice(0, 2))])
-            assert np.array_equal(mixed[0], clip(7)[1]) and np.array_equal(mixed[1], clip(1)[:2])
+            assert np.array_equal(mixed[0], clip(7)[1])
+            assert np.array_equal(mixed[1], clip(1)[:2])
             with pytest.raises(NotFoundError):
                 many.read([("nothing", 0)])
 
@@ -154,7 +159,9 @@ class TestOpen:
         found = many[name(1)]
         many.close()
         many.close()
-        assert many.closed and "closed" in repr(many) and nopen(tmp_path) == 0
+        assert many.closed
+        assert "closed" in repr(many)
+        assert nopen(tmp_path) == 0
         for use in (lambda: len(many), lambda: many[name(1)], lambda: found[0], many.keys):
             with pytest.raises(ValueError, match="closed"):
                 use()
@@ -162,7 +169,8 @@ class TestOpen:
     def test_refresh(self, paths: list[Path]) -> None:
         with bp.frames.open(paths) as many, bp.frames.open(paths[1], "a") as writer:
             fill(writer, 11)
-            assert name(11) not in many and len(many) == 9
+            assert name(11) not in many
+            assert len(many) == 9
             many.refresh()
             assert list(many)[3:7] == [name(number) for number in (3, 4, 5, 11)]
             assert np.array_equal(many[name(11)].read(), clip(11))
@@ -219,7 +227,8 @@ class TestPickles:
         with ManyStores(paths, max_open=2, nthreads=1, verify=False) as many:
             sent = pickle.dumps(many)
         again = pickle.loads(sent)
-        assert "not opened yet" in repr(again) and nopen(tmp_path) == 0
+        assert "not opened yet" in repr(again)
+        assert nopen(tmp_path) == 0
         assert np.array_equal(again[name(3)].read(), clip(3))
         assert (again.verify, again.nthreads, again.name) == (False, 1, f"{paths[0]} and 3 more")
         assert nopen(tmp_path) == 2

@@ -12,9 +12,9 @@ import bloscpack as bp
 from bloscpack import image
 from bloscpack.exceptions import FileChangedError, FormatError, NotBloscpackError
 from bloscpack.frames import recovery
-from bloscpack.frames.format import TAIL_SIZE
+from bloscpack.frames.format import TAIL_SIZE, Section, Tail
 
-from .stores import changed, check, clip, fill, made, name, tails
+from .stores import CountingSource, changed, check, clip, fill, made, tails
 from .test_verification import every_kind, extents
 
 
@@ -35,7 +35,9 @@ def recovered(data: bytes) -> tuple[bp.Report, bytes]:
     report = bp.recover(data, target)
     new = target.getvalue()
     again = bp.verify(new)
-    assert again.ok and not again.notices and again.trailer == "valid"
+    assert again.ok
+    assert not again.notices
+    assert again.trailer == "valid"
     assert again.nchunks == report.saved
     return report, new
 
@@ -44,7 +46,8 @@ class TestSound:
     def test_every_kind(self, path: Path, tmp_path: Path) -> None:
         data = every_kind(path)
         report = bp.recover(path, tmp_path / "new.blp")
-        assert report.ok and report.saved == report.nchunks == 33
+        assert report.ok
+        assert report.saved == report.nchunks == 33
         assert report.notices == ["6 of 6 clips saved"]
         with bp.frames.open(path) as one, bp.frames.open(tmp_path / "new.blp") as two:
             assert list(one) == list(two)
@@ -61,7 +64,8 @@ class TestSound:
 
     def test_empty(self, path: Path) -> None:
         report, new = recovered(made(path))
-        assert report.ok and report.saved == 0
+        assert report.ok
+        assert report.saved == 0
         with bp.frames.open(new) as store:
             assert len(store) == 0
 
@@ -88,7 +92,8 @@ class TestSound:
         data = made(path, 4)
         seen: list[tuple[int, int]] = []
         bp.recover(data, io.BytesIO(), progress=lambda *pair: seen.append(pair))
-        assert len(seen) == 12 and seen[-1][0] == seen[-1][1]
+        assert len(seen) == 12
+        assert seen[-1][0] == seen[-1][1]
 
 
 class TestDamage:
@@ -112,7 +117,8 @@ class TestDamage:
         report, new = recovered(data)
         assert [(each.offset, each.end) for each in report.damage] == [(0, 64)]
         with bp.frames.open(new) as store:
-            assert store.attrs == {"a": 1} and len(store) == 6
+            assert store.attrs == {"a": 1}
+            assert len(store) == 6
 
     def test_the_metadata(self, path: Path) -> None:
         every_kind(path)
@@ -120,7 +126,8 @@ class TestDamage:
         (damage,) = report.damage
         assert "the attributes of the store are lost" in damage.what
         with bp.frames.open(new) as store:
-            assert store.attrs == {} and len(store) == 6
+            assert store.attrs == {}
+            assert len(store) == 6
 
     def test_each_segment_that_stands_for_several(self, path: Path) -> None:
         """Then those that it was merged from are found."""
@@ -222,6 +229,23 @@ class TestDamage:
         report, new = recovered(data[: place + len(forged)])
         with bp.frames.open(new) as store:
             assert "forged" in store
+
+    def test_a_search_ends(self, path: Path) -> None:
+        """Though each of many damaged segments claims everything before it."""
+        data = made(path, 2)
+        start = len(data)
+        data += bytes(1 << 16)
+        for _ in range(300):
+            nbytes = len(data) - start
+            sections = (
+                Section(nbytes, nbytes, bytes(8), 0),
+                *[Section(0, 0, bytes(8), 0)] * 2,
+            )
+            data += Tail(0, 0, 0, 0, start, nbytes + TAIL_SIZE, 0, sections).pack()
+        source = CountingSource(data)
+        salvage = recovery.Salvage(source)
+        assert len(salvage.clips) == 0
+        assert sum(nbytes for _, nbytes in source.reads) < 40 * len(data)
 
     def test_a_long_gap(self, path: Path) -> None:
         """Segments are found behind megabytes of damage."""

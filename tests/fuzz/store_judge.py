@@ -118,7 +118,7 @@ class StoreJudge:
             if frame is None:
                 if whole is not None:
                     self.faults.append(f"{what}: frame {k} fails, all of them do not")
-            elif whole is not None and not same(frame, whole[k]):
+            elif whole is not None and not same(frame, whole[k, ...]):
                 self.faults.append(f"{what}: frame {k} differs from that of all")
             elif self.is_sound and sound and not same(frame, sound.frames[k]):
                 self.faults.append(f"{what}: frame {k} has another value")

@@ -92,7 +92,7 @@ def test_stores_are_sound_before_they_are_damaged(vector: StoreVector, tmp_path:
         judge = StoreJudge(vector, bytes(data), True, tmp_path)
         judge.check(Random(seed))
         assert judge.faults == []
-    assert all(0 <= at and at + size <= len(data) for at, size in vector.fields)
+    assert all(at >= 0 and at + size <= len(data) for at, size in vector.fields)
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ It is a program of its own, so that a crash or memory without bounds ends it and
 
     python tests/fuzz/worker.py KIND SEED FIRST COUNT [PROGRESS]
 
-KIND is ``files``, ``chunks`` or ``stores``. Faults go to standard output, one JSON object a line. The number of
-the case at work is kept in the file PROGRESS, for whoever looks after a crash. To look at one case
-again, run it with COUNT 1.
+KIND is ``files``, ``chunks`` or ``stores``. Faults go to standard output, one JSON object a line.
+The number of the case at work is kept in the file PROGRESS, for whoever looks after a crash. To
+look at one case again, run it with COUNT 1.
 """
 
 import json

@@ -5,11 +5,13 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from bloscpack.gulp import GulpDirectory, records
+from bloscpack import image
+from bloscpack.gulp import GulpDirectory
 from bloscpack.gulp import source as gulp_source
 from bloscpack.gulp.source import GulpSource
 
@@ -140,17 +142,17 @@ def test_frames_are_encoded_on_several_threads(
 ) -> None:
     used = set()
     both = threading.Barrier(2)
-    original = records.img_to_jpeg_bytes
+    original = image.encode_jpeg
 
-    def noted(frame: object) -> bytes:
+    def noted(frame: Any, **options: Any) -> bytes:
         used.add(threading.get_ident())
         both.wait(60)
-        return original(frame)
+        return original(frame, **options)
 
     images = frames(16, 240, 320, 3)
     expected = [original(frame) for frame in images]
     monkeypatch.setenv("BLOSCPACK_NTHREADS", "2")
-    monkeypatch.setattr(records, "img_to_jpeg_bytes", noted)
+    monkeypatch.setattr(image, "encode_jpeg", noted)
     write(tmp_path, 0, {"a": images})
     assert len(used) == 2
     # In order all the same.
@@ -162,7 +164,7 @@ def test_a_clip_is_decoded_on_several_threads(
 ) -> None:
     write(tmp_path, 0, {"a": frames(16, 240, 320, 3)})
     used = set()
-    original = gulp_source.image.decode
+    original = image.decode
 
     def noted(data: bytes) -> object:
         used.add(threading.get_ident())
@@ -171,6 +173,6 @@ def test_a_clip_is_decoded_on_several_threads(
 
     both = threading.Barrier(2)
     monkeypatch.setenv("BLOSCPACK_NTHREADS", "2")
-    monkeypatch.setattr(gulp_source.image, "decode", noted)
+    monkeypatch.setattr(image, "decode", noted)
     assert len(GulpDirectory(tmp_path)["a"][0]) == 16
     assert len(used) == 2

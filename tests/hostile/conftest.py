@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from confined import Outcome, read_confined
 from entries import Reader, readers
+from store_entries import store_readers
 
 # What any file may cost beyond its honest size.
 MAX_EXTRA_NBYTES = 64 << 20
@@ -37,6 +38,17 @@ def survive(tmp_path: Path) -> Callable[..., dict[str, Outcome]]:
         ]
         assert not faults, "\n".join(faults)
         return {one.name: one for one in outcomes}
+
+    return check
+
+
+@pytest.fixture
+def survive_store(survive: Callable[..., dict[str, Outcome]]) -> Callable[..., dict[str, Outcome]]:
+    """As `survive`, for a frame store; names are without "store "."""
+
+    def check(data: bytes, honest_nbytes: int = 0) -> dict[str, Outcome]:
+        found = survive(data, honest_nbytes, only=tuple(store_readers(Path())))
+        return {name.removeprefix("store "): one for name, one in found.items()}
 
     return check
 

@@ -15,6 +15,7 @@ from bloscpack.exceptions import (
     MetadataSectionTooSmall,
     NotANumpyArray,
     NotEnoughSpace,
+    NotFoundError,
     ObjectNumpyArrayRejection,
     UnsupportedError,
 )
@@ -34,6 +35,8 @@ PARTIAL = frozenset({"slices", "read_chunk"})
 def outcome(name: str, read: Reader, data: bytes) -> tuple[str, Any]:
     """Return ("value", value), ("refused", error) or, for any other error, ("fault", error)."""
     documented = APPEND_ERRORS if name == "append" else ARRAY_ERRORS
+    if name.startswith("store "):
+        documented = (*READ_ERRORS, NotFoundError)
     try:
         return "value", read(data)
     except documented as err:

@@ -1,0 +1,126 @@
+"""Frame stores made field by field, so that each field may lie; all digests are right."""
+
+import struct
+from typing import Any
+
+import numpy as np
+from crafted import memcpy_chunk
+from xxhash import xxh3_64_digest, xxh3_64_intdigest
+
+from bloscpack.container.metadata import pack_section
+from bloscpack.frames.format import Section, Tail, store_header
+
+LOSSLESS, IMAGE = 1, 2
+COLUMNS = ("offsets", "nframes", "formats", "id_ends", "hashes", "order")
+_TYPES = dict(zip(COLUMNS, ("<u8", "<u4", "<u4", "<u8", "<u8", "<u4"), strict=True))
+
+
+def row(
+    shape: tuple[int, ...] = (2, 3),
+    dtype: bytes = b"|u1",
+    *,
+    codec: int = LOSSLESS,
+    group: int = 1,
+    ndim: int | None = None,
+    flags: int = 0,
+    rest: bytes = bytes(8),
+) -> bytes:
+    """A format."""
+    dims = [*shape, *[0] * (8 - len(shape))]
+    count = len(shape) if ndim is None else ndim
+    return struct.pack("<4B20s8I", codec, group, count, flags, dtype, *dims) + rest
+
+
+def frame(nbytes: int = 6, value: int = 7) -> bytes:
+    """A chunk of a frame."""
+    return memcpy_chunk(bytes([value]) * nbytes)
+
+
+def front() -> bytes:
+    section = pack_section({"container": "frames", "attrs": {}}, checksum="xxh3_64")
+    return store_header().pack() + section
+
+
+def segment(
+    at: int,
+    clips: list[dict[str, Any]],
+    *,
+    rows: list[bytes] | None = None,
+    columns: dict[str, Any] | None = None,
+    sections: dict[int, Any] | None = None,
+    **lies: Any,
+) -> bytes:
+    """A segment of `clips` (id, offset, nframes, cbytes, filters, meta, format) at position `at`.
+
+    `columns` replace those of the section of clips, `sections` a whole section by bytes or by
+    (bytes, decoded size), `lies` fields of the tail.
+    """
+    rows = [row()] if rows is None else rows
+    ids = [clip["id"] for clip in clips]
+    hashes = [xxh3_64_intdigest(id_) for id_ in ids]
+    order = sorted(range(len(ids)), key=hashes.__getitem__)
+    true: dict[str, Any] = {
+        "offsets": [clip["offset"] for clip in clips],
+        "nframes": [clip["nframes"] for clip in clips],
+        "formats": [clip.get("format", 0) for clip in clips],
+        "id_ends": np.cumsum([len(id_) for id_ in ids]),
+        "hashes": [hashes[number] for number in order],
+        "order": order,
+    } | (columns or {})
+    parts = [np.array(true[name], _TYPES[name]).tobytes() for name in COLUMNS]
+    cbytes = [nbytes for clip in clips for nbytes in clip["cbytes"]]
+    filters = bytes(
+        each for clip in clips for each in clip.get("filters", [0] * len(clip["cbytes"]))
+    )
+    metas = [clip.get("meta", b"{}") for clip in clips]
+    ends = np.cumsum([len(meta) for meta in metas]).astype("<u8").tobytes()
+    planes = np.array(cbytes, "<u4").view("u1").reshape(-1, 4).T.tobytes()
+    stored: list[Any] = [
+        b"".join((*parts, *rows, *ids)),
+        planes + filters,
+        ends + b"".join(metas),
+    ]
+    described = []
+    for number in range(3):
+        data, how = (sections or {}).get(number, stored[number]), 0
+        decoded = len(data)
+        if isinstance(data, tuple):
+            (data, decoded), how = data, 1
+        stored[number] = data
+        described.append(Section(len(data), decoded, xxh3_64_digest(data), how))
+    body = b"".join(stored)
+    fields = {
+        "nformats": len(rows),
+        "nclips": len(clips),
+        "nchunks": len(cbytes),
+        "first_clip": 0,
+        "offset": at,
+        "nbytes": len(body) + 152,
+        "previous": 0,
+        "sections": tuple(described),
+    }
+    return body + Tail(**(fields | lies)).pack()
+
+
+def store_file(
+    chunks: list[bytes],
+    *,
+    nframes: int | None = None,
+    clip: dict[str, Any] | None = None,
+    clips: list[dict[str, Any]] | None = None,
+    **options: Any,
+) -> bytes:
+    """A store of one clip "a" with these chunks, a frame each; `clips` may tell of others."""
+    data = front()
+    offset = len(data)
+    for each in chunks:
+        data += each + xxh3_64_digest(each)
+    told = {
+        "id": b"a",
+        "offset": offset,
+        "nframes": len(chunks) if nframes is None else nframes,
+        "cbytes": [len(each) for each in chunks],
+    } | (clip or {})
+    if clips is not None:
+        clips = [{**told, **each} for each in clips]
+    return data + segment(len(data), [told] if clips is None else clips, **options)

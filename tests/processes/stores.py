@@ -1,0 +1,221 @@
+"""Scenarios with frame stores: forks, pools, threads, and a writer in another process."""
+
+import multiprocessing
+import os
+import pickle
+import threading
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+from forks import check_no_thread_is_left, in_child, wait_for
+
+import bloscpack as bp
+
+NCLIPS = 24
+NFRAMES = 16
+SHAPE = (60, 80, 3)
+
+
+def clip(number: int) -> "np.ndarray[Any, Any]":
+    """Return frames that compress well, some of them by referring to others."""
+    first = np.add.outer(np.arange(60) * 3 + number, np.arange(80))[:, :, None] + np.zeros(3)
+    frames = np.repeat(first[None].astype("u1"), NFRAMES, 0)
+    frames[:, 0, 0, 0] = np.arange(NFRAMES)
+    return frames
+
+
+def make(folder: Path) -> list[Path]:
+    """Make three stores of NCLIPS clips in all."""
+    paths = [folder / f"{number}.blp" for number in range(3)]
+    for number, path in enumerate(paths):
+        with bp.frames.create(path, preset="small") as store:
+            for each in range(number, NCLIPS, len(paths)):
+                store.append(str(each), clip(each), {"number": each})
+    return paths
+
+
+def opened(path: Path, kind: str) -> Any:
+    """Open the stores beside `path` in one of the ways that handles come."""
+    if kind == "several":
+        return bp.frames.open(sorted(path.parent.glob("?.blp")))
+    if kind == "few open":
+        return bp.frames.ManyStores(sorted(path.parent.glob("?.blp")), max_open=1)
+    if kind == "bytes":
+        return bp.frames.open(path.read_bytes())
+    return bp.frames.open(path)
+
+
+def check(source: Any, seed: int) -> int:
+    """Read clips in all ways, and compare; return the id of the process."""
+    rng = Random(seed)
+    ids = list(source)
+    requests = [(rng.choice(ids), slice(rng.randrange(4), None, 3)) for _ in range(6)]
+    for (id_, selection), found in zip(requests, source.read(requests, nthreads=4), strict=True):
+        if not np.array_equal(found, clip(int(id_))[selection]):
+            raise ValueError(f"clip {id_}: {selection} differs")
+    for _ in range(10):
+        id_, index = rng.choice(ids), rng.randrange(NFRAMES)
+        if not np.array_equal(source[id_][index], clip(int(id_))[index]):
+            raise ValueError(f"clip {id_}: frame {index} differs")
+        if source[id_].meta != {"number": int(id_)}:
+            raise ValueError(f"clip {id_}: other metadata")
+    return os.getpid()
+
+
+def fork_after_use(path: Path, kind: str) -> None:
+    """Read, fork, and read in the parent and in children at the same time."""
+    source = opened(path, kind)
+    check(source, 0)
+    check_no_thread_is_left()
+    children = [in_child(lambda seed=seed: check(source, seed)) for seed in range(3)]
+    check(source, 9)
+    wait_for(children)
+    check(source, 1)
+
+
+def fork_while_reading(path: Path, kind: str) -> None:
+    """Fork again and again while other threads are in the middle of reads."""
+    source = opened(path, kind)
+    stopped = threading.Event()
+    errors: list[BaseException] = []
+
+    def read() -> None:
+        seed = 0
+        while not stopped.is_set():
+            try:
+                check(source, seed := seed + 1)
+            except BaseException as err:
+                errors.append(err)
+                return
+
+    threads = [threading.Thread(target=read) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for seed in range(6):
+            wait_for([in_child(lambda seed=seed: check(source, seed))])
+    finally:
+        stopped.set()
+        for thread in threads:
+            thread.join()
+    if errors:
+        raise errors[0]
+
+
+def threads_share_a_handle(path: Path, kind: str) -> None:
+    """Read with one handle in 8 threads, from the start."""
+    source = opened(path, kind)
+    errors: list[BaseException] = []
+    together = threading.Barrier(8)
+
+    def read(seed: int) -> None:
+        together.wait()
+        try:
+            for each in range(4):
+                check(source, 10 * seed + each)
+        except BaseException as err:
+            errors.append(err)
+
+    threads = [threading.Thread(target=read, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+    check_no_thread_is_left()
+
+
+def travel(path: Path, kind: str, method: str) -> None:
+    """Give a handle that was used to processes, to a pool and to an executor."""
+    context = multiprocessing.get_context(method)
+    with opened(path, kind) as source:
+        check(source, 0)
+        processes = [context.Process(target=check, args=(source, seed)) for seed in range(2)]
+        for process in processes:
+            process.start()
+        check(source, 1)
+        for process in processes:
+            process.join()
+        if any(process.exitcode for process in processes):
+            raise ValueError([process.exitcode for process in processes])
+        with context.Pool(2) as pool:
+            if os.getpid() in pool.starmap(check, [(source, seed) for seed in range(4)]):
+                raise ValueError("not another process")
+        with ProcessPoolExecutor(2, mp_context=context) as executor:
+            if os.getpid() in executor.map(check, [source] * 4, range(4)):
+                raise ValueError("not another process")
+        check(source, 2)
+
+
+def write(path: Path, started: Any, nclips: int) -> None:
+    """Append clips to a new store, flushed now and then."""
+    with bp.frames.create(path, nthreads=1) as store:
+        started.set()
+        for number in range(nclips):
+            store.append(str(number), clip(number)[:2], {"number": number})
+            if number % 7 == 3:
+                store.flush()
+
+
+def read_beside_a_writer(path: Path, method: str) -> None:
+    """Open, refresh and verify while another process appends: always the first clips, whole."""
+    context = multiprocessing.get_context(method)
+    started, nclips = context.Event(), 150
+    target = path.with_name(f"grows.{method}")
+    writer = context.Process(target=write, args=(target, started, nclips))
+    writer.start()
+    started.wait()
+    kept, rounds = bp.frames.open(target), 0
+    before, pickled = len(kept), pickle.dumps(kept)
+    count = 0
+    while True:
+        is_done = not writer.is_alive()
+        with bp.frames.open(target) as store:
+            found = list(store)
+        kept.refresh()
+        for ids in (found, list(kept)):
+            if ids != [str(number) for number in range(len(ids))] or len(ids) < count:
+                raise ValueError(f"not a prefix, or fewer than before: {ids}")
+            count = len(ids)
+        for number in range(max(0, count - 3), count):
+            if not np.array_equal(kept[str(number)].read(), clip(number)[:2]):
+                raise ValueError(f"clip {number} differs")
+        report = bp.verify(target, nthreads=1)
+        if not report.ok or report.nchunks < 2 * count:
+            raise ValueError(report)
+        rounds += 1
+        if is_done:
+            break
+    writer.join()
+    if count != nclips or writer.exitcode or rounds < 2:
+        raise ValueError((count, writer.exitcode, rounds))
+    if len(pickle.loads(pickled)) != before:
+        raise ValueError("a handle sees more than it saw")
+
+
+def fork_of_a_writer(path: Path) -> None:
+    """A child may read what the parent writes, and can neither append nor end it."""
+    store = bp.frames.create(path.with_name("written"))
+    store.append("0", clip(0), {"number": 0})
+
+    def use() -> None:
+        check(store, 0)
+        try:
+            store.append("1", clip(1))
+        except bp.exceptions.LockedError:
+            pass
+        else:
+            raise ValueError("a child appends")
+        store.close()
+
+    wait_for([in_child(use), in_child(use)])
+    store.append("1", clip(1), {"number": 1})
+    store.close()
+    with bp.frames.open(path.with_name("written")) as again:
+        check(again, 1)
+        if list(again) != ["0", "1"]:
+            raise ValueError(list(again))
