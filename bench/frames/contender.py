@@ -16,6 +16,7 @@ Frames = np.ndarray | Sequence[np.ndarray]
 ReadClip = Callable[[str, slice], Frames]
 
 GULPIO2 = "GulpIO2"
+GULPIO2_STACKED = "GulpIO2 and np.stack"
 PNG = "PNG files, cv2"
 FFV1 = "FFV1, PyAV"
 ONE_THREAD = ", 1 thread"
@@ -27,7 +28,7 @@ STORE_SMALL = "bloscpack, small"
 # Module and class of each, in the order of the tables.
 TABLE = {
     GULPIO2: ("frames.with_gulpio2", "GulpIO2"),
-    f"{GULPIO2} and np.stack": ("frames.with_gulpio2", "GulpIO2Stacked"),
+    GULPIO2_STACKED: ("frames.with_gulpio2", "GulpIO2Stacked"),
     GULP_SOURCE: ("frames.with_bloscpack", "Gulp"),
     f"{GULP_SOURCE}{ONE_THREAD}": ("frames.with_bloscpack", "GulpOneThread"),
     "bloscpack.gulp.GulpDirectory": ("frames.with_bloscpack", "GulpDirectory"),

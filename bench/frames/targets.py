@@ -1,7 +1,7 @@
 """The figures that are aimed at, and whether a run met them."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
@@ -11,6 +11,7 @@ from frames.contender import (
     FFV1,
     GULP_SOURCE,
     GULPIO2,
+    GULPIO2_STACKED,
     ONE_THREAD,
     PNG,
     STORE_FAST,
@@ -111,7 +112,11 @@ def _clips(run: dict[str, Any]) -> Iterator[Target]:
     for word, name, times in _CLIPS:
         found = _ratios(run, "clip/", name, GULPIO2)
         target = f">= {times:g} times {GULPIO2}"
-        yield from _line(f"clips, {word}", target, found, lambda value, times=times: value >= times)
+        lines = _line(f"clips, {word}", target, found, lambda value, times=times: value >= times)
+        stacked = _ratios(run, "clip/", name, GULPIO2_STACKED).values()
+        for line in lines:
+            text = ", ".join(f"{value:.2f}" for value in stacked)
+            yield replace(line, found=f"{line.found} (of arrays: {text})") if text else line
 
 
 def _sizes(run: dict[str, Any]) -> Iterator[Target]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import gulpio2
 import numpy as np
 
-from frames.contender import GULPIO2, Frames, ReadClip
+from frames.contender import GULPIO2, GULPIO2_STACKED, Frames, ReadClip
 
 _ITEMS_PER_CHUNK = 100  # the default of its commands
 
@@ -50,7 +50,7 @@ class GulpIO2:
 class GulpIO2Stacked(GulpIO2):
     """The same, with the frames put into one array, as a model wants them."""
 
-    name = f"{GULPIO2} and np.stack"
+    name = GULPIO2_STACKED
     note = "the same, the list made one array"
 
     @contextmanager
