@@ -13,8 +13,9 @@ from bloscpack import image
 from bloscpack.exceptions import FileChangedError, FormatError, NotBloscpackError
 from bloscpack.frames import recovery
 from bloscpack.frames.format import TAIL_SIZE, Section, Tail
+from bloscpack.storage.memory import MemorySource
 
-from .stores import CountingSource, changed, check, clip, fill, made, tails
+from .stores import CountingSource, changed, check, clip, fill, made, name, tails
 from .test_verification import every_kind, extents
 
 
@@ -87,6 +88,15 @@ class TestSound:
             assert [tail.nclips for tail in tails(new)] == [3, 3, 3, 1]
             with bp.frames.open(new) as store:
                 check(store, *range(10))
+
+    def test_an_index_larger_than_the_frames(self, path: Path) -> None:
+        """The new file has it only once, and no section decodes to more than is before it."""
+        with bp.frames.create(path) as store:
+            for number in range(60):
+                store.append(name(number), np.full((1, 2), number, "u1"))
+        _, new = recovered(path.read_bytes())
+        with bp.frames.open(new) as store:
+            assert len(store) == 60
 
     def test_progress(self, path: Path) -> None:
         data = made(path, 4)
@@ -229,6 +239,13 @@ class TestDamage:
         report, new = recovered(data[: place + len(forged)])
         with bp.frames.open(new) as store:
             assert "forged" in store
+
+    @pytest.mark.parametrize("nbytes", range(150, 165))
+    def test_across_blocks_of_the_search(self, path: Path, monkeypatch: Any, nbytes: int) -> None:
+        monkeypatch.setattr(recovery, "_FIRST_BLOCK_NBYTES", nbytes)
+        monkeypatch.setattr(recovery, "_BLOCK_NBYTES", nbytes)
+        data = made(path, 1)
+        assert len(recovery.Salvage(MemorySource(data + b"x")).clips) == 1
 
     def test_a_search_ends(self, path: Path) -> None:
         """Though each of many damaged segments claims everything before it."""
