@@ -2,10 +2,11 @@
 PYTHON ?= python3
 VENV := .venv
 PEERS := .venv-peers
+FRAMES := .venv-frames
 PY := $(VENV)/bin/python
 SOURCES := setup.py pyproject.toml $(wildcard ext/*)
 
-.PHONY: demo test check bench bench-peers clean
+.PHONY: demo test check bench bench-peers bench-frames clean
 
 # Pack a real clip (and FILE, if named), seek, slice, verify, compare with numpy.save.
 demo: $(VENV)/.ready
@@ -30,6 +31,12 @@ bench-peers: $(PEERS)/.ready
 	$(if $(ARGS),,cd bench && ../$(PEERS)/bin/python -m peers.plot ../build/peers.json \
 		../docs/benchmarks-peers.svg)
 
+# Race GulpIO2, PNG, FFV1, webdataset and h5py at keeping frames, and write the page; with ARGS,
+# such as --quick, only print what was found.
+bench-frames: $(FRAMES)/.ready
+	cd bench && ../$(FRAMES)/bin/python -m frames --json ../build/frames.json $(ARGS)
+	$(if $(ARGS),,cd bench && ../$(FRAMES)/bin/python -m frames.page ../build/frames.json)
+
 $(VENV)/.ready: $(SOURCES)
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[test,check,bench]'
@@ -40,5 +47,13 @@ $(PEERS)/.ready: $(SOURCES)
 	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[peers]'
 	touch $@
 
+# As declared, GulpIO2 would bring Pillow-SIMD, which takes the place of Pillow.
+$(FRAMES)/.ready: $(SOURCES)
+	$(PYTHON) -m venv $(FRAMES)
+	$(FRAMES)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--editable '.[frames-bench]'
+	$(FRAMES)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps gulpio2==0.0.4
+	touch $@
+
 clean:
-	rm -rf $(VENV) $(PEERS) build bloscpack.egg-info bloscpack/_ext/*.so
+	rm -rf $(VENV) $(PEERS) $(FRAMES) build bloscpack.egg-info bloscpack/_ext/*.so

@@ -4,6 +4,7 @@ from . import append, args, exceptions, frames
 from .args import BloscArgs, BloscpackArgs, MetadataArgs
 from .array import Array
 from .checking import recover, verify
+from .convert import Conversion, convert
 from .detect import open  # noqa: A004
 from .loading import load
 from .ndarray import save
@@ -35,6 +36,7 @@ __all__ = [
     "Array",
     "BloscArgs",
     "BloscpackArgs",
+    "Conversion",
     "Damage",
     "MetadataArgs",
     "Report",
@@ -42,6 +44,7 @@ __all__ = [
     "__version__",
     "append",
     "args",
+    "convert",
     "exceptions",
     "frames",
     "load",

@@ -117,6 +117,20 @@ class FileChangedError(BloscpackError):
     """The file is not the one the handle was made for: it was replaced, appended to or changed."""
 
 
+class WorkerError(BloscpackError, RuntimeError):
+    """A worker process ended before its work was done.
+
+    Attributes
+    ----------
+    started : bool
+        False if it ended before it took any work: none can be started.
+    """
+
+    def __init__(self, message: str = "", *, started: bool = True) -> None:
+        super().__init__(message)
+        self.started = started
+
+
 # Names of bloscpack 0.16 (reference: its exceptions.py), bases kept.
 
 

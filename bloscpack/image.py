@@ -361,6 +361,45 @@ def encode_jpeg(
     return encoded
 
 
+def resize(array: Array, short_edge: int) -> Array:
+    """Resize an image (bilinear, by Pillow) so that its shorter edge has `short_edge` pixels.
+
+    Parameters
+    ----------
+    array : ndarray
+        uint8, ``(H, W)``, ``(H, W, 3)`` or ``(H, W, 4)``.
+    short_edge : int
+        Pixels; the other edge is cut to a whole number of them.
+
+    Returns
+    -------
+    ndarray
+        New memory, or `array` itself if nothing changes.
+
+    Raises
+    ------
+    ValueError
+        Another array, or a size that is none.
+    ImportError
+        Pillow is missing.
+    """
+    if array.dtype != _UINT8 or not (array.ndim == 2 or array.shape[2:] in ((3,), (4,))):
+        raise ValueError(
+            f"only uint8 images of 1, 3 or 4 channels are resized, not {array.dtype} of shape "
+            f"{array.shape}"
+        )
+    height, width = array.shape[:2]
+    shorter, longer = sorted((height, width))
+    if not 0 < short_edge <= _MAX_JPEG_SIDE or not shorter:
+        raise ValueError(f"an image of shape {array.shape} cannot have {short_edge} pixels")
+    if shorter == short_edge:
+        return array
+    other = int(short_edge * (longer / shorter))
+    pillow = _pillow()
+    size = (other, short_edge) if height < width else (short_edge, other)
+    return np.array(pillow.fromarray(array).resize(size, pillow.Resampling.BILINEAR))
+
+
 def encode_png(array: Array) -> bytes:
     """Encode an array as PNG, exactly.
 

@@ -63,6 +63,8 @@ def test_python_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if "import blosc\n" in page.read_text("utf-8"):
         pytest.importorskip("blosc", reason="the page uses the blosc package")
+    if "\nimport torch\n" in page.read_text("utf-8"):
+        pytest.importorskip("torch", reason="the page uses it")
     run_page(page)
 
 

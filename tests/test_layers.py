@@ -59,6 +59,7 @@ LAYERS = {
     "benzina": 6,
     "vrs": 6,
     "detect": 7,
+    "clipwriter": 7,
     "checking": 7,
     "convert": 7,
     "args": 7,
@@ -89,6 +90,7 @@ SAME_LAYER = {
     "frames.protocol": {"fetch"},
     "exceptions": {"wire"},
     "wire": {"exceptions"},
+    "processes": {"threads"},
     "checksum": {"_ext"},
     "codec": {"_ext"},
     "ndarray": {"dtype"},
@@ -108,7 +110,7 @@ SAME_LAYER = {
     "packing": {"args"},
     "append": {"args", "packing"},
     "original": {"args", "packing"},
-    "convert": {"detect"},
+    "convert": {"clipwriter", "detect"},
 }
 # Libraries beside the standard one.
 LIBRARIES = {
@@ -136,6 +138,7 @@ LIBRARIES = {
     "append": {"numpy"},
     "video": {"numpy", "av"},
     "cli": {"numpy"},
+    "clipwriter": {"numpy"},
     "frames": {"numpy", "xxhash"},
     "frames.sampler": {"numpy", "xxhash"},
     "frames.protocol": {"numpy"},
@@ -148,8 +151,13 @@ IMPORTED_ON_USE = {
     "display": {"html"},
     "checksum": {"hashlib"},
     "notice": {"logging"},
+    "processes": {
+        "multiprocessing",
+        "multiprocessing.connection",
+        "multiprocessing.reduction",
+        "traceback",
+    },
     "storage.file": {"tempfile"},
-    "processes": {"concurrent.futures", "concurrent.futures.process", "multiprocessing"},
     "video": {"av"},
     "image": {"simplejpeg", "PIL"},
     "gulp.utils": {"PIL.Image"},

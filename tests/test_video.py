@@ -167,14 +167,22 @@ def test_what_is_no_video_is_refused(tmp_path: Path) -> None:
         read_video(tmp_path / "absent.mp4")
 
 
-def test_a_playlist_opens_no_other_file(tmp_path: Path) -> None:
-    inner = write_video(tmp_path / "inner.mov", moving(2))
-    playlist = tmp_path / "list.m3u8"
-    playlist.write_text(
-        f"#EXTM3U\n#EXT-X-TARGETDURATION:10\n#EXTINF:10,\n{inner}\n#EXT-X-ENDLIST\n"
-    )
-    with pytest.raises(FormatError):
-        read_video(playlist)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "#EXTM3U\n#EXT-X-TARGETDURATION:10\n#EXTINF:10,\n{inner}\n#EXT-X-ENDLIST\n",
+        "ffconcat version 1.0\nfile {inner.name}\n",
+    ],
+)
+def test_a_playlist_opens_no_other_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    inner = write_video(tmp_path / "inner.mp4", moving(2), codec="libx264")
+    assert sum(1 for _ in read_video("inner.mp4")) == 2
+    Path("list.m3u8").write_text(text.format(inner=inner))
+    with pytest.raises(FormatError, match=r"list\.m3u8"):
+        read_video("list.m3u8")
 
 
 def test_a_name_is_never_a_protocol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,8 +21,8 @@ def surroundings(bench: Bench) -> dict[str, str]:
     about["array"] = f"{bench.array.nbytes / 1e6:g} MB {GENERATOR}"
     about["chunks"] = "; ".join(_stored(bench, spec) for spec in SPECS)
     memory = bench.memory_folder
-    about["files"] = f"{_file_system(bench.folder)}, in the page cache" + (
-        f"; 'in memory': {_file_system(memory)}" if memory else ""
+    about["files"] = f"{file_system(bench.folder)}, in the page cache" + (
+        f"; 'in memory': {file_system(memory)}" if memory else ""
     )
     setting = bench.setting
     about["rounds"] = f"{setting.nrounds}, or {setting.nrounds_of_parts} of small parts"
@@ -40,7 +40,7 @@ def _stored(bench: Bench, spec: Spec) -> str:
     )
 
 
-def _file_system(folder: Path) -> str:
+def file_system(folder: Path) -> str:
     """Return the folder and the kind of its file system."""
     best, kind = Path(), "unknown file system"
     mounts = Path("/proc/mounts")

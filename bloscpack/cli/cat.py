@@ -1,24 +1,19 @@
 """``blpk cat``: a selection of an array, or one chunk, to standard output or a file."""
 
 import argparse
-import sys
-import warnings
 from collections.abc import Iterator
-from io import BytesIO
 from math import prod
-from typing import Any
 
 import numpy as np
-from numpy.lib import format as npy
 
 from ..array import Array
 from ..ndarray import AnyArray
 from ..selection import parse_selection
-from ..storage.protocol import ByteSink
+from .arrayout import write_part
 from .describe import dtype_text
 from .endpoint import STDIO, check_input, check_output, open_output, read_any
 from .options import Subparsers, add_command, add_json_option, count
-from .output import Console, print_json, printable
+from .output import Console, print_json
 from .selection import Index, bare, parse_selection_text
 from .status import ExitCode, UsageError
 
@@ -79,12 +74,8 @@ def run(args: argparse.Namespace) -> int:
             _print_shape(args, part)
             return ExitCode.OK
         with open_output(args.output, is_ordered=True) as sink, console.progress() as progress:
-            if args.text:
-                sink.write(_text(part.read()).encode("utf-8", "backslashreplace"))
-            elif args.npy or args.output.endswith(".npy"):
-                _write_npy(sink, part, progress)
-            else:
-                _write_pieces(sink, part, progress)
+            as_npy = args.npy or args.output.endswith(".npy")
+            write_part(sink, part, progress, as_npy=as_npy, as_text=args.text)
     return ExitCode.OK
 
 
@@ -159,68 +150,6 @@ def _slice_of(indices: range) -> slice:
     """Return the slice that selects `indices`, which are not negative."""
     stop = indices.stop if indices.stop >= 0 else None
     return slice(indices.start, stop, indices.step) if indices else slice(0, 0)
-
-
-def _c_order_bytes(array: AnyArray) -> memoryview:
-    if not array.nbytes:
-        return memoryview(b"")
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-
-
-def _write_pieces(sink: ByteSink, part: _Part, progress: Any) -> None:
-    done = 0
-    for piece in part.pieces():
-        data = _c_order_bytes(piece)
-        sink.write(data)
-        done += len(data)
-        progress(done, part.nbytes)
-
-
-def _write_npy(sink: ByteSink, part: _Part, progress: Any) -> None:
-    header = _npy_header(part) if part.is_large else None
-    if header is not None:
-        sink.write(header)
-        _write_pieces(sink, part, progress)
-        return
-    with warnings.catch_warnings():
-        # Versions 2.0 and 3.0 of the format, which long dtypes need, are no news today.
-        warnings.simplefilter("ignore", UserWarning)
-        npy.write_array(_Writer(sink), part.read(), allow_pickle=False)
-
-
-def _npy_header(part: _Part) -> bytes | None:
-    """Return the start of an .npy file, None where numpy itself has to find the version."""
-    buffer = BytesIO()
-    fields = {
-        "descr": npy.dtype_to_descr(part.dtype),
-        "fortran_order": False,
-        "shape": part.shape,
-    }
-    try:
-        npy.write_array_header_1_0(buffer, fields)
-    except ValueError:
-        return None
-    return buffer.getvalue()
-
-
-class _Writer:
-    """As much of a file as numpy writes to."""
-
-    def __init__(self, sink: ByteSink) -> None:
-        self._sink = sink
-
-    def write(self, data: bytes) -> int:
-        """Write `data`."""
-        self._sink.write(data)
-        return len(data)
-
-
-def _text(array: AnyArray) -> str:
-    try:
-        text = np.array2string(array, threshold=sys.maxsize)
-    except SystemError as err:  # numpy's answer to a code point beyond Unicode
-        raise ValueError(f"the items cannot be printed: {err}") from err
-    return "".join(f"{printable(line)}\n" for line in text.split("\n"))
 
 
 def _print_shape(args: argparse.Namespace, part: _Part) -> None:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from ..codec import BLOSC_VERSION
 from ..threads import resolve_nthreads
 from ..version import __version__
-from . import append, cat, compress, decompress, gulp, info, ls, recover, verify
+from . import append, cat, compress, convert, decompress, frames, gulp, info, ls, recover, verify
 from .options import (
     MAX_THREADS,
     CommandParser,
@@ -31,7 +31,9 @@ COMMANDS = (
     recover,
     ls,
     cat,
+    frames,
     gulp,
+    convert,
 )
 
 

@@ -89,12 +89,12 @@ def binary_stdout() -> IO[bytes]:
 
 
 def print_json(command: str, fields: Mapping[str, Any]) -> None:
-    """Print a result as one JSON document; each field, and each of the files, on its own line."""
+    """Print a result as one JSON document; each field, file and clip on its own line."""
     document = {"schema_version": SCHEMA_VERSION, "command": command, **fields}
     lines = []
     for key, value in document.items():
         text = encode_json(value)
-        if key == "files":
+        if key in ("files", "clips") and isinstance(value, list):
             text = "[\n    " + ",\n    ".join(encode_json(entry) for entry in value) + "\n  ]"
         lines.append(f"  {json.dumps(key)}: {text}")
     result("{\n" + ",\n".join(lines) + "\n}")

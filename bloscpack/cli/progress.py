@@ -60,7 +60,10 @@ class Progress:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        """Wipe the bar."""
+        self.wipe()
+
+    def wipe(self) -> None:
+        """Take the bar away, so that something else can be printed."""
         if self._width:
             self._draw("")
 
@@ -71,7 +74,7 @@ class Progress:
         """Return the picture, at most `width` characters."""
         speed = f"{done / 1e6 / seconds:.1f} MB/s" if seconds > 0 else "- MB/s"
         if total <= 0:
-            return f"{done / 1e6:.1f} MB  {speed}"[:width]
+            return (f"{done} {unit}" if unit else f"{done / 1e6:.1f} MB  {speed}")[:width]
         share = min(done / total, 1.0)
         text = f"{done / 1e6:.1f}/{total / 1e6:.1f} MB  {share:4.0%}  {speed}"
         if unit is not None:

@@ -2,9 +2,22 @@
 
 from ..detect import create_frames as create
 from ..detect import open_frames as open  # noqa: A004
+from . import listing
 from .clip import StoreClip
+from .ingest import IngestReport, ingest
 from .many import ManyStores
 from .protocol import Clip, FrameSource
 from .reader import FrameStore
 
-__all__ = ["Clip", "FrameSource", "FrameStore", "ManyStores", "StoreClip", "create", "open"]
+__all__ = [
+    "Clip",
+    "FrameSource",
+    "FrameStore",
+    "IngestReport",
+    "ManyStores",
+    "StoreClip",
+    "create",
+    "ingest",
+    "listing",
+    "open",
+]

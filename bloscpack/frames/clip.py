@@ -22,7 +22,7 @@ from ..storage.protocol import ByteSource
 from ..wire import BytesLike
 from .format import CHECKSUM, DIGEST_SIZE, Codec
 from .index import Index
-from .lossless import GROUP_FRAMES, Filter, Geometry, decode_chunk, reference_of
+from .lossless import GROUP_FRAMES, Filter, Geometry, decode_chunk, is_aligned, reference_of
 from .protocol import AnyArray, FrameSelection, IntArray, frame_indices, read_clip
 
 _TIME = int(Filter.TIME)
@@ -338,7 +338,7 @@ class StoreClip:
             return ()
         if self._format.codec == Codec.IMAGE:
             return self._chunks(indices, partial(self._decode_image, indices, frames))
-        if frames.__array_interface__["data"][0] % self.dtype.itemsize:
+        if not is_aligned(frames):
             return self._unaligned_pieces(indices, frames)
         if self._format.group > 1:
             return self._shared_pieces(indices, frames)

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from .. import image
 from ..exceptions import BloscpackError
 from ..threads import map_ordered, resolve_nthreads
 from .format import Codec, FrameFormat, ImageKind
-from .lossless import GROUP_FRAMES, PRESETS, choose, encode_clip
+from .lossless import GROUP_FRAMES, PRESETS, choose, encode_clip, is_aligned
 
 AnyArray = np.ndarray[Any, np.dtype[Any]]
 
@@ -72,18 +72,36 @@ class Options(NamedTuple):
         return self._replace(**{k: v for k, v in given.items() if v is not None}).check()
 
 
+class EncodedClip(Protocol):
+    """A clip as stored chunks, which a writer takes one by one before it asks for the rest."""
+
+    @property
+    def format(self) -> FrameFormat:
+        """What the frames are."""
+        ...
+
+    @property
+    def nframes(self) -> int:
+        """How many there are."""
+        ...
+
+    @property
+    def text(self) -> bytes:
+        """The metadata, as `pack_meta` gives them."""
+        ...
+
+    def __iter__(self) -> Iterator[tuple[bytes, int]]:
+        """Yield stored bytes and filter of each chunk."""
+        ...
+
+
 class Encoder:
-    """The chunks of a clip, coded as they are iterated over.
+    """The chunks of a clip, coded as they are iterated over: an `EncodedClip`."""
 
-    Attributes
-    ----------
-    format : FrameFormat
-        What the frames are; final when the iteration has ended.
-    nframes : int
-        Frames so far.
-    """
-
-    def __init__(self, frames: Any, options: Options, nthreads: int | None) -> None:
+    def __init__(
+        self, frames: Any, options: Options, nthreads: int | None, text: bytes = b"{}"
+    ) -> None:
+        self.text = text
         self.format = _NOTHING
         self.nframes = 0
         self._nthreads = nthreads
@@ -127,7 +145,7 @@ class Encoder:
 
     def _cut(self, array: AnyArray) -> Iterator[AnyArray]:
         """Yield the frames of an array, contiguous, without a copy of a whole one."""
-        if array.flags.c_contiguous and not _address(array) % array.itemsize:
+        if array.flags.c_contiguous and is_aligned(array):
             yield array
             return
         step = self._batch_nframes()
@@ -225,11 +243,6 @@ def _lossless(dtype: np.dtype[Any], shape: tuple[int, ...]) -> FrameFormat:
     form = FrameFormat.lossless(dtype, shape)
     form.pack()
     return form
-
-
-def _address(array: AnyArray) -> int:
-    address: int = array.__array_interface__["data"][0]
-    return address
 
 
 def pack_meta(meta: Mapping[str, Any] | None) -> bytes:

@@ -4,17 +4,41 @@ The clips are found without it. So only the header is checked when a store is op
 metadata loses these and no frame.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..checksum import CHECKSUMS
-from ..container.metadata import MetadataHeader, decode_data, stored_data
+from ..container.metadata import MetadataHeader, decode_data, pack_section, stored_data
 from ..exceptions import FormatError, TruncatedError
 from ..storage.protocol import ByteSource
 from ..wire import BytesLike
-from .format import CONTAINER, unpack_store_header
+from .format import CHECKSUM, CONTAINER, store_header, unpack_store_header
 
 # Header and metadata of nearly every store, in one read.
 FRONT_NBYTES = 4096
+
+
+def pack_front(options: Mapping[str, Any], attrs: Mapping[str, Any]) -> bytes:
+    """Return header and metadata section of a store.
+
+    Parameters
+    ----------
+    options : mapping
+        What appending does by default: codec, preset and quality.
+    attrs : mapping
+        The user's.
+
+    Raises
+    ------
+    TypeError, ValueError
+        `attrs` are no JSON values.
+    """
+    metadata = {"container": CONTAINER, **options, "attrs": dict(attrs)}
+    # Not compressed, so that the bytes do not depend on which zlib there is; nothing grows here.
+    section = pack_section(
+        metadata, checksum=CHECKSUM, codec="None", level=0, reserve=lambda nbytes: nbytes
+    )
+    return store_header().pack() + section
 
 
 class Front:
@@ -69,6 +93,13 @@ class Front:
     def _read_metadata(self) -> dict[str, Any]:
         offset = self.header.size
         meta = self._metadata_header()
+        if meta.max_meta_size != meta.meta_comp_size:
+            raise FormatError(
+                f"metadata header: max_meta_size {meta.max_meta_size} is not meta_comp_size "
+                f"{meta.meta_comp_size}",
+                offset=offset + 16,
+                field="max_meta_size",
+            )
         section = self.head[offset : offset + meta.section_size]
         if len(section) < meta.section_size:
             if offset + meta.section_size > self._source.size():

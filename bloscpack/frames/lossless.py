@@ -187,6 +187,12 @@ def reference_of(index: int) -> int:
     return index - (index & -index)
 
 
+def is_aligned(array: AnyArray) -> bool:
+    """Return whether a contiguous array lies where the kernel may see it: numpy allows more."""
+    address: int = array.__array_interface__["data"][0]
+    return array.itemsize not in (2, 4, 8) or address % array.itemsize == 0
+
+
 def decode_chunk(
     chunk: BytesLike, filters: int, geometry: Geometry, reference: BytesLike | None, out: memoryview
 ) -> None:

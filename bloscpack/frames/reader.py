@@ -23,7 +23,7 @@ from ..storage.file import FileSource, open_source
 from ..storage.memory import MemorySource
 from ..storage.protocol import ByteSource
 from .clip import StoreClip
-from .encoding import Options
+from .encoding import EncodedClip, Options
 from .front import FRONT_NBYTES, Front
 from .index import Finder, Index
 from .protocol import AnyArray, IntArray, Request, read_batch
@@ -398,6 +398,16 @@ class FrameStore:
         writer = self._open_writer()
         options = self._options().replace(codec=codec, preset=preset, quality=quality)
         writer.append(id, frames, meta, options, self.nthreads)
+
+    def append_encoded(self, id: str, clip: EncodedClip) -> None:  # noqa: A002
+        """Append a clip that was encoded elsewhere, by an `Encoder` of the same release.
+
+        Raises
+        ------
+        TypeError, ValueError, LockedError, OSError
+            As by `append`.
+        """
+        self._open_writer().append_encoded(id, clip)
 
     def flush(self) -> None:
         """Make everything durable that was appended, and the index short."""

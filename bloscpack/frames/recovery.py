@@ -14,7 +14,6 @@ import numpy as np
 from xxhash import xxh3_64_digest
 
 from ..container.format import MAX_HEADER_SIZE
-from ..container.metadata import pack_section
 from ..container.writer import Progress
 from ..exceptions import (
     BloscpackError,
@@ -28,8 +27,6 @@ from ..storage.protocol import ByteSink, ByteSource
 from .clipcheck import ClipChecker, Place, id_text, place_of
 from .encoding import Options
 from .format import (
-    CHECKSUM,
-    CONTAINER,
     DIGEST_SIZE,
     SEGMENT_MAGIC,
     TAIL_SIZE,
@@ -41,7 +38,7 @@ from .format import (
     pack_segment,
     store_header,
 )
-from .front import Front
+from .front import Front, pack_front
 from .index import Finder, Index, Segment
 from .verification import mended_front, whole_segment
 
@@ -123,9 +120,9 @@ def recover_store(
     whole = [clip for clip in salvage.clips if clip.place.ordinal not in checker.bad]
     if not whole and (salvage.nclips or not salvage.has_index):
         raise FormatError("no whole clip was found: nothing can be saved")
-    section, damage = _metadata_section(source)
+    head, damage = _front_bytes(source)
     with open_sink(dst) as sink:
-        nchunks = _write(sink, source, section, whole, progress)
+        nchunks = _write(sink, source, head, whole, progress)
     damage += [*salvage.missing(), *checker.damage]
     return Report(
         source.name,
@@ -138,8 +135,8 @@ def recover_store(
     )
 
 
-def _metadata_section(source: ByteSource) -> tuple[bytes, list[Damage]]:
-    """Return the metadata section of the new store, the old one if that is sound, and damage."""
+def _front_bytes(source: ByteSource) -> tuple[bytes, list[Damage]]:
+    """Return the front of the new store, with the old metadata if they are sound, and damage."""
     damage = []
     try:
         front = Front(source)
@@ -149,12 +146,12 @@ def _metadata_section(source: ByteSource) -> tuple[bytes, list[Damage]]:
     offset = front.header.size
     try:
         front.metadata  # noqa: B018 - decoded on access
-        return bytes(source.read_at(offset, front.end - offset)), damage
+        section = bytes(source.read_at(offset, front.end - offset))
+        return store_header().pack() + section, damage
     except BloscpackError as err:
         what = f"{err.args[0]}: the attributes of the store are lost"
         damage.append(Damage(what, None, offset))
-    metadata = {"container": CONTAINER, **Options()._asdict(), "attrs": {}}
-    return pack_section(metadata, checksum=CHECKSUM, reserve=lambda nbytes: nbytes), damage
+    return pack_front(Options()._asdict(), {}), damage
 
 
 class Salvage:
@@ -327,12 +324,11 @@ class _NewIndex:
 def _write(
     sink: ByteSink,
     source: ByteSource,
-    section: bytes,
+    front: bytes,
     clips: list[FoundClip],
     progress: Progress | None,
 ) -> int:
     """Write the new store, and return how many chunks it has."""
-    front = store_header().pack() + section
     sink.write(front)
     position, nchunks, done = len(front), 0, 0
     total = sum(clip.place.end - clip.place.start for clip in clips)

@@ -11,22 +11,19 @@ clips then has about log n segments, and n clips cost n log n bytes of index.
 
 import os
 from array import array
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from threading import RLock
 from typing import Any, Self
 
 import numpy as np
 from xxhash import xxh3_64_digest
 
-from ..container.metadata import pack_section
 from ..exceptions import BloscpackError, CodecError, FormatError
 from ..notice import notice
 from ..storage.file import FileSource
 from ..storage.update import UpdateFile, forked_error
-from .encoding import Encoder, Options, pack_meta
+from .encoding import EncodedClip, Encoder, Options, pack_meta
 from .format import (
-    CHECKSUM,
-    CONTAINER,
     DIGEST_SIZE,
     MAX_FRAMES,
     Chunks,
@@ -35,9 +32,8 @@ from .format import (
     Metas,
     pack_id,
     pack_segment,
-    store_header,
 )
-from .front import Front
+from .front import Front, pack_front
 from .index import Finder, Segment, has_magic, merged
 
 # Stored bytes that are written by one call.
@@ -101,17 +97,7 @@ class StoreWriter:
             raise FileExistsError(
                 f"{name!r} exists already: open it with mode 'a' to append, or give overwrite=True"
             )
-        metadata = {
-            "container": CONTAINER,
-            "codec": options.codec,
-            "preset": options.preset,
-            "quality": options.quality,
-            "attrs": dict(attrs or {}),
-        }
-        section = pack_section(
-            metadata, checksum=CHECKSUM, codec="None", level=0, reserve=lambda nbytes: nbytes
-        )
-        front = store_header().pack() + section
+        front = pack_front(options._asdict(), attrs or {})
         none = np.zeros(0, "<u8")
         content = Content(Clips.of(none, none, none, [], []), b"", b"")
         _, segment = pack_segment(
@@ -178,16 +164,23 @@ class StoreWriter:
         nthreads: int | None,
     ) -> None:
         """Write a clip; see `FrameStore.append`."""
+        text = pack_meta(meta)
+        self._append(id_, lambda: Encoder(frames, options, nthreads, text))
+
+    def append_encoded(self, id_: str, clip: EncodedClip) -> None:
+        """Write a clip that was encoded elsewhere."""
+        self._append(id_, lambda: clip)
+
+    def _append(self, id_: str, start: Callable[[], EncodedClip]) -> None:
         self._check_process()
         if not isinstance(id_, str):
             raise TypeError(f"an id is a str, not {type(id_).__name__}")
-        text = pack_meta(meta)
         with self._lock:
             self._check_usable()
             if self.index.find(id_) >= 0:
                 raise ValueError(f"there is a clip {id_!r:.80} already")
             try:
-                segment, end = self._write_clip(id_, frames, text, options, nthreads)
+                segment, end = self._write_clip(id_, start())
             except BaseException:
                 self._cut()
                 raise
@@ -201,10 +194,7 @@ class StoreWriter:
                 except OSError as err:  # the clip is there; the next flush tries again
                     notice("%s: the index could not be merged: %s", self.name, err)
 
-    def _write_clip(
-        self, id_: str, frames: Any, text: bytes, options: Options, nthreads: int | None
-    ) -> tuple[Segment, int]:
-        encoder = Encoder(frames, options, nthreads)
+    def _write_clip(self, id_: str, encoder: EncodedClip) -> tuple[Segment, int]:
         position = self._end
         parts: list[bytes] = []
         waiting = 0
@@ -231,7 +221,7 @@ class StoreWriter:
         chunks = Chunks.pack(np.array(cbytes, "<u4"), filters)
         last = self.index.segments[-1].tail
         tail, segment = pack_segment(
-            Content(clips, chunks, Metas.pack([text])),
+            Content(clips, chunks, Metas.pack([encoder.text])),
             offset=position + waiting,
             first_clip=last.total,
             previous=last.end if last.total else 0,

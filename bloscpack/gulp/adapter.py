@@ -40,8 +40,8 @@ class AbstractDatasetAdapter(ABC):
         """Yield the items of a slice, all by default.
 
         Each is a dict: ``id`` (str or int); ``meta``, a dict that JSON holds; ``frames``, a list of
-        uint8 arrays ``(H, W)`` or ``(H, W, 3)``. Without frames an item is left out; ``error``, a
-        str, may then say why.
+        uint8 arrays ``(H, W)`` or ``(H, W, 3)``, or of JPEGs that are stored as they are: bytes, or
+        paths of files. Without frames an item is left out; ``error``, a str, may then say why.
         """
 
     @abstractmethod

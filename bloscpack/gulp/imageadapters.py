@@ -248,8 +248,7 @@ def files_by_folder(folder: Path, extensions: Sequence[str]) -> list[Item]:
     DuplicateIdException
         Two have one id.
     """
-    stripped = os.fspath(folder).rstrip("/") or os.fspath(folder)
-    paths = walk(stripped, extensions)
+    paths = walk(folder, extensions)
     entries = []
     for path in paths:
         parent, name = os.path.split(path)

@@ -155,6 +155,12 @@ def parse_triplets(text: str) -> Triplets:
     return triplets
 
 
+def parse_entries(text: str) -> list[Any] | None:
+    """Return all metadata in the text of an item, of any type; None if there is no list."""
+    entries: list[Any] | None = json.loads(text)
+    return entries
+
+
 def parse_meta_data(text: str) -> dict[str, Any]:
     """Return the metadata in the text of an item: the first of its list.
 

@@ -249,12 +249,21 @@ def _write_item(chunk: GulpChunk, item: dict[str, Any], id_: str, result: _Resul
         result.skipped.append([id_, str(item.get("error") or "no frames")])
         return 0
     try:
-        chunk.append(item["id"], item["meta"], frames)
-    except ValueError as err:  # a frame that JPEG does not hold; nothing of the item is written
+        chunk.append(item["id"], item["meta"], [_content(frame) for frame in frames])
+    except (ValueError, FileNotFoundError) as err:
+        # A frame that JPEG does not hold, or a path of none; nothing of the item is written.
         result.skipped.append([id_, str(err)])
         return 0
     result.ids.append(id_)
     return len(frames)
+
+
+def _content(frame: Any) -> Any:
+    """Return what a chunk stores for a frame: of a path, the bytes of that file."""
+    if isinstance(frame, str | os.PathLike):
+        with open(frame, "rb") as file:
+            return file.read()
+    return frame
 
 
 def _publish(journal: Journal, task: _Task, result: _Result, present: set[str]) -> Done:

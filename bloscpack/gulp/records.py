@@ -1,5 +1,6 @@
 """The records of a chunk: frames to JPEGs and back, on several threads."""
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -124,13 +125,29 @@ def encode_frame(frame: Any) -> bytes:
         JPEG does not hold such an array, or the bytes are no JPEG.
     """
     if not isinstance(frame, bytes | bytearray | memoryview):
-        return img_to_jpeg_bytes(frame)
+        return _encoder()(frame)
     check_jpeg(frame)
     return bytes(frame)
 
 
+def _encoder() -> Callable[[Any], bytes]:
+    """Return what encodes frames: ``fileio.img_to_jpeg_bytes``.
+
+    Programs replace it there, to store frames with other settings or as they are.
+    """
+    encoder: Callable[[Any], bytes] = getattr(
+        sys.modules.get(f"{__package__}.fileio"), "img_to_jpeg_bytes", img_to_jpeg_bytes
+    )
+    return encoder
+
+
 def encode_frames(frames: Iterable[Any]) -> Iterator[bytes]:
-    """Return the JPEGs of frames, made on as many threads as they are worth."""
+    """Return the JPEGs of frames, made on as many threads as they are worth.
+
+    An encoder of the caller is called in order, in the calling thread.
+    """
+    if _encoder() is not img_to_jpeg_bytes:
+        return map(encode_frame, frames)
     if not isinstance(frames, Sequence | np.ndarray):
         frames = list(frames)
     work = sum(getattr(frame, "nbytes", 0) for frame in frames) * _WORK_PER_PIXEL_BYTE

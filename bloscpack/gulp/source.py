@@ -32,7 +32,7 @@ from ..storage.file import FileSource
 from .directory import list_folder
 from .errors import DirectoryError
 from .format import ChunkNames, check_jpeg, check_meta_nbytes
-from .index import Triplets, parse_meta_data, parse_triplets, scan_index
+from .index import Triplets, parse_entries, parse_meta_data, parse_triplets, scan_index
 
 MAX_OPEN_FILES = 64
 
@@ -229,6 +229,12 @@ class GulpClip:
         """
         meta: dict[str, Any] = self._parse(parse_meta_data, 1)
         return meta
+
+    @property
+    def meta_data(self) -> list[Any] | None:
+        """All entries of its metadata, as they are in the file; None if there is no list."""
+        entries: list[Any] | None = self._parse(parse_entries, 1)
+        return entries
 
     @property
     def shape(self) -> tuple[int, ...]:

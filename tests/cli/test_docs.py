@@ -1,4 +1,4 @@
-"""docs/cli.md: every example prints what the page says."""
+"""docs/cli.md and guides: every example prints what the page says."""
 
 import os
 import re
@@ -11,6 +11,7 @@ import pytest
 from .conftest import REPOSITORY
 
 PAGE = REPOSITORY / "docs" / "cli.md"
+PAGES = (PAGE, REPOSITORY / "docs" / "howto" / "make-a-frame-store.md")
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # A line that no command prints; the status of the command is kept for the next one (`echo $?`).
 _MARK = "@@ end of command @@"
@@ -22,10 +23,10 @@ exec 2>&1
 """
 
 
-def examples() -> list[tuple[str, str]]:
-    """Return (command, expected output) of the whole page, in order."""
+def examples(page: Path = PAGE) -> list[tuple[str, str]]:
+    """Return (command, expected output) of a whole page, in order."""
     result: list[tuple[str, str]] = []
-    for block in _BLOCK.findall(PAGE.read_text("utf-8")):
+    for block in _BLOCK.findall(page.read_text("utf-8")):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, _, expected = part.partition("\n")
             result.append((command, expected))
@@ -33,12 +34,17 @@ def examples() -> list[tuple[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def printed(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    script = _PRELUDE + "\n".join(f"{command}\nmark" for command, _ in examples())
+def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, list[str]]:
+    return {page: output_of(page, tmp_path_factory.mktemp("docs")) for page in PAGES}
+
+
+def output_of(page: Path, folder: Path) -> list[str]:
+    """Run the commands of a page in a folder."""
+    script = _PRELUDE + "\n".join(f"{command}\nmark" for command, _ in examples(page))
     env = os.environ | {"PYTHONPATH": str(REPOSITORY), "LC_ALL": "C.UTF-8"}
     done = subprocess.run(
         ["bash", "-c", script],
-        cwd=tmp_path_factory.mktemp("docs"),
+        cwd=folder,
         env=env,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -54,12 +60,17 @@ def matches(expected: str, printed: str) -> bool:
     return re.fullmatch(pattern, printed, re.DOTALL) is not None
 
 
-@pytest.mark.parametrize(
-    "position", range(len(examples())), ids=[command for command, _ in examples()]
-)
-def test_example(printed: list[str], position: int) -> None:
-    _, expected = examples()[position]
-    assert matches(expected, printed[position]), printed[position]
+CASES = [
+    pytest.param(page, position, id=f"{page.stem}: {command}")
+    for page in PAGES
+    for position, (command, _) in enumerate(examples(page))
+]
+
+
+@pytest.mark.parametrize(("page", "position"), CASES)
+def test_example(printed: dict[Path, list[str]], page: Path, position: int) -> None:
+    _, expected = examples(page)[position]
+    assert matches(expected, printed[page][position]), printed[page][position]
 
 
 def test_there_are_examples_of_every_command() -> None:
@@ -73,7 +84,9 @@ def test_there_are_examples_of_every_command() -> None:
         "recover",
         "ls",
         "cat",
+        "frames",
         "gulp",
+        "convert",
     }
     assert Path(PAGE).read_text("utf-8").count("```") == 2 * len(
         _BLOCK.findall(PAGE.read_text("utf-8"))

@@ -89,7 +89,7 @@ def test_errors_become_one_line_and_a_code(
     def fail(*args: object, **kwargs: object) -> None:
         raise error
 
-    monkeypatch.setattr(info, "open_container", fail)
+    monkeypatch.setattr(info, "read_any", fail)
     monkeypatch.setattr(verify, "verify_file", fail)
     ended = blpk(name, ramp)
     assert (ended.code, ended.raw, ended.err) == (code, b"", text)
@@ -101,7 +101,7 @@ def test_faults_of_ours_keep_their_traceback(
     def fail(*args: object) -> None:
         raise KeyError("a fault")
 
-    monkeypatch.setattr(info, "open_container", fail)
+    monkeypatch.setattr(info, "read_any", fail)
     with pytest.raises(KeyError, match="a fault"):
         blpk("info", ramp)
 

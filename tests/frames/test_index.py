@@ -139,10 +139,7 @@ class TestReads:
 
 
 def opened(source: CountingSource) -> bp.frames.FrameStore:
-    store = bp.frames.FrameStore.__new__(bp.frames.FrameStore)
-    store._start(source, None, True, 1)
-    store._read_index()
-    return store
+    return bp.frames.FrameStore.over(source, nthreads=1)
 
 
 class TestRecovery:

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import pickle
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from bloscpack import image
 from bloscpack.exceptions import FormatError, TruncatedError
-from bloscpack.gulp import ChunkWriter, GulpChunk
+from bloscpack.gulp import ChunkWriter, GulpChunk, fileio
 from bloscpack.gulp.fileio import calculate_chunk_slices, extract_input_for_getitem
 from bloscpack.gulp.utils import img_to_jpeg_bytes, jpeg_bytes_to_img
 from bloscpack.storage import disk
@@ -224,6 +225,26 @@ def test_arrays_of_any_strides_and_iterators_of_frames(tmp_path: Path) -> None:
     with chunk.open():
         assert [frame.shape for frame in chunk["a"][0]] == [(9, 8, 3), (9, 8), (9, 8)]
         assert [len(chunk[id_][0]) for id_ in "bc"] == [2, 2]
+
+
+def test_an_encoder_of_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+    threads = set()
+
+    def encoder(frame: Any) -> bytes:
+        given.append(frame)
+        threads.add(threading.get_ident())
+        return image.encode_jpeg(np.full((8, 8), 40 * len(given), "u1"))
+
+    monkeypatch.setenv("BLOSCPACK_NTHREADS", "4")
+    monkeypatch.setattr(fileio, "img_to_jpeg_bytes", encoder)
+    large = list(np.zeros((4, 1 << 20), "u1"))  # worth threads, which it must not be called in
+    chunk = make(tmp_path, a=["one", None, *large])
+    assert [id(frame) for frame in given[2:]] == [id(frame) for frame in large]
+    assert given[:2] == ["one", None]
+    assert threads == {threading.get_ident()}
+    with chunk.open():
+        assert [round(frame.mean() / 40) for frame in chunk["a"][0]] == [1, 2, 3, 4, 5, 6]
 
 
 def test_jpegs_are_kept_as_they_are(tmp_path: Path) -> None:

@@ -5,10 +5,12 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from bloscpack import image
 from bloscpack.gulp import GulpDirectory
 from bloscpack.gulp import source as gulp_source
 from bloscpack.gulp.source import GulpSource
@@ -135,12 +137,34 @@ def test_results_do_not_depend_on_threads(folder: Path, monkeypatch: pytest.Monk
     assert found[0] == found[1] == found[2]
 
 
+def test_frames_are_encoded_on_several_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used = set()
+    both = threading.Barrier(2)
+    original = image.encode_jpeg
+
+    def noted(frame: Any, **options: Any) -> bytes:
+        used.add(threading.get_ident())
+        both.wait(60)
+        return original(frame, **options)
+
+    images = frames(16, 240, 320, 3)
+    expected = [original(frame) for frame in images]
+    monkeypatch.setenv("BLOSCPACK_NTHREADS", "2")
+    monkeypatch.setattr(image, "encode_jpeg", noted)
+    write(tmp_path, 0, {"a": images})
+    assert len(used) == 2
+    # In order all the same.
+    assert GulpDirectory(tmp_path, jpeg_decoder=bytes)["a"][0] == expected
+
+
 def test_a_clip_is_decoded_on_several_threads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path, 0, {"a": frames(16, 240, 320, 3)})
     used = set()
-    original = gulp_source.image.decode
+    original = image.decode
 
     def noted(data: bytes) -> object:
         used.add(threading.get_ident())
@@ -149,6 +173,6 @@ def test_a_clip_is_decoded_on_several_threads(
 
     both = threading.Barrier(2)
     monkeypatch.setenv("BLOSCPACK_NTHREADS", "2")
-    monkeypatch.setattr(gulp_source.image, "decode", noted)
+    monkeypatch.setattr(image, "decode", noted)
     assert len(GulpDirectory(tmp_path)["a"][0]) == 16
     assert len(used) == 2

@@ -114,8 +114,9 @@ def test_an_id_in_two_chunks(folder: Path, opened: Any) -> None:
 @pytest.mark.parametrize("name", ["data_00.gulp", "meta_3.gmeta", "data.gulp"])
 def test_files_that_do_not_fit_together(folder: Path, opened: Any, name: str) -> None:
     (folder / name).write_bytes(b"{}")
-    with pytest.raises(AssertionError, match=name):
+    with pytest.raises(AssertionError, match=name) as caught:
         opened(folder)
+    assert str(caught.value).startswith(f"{folder}: ")
 
 
 @pytest.mark.parametrize("opened", [GulpDirectory, GulpSource])

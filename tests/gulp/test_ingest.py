@@ -240,6 +240,23 @@ def test_jpegs_are_kept_as_they_are_if_asked_for(tmp_path: Path) -> None:
     assert len(data) % 4 == 0
 
 
+def test_adapters_may_yield_jpegs_and_paths_of_them(tmp_path: Path) -> None:
+    path = save(tmp_path / "1.jpg", seed=4)
+    other = tmp_path / "notes.txt"
+    other.write_text("no image")
+    items = {
+        "bytes": [path.read_bytes()],
+        "paths": [path, str(path)],
+        "text": [other],
+        "gone": [tmp_path / "gone.jpg"],
+    }
+    report = GulpIngestor(Clips(items), tmp_path / "out", 4, 1, on_skip=lambda item: None)()
+    assert (report.items, report.frames) == (2, 3)
+    assert [item.id for item in report.skipped] == ["text", "gone"]
+    assert "gone.jpg" in report.skipped[1].reason
+    assert (tmp_path / "out" / "data_0.gulp").read_bytes().count(path.read_bytes()) == 3
+
+
 def test_the_names_are_those_of_gulpio2() -> None:
     for module, names in {
         "bloscpack.gulp": ["GulpIngestor", "GulpDirectory", "ChunkWriter", "GulpChunk"],

@@ -130,6 +130,20 @@ def test_another_plan_is_not_taken_up(tmp_path: Path) -> None:
     assert not os.path.exists(tmp_path / ".ingest")
 
 
+def test_chunks_that_are_gone_or_others_are_not_taken_for_done(tmp_path: Path) -> None:
+    items = clips("a", "b", "c", "d", "e", "f")
+    with pytest.raises(OSError, match="stop"):
+        ingest(Listed({**items, "f": OSError("stop")}), tmp_path)
+    for name in ("data_0.gulp", "meta_0.gmeta"):
+        (tmp_path / name).unlink()
+    ingest(Clips(clips("x")), tmp_path / "other")
+    for name in ("data_{}.gulp", "meta_{}.gmeta"):
+        (tmp_path / "other" / name.format(0)).rename(tmp_path / name.format(1))
+    report = ingest(Listed(items), tmp_path)
+    assert report.nresumed == 0
+    assert sorted(GulpDirectory(tmp_path).chunk_lookup) == ["a", "b", "c", "d", "e", "f", "x"]
+
+
 def test_unknown_ids_in_another_order_are_refused_as_they_come(tmp_path: Path) -> None:
     items = clips("a", "b", "c", "d")
     with pytest.raises(OSError, match="stop"):

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from bloscpack import image
 from bloscpack.gulp import GulpChunk, GulpDirectory
 from bloscpack.gulp.source import GulpSource
+from tests.conftest import REPOSITORY
 
 from .conftest import GULP_VECTORS
 
@@ -77,6 +79,23 @@ def test_iteration_order(case: dict[str, Any]) -> None:
     metas = [meta for chunk in directory for _, meta in chunk]
     items = case["oracle"]["items"]
     assert [json.dumps(meta) for meta in metas] == [item["meta_json"] for item in items]
+
+
+def test_the_example_of_the_format_page() -> None:
+    recipe = GULP_VECTORS / "write_recipe"
+    if not recipe.exists():
+        pytest.skip(f"no vectors in {GULP_VECTORS}")
+    page = (REPOSITORY / "docs" / "formats" / "gulp.md").read_text("utf-8")
+    data = (recipe / "data_0.gulp").read_bytes()
+    assert f"{len(data)} bytes" in page
+    [text] = re.findall(r"```json\n(.*)\n```", page)
+    assert text == (recipe / "meta_0.gmeta").read_text()
+    [dump] = re.findall(r"```hex\n(.*?)```", page, re.DOTALL)
+    lines = re.findall(r"^([0-9a-f]{4})  ((?:[0-9a-f]{2} )+) ", dump, re.MULTILINE)
+    assert len(lines) == len(dump.splitlines())
+    for offset, shown in lines:
+        at, expected = int(offset, 16), bytes.fromhex(shown)
+        assert data[at : at + len(expected)] == expected
 
 
 def test_the_recipe_comes_out_byte_for_byte(tmp_path: Path) -> None:

@@ -1,0 +1,213 @@
+"""What is stored: three clips of real frames, and depth and masks that are made up.
+
+The clips are those of ``shared/data``, or of the folder that ``BLOSCPACK_DATA`` names. Without them
+there is one: the frames that ship in ``bench/data``, played forwards and backwards.
+"""
+
+import io
+import os
+import runpy
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import zstandard
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = Path(os.environ.get("BLOSCPACK_DATA") or ROOT.parent / "shared" / "data")
+_SHIPPED = ROOT / "bench" / "data" / "bbb_16x240x320x3_u8.npy.zst"
+_SEED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How much is done.
+
+    Attributes
+    ----------
+    nclips, nframes : int
+        Clips of a store, and frames of each.
+    window, stride : int
+        Frames of what is read at once, and their distance.
+    crop : tuple of int or None
+        Height and width of what is left of each frame; None for all.
+    nrounds : int
+        Rounds of a race.
+    nindexed : int
+        Clips of the store that is opened; it has a hundred times as many frames.
+    ningested : int
+        Clips that are ingested.
+    nepochs, batch, batch_window : int
+        Passes of a loader, clips of a batch, frames of such a clip.
+    methods : tuple of str
+        Ways to start the workers of a loader. All contenders use the first.
+    """
+
+    nclips: int
+    nframes: int
+    window: int
+    stride: int
+    crop: tuple[int, int] | None
+    nrounds: int
+    nindexed: int
+    ningested: int
+    nepochs: int
+    batch: int
+    batch_window: int
+    methods: tuple[str, ...]
+
+
+FULL = Setting(
+    nclips=12,
+    nframes=64,
+    window=32,
+    stride=2,
+    crop=None,
+    nrounds=15,
+    nindexed=10_000,
+    ningested=24,
+    nepochs=5,
+    batch=8,
+    batch_window=16,
+    methods=("fork", "spawn", "forkserver"),
+)
+QUICK = Setting(
+    nclips=3,
+    nframes=16,
+    window=8,
+    stride=2,
+    crop=(48, 64),
+    nrounds=2,
+    nindexed=20,
+    ningested=3,
+    nepochs=1,
+    batch=2,
+    batch_window=4,
+    methods=("fork",),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Clip:
+    """Frames and what they show.
+
+    Attributes
+    ----------
+    name, about : str
+        In a word, and in a sentence.
+    frames : ndarray
+        Of shape (T, H, W) or (T, H, W, 3).
+    """
+
+    name: str
+    about: str
+    frames: np.ndarray
+
+
+def load_clips(setting: Setting) -> tuple[list[Clip], dict[str, str]]:
+    """Return the clips of frames, and for those that are not there why."""
+    clips, absent = [], {}
+    for name, about, load in _CLIPS:
+        try:
+            frames = load(setting.nframes)
+        except FileNotFoundError as err:
+            absent[name] = f"no {err.filename}"
+            continue
+        if setting.crop is not None:
+            height, width = setting.crop
+            frames = np.ascontiguousarray(frames[:, :height, :width])
+        clips.append(Clip(name, about, frames))
+    return clips, absent
+
+
+def _animation(nframes: int) -> np.ndarray:
+    path = FOLDER / "bbb_64x240x320x3_u8.npy.zst"
+    if path.exists():
+        return _load(path)[:nframes]
+    shipped = _load(_SHIPPED)
+    there_and_back = np.concatenate([shipped, shipped[::-1]])
+    return np.resize(there_and_back, (nframes, *shipped.shape[1:]))
+
+
+def _static(nframes: int) -> np.ndarray:
+    return _load(FOLDER / "gulptest_96x144x256x3_u8.npy.zst")[:nframes]
+
+
+def _pan(nframes: int) -> np.ndarray:
+    photo = _load(FOLDER / "coffee_400x600x3_u8.npy.zst")
+    tool = FOLDER.parent / "tools" / "make_pan_frames.py"
+    frames: np.ndarray = runpy.run_path(str(tool))["pan"](photo, nframes)
+    return frames
+
+
+def _load(path: Path) -> np.ndarray:
+    with path.open("rb") as stream:
+        data = zstandard.ZstdDecompressor().stream_reader(stream).read()
+    array: np.ndarray = np.load(io.BytesIO(data))
+    return array
+
+
+_CLIPS: tuple[tuple[str, str, Callable[[int], np.ndarray]], ...] = (
+    (
+        "animation",
+        (
+            "Big Buck Bunny, (c) 2008 Blender Foundation, CC BY 3.0: 320 x 240, cropped and "
+            "area-averaged from 720p"
+        ),
+        _animation,
+    ),
+    (
+        "static camera",
+        (
+            "a phone video of a still scene, H.264 of 100 kbit/s before, so that it is smooth: "
+            "256 x 144; from GulpIO2's tests, (c) 2017 Twenty Billion Neurons GmbH, MIT"
+        ),
+        _static,
+    ),
+    (
+        "moving camera",
+        (
+            "a photograph (Rachel Michetti, CC0) with pan, zoom, shake, shot noise and read noise: "
+            "320 x 240"
+        ),
+        _pan,
+    ),
+)
+
+
+def make_depth_and_masks(setting: Setting) -> list[Clip]:
+    """Return clips of other kinds of pixels, the same for every call."""
+    height, width = setting.crop or (240, 320)
+    count = setting.window
+    rng = np.random.default_rng(_SEED)
+    row, column = np.mgrid[0:height, 0:width].astype(np.float64)
+    labels = np.zeros((count, height, width), np.uint8)
+    depth = np.empty((count, height, width), np.uint16)
+    for k in range(count):
+        # A floor that comes nearer, and a wall behind it.
+        metres = np.minimum(4.0, 1.5 * height / np.maximum(row - 0.2 * height, 1.0))
+        for ball in range(5):
+            phase = 2 * np.pi * (ball / 5 + k / 100)
+            y, x = height * (0.5 + 0.3 * np.sin(phase)), width * (0.5 + 0.35 * np.cos(phase / 2))
+            radius = height * (0.06 + 0.02 * ball)
+            inside = radius**2 - (row - y) ** 2 - (column - x) ** 2
+            front = 1.0 + 0.4 * ball - np.sqrt(np.maximum(inside, 0)) / height
+            is_hit = (inside > 0) & (front < metres)
+            metres = np.where(is_hit, front, metres)
+            labels[k][is_hit] = ball + 1
+        # The noise of a depth camera grows with the square of the distance; some pixels see none.
+        noisy = 1000 * metres + rng.normal(0, 1.5, metres.shape) * metres**2
+        noisy[rng.random(metres.shape) < 0.01] = 0
+        depth[k] = np.rint(noisy)
+    return [
+        Clip(
+            "depth, uint16",
+            "millimetres of a floor, a wall and five balls that move, with normal noise of "
+            "1.5 mm at 1 m that grows with the square of the distance, and 1 % of pixels without "
+            "a value, 0",
+            depth,
+        ),
+        Clip("mask, uint8", "the number of the ball at each pixel, 0 for none", labels),
+        Clip("mask, bool", "whether there is a ball", labels > 0),
+    ]

@@ -1,0 +1,162 @@
+"""Loading: batches of clips through torch's DataLoader with two workers.
+
+The loaders of all contenders live in one process, which `measure_loading` starts for each way to
+start workers, and pass over their clips in turns. A process that does not finish is a hang.
+"""
+
+import json
+import subprocess
+import sys
+from multiprocessing import get_all_start_methods
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from frames.contender import (
+    GULP_SOURCE,
+    GULPIO2,
+    STORE_FAST,
+    STORE_JPEG,
+    STORE_SMALL,
+)
+from frames.race import Bench
+
+BENCH = Path(__file__).resolve().parents[1]
+WORKERS = 2
+_NAMES = (GULPIO2, GULP_SOURCE, STORE_JPEG, STORE_FAST, STORE_SMALL)
+_TIMEOUT = 240  # seconds
+_SEED = 4
+_PASSES = 8  # over the clips, in a turn
+
+
+class GulpDataset:
+    """Windows of the clips of a Gulp directory, by GulpIO2: what one writes for it.
+
+    Each worker opens the directory for itself; a batch is stacked by torch.
+    """
+
+    def __init__(self, path: str, ids: list[str], length: int, nframes: int) -> None:
+        self._path, self._ids = path, ids
+        self._length, self._nframes = length, nframes
+        self._directory: Any = None
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        """Return a window that begins at random."""
+        import torch
+        from gulpio2 import GulpDirectory
+
+        if self._directory is None:
+            self._directory = GulpDirectory(self._path)
+        start = int(torch.randint(self._nframes - self._length + 1, ()))
+        key = self._ids[index]
+        frames, _ = self._directory[key, slice(start, start + self._length)]
+        return {"frames": torch.from_numpy(np.stack(frames)), "id": key}
+
+
+def measure_loading(bench: Bench) -> None:
+    """Find the seconds a frame, or that there was a hang, by way to start workers."""
+    if not _has_torch(bench):
+        return
+    clip = bench.clips[0]
+    paths = {
+        one.name: str(bench.write(one, clip)) for one in bench.contenders if one.name in _NAMES
+    }
+    found: dict[str, Any] = {}
+    for method in bench.setting.methods:
+        if method not in get_all_start_methods():
+            continue
+        bench.say(f"loader, workers by {method}")
+        found[method] = _load(bench, method, paths)
+        paths = {name: path for name, path in paths.items() if name in (GULPIO2, STORE_FAST)}
+    bench.found["loading"] = found
+    bench.forget(clip)
+
+
+def _load(bench: Bench, method: str, paths: dict[str, str]) -> dict[str, list[float]] | str:
+    """Return the seconds a frame of each round by contender, or what went wrong."""
+    names = ("nepochs", "batch", "batch_window", "nframes")
+    setting = {name: getattr(bench.setting, name) for name in names}
+    order = {"method": method, "paths": paths, "ids": bench.ids, "setting": setting}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "frames.loading"],
+            cwd=BENCH,
+            input=json.dumps(order),
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT,
+            check=True,
+        )
+    except subprocess.TimeoutExpired:
+        return f"did not finish within {_TIMEOUT} s"
+    except subprocess.CalledProcessError as err:
+        return f"failed: {err.stderr.strip().splitlines()[-1]}"
+    seconds: dict[str, list[float]] = json.loads(done.stdout.splitlines()[-1])
+    return seconds
+
+
+def _has_torch(bench: Bench) -> bool:
+    try:
+        import torch  # noqa: F401
+    except ImportError as err:
+        bench.absent["torch"] = f"not installed ({err})"
+        return False
+    return True
+
+
+def main() -> int:
+    """Pass over the clips as told on standard input, print the seconds; return the status."""
+    order = json.load(sys.stdin)
+    setting = order["setting"]
+    ids = order["ids"] * _PASSES
+    loaders = {
+        name: make_loader(name, path, ids, order["method"], setting)
+        for name, path in order["paths"].items()
+    }
+    seconds: dict[str, list[float]] = {name: [] for name in loaders}
+    for epoch in range(setting["nepochs"] + 1):
+        for name, loader in loaders.items():
+            start = perf_counter()
+            nframes = 0
+            for batch in loader:
+                frames = batch["frames"]
+                if frames.shape[1] != setting["batch_window"] or not len(batch["id"]):
+                    raise RuntimeError(f"{name}: a batch of shape {tuple(frames.shape)}")
+                nframes += frames.shape[0] * frames.shape[1]
+            if nframes != len(ids) * setting["batch_window"]:
+                raise RuntimeError(f"{name}: {nframes} frames")
+            if epoch:  # the first starts the workers
+                seconds[name].append((perf_counter() - start) / nframes)
+    print(json.dumps(seconds))
+    return 0
+
+
+def make_loader(name: str, path: str, ids: list[str], method: str, setting: dict[str, int]) -> Any:
+    """Return a loader whose workers stay."""
+    from torch.utils.data import DataLoader
+
+    from bloscpack.integrations.torch import FrameDataset
+
+    length = setting["batch_window"]
+    dataset: Any
+    if name == GULPIO2:
+        dataset = GulpDataset(path, ids, length, setting["nframes"])
+    else:
+        dataset = FrameDataset(path, clips=ids, length=length)
+    return DataLoader(
+        dataset,
+        batch_size=setting["batch"],
+        shuffle=True,
+        num_workers=WORKERS,
+        multiprocessing_context=method,
+        persistent_workers=True,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

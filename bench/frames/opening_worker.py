@@ -1,0 +1,55 @@
+"""Open a store or a Gulp directory and read a frame, in a process that does nothing else.
+
+``python -m frames.opening_worker LIBRARY PATH ID FRAME`` imports the library, and prints what
+opening and the first frame took as JSON.
+"""
+
+import json
+import sys
+from pathlib import Path
+from time import perf_counter
+
+STATUS = Path("/proc/self/status")
+
+
+def main(arguments: list[str]) -> int:
+    """Print the figures; return the exit status."""
+    library, path, key, number = arguments
+    if library == "gulpio2":
+        from gulpio2 import GulpDirectory
+
+        before, start = resident(), perf_counter()
+        directory = GulpDirectory(path)
+        nclips = len(directory.merged_meta_dict)
+        opened, after = perf_counter(), resident()
+        frame = directory[key, [int(number)]][0][0]
+    else:
+        import bloscpack as bp
+
+        before, start = resident(), perf_counter()
+        source = bp.frames.open(path)
+        nclips = len(source)
+        opened, after = perf_counter(), resident()
+        frame = source[key][int(number)]
+    found = {
+        "seconds": opened - start,
+        "first": perf_counter() - opened,
+        "grown": after - before,
+        "resident": resident(),
+        "nclips": nclips,
+        "sum": int(frame.sum()),
+    }
+    print(json.dumps(found))
+    return 0
+
+
+def resident() -> int:
+    """Return the bytes of this process that are in memory."""
+    for line in STATUS.read_text("ascii").splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    raise RuntimeError(f"{STATUS} does not tell VmRSS")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

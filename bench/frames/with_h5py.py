@@ -1,0 +1,55 @@
+"""HDF5 with the Blosc filter of hdf5plugin, a chunk for each frame."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import h5py
+import hdf5plugin
+import numpy as np
+
+from frames.contender import Frames, ReadClip
+
+
+class Hdf5Lz4:
+    """A dataset for each clip, LZ4."""
+
+    name = files = "h5py, Blosc lz4"
+    note = "a dataset for each clip, chunk = frame, level 5, byte shuffle; one array; one thread"
+    is_lossy = False
+    codec, clevel = "lz4", 5
+
+    def version(self) -> str:
+        """Return names and versions."""
+        return (
+            f"h5py {h5py.__version__} (HDF5 {h5py.version.hdf5_version}, "
+            f"hdf5plugin {hdf5plugin.version})"
+        )
+
+    def write(self, path: Path, ids: Sequence[str], frames: np.ndarray) -> None:
+        """Write a file of datasets."""
+        shuffle = hdf5plugin.Blosc.SHUFFLE
+        blosc = hdf5plugin.Blosc(cname=self.codec, clevel=self.clevel, shuffle=shuffle)
+        with h5py.File(path, "w") as file:
+            for key in ids:
+                file.create_dataset(key, data=frames, chunks=(1, *frames.shape[1:]), **blosc)
+
+    @contextmanager
+    def open(self, path: Path) -> Iterator[ReadClip]:
+        """Open the file and its datasets."""
+        with h5py.File(path, "r") as file:
+            datasets = {key: file[key] for key in file}
+
+            def read(key: str, selection: slice) -> Frames:
+                frames: np.ndarray = datasets[key][selection]
+                return frames
+
+            yield read
+
+
+class Hdf5Zstd(Hdf5Lz4):
+    """Zstandard."""
+
+    name = files = "h5py, Blosc zstd"
+    note = "the same with level 1 of Zstandard"
+    codec, clevel = "zstd", 1

@@ -1,0 +1,118 @@
+"""Arrays on their way out of a command: as bytes, in .npy format, or as text."""
+
+import sys
+import warnings
+from collections.abc import Iterator
+from io import BytesIO
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.lib import format as npy
+
+from ..ndarray import AnyArray
+from ..storage.protocol import ByteSink
+from .output import printable
+
+
+class Part(Protocol):
+    """What is written: an array that can be had as a whole and, if it is large, in pieces."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the whole."""
+        ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the items."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Of the whole."""
+        ...
+
+    @property
+    def is_large(self) -> bool:
+        """Whether to read it in pieces."""
+        ...
+
+    def read(self) -> AnyArray:
+        """Return it as a whole."""
+        ...
+
+    def pieces(self) -> Iterator[AnyArray]:
+        """Yield it in pieces that follow each other in C order."""
+        ...
+
+
+def write_part(sink: ByteSink, part: Part, progress: Any, *, as_npy: bool, as_text: bool) -> None:
+    """Write an array."""
+    if as_text:
+        sink.write(_text(part.read()).encode("utf-8", "backslashreplace"))
+    elif as_npy:
+        _write_npy(sink, part, progress)
+    else:
+        _write_pieces(sink, part, progress)
+
+
+def _c_order_bytes(array: AnyArray) -> memoryview:
+    if not array.nbytes:
+        return memoryview(b"")
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+
+
+def _write_pieces(sink: ByteSink, part: Part, progress: Any) -> None:
+    done = 0
+    for piece in part.pieces():
+        data = _c_order_bytes(piece)
+        sink.write(data)
+        done += len(data)
+        progress(done, part.nbytes)
+
+
+def _write_npy(sink: ByteSink, part: Part, progress: Any) -> None:
+    header = _npy_header(part) if part.is_large else None
+    if header is not None:
+        sink.write(header)
+        _write_pieces(sink, part, progress)
+        return
+    with warnings.catch_warnings():
+        # Versions 2.0 and 3.0 of the format, which long dtypes need, are no news today.
+        warnings.simplefilter("ignore", UserWarning)
+        npy.write_array(_Writer(sink), part.read(), allow_pickle=False)
+
+
+def _npy_header(part: Part) -> bytes | None:
+    """Return the start of an .npy file, None where numpy itself has to find the version."""
+    buffer = BytesIO()
+    fields = {
+        "descr": npy.dtype_to_descr(part.dtype),
+        "fortran_order": False,
+        "shape": part.shape,
+    }
+    try:
+        npy.write_array_header_1_0(buffer, fields)
+    except ValueError:
+        return None
+    return buffer.getvalue()
+
+
+class _Writer:
+    """As much of a file as numpy writes to."""
+
+    def __init__(self, sink: ByteSink) -> None:
+        self._sink = sink
+
+    def write(self, data: bytes) -> int:
+        """Write `data`."""
+        self._sink.write(data)
+        return len(data)
+
+
+def _text(array: AnyArray) -> str:
+    try:
+        text = np.array2string(array, threshold=sys.maxsize)
+    except SystemError as err:  # numpy's answer to a code point beyond Unicode
+        raise ValueError(f"the items cannot be printed: {err}") from err
+    return "".join(f"{printable(line)}\n" for line in text.split("\n"))

@@ -1,0 +1,106 @@
+"""``blpk convert``: clips of frames from one kind of file to another."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from ..convert import convert
+from .endpoint import check_input, read_any
+from .options import Subparsers, add_command, add_json_option, count
+from .output import Console, print_json, printable, result
+from .status import ExitCode, UsageError
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command."""
+    parser = add_command(
+        subparsers,
+        "convert",
+        summary="copy clips between gulp directories and frame stores",
+        description="Copy all clips of a gulp directory to a new frame store, or the other way "
+        "round. JPEG images are copied byte for byte, and every frame is compared.",
+    )
+    parser.add_argument("sources", metavar="SRC", nargs="+", help="gulp directory or frame stores")
+    parser.add_argument("target", metavar="DST", help="file or folder to write")
+    parser.add_argument(
+        "--to",
+        choices=("frames", "gulp"),
+        help="what to make (default: a gulp directory of a frame store, unless DST ends in .blp; a "
+        "frame store of everything else)",
+    )
+    parser.add_argument(
+        "--quality",
+        metavar="N",
+        type=count,
+        help="for a gulp directory: encode clips of arrays as JPEG of this quality, 1 to 100; "
+        "without, they are refused",
+    )
+    parser.add_argument(
+        "--preset",
+        choices=("fast", "small"),
+        default="fast",
+        help="of arrays in a frame store (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--videos-per-chunk",
+        metavar="N",
+        type=count,
+        default=100,
+        help="clips in each pair of files of a gulp directory (default: %(default)s)",
+    )
+    parser.add_argument("--no-verify", action="store_true", help="do not compare what was written")
+    parser.add_argument(
+        "-f",
+        "--force",
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="overwrite a file; a folder is never replaced",
+    )
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Convert."""
+    if args.videos_per_chunk == 0:
+        raise UsageError("--videos-per-chunk must be at least 1")
+    console = Console(args)
+    for name in args.sources:
+        check_input(name, "file")
+    # Several are paths: only one can be standard input.
+    source: Any = args.sources
+    if len(source) == 1:
+        source = source[0] if Path(source[0]).is_dir() else read_any(source[0])
+    with console.progress(unit="clips") as progress:
+        copied = convert(
+            source,
+            args.target,
+            to=args.to,
+            verify=not args.no_verify,
+            progress=progress,
+            quality=args.quality,
+            preset=args.preset,
+            videos_per_chunk=args.videos_per_chunk,
+            overwrite=args.force,
+            nthreads=args.nthreads,
+        )
+    if args.json:
+        print_json(
+            "convert",
+            {
+                "paths": args.sources,
+                "target": args.target,
+                "kind": copied.kind,
+                "clips": copied.clips,
+                "frames": copied.frames,
+                "images": copied.images,
+            },
+        )
+    else:
+        result(
+            printable(
+                f"{args.target}: {copied.clips} clips, {copied.frames} frames, "
+                f"{copied.images} of them images copied byte for byte"
+            )
+        )
+    return ExitCode.OK

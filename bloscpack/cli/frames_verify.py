@@ -1,0 +1,104 @@
+"""``blpk frames verify``: read every frame of sources of clips."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from ..checking import verify
+from ..detect import open_frames
+from ..frames.scan import scan
+from ..report import Report
+from .endpoint import STDIO, check_input, read_any
+from .options import Subparsers, add_command, add_json_option
+from .output import Console, error, print_json, printable, result
+from .status import EXPECTED, STATUS_NAMES, ExitCode, describe, exit_code, heaviest
+from .store import is_store
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command."""
+    parser = add_command(
+        subparsers,
+        "verify",
+        summary="check clips for damage",
+        description="Read the metadata and every frame of every clip, and of a frame store every "
+        "other byte, and say what is damaged.",
+    )
+    parser.add_argument("files", metavar="STORE", nargs="+", help="frame store or gulp directory")
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Verify each source."""
+    console = Console(args)
+    codes: list[ExitCode] = []
+    documents: list[dict[str, Any]] = []
+    for name in args.files:
+        code, document = _verify(console, name, args.nthreads, is_text=not args.json)
+        codes.append(code)
+        documents.append(document)
+    if args.json:
+        print_json("frames verify", {"files": documents})
+    return heaviest(codes)
+
+
+def _verify(
+    console: Console, name: str, nthreads: int | None, *, is_text: bool
+) -> tuple[ExitCode, dict[str, Any]]:
+    """Verify one source; return its exit code and its JSON entry."""
+    damage: list[dict[str, Any]] = []
+    message: str | None = None
+    code = ExitCode.OK
+    try:
+        check_input(name, "file")
+        is_folder = name != STDIO and Path(name).is_dir()
+        where = name if is_folder else read_any(name)
+        if not is_folder and is_store(where):
+            report = _verify_store(console, where, nthreads)
+            damage = [_document(each.what, each.clip, each.frames) for each in report.damage]
+            lines = [str(each) for each in report.damage]
+            for notice in report.notices:
+                console.note(f"{name}: {notice}")
+        else:
+            damage = _scan(console, where, nthreads)
+            lines = [each["what"] for each in damage]
+        code = ExitCode.DAMAGED if damage else ExitCode.OK
+        if is_text:
+            for line in lines or ["ok"]:
+                result(printable(f"{name}: {line}"))
+    except BrokenPipeError:
+        raise
+    except EXPECTED as err:
+        code, message = exit_code(err), describe(err)
+        error(message)
+    return code, {
+        "path": name,
+        "status": STATUS_NAMES[code],
+        "damage": damage,
+        "error": message,
+    }
+
+
+def _verify_store(console: Console, where: Any, nthreads: int | None) -> Report:
+    """Check every byte of a frame store, the index and what was merged since included."""
+    with console.progress() as progress:
+        return verify(where, nthreads=nthreads, progress=progress)
+
+
+def _scan(console: Console, where: Any, nthreads: int | None) -> list[dict[str, Any]]:
+    """Read everything that a source of another kind has."""
+    with open_frames(where, nthreads=nthreads) as source, console.progress(unit="clips") as bar:
+        return [
+            _document(
+                # Without the path, which stands in front of each line.
+                str(fault.error.args[0]) if fault.error.args else str(fault.error),
+                fault.clip,
+                None if fault.frame is None else (fault.frame, fault.frame + 1),
+            )
+            for fault in scan(source, progress=bar)
+        ]
+
+
+def _document(what: str, clip: str | None, frames: tuple[int, int] | None) -> dict[str, Any]:
+    return {"clip": clip, "frames": frames and list(frames), "what": what}

@@ -1,0 +1,229 @@
+"""Copying clips of frames: from any source to a frame store or a Gulp directory.
+
+Frames go through the protocol of sources. JPEG and PNG images are copied as they are, arrays
+losslessly; only into a Gulp directory, which holds nothing else, arrays are encoded as JPEG, and
+only if a quality is given. The new file or folder is made under a temporary name, compared with
+the source frame by frame, and then gets its name; after an error nothing is left of it.
+"""
+
+import errno
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from .clipwriter import GulpWriter, Progress, StoreWriter, Tally, Writer
+from .detect import open_frames
+from .exceptions import FormatError
+from .frames.protocol import AnyArray, Clip, FrameSource
+from .frames.reader import FrameStore
+from .storage import disk
+from .storage.rollback import replacing
+from .storage.update import temporary_path
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """What was copied.
+
+    Attributes
+    ----------
+    kind : {"frames", "gulp"}
+        Whether a frame store or a Gulp directory was made.
+    clips, frames : int
+        How many.
+    images : int
+        How many of the frames are JPEG or PNG images, copied byte for byte.
+    """
+
+    kind: str
+    clips: int
+    frames: int
+    images: int
+
+
+def convert(
+    src: Any,
+    dst: str | os.PathLike[str],
+    *,
+    to: str | None = None,
+    verify: bool = True,
+    progress: Progress | None = None,
+    quality: int | None = None,
+    preset: str = "fast",
+    videos_per_chunk: int = 100,
+    overwrite: bool = False,
+    nthreads: int | None = None,
+) -> Conversion:
+    """Copy all clips of a Gulp directory to a new frame store, or the other way round.
+
+    Parameters
+    ----------
+    src : path, sequence of paths, or source of clips
+        What `bloscpack.frames.open` opens, or such a source.
+    dst : str or PathLike
+        The new file or folder. It appears whole or not at all.
+    to : {"frames", "gulp"}, optional
+        What to make. By default a Gulp directory of a frame store, unless the name of `dst` ends in
+        ".blp", and a frame store of everything else.
+    verify : bool, default True
+        Compare every frame and all metadata with the source before `dst` appears: images by their
+        bytes, arrays by their pixels.
+    progress : callable, optional
+        Called with (clips done, clips in all); comparing a clip counts as one more.
+    quality : int, optional
+        Encode clips that a Gulp directory cannot hold otherwise as JPEG of this quality, 1 to 100:
+        uint8 of one or three channels. Detail is lost. Without it they are refused.
+    preset : {"fast", "small"}, default "fast"
+        For arrays in a frame store: see `bloscpack.frames.create`.
+    videos_per_chunk : int, default 100
+        Clips in each pair of files of a Gulp directory.
+    overwrite : bool, default False
+        Replace a file at `dst`. A folder is never replaced, unless it is empty.
+    nthreads : int, optional
+        Threads that encode and decode; as many as there are processors, at most 8, by default.
+
+    Returns
+    -------
+    Conversion
+        How much was copied.
+
+    Raises
+    ------
+    FileExistsError
+        `dst` is there already.
+    ValueError
+        A Gulp directory cannot hold a clip; the message names it. Or a parameter is wrong.
+    FormatError, CodecError
+        The source is damaged, or what was written is not what was read.
+    LockedError
+        A writer has the file open that would be replaced.
+    OSError
+        The source cannot be read, or the destination not be written.
+
+    Notes
+    -----
+    Ids and their order stay. Metadata of a Gulp item that are not just one object are kept whole
+    under "gulp.meta_data", beside the fields of the first entry, and written back from there; the
+    file label2idx.json is kept as the attribute "label2idx". Other attributes of a frame store, and
+    the dtype and shape of clips without frames, have no place in a Gulp directory.
+
+    Examples
+    --------
+    >>> import bloscpack as bp, numpy as np
+    >>> with bp.frames.create("clips.blp") as store:
+    ...     store.append("walk", np.zeros((3, 8, 8, 3), "u1"), {"label": 1})
+    >>> bp.convert("clips.blp", "gulped", quality=95)
+    Conversion(kind='gulp', clips=1, frames=3, images=0)
+    >>> bp.convert("gulped", "again.blp")
+    Conversion(kind='frames', clips=1, frames=3, images=3)
+    """
+    target = os.path.realpath(dst)
+    with ExitStack() as stack:
+        is_open = hasattr(src, "keys") and hasattr(src, "read")
+        source: FrameSource = (
+            src if is_open else stack.enter_context(open_frames(src, nthreads=nthreads))
+        )
+        kind = _kind(to, source, target)
+        if kind != "gulp" and quality is not None:
+            raise ValueError(
+                "quality is for a Gulp directory; a frame store keeps arrays as they are"
+            )
+        _check_target(kind, target, os.fspath(dst), overwrite=overwrite)
+        tally = Tally(progress, len(source) * (2 if verify else 1))
+        if kind == "gulp":
+            writer: Writer = GulpWriter(source, quality, videos_per_chunk, nthreads)
+        else:
+            writer = StoreWriter(source, preset, nthreads)
+        temporary = stack.enter_context(_vanishing(temporary_path(target)))
+        writer.write(temporary, tally)
+        if verify:
+            with open_frames(temporary) as written:
+                _compare(source, written, writer, tally)
+        with replacing(target) if kind == "frames" else ExitStack():
+            disk.replace(temporary, target)
+            disk.sync_folder(os.path.dirname(target))
+        return Conversion(kind, len(source), tally.frames, tally.images)
+
+
+def _kind(to: str | None, source: FrameSource, target: str) -> str:
+    """Return what to make."""
+    if to in ("frames", "gulp"):
+        return str(to)
+    if to is not None:
+        raise ValueError(f"to must be 'frames' or 'gulp', not {to!r}")
+    if isinstance(source, FrameStore) and not target.endswith(".blp"):
+        return "gulp"
+    return "frames"
+
+
+def _check_target(kind: str, target: str, name: str, *, overwrite: bool) -> None:
+    folder = os.path.dirname(target)
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(errno.ENOENT, "no such folder", folder)
+    is_folder = os.path.isdir(target)
+    if is_folder and (kind != "gulp" or os.listdir(target)):
+        raise FileExistsError(f"{name!r} is a folder with files in it: name another, or remove it")
+    if os.path.lexists(target) and not is_folder and (kind == "gulp" or not overwrite):
+        raise FileExistsError(f"{name!r} exists already")
+
+
+@contextmanager
+def _vanishing(path: str) -> Iterator[str]:
+    """Give a path of which nothing is left after the block."""
+    try:
+        yield path
+    finally:
+        if os.path.isdir(path):
+            shutil.rmtree(path)
+        elif os.path.lexists(path):
+            disk.unlink(path)
+
+
+def _compare(source: FrameSource, written: FrameSource, writer: Writer, tally: Tally) -> None:
+    """Check that what was written is what was read.
+
+    Raises
+    ------
+    FormatError
+        It is not.
+    """
+    if list(written.keys()) != list(source.keys()):
+        raise _different(source, "the ids of the clips")
+    for id_ in source:
+        clip, copy = source[id_], written[id_]
+        if not writer.has_meta(clip, copy):
+            raise _different(source, f"clip {id_!r:.80}: the metadata")
+        position = 0
+        for frames in writer.expected(clip):
+            chosen = slice(position, position + len(frames))
+            for k, same in enumerate(_same_frames(frames, copy, chosen)):
+                if not same:
+                    raise _different(
+                        source, f"clip {id_!r:.80}: the pixels of frame {position + k}"
+                    )
+            position += len(frames)
+        if len(copy) != position:
+            raise _different(source, f"clip {id_!r:.80}: the frames")
+        tally.add_clip()
+
+
+def _same_frames(frames: AnyArray | list[bytes], copy: Clip, chosen: slice) -> Iterator[bool]:
+    """Yield for each frame whether the copy has the same."""
+    if isinstance(frames, list):
+        images = copy.read_images(chosen) or []
+        yield from (one == two for one, two in zip(frames, images, strict=False))
+        return
+    copied = copy.read(chosen)
+    for one, two in zip(frames, copied, strict=False):
+        is_alike = one.shape == two.shape and one.dtype == two.dtype
+        # The bytes: NaN is not equal to NaN.
+        yield is_alike and one.tobytes() == two.tobytes()
+
+
+def _different(source: FrameSource, what: str) -> FormatError:
+    error = FormatError(f"{what} did not arrive as they are in the source; the copy was removed")
+    error.path = source.name
+    return error

@@ -1,0 +1,198 @@
+"""Items to put into a store: what is in a folder, in a list, or at hand.
+
+The order depends on names alone. Links that lead out of a folder give an item that says so instead
+of frames, unless `outside` is given. Names that begin with a dot are passed over.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from ..exceptions import FormatError
+from .items import (
+    ARRAY_SUFFIXES,
+    IMAGE_SUFFIXES,
+    VIDEO_SUFFIXES,
+    ArrayFile,
+    ArrayItem,
+    BadItem,
+    ClipItem,
+    ImageFiles,
+    ImageFolder,
+    Item,
+    VideoFile,
+    check_inside,
+    natural_key,
+    suffix_of,
+)
+from .protocol import FrameSource
+from .table import TABLE_SUFFIXES, listed
+
+__all__ = ["arrays", "clips", "folders", "images", "in_memory", "kind_of", "listed", "videos"]
+
+Path = str | os.PathLike[str]
+
+
+def in_memory(arrays: Mapping[str, Any]) -> Iterator[Item]:
+    """Yield an item for each entry: id, and an array of frames or a sequence of them."""
+    for id_, frames in arrays.items():
+        yield ArrayItem(id=id_, frames=frames)
+
+
+def clips(source: FrameSource) -> Iterator[Item]:
+    """Yield an item for each clip of another source, with its metadata."""
+    for id_ in source.keys():  # noqa: SIM118 - the order is that of the keys
+        yield ClipItem(id=id_, clips=source)
+
+
+def arrays(root: Path, *, outside: bool = False) -> Iterator[Item]:
+    """Yield an item for each ``.npy`` file in a folder and those in it, or for one file.
+
+    The id is the path from `root` without its suffix, with ``/``; of a file its name.
+    """
+    return _files(root, ARRAY_SUFFIXES, lambda id_, path: ArrayFile(id=id_, path=path), outside)
+
+
+def images(root: Path, *, outside: bool = False) -> Iterator[Item]:
+    """Yield an item for each JPEG and PNG file: a clip of one frame; ids as in `arrays`."""
+    return _files(
+        root, IMAGE_SUFFIXES, lambda id_, path: ImageFiles(id=id_, paths=(path,)), outside
+    )
+
+
+def videos(root: Path, *, frame_rate: float | None = None, outside: bool = False) -> Iterator[Item]:
+    """Yield an item for each video; ids as in `arrays`.
+
+    With `frame_rate` frames are dropped or repeated to have so many per second.
+    """
+
+    def item(id_: str, path: str) -> Item:
+        return VideoFile(id=id_, path=path, frame_rate=frame_rate)
+
+    return _files(root, VIDEO_SUFFIXES, item, outside)
+
+
+def folders(root: Path, *, outside: bool = False) -> Iterator[Item]:
+    """Yield an item for each folder that has JPEG or PNG files in it: they are its frames.
+
+    The id is the path from `root`, with ``/``; of `root` itself its name.
+    """
+    top = os.fspath(root)
+    for folder, names, bad in _walk(top, IMAGE_SUFFIXES, outside=outside):
+        yield from bad
+        if names:
+            id_ = _id_of(folder, top) or _name_of(top)
+            yield ImageFolder(id=id_, path=folder, root=None if outside else top)
+
+
+KINDS = ("arrays", "images", "folders", "videos", "list", "gulp")
+
+
+def kind_of(path: Path) -> str:
+    """Return which of `KINDS` a file or a folder seems to be.
+
+    Images in a folder are taken for the frames of one clip ("folders").
+
+    Raises
+    ------
+    ValueError
+        There is nothing in it that could be ingested.
+    OSError
+        It cannot be read.
+    """
+    top = os.fspath(path)
+    by_suffix = dict.fromkeys(ARRAY_SUFFIXES, "arrays") | dict.fromkeys(VIDEO_SUFFIXES, "videos")
+    if not os.path.isdir(top):
+        os.stat(top)  # raises where there is nothing
+        by_suffix |= dict.fromkeys(IMAGE_SUFFIXES, "images") | dict.fromkeys(TABLE_SUFFIXES, "list")
+        names = [os.path.basename(top)]
+    else:
+        if any(suffix_of(name) == ".gmeta" for name in os.listdir(top)):
+            return "gulp"
+        by_suffix |= dict.fromkeys(IMAGE_SUFFIXES, "folders")
+        walk = _walk(top, tuple(by_suffix), outside=False)
+        names = next((names for _, names, _ in walk if names), [])
+    for name in names:
+        if kind := by_suffix.get(suffix_of(name)):
+            return kind
+    raise ValueError(f"{top!r:.200}: nothing to ingest: no images, videos, arrays or lists")
+
+
+def _files(
+    root: Path, suffixes: tuple[str, ...], make: Callable[[str, str], Item], outside: bool
+) -> Iterator[Item]:
+    top = os.fspath(root)
+    if not os.path.isdir(top):
+        os.stat(top)  # raises where there is nothing
+        yield make(os.path.splitext(_name_of(top))[0], top)
+        return
+    for folder, names, bad in _walk(top, suffixes, outside=outside):
+        yield from bad
+        for name in names:
+            path = os.path.join(folder, name)
+            yield make(os.path.splitext(_id_of(path, top))[0], path)
+
+
+def _walk(
+    top: str, suffixes: tuple[str, ...], *, outside: bool
+) -> Iterator[tuple[str, list[str], list[BadItem]]]:
+    """Yield each folder, the names of files with one of the suffixes, and what cannot be read.
+
+    A folder comes before those in it.
+    """
+    os.stat(top)  # raises where there is nothing
+    todo: list[tuple[str, tuple[str, ...]]] = [(top, (os.path.realpath(top),))]
+    while todo:
+        folder, above = todo.pop()
+        names, folders, bad = [], [], []
+        try:
+            with os.scandir(folder) as entries:
+                found = sorted(entries, key=lambda entry: natural_key(entry.name))
+        except OSError as err:
+            yield folder, [], [_bad(folder, top, f"it cannot be listed: {err.strerror}")]
+            continue
+        for entry in found:
+            if entry.name.startswith("."):
+                continue
+            try:
+                is_folder = entry.is_dir()
+                if not is_folder and suffix_of(entry.name) not in suffixes:
+                    continue
+                reason = _refusal(entry, top, above, outside) if entry.is_symlink() else ""
+            except OSError as err:  # a link to itself
+                is_folder, reason = False, str(err.strerror)
+            if reason:
+                bad.append(_bad(entry.path, top, reason))
+            elif is_folder:
+                folders.append((entry.path, (*above, os.path.realpath(entry.path))))
+            else:
+                names.append(entry.name)
+        yield folder, names, bad
+        todo += reversed(folders)
+
+
+def _refusal(entry: os.DirEntry[str], top: str, above: tuple[str, ...], outside: bool) -> str:
+    """Return why a link is not followed, nothing if it is; `above` are the folders it is in."""
+    if entry.is_dir():
+        if not outside:
+            return "a link to a folder, which is followed only where that is allowed (outside)"
+        return "a link to a folder that it is in" * (os.path.realpath(entry.path) in above)
+    if not outside:
+        try:
+            check_inside(entry.path, top, above[0])
+        except FormatError as err:
+            return str(err)
+    return ""
+
+
+def _bad(path: str, top: str, reason: str) -> BadItem:
+    return BadItem(id=_id_of(path, top), name=path, reason=reason)
+
+
+def _id_of(path: str, top: str) -> str:
+    relative = os.path.relpath(path, top)
+    return "" if relative == os.curdir else relative.replace(os.sep, "/")
+
+
+def _name_of(path: str) -> str:
+    return os.path.basename(os.path.abspath(path))

@@ -1,0 +1,193 @@
+"""Contact sheets: frames of any dtype in the tiles of one picture, for a person to look at."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .protocol import AnyArray
+
+# Between tiles and around them: pixels, and the gray that they have.
+_GAP, _GAP_VALUE = 4, 48
+# Behind what is transparent.
+_BACKGROUND = 255
+# What takes more memory than this is not looked at either.
+MAX_PIXELS = 1 << 26
+
+_Picture = np.ndarray[Any, np.dtype[np.uint8]]
+
+
+@dataclass(slots=True)
+class Sheet:
+    """A picture of frames.
+
+    Attributes
+    ----------
+    pixels : ndarray
+        uint8, ``(H, W, 3)``: red, green, blue.
+    shape : (int, int)
+        Rows and columns of tiles.
+    notes : list of str
+        How the frames are shown, where that is not as they are.
+    """
+
+    pixels: _Picture
+    shape: tuple[int, int]
+    notes: list[str] = field(default_factory=list)
+
+
+def contact_sheet(
+    frames: Iterable[AnyArray], *, columns: int, width: int, is_cmyk: bool = False
+) -> Sheet:
+    """Show frames beside and below each other, left to right and top to bottom.
+
+    Parameters
+    ----------
+    frames : iterable of ndarray
+        At least one, of one dtype. ``(H, W)`` and ``(H, W, 1)`` are shown in gray, ``(H, W, 3)`` in
+        colour, ``(H, W, 4)`` on white, of other numbers of channels the first three. Those of
+        fewer axes are shown as a row. uint8 is shown as it is, bool in black and white, everything
+        else from the smallest value in black to the largest in white.
+    columns : int
+        How many are in a row.
+    width : int
+        Of the picture, in pixels. Frames are averaged to fit, or repeated pixel by pixel.
+    is_cmyk : bool
+        Whether four channels are the inverted colours of print, as in JPEG.
+
+    Raises
+    ------
+    ValueError
+        Frames cannot be shown: four axes, no pixels, a dtype that is no number, a sheet too small
+        or too large.
+    """
+    tile_width = (width - _GAP) // columns - _GAP
+    if columns < 1 or tile_width < 1:
+        raise ValueError(f"{columns} columns do not fit into a width of {width} pixels")
+    shown = _Shown(is_cmyk=is_cmyk)
+    tiles = [shown.tile(frame, tile_width) for frame in frames]
+    if not tiles:
+        raise ValueError("there are no frames to show")
+    tile_height = max(len(tile) for tile in tiles)
+    nrows = -(-len(tiles) // columns)
+    height = nrows * (tile_height + _GAP) + _GAP
+    _check_size(height, width)
+    pixels: _Picture = np.full((height, width, 3), _GAP_VALUE, np.uint8)
+    for number, tile in enumerate(tiles):
+        top = number // columns * (tile_height + _GAP) + _GAP
+        left = number % columns * (tile_width + _GAP) + _GAP
+        pixels[top : top + len(tile), left : left + tile_width] = shown.colors(tile)
+    return Sheet(pixels, (nrows, min(columns, len(tiles))), shown.notes())
+
+
+def _check_size(height: int, width: int) -> None:
+    if height * width > MAX_PIXELS:
+        raise ValueError(f"a sheet of {width} by {height} pixels is too large: show less")
+
+
+class _Shown:
+    """How the values of frames become colours: known when all frames have been seen."""
+
+    def __init__(self, *, is_cmyk: bool) -> None:
+        self._is_cmyk = is_cmyk
+        self._dtype: np.dtype[Any] | None = None
+        self._low, self._high = np.inf, -np.inf
+        self._has_holes = False
+        self._nchannels = 1
+
+    def tile(self, frame: AnyArray, width: int) -> AnyArray:
+        """Return a frame of `width` pixels, of float64 values and (H, W, C)."""
+        values = _image_shaped(frame)
+        self._dtype, self._nchannels = frame.dtype, max(self._nchannels, values.shape[2])
+        values = self._numbers(values)
+        if self._is_scaled:
+            is_finite = np.isfinite(values)
+            if not is_finite.all():
+                self._has_holes = True
+            if is_finite.any():
+                self._low = min(self._low, float(values[is_finite].min()))
+                self._high = max(self._high, float(values[is_finite].max()))
+        height = max(1, round(len(values) * width / values.shape[1]))
+        _check_size(height, width)
+        return _averaged(_averaged(values, height, 0), width, 1)
+
+    @property
+    def _is_scaled(self) -> bool:
+        return self._dtype != np.uint8 and self._dtype != np.bool_
+
+    def _numbers(self, values: AnyArray) -> AnyArray:
+        """Return values as float64."""
+        if values.dtype.kind in "mM":
+            dates: AnyArray = values.astype("i8").astype("f8")
+            dates[np.isnat(values)] = np.nan
+            return dates
+        if values.dtype.kind == "c":
+            values = np.abs(values)
+        numbers: AnyArray
+        try:
+            numbers = values.astype("f8")
+        except (TypeError, ValueError) as err:
+            raise ValueError(f"frames of {values.dtype} cannot be shown") from err
+        if self._is_cmyk and values.shape[2] == 4:
+            numbers = numbers[..., :3] * numbers[..., 3:] / 255
+        elif values.shape[2] == 4 and values.dtype == np.uint8:
+            alpha = numbers[..., 3:] / 255
+            numbers = numbers[..., :3] * alpha + _BACKGROUND * (1 - alpha)
+        elif values.shape[2] > 3:
+            numbers = numbers[..., :3]
+        return numbers
+
+    def colors(self, tile: AnyArray) -> _Picture:
+        """Return the colours of a tile."""
+        if self._dtype == np.bool_:
+            tile = tile * 255
+        elif self._is_scaled:
+            span = self._high - self._low
+            with np.errstate(invalid="ignore"):
+                tile = (tile - self._low) * (255 / span if span > 0 else 0)
+            tile = np.where(np.isfinite(tile), tile, 0)
+        shown: _Picture = np.zeros((*tile.shape[:2], 3), np.uint8)
+        rounded = np.clip(np.rint(tile), 0, 255).astype(np.uint8)
+        shown[..., : 3 if rounded.shape[2] == 1 else rounded.shape[2]] = rounded
+        return shown
+
+    def notes(self) -> list[str]:
+        """Return what there is to know."""
+        notes = []
+        if self._is_scaled and self._low <= self._high:
+            notes.append(
+                f"{self._dtype} is shown from {self._low:.6g} (black) to {self._high:.6g} (white)"
+            )
+        if self._has_holes:
+            notes.append("black where a value is not finite")
+        if self._nchannels == 2 or self._nchannels > 4:
+            notes.append(
+                f"of {self._nchannels} channels the first are shown as red, green and blue"
+            )
+        return notes
+
+
+def _image_shaped(frame: AnyArray) -> AnyArray:
+    """Return a frame as (H, W, C)."""
+    if frame.ndim > 3:
+        raise ValueError(f"frames of shape {frame.shape} cannot be shown: they have four axes")
+    if not frame.size:
+        raise ValueError(f"frames of shape {frame.shape} have no pixels")
+    if frame.ndim == 3:
+        return frame
+    return frame.reshape(1 if frame.ndim < 2 else len(frame), -1, 1)
+
+
+def _averaged(values: AnyArray, count: int, axis: int) -> AnyArray:
+    """Return `values` with `count` entries along an axis: averages of them, or them repeated."""
+    length = values.shape[axis]
+    edges = np.arange(count) * length // count
+    result: AnyArray
+    if count >= length:
+        result = np.take(values, edges, axis)
+    else:
+        sizes = np.diff(np.append(edges, length)).astype("f8")
+        result = np.add.reduceat(values, edges, axis)
+        result /= sizes.reshape([-1 if each == axis else 1 for each in range(values.ndim)])
+    return result

@@ -1,0 +1,134 @@
+"""``blpk frames cat``: selections, forms and errors."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bloscpack as bp
+from bloscpack.cli import frames_cat
+from bloscpack.cli.clips import parse_frames
+from bloscpack.cli.status import UsageError
+
+from .clipfiles import CLIPS, write_gulp, write_store
+from .conftest import Blpk
+
+pytest.importorskip("simplejpeg", reason="a gulp directory holds JPEG")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return write_store(tmp_path / "clips.blp")
+
+
+@pytest.mark.parametrize("piece_nbytes", [1200, 1 << 20])
+@pytest.mark.parametrize(
+    ("text", "selection"),
+    [
+        (None, slice(None)),
+        ("0:6:2", slice(0, 6, 2)),
+        ("::-1", slice(None, None, -1)),
+        ("-2:", slice(-2, None)),
+        ("3", 3),
+        ("-1", -1),
+        ("4,0,4", [4, 0, 4]),
+        ("[1, 2]", [1, 2]),
+        ("5:2", slice(5, 2)),
+        ("...", slice(None)),
+    ],
+)
+def test_selections(
+    blpk: Blpk,
+    store: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    piece_nbytes: int,
+    text: str | None,
+    selection: object,
+) -> None:
+    monkeypatch.setattr(frames_cat, "_PIECE_NBYTES", piece_nbytes)
+    chosen = () if text is None else ("--select", text)
+    expected = CLIPS["walk"][selection]  # type: ignore[index]
+    ended = blpk("frames", "cat", store, "walk", *chosen)
+    assert (ended.code, ended.err, ended.raw) == (0, "", expected.tobytes())
+    assert blpk("frames", "cat", store, "walk", *chosen, "-o", "x.npy").code == 0
+    found = np.load("x.npy")
+    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+    assert np.array_equal(found, expected)
+
+
+def test_text_and_json(blpk: Blpk, store: Path) -> None:
+    ended = blpk("frames", "cat", store, "mask", "--select", "0", "--text")
+    assert ended.out == np.array2string(CLIPS["mask"][0]) + "\n"
+    assert blpk("frames", "cat", store, "none", "--json").json == {
+        "schema_version": 1,
+        "command": "frames cat",
+        "path": os.fspath(store),
+        "id": "none",
+        "selection": None,
+        "shape": [0, 4, 6],
+        "dtype": "<f4",
+        "nbytes": 0,
+    }
+    document = blpk("frames", "cat", store, "depth", "--select", "[1:]", "--json").json
+    assert (document["selection"], document["shape"], document["nbytes"]) == ("1:", [2, 4, 6], 96)
+    assert blpk("frames", "cat", store, "depth", "--npy").raw.startswith(b"\x93NUMPY")
+
+
+def test_images_as_they_are_kept(blpk: Blpk, tmp_path: Path, store: Path) -> None:
+    gulp = write_gulp(tmp_path / "gulp")
+    with bp.frames.open(gulp) as source:
+        images = source["mixed"].read_images()
+        assert images is not None
+        for number in (0, 1):
+            ended = blpk("frames", "cat", gulp, "mixed", "--select", f"{number}", "--image")
+            assert (ended.code, ended.raw) == (0, images[number])
+            ended = blpk("frames", "cat", gulp, "mixed", "--select", f"{number}")
+            assert ended.raw == source["mixed"][number].tobytes()
+            document = blpk("frames", "cat", gulp, "mixed", "--select", f"{number}", "--json").json
+            assert document["shape"] == list(source["mixed"][number].shape)
+    ended = blpk("frames", "cat", gulp, "mixed", "--select", "2", "--image")
+    assert (ended.code, ended.out) == (1, "")
+    assert "clip 'mixed': frame 2 of a clip of 2" in ended.err
+    ended = blpk("frames", "cat", store, "walk", "--select", "0", "--image")
+    assert ended.code == 1
+    assert "kept as arrays, not as images" in ended.err
+    assert blpk("frames", "cat", gulp, "mixed", "--image").code == 2
+    # Frames that differ in shape are no array.
+    ended = blpk("frames", "cat", gulp, "mixed", "-o", "x.npy")
+    assert ended.code == 1
+    assert not (tmp_path / "x.npy").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["walk", "--select", "6"], 1, "clip 'walk': frame 6 of a clip of 6"),
+        (["zebra"], 1, "there is no clip 'zebra'"),
+        (["walk", "--select", "1:2,3"], 2, "frames are one range, or a list of numbers"),
+        (["walk", "--select", "os"], 2, "'os' is no integer"),
+        (["walk", "--npy", "--text"], 2, "not allowed with"),
+        (["walk", "-o", "clips.blp"], 1, "same file"),
+        (["walk", "-o", "there.npy"], 1, "exists!"),
+    ],
+)
+def test_errors(
+    blpk: Blpk, store: Path, tmp_path: Path, arguments: list[str], code: int, message: str
+) -> None:
+    (tmp_path / "there.npy").write_text("mine")
+    ended = blpk("frames", "cat", "clips.blp", *arguments)
+    assert (ended.code, ended.out) == (code, "")
+    assert message in ended.err
+    assert (tmp_path / "there.npy").read_text() == "mine"
+
+
+def test_forced(blpk: Blpk, store: Path, tmp_path: Path) -> None:
+    (tmp_path / "there.npy").write_text("mine")
+    assert blpk("-f", "frames", "cat", store, "walk", "-o", "there.npy").code == 0
+    assert np.array_equal(np.load("there.npy"), CLIPS["walk"])
+
+
+@pytest.mark.parametrize("text", ["", "1:2,3", "...,1", "1:2:3:4", "a"])
+def test_texts_that_select_nothing(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_frames(text)

@@ -1,0 +1,182 @@
+import argparse
+import io
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bloscpack as bp
+from bloscpack import image
+from bloscpack.cli import frames_create
+from bloscpack.cli.progress import Progress
+from bloscpack.frames import listing
+from bloscpack.gulp import GulpChunk
+
+from ..frames.imagefiles import image_folders, picture
+from ..videofiles import moving, write_video
+from .conftest import REPOSITORY, Blpk
+
+FIELDS = ["schema_version", "command", "path", "status", "paths", "nclips", "nframes", "cbytes"]
+FIELDS += ["npresent", "nskipped", "remarks"]
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Path:
+    image_folders(tmp_path / "images", 3, 2)
+    return tmp_path / "images"
+
+
+def ids(path: str | Path) -> list[str]:
+    with bp.frames.open(path) as store:
+        return list(store)
+
+
+def test_created_and_continued(blpk: Blpk, folders: Path) -> None:
+    ended = blpk("frames", "create", "a.blp", "images")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.startswith("a.blp: 3 clips of 6 frames added (")
+    image_folders(folders, 5, 2)
+    ended = blpk("frames", "create", "a.blp", "images")
+    assert ended.out.startswith("a.blp: 2 clips of 4 frames added (")
+    assert ended.out.endswith("), 3 there already\n")
+    assert ids("a.blp") == [f"clip{k}" for k in range(5)]
+    assert blpk("frames", "create", "--no-resume", "a.blp", "images").code == 1
+    assert blpk("frames", "create", "-f", "a.blp", "images/clip1").code == 0
+    assert ids("a.blp") == ["clip1"]
+
+
+def test_skipped_items(blpk: Blpk, folders: Path) -> None:
+    (folders / "clip1" / "f0.jpg").write_bytes(b"\x1b[31m")
+    ended = blpk("frames", "create", "--log", "log", "a.blp", "images")
+    assert ended.code == 1
+    assert ended.out.endswith(", 1 skipped\n")
+    assert ended.err.startswith("blpk: clip1 (images/clip1): skipped: f0.jpg: neither a JPEG nor")
+    (line,) = Path("log").read_text().splitlines()
+    entry = json.loads(line)
+    assert (entry["id"], entry["source"], entry["skipped"]) == ("clip1", "images/clip1", True)
+    ended = blpk("frames", "create", "--json", "--allow-skipped", "a.blp", "images")
+    assert (ended.code, list(ended.json)) == (0, FIELDS)
+    assert (ended.json["status"], ended.json["npresent"], ended.json["nskipped"]) == ("ok", 2, 1)
+    assert ended.json["remarks"] == [entry]
+
+
+def test_inputs_of_all_kinds(blpk: Blpk, folders: Path, tmp_path: Path) -> None:
+    (tmp_path / "videos").mkdir()
+    write_video(tmp_path / "videos" / "v.mov", moving(4))
+    np.save(tmp_path / "array.npy", np.arange(6).reshape(2, 3))
+    rows = [{"path": "clip1", "id": "listed", "label": 3}]
+    (folders / "list.json").write_text(json.dumps(rows))
+    ended = blpk(
+        "frames", "create", "a.blp", "videos", "array.npy", "images/list.json",
+        "images/clip0/f1.jpg", "images", "--workers", "1",
+    )  # fmt: skip
+    assert (ended.code, ended.err) == (0, "")
+    assert ids("a.blp") == ["v", "array", "listed", "f1", "clip0", "clip1", "clip2"]
+    with bp.frames.open("a.blp") as store:
+        assert store["listed"].meta == {"label": 3}
+        np.testing.assert_array_equal(store["v"][:], moving(4))
+
+
+def test_gulp_directory(blpk: Blpk, tmp_path: Path) -> None:
+    frames = [picture(number) for number in range(3)]
+    chunk = GulpChunk(tmp_path / "g" / "data_0.gulp", tmp_path / "g" / "meta_0.gmeta")
+    (tmp_path / "g").mkdir()
+    with chunk.open("wb"):
+        chunk.append("one", {"label": 3}, frames)
+    assert blpk("frames", "create", "a.blp", "g").code == 0
+    assert blpk("frames", "create", "--from", "gulp", "b.blp", "g", "a.blp").code == 1
+    with bp.frames.open("a.blp") as store:
+        assert store["one"].meta == {"label": 3}
+        assert store["one"].read_images() == [image.encode_jpeg(frame) for frame in frames]
+    assert ids("b.blp") == ["one"]
+
+
+def test_each_image_a_clip(blpk: Blpk, folders: Path) -> None:
+    assert blpk("frames", "create", "--from", "images", "a.blp", "images").code == 0
+    assert ids("a.blp") == [f"clip{k}/f{n}" for k in range(3) for n in range(2)]
+
+
+def test_store_options(blpk: Blpk, folders: Path) -> None:
+    ended = blpk(
+        "frames", "create", "-c", "lossless", "--preset", "small", "--size", "6", "-w", "2",
+        "--max-bytes", "100B", "--json", "set.blp", "images",
+    )  # fmt: skip
+    assert ended.json["paths"] == [f"set-{k:05d}.blp" for k in range(3)]
+    with bp.frames.open("set-00002.blp") as store:
+        assert (store.preset, store["clip2"].shape) == ("small", (2, 6, 8, 3))
+    assert blpk("frames", "create", "-c", "jpeg", "--quality", "10", "j.blp", "images").code == 0
+    with bp.frames.open("j.blp") as store:
+        assert store.quality == 10
+
+
+def test_list_options(blpk: Blpk, folders: Path, tmp_path: Path) -> None:
+    shutil.copytree(folders, tmp_path / "elsewhere")
+    Path("list.csv").write_text("folder;name\nclip2;two\n../images/clip1;one\n")
+    command = ["frames", "create", "--root", "elsewhere", "--path-column", "folder"]
+    command += ["--id-column", "name", "a.blp", "list.csv"]
+    ended = blpk(*command)
+    assert ended.code == 1
+    assert "one (row 3): skipped: 'elsewhere/../images/clip1' leads out of 'elsewhere'" in ended.err
+    assert ids("a.blp") == ["two"]
+    assert blpk("--quiet", *command, "--outside").code == 0
+    assert ids("a.blp") == ["two", "one"]
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["a.blp"],
+        ["--from", "films", "a.blp", "images"],
+        ["--quality", "50", "a.blp", "images"],
+        ["--size", "50", "a.blp", "images"],
+        ["--codec", "png", "a.blp", "images"],
+        ["--workers", "0", "a.blp", "images"],
+        ["--max-bytes", "0", "a.blp", "images"],
+        ["--max-bytes", "many", "a.blp", "images"],
+    ],
+)
+def test_usage(blpk: Blpk, folders: Path, argv: list[str]) -> None:
+    assert blpk("frames", "create", *argv).code == 2
+    assert not Path("a.blp").exists()
+
+
+def test_errors(blpk: Blpk, folders: Path) -> None:
+    assert blpk("frames").code == 2
+    assert "No such file" in blpk("frames", "create", "a.blp", "nothing").err
+    Path("text.txt").touch()
+    ended = blpk("frames", "create", "a.blp", "text.txt")
+    assert (ended.code, "nothing to ingest" in ended.err) == (1, True)
+    Path("a.csv").write_text("name\n1\n")
+    assert blpk("frames", "create", "a.blp", "a.csv").code == 3
+    assert not Path("a.blp").exists()
+
+
+def test_every_option_is_in_the_docs() -> None:
+    section = (REPOSITORY / "docs" / "cli.md").read_text("utf-8").split("\n## blpk frames\n")[1]
+    parser = argparse.ArgumentParser()
+    frames_create.add_parser(parser.add_subparsers())
+    (subparsers,) = (one for one in parser._actions if isinstance(one, argparse._SubParsersAction))
+    for action in subparsers.choices["create"]._actions:
+        if action.dest not in ("help", "quiet", "no_progress"):
+            for option in action.option_strings:
+                assert f"`{option}" in section.split("\n## ")[0], option
+
+
+def test_kinds_are_those_of_the_package(blpk: Blpk) -> None:
+    help_text = blpk("frames", "create", "--help").out
+    assert "{" + ",".join(listing.KINDS) + "}" in help_text
+
+
+def test_progress_counts_clips() -> None:
+    assert Progress.render(30, -1, 2.0, 60, unit="clips") == "30 clips"
+    now = [0.0]
+    stream = io.StringIO()
+    stream.isatty = lambda: True  # type: ignore[method-assign]
+    with Progress(stream, unit="clips", clock=lambda: now[0]) as progress:
+        now[0] = 5.0
+        progress(3, -1)
+        assert stream.getvalue() == "\r3 clips"
+        progress.wipe()
+        assert stream.getvalue().endswith("\r")

@@ -1,0 +1,175 @@
+"""``blpk frames info``, ``ls`` and ``verify``."""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bloscpack as bp
+
+from .clipfiles import write_gulp, write_store
+from .conftest import Blpk, flip
+
+pytest.importorskip("simplejpeg", reason="a gulp directory holds JPEG")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return write_store(tmp_path / "clips.blp")
+
+
+@pytest.fixture
+def gulp(tmp_path: Path) -> Path:
+    return write_gulp(tmp_path / "gulp")
+
+
+def test_info_of_a_store(blpk: Blpk, store: Path) -> None:
+    ended = blpk("frames", "info", store)
+    size = store.stat().st_size
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.splitlines() == [
+        "kind: frame store",
+        "clips: 4",
+        "frames: 14",
+        "  6 of 16x12x3 |u1, kept as arrays, in 1 clips",
+        "  3 of 4x6 <u2, kept as arrays, in 1 clips",
+        "  5 of 4x6 |b1, kept as arrays, in 1 clips",
+        "  0 of 4x6 <f4, kept as arrays, in 1 clips",
+        "decoded: 3.63K (3720B)",
+        f"stored: {round(size / 1024, 2)}K ({size}B)",
+        'attributes: {"camera": "left"}',
+    ]
+
+
+def test_info_as_json(blpk: Blpk, gulp: Path, store: Path) -> None:
+    ended = blpk("frames", "info", "--json", gulp)
+    assert ended.code == 0
+    assert ended.json == {
+        "schema_version": 1,
+        "command": "frames info",
+        "path": os.fspath(gulp),
+        "kind": "gulp directory",
+        "nclips": 2,
+        "nframes": 8,
+        "nbytes": 6 * 16 * 12 * 3 + 2 * 8 * 8 * 3,
+        "cbytes": sum(each.stat().st_size for each in gulp.iterdir()),
+        "formats": [
+            {"shape": [16, 12, 3], "dtype": "|u1", "kept_as": "images", "nclips": 1, "nframes": 6},
+            {"shape": [8, 8, 3], "dtype": "|u1", "kept_as": "images", "nclips": 1, "nframes": 2},
+        ],
+        "attrs": None,
+    }
+    document = blpk("frames", "info", "--json", "-", stdin=store.read_bytes()).json
+    assert (document["nclips"], document["cbytes"], document["attrs"]) == (
+        4,
+        None,
+        {"camera": "left"},
+    )
+
+
+def test_ls(blpk: Blpk, store: Path, gulp: Path) -> None:
+    ended = blpk("frames", "ls", store)
+    assert (ended.code, ended.err) == (0, "")
+    assert [line.split() for line in ended.out.splitlines()] == [
+        ["6x16x12x3", "|u1", "arrays", "3456", "walk"],
+        ["3x4x6", "<u2", "arrays", "144", "depth"],
+        ["5x4x6", "|b1", "arrays", "120", "mask"],
+        ["0x4x6", "<f4", "arrays", "0", "none"],
+    ]
+    ended = blpk("frames", "ls", gulp, "mixed", "--meta")
+    assert ended.out.split(maxsplit=4) == ["2x8x8x3", "|u1", "images", "384", 'mixed  {"n": 1}\n']
+
+
+def test_ls_as_json(blpk: Blpk, store: Path) -> None:
+    ended = blpk("frames", "ls", "--json", store, "depth", "zebra")
+    assert ended.code == 1
+    document = ended.json
+    assert document["clips"] == [
+        {
+            "id": "depth",
+            "status": "ok",
+            "shape": [3, 4, 6],
+            "dtype": "<u2",
+            "kept_as": "arrays",
+            "nbytes": 144,
+            "meta": {"n": 1},
+            "error": None,
+        },
+        {
+            "id": "zebra",
+            "status": "failed",
+            "shape": None,
+            "dtype": None,
+            "kept_as": None,
+            "nbytes": None,
+            "meta": None,
+            "error": f"{store}: there is no clip 'zebra' among 4",
+        },
+    ]
+    assert "zebra" in ended.err
+    assert len(ended.out.splitlines()) == 9  # each clip on its own line
+
+
+def test_ids_are_printed_harmlessly(blpk: Blpk, tmp_path: Path) -> None:
+    with bp.frames.create(tmp_path / "x.blp") as store:
+        store.append("\x1b[2J\n\ud800", [])
+    ended = blpk("frames", "ls", "x.blp")
+    assert ended.out.endswith("\\x1b[2J\\n\\ud800\n")
+    assert json.loads(blpk("frames", "ls", "--json", "x.blp").out)["clips"][0]["id"] == (
+        "\x1b[2J\n\ud800"
+    )
+
+
+def test_verify_finds_nothing(blpk: Blpk, store: Path, gulp: Path) -> None:
+    ended = blpk("frames", "verify", store, gulp)
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out == f"{store}: ok\n{gulp}: ok\n"
+
+
+def test_verify_names_clip_and_frame(blpk: Blpk, store: Path, gulp: Path) -> None:
+    with bp.frames.open(store) as opened:
+        offset, nbytes = opened["walk"].chunk_extents()[4]  # type: ignore[attr-defined]
+    flip(store, offset + nbytes // 2)
+    flip(gulp / "data_0.gulp", 0)
+    ended = blpk("frames", "verify", store, gulp, "nothing")
+    assert ended.code == 3
+    first, second = ended.out.splitlines()
+    assert first.startswith(f"{store}: clip 'walk': frame 4 (bytes {offset} to {offset + nbytes})")
+    assert second.startswith(f"{gulp}: clip 'walk', frame 0: no JPEG")
+    assert "'nothing' does not exist" in ended.err
+    documents = blpk("frames", "verify", "--json", store, gulp, "nothing").json["files"]
+    assert [each["status"] for each in documents] == ["damaged", "damaged", "failed"]
+    for document, frames, line in [(documents[0], [4, 5], first), (documents[1], [0, 1], second)]:
+        (damage,) = document["damage"]
+        assert (damage["clip"], damage["frames"]) == ("walk", frames)
+        assert line.endswith(damage["what"])
+    assert "does not exist" in documents[2]["error"]
+
+
+def test_verify_looks_at_the_whole_file(blpk: Blpk, store: Path) -> None:
+    flip(store, -1)
+    ended = blpk("frames", "verify", store)
+    assert ended.code == 3
+    assert "index" in ended.out
+    bp.save("array.blp", np.arange(10))
+    ended = blpk("frames", "verify", "array.blp")
+    assert (ended.code, ended.out) == (blpk("frames", "ls", "array.blp").code, "")
+    assert ended.code != 0
+    ended = blpk("frames", "verify", "-", stdin=store.read_bytes())
+    assert ended.out.startswith("-: index")
+
+
+@pytest.mark.parametrize("command", ["info", "ls", "verify"])
+def test_what_is_no_store(blpk: Blpk, tmp_path: Path, command: str) -> None:
+    (tmp_path / "text").write_text("some text")
+    assert blpk("frames", command, "text").code == 4
+    ended = blpk("frames", command, "nothing")
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err == "blpk: error: file 'nothing' does not exist!\n"
+
+
+def test_usage(blpk: Blpk) -> None:
+    assert blpk("frames").code == 2
+    assert blpk("frames", "paint").code == 2

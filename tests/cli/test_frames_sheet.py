@@ -1,0 +1,106 @@
+"""``blpk frames sheet``: the picture that is written, and what is said of it."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bloscpack as bp
+from bloscpack import image
+from bloscpack.frames.sheet import contact_sheet
+
+from .clipfiles import CLIPS, pixels, write_gulp, write_store
+from .conftest import Blpk, flip
+
+Image = pytest.importorskip("PIL.Image", reason="a sheet is written by Pillow")
+pytest.importorskip("simplejpeg", reason="a gulp directory holds JPEG")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return write_store(tmp_path / "clips.blp")
+
+
+def opened(data: bytes) -> np.ndarray:
+    return np.asarray(Image.open(io.BytesIO(data)))
+
+
+def test_a_sheet(blpk: Blpk, store: Path, tmp_path: Path) -> None:
+    ended = blpk("frames", "sheet", store, "walk", "sheet.png", "--columns", "4", "--width", "68")
+    assert (ended.code, ended.out) == (0, "")
+    assert ended.err == "blpk: 2 rows of 4 frames: 0, 1, ... 5\n"
+    expected = contact_sheet(CLIPS["walk"], columns=4, width=68).pixels
+    assert np.array_equal(opened((tmp_path / "sheet.png").read_bytes()), expected)
+
+
+def test_to_standard_output_and_by_default(blpk: Blpk, store: Path) -> None:
+    ended = blpk("-q", "frames", "sheet", store, "walk", "-", "--select", "5,1")
+    assert (ended.code, ended.err) == (0, "")
+    # Tiny frames are enlarged to 32 pixels.
+    expected = contact_sheet(CLIPS["walk"][[5, 1]], columns=2, width=2 * 36 + 4).pixels
+    assert np.array_equal(opened(ended.raw), expected)
+
+
+def test_the_range_is_said(blpk: Blpk, store: Path) -> None:
+    ended = blpk("frames", "sheet", store, "depth", "-", "--select", "1:")
+    low, high = CLIPS["depth"][1:].min(), CLIPS["depth"][1:].max()
+    assert ended.err.splitlines() == [
+        "blpk: 1 rows of 2 frames: 1, 2",
+        f"blpk: uint16 is shown from {low} (black) to {high} (white)",
+    ]
+
+
+def test_long_clips_are_thinned(blpk: Blpk, tmp_path: Path) -> None:
+    with bp.frames.create(tmp_path / "long.blp") as store:
+        store.append("long", pixels(1, 480, 2, 3))
+    ended = blpk("frames", "sheet", "long.blp", "long", "x.png")
+    assert ended.err == "blpk: 6 rows of 8 frames: 0, 10, ... 470\n"
+
+
+def test_images_of_several_shapes_and_print_colours(blpk: Blpk, tmp_path: Path) -> None:
+    gulp = write_gulp(tmp_path / "gulp")
+    assert blpk("frames", "sheet", gulp, "mixed", "x.png").code == 0
+    buffer = io.BytesIO()
+    cmyk = np.zeros((16, 16, 4), "u1") + np.array([200, 100, 50, 255], "u1")
+    Image.fromarray(cmyk, "CMYK").save(buffer, "JPEG", quality=95)
+    with bp.frames.create(tmp_path / "cmyk.blp") as store:
+        store.append("x", [buffer.getvalue()])
+        stored = store["x"][0][0, 0].astype(int)
+    shown = opened(blpk("frames", "sheet", "cmyk.blp", "x", "-").raw)[10, 10].astype(int)
+    assert abs(shown - stored[:3] * stored[3] // 255).max() < 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["none", "x.png"], 1, "clip 'none': there are no frames to show"),
+        (["walk", "x.png", "--select", "9"], 1, "clip 'walk': frame 9 of a clip of 6"),
+        (["zebra", "x.png"], 1, "no clip 'zebra'"),
+        (["walk", "clips.blp"], 1, "same file"),
+        (["walk", "x.png", "--columns", "0"], 2, "must be at least 1"),
+        (["walk", "x.png", "--columns", "9", "--width", "20"], 1, "9 columns do not fit"),
+        (["walk", "x.png", "--width", "99999"], 1, "too large"),
+        (["walk"], 2, "OUT_FILE"),
+    ],
+)
+def test_errors(
+    blpk: Blpk, store: Path, tmp_path: Path, arguments: list[str], code: int, message: str
+) -> None:
+    ended = blpk("frames", "sheet", "clips.blp", *arguments)
+    assert (ended.code, ended.out) == (code, "")
+    assert message in ended.err
+    assert not (tmp_path / "x.png").exists()
+
+
+def test_damage_has_its_own_code(blpk: Blpk, tmp_path: Path) -> None:
+    gulp = write_gulp(tmp_path / "gulp")
+    flip(gulp / "data_0.gulp", 0)
+    ended = blpk("frames", "sheet", gulp, "walk", "x.png")
+    assert ended.code == 3
+    assert "frame 0" in ended.err
+
+
+def test_image_encoder_is_the_one_that_is_needed() -> None:
+    sheet = contact_sheet(CLIPS["walk"], columns=3, width=60)
+    assert np.array_equal(opened(image.encode_png(sheet.pixels)), sheet.pixels)

@@ -1,0 +1,177 @@
+"""The benchmarks of frames: they run, refuse wrong results, judge targets, and fill their page."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+BENCH = ROOT / "bench"
+
+WHO = ("bloscpack, Gulp directory", "bloscpack, JPEG", "bloscpack, small, 1 thread")
+
+for needed in ("blosc", "zstandard", "simplejpeg", "PIL", "av"):
+    pytest.importorskip(needed, reason="bench/ needs it: pip install '.[bench,gulp,video]'")
+
+
+def run(*command, **environment):
+    """Run Python in bench/, on files in memory where there is such a file system."""
+    memory = {"TMPDIR": "/dev/shm"} if Path("/dev/shm").is_dir() else {}
+    return subprocess.run(
+        [sys.executable, *map(str, command)],
+        cwd=BENCH,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "BLOSCPACK_DATA": "none", **memory,
+             **environment},
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def bench(monkeypatch):
+    """Let the modules of bench/ be imported."""
+    monkeypatch.syspath_prepend(str(BENCH))
+
+
+@pytest.fixture(scope="module")
+def quick_run(tmp_path_factory):
+    """What a quick run of some of our own contenders leaves."""
+    found = tmp_path_factory.mktemp("frames") / "run.json"
+    work = [word for name in ("clips", "codecs", "opening", "ingest") for word in ("--only", name)]
+    who = [word for name in WHO for word in ("--who", name)]
+    result = run("-m", "frames", "--quick", *who, *work, "--json", found)
+    assert result.returncode == 0, result.stderr
+    return found, result.stdout
+
+
+def test_a_quick_run_does_all_the_work(quick_run):
+    found, output = quick_run
+    measured = json.loads(found.read_text())
+
+    cases = {case["key"]: case for case in measured["cases"]}
+    assert {key.split("/")[0] for key in cases} == {"clip", "single", "decode", "encode", "ingest"}
+    for case in cases.values():
+        assert all(len(rounds) == 2 for rounds in case["seconds"].values()), case["key"]
+    names = cases["clip/animation"]["seconds"]
+    assert tuple(names) == WHO
+    assert measured["sizes"]["animation"]["bloscpack, JPEG"] < 48 * 64 * 3
+    assert "\nTargets\n" in output
+
+
+def test_the_page_is_written_from_a_run(quick_run, tmp_path):
+    page = tmp_path / "page.md"
+
+    result = run("-m", "frames.page", quick_run[0], "-o", page)
+
+    assert result.returncode == 0, result.stderr
+    text = page.read_text()
+    assert text.startswith("# Benchmarks of frames\n")
+    assert "| open a store of 2,000 frames | <= 20 ms | " in text
+    assert "## Clips: many frames with a stride\n" in text
+
+
+@pytest.fixture
+def task(bench, tmp_path):
+    """A task for a reader of a small store."""
+    from frames.with_bloscpack import StoreSmall
+
+    frames = np.random.default_rng(2).integers(0, 9, (8, 32, 48, 3), dtype=np.uint8)
+    StoreSmall().write(tmp_path / "store.blp", ["a", "b"], frames)
+    np.save(tmp_path / "frames.npy", frames)
+    return {
+        "path": str(tmp_path / "store.blp"),
+        "wanted": str(tmp_path / "frames.npy"),
+        "places": [["a", 1, 8, 2], ["b", 3]],
+        "per_call": 2,
+        "bare": False,
+    }
+
+
+def test_a_reader_times_what_it_has_checked(task, monkeypatch):
+    from frames.reader import Reader
+    from frames.with_bloscpack import StoreSmall
+
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    reader = Reader(StoreSmall.name)
+    try:
+        for bare, places in ((False, task["places"]), (True, [["a", 1], ["b", 7]])):
+            loop = reader.prepare(**{**task, "bare": bare, "places": places})
+            assert 0 < loop(3) < 60
+    finally:
+        reader.close()
+
+
+def test_a_wrong_frame_stops_the_run(task, monkeypatch, capfd):
+    from frames.reader import Reader, ReaderError
+    from frames.with_bloscpack import StoreSmall
+
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    wanted = np.load(task["wanted"])
+    wanted[5, 31, 47, 2] ^= 1
+    np.save(task["wanted"], wanted)
+    reader = Reader(StoreSmall.name)
+    try:
+        with pytest.raises(ReaderError, match=r"bloscpack, small has ended"):
+            reader.prepare(**task)
+    finally:
+        reader.close()
+    assert "AssertionError: bloscpack, small: a, frames slice(1, 8, 2) is not what was stored" in (
+        capfd.readouterr().err
+    )
+
+
+@pytest.mark.parametrize(("ours", "met"), [(0.124, "yes"), (0.126, "1 of 2")])
+def test_a_target_is_met_by_the_ratio_of_medians(bench, ours, met):
+    from frames.targets import targets_of
+
+    def case(clip, seconds):
+        theirs = {"GulpIO2": [9.0, 1.0, 0.5], "bloscpack, fast": [seconds]}
+        return {"key": f"clip/{clip}", "title": clip, "nbytes": 1, "seconds": theirs, "skipped": {}}
+
+    measured = {"cases": [case("animation", ours), case("static camera", 0.1)]}
+
+    (target,) = targets_of(measured)
+
+    assert (target.work, target.target) == ("clips, store, lossless, fast", ">= 8 times GulpIO2")
+    assert target.found == f"animation {1 / ours:.2f}, static camera 10.00"
+    assert target.met == met
+
+
+def test_a_hang_of_a_loader_is_no_success(bench):
+    from frames.targets import targets_of
+
+    measured = {
+        "cases": [],
+        "loading": {
+            "fork": {"GulpIO2": [2.0], "bloscpack, fast": [1.0]},
+            "spawn": "did not finish within 120 s",
+        },
+    }
+
+    speed, end = targets_of(measured)
+
+    assert (speed.found, speed.met) == ("fork 2.00", "yes")
+    assert (end.found, end.met) == ("spawn: did not finish within 120 s", "no")
+
+
+def test_bare_decoding_follows_references(bench):
+    from frames.bare import BareClip
+
+    from bloscpack.frames.lossless import choose
+
+    rng = np.random.default_rng(1)
+    still = rng.integers(0, 256, (64, 96, 3), dtype=np.uint8)
+    frames = np.repeat(still[None], 16, axis=0)
+    frames[:, 10:20, 10:20] += np.arange(16, dtype=np.uint8)[:, None, None, None]
+
+    clip = BareClip.encode(frames, choose(frames, "small"))
+
+    assert clip.cbytes < frames.nbytes / 4  # so that frames do refer to each other
+    assert np.array_equal(clip.decode_first(16), frames)
+    for number in (0, 7, 15):
+        assert np.array_equal(clip.decode(number), frames[number])
