@@ -238,6 +238,11 @@ class Index:
         segment, number = self._locate(ordinal)
         return segment.clips.rows[int(segment.clips.formats[number])]
 
+    def offset_of(self, ordinal: int) -> int:
+        """Return the absolute position of the first chunk of a clip."""
+        segment, number = self._locate(ordinal)
+        return int(segment.clips.offsets[number])
+
     def nframes_of(self, ordinal: int) -> int:
         """Return the number of frames of a clip."""
         segment, number = self._locate(ordinal)

@@ -508,7 +508,7 @@ def _identity_of(source: ByteSource, front: Front, index: Index) -> bytes:
     """
     parts = [front.head[: front.header.size], index.segments[-1].tail.pack()]
     if index.nclips:
-        places = (index.row(ordinal).offset for ordinal in (0, index.nclips - 1))
+        places = (index.offset_of(ordinal) for ordinal in (0, index.nclips - 1))
         parts += [bytes(source.read_at(place, _LOOK_NBYTES)) for place in places]
     return xxh3_128_digest(b"".join(parts))
 

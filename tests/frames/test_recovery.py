@@ -1,6 +1,7 @@
 """Recovering a store: all whole clips, whatever of the index is left."""
 
 import io
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from xxhash import xxh3_64_digest
 import bloscpack as bp
 from bloscpack import image
 from bloscpack.exceptions import FileChangedError, FormatError, NotBloscpackError
+from bloscpack.frames import format as format_module
 from bloscpack.frames import recovery
 from bloscpack.frames.format import TAIL_SIZE, Section, Tail
 from bloscpack.storage.memory import MemorySource
@@ -97,6 +99,34 @@ class TestSound:
         _, new = recovered(path.read_bytes())
         with bp.frames.open(new) as store:
             assert len(store) == 60
+
+    def test_a_dtype_whose_package_is_missing(self, path: Path, monkeypatch: Any) -> None:
+        """The chunks are whole, as their digests say: they are saved undecoded."""
+        ml_dtypes = pytest.importorskip("ml_dtypes")
+        with bp.frames.create(path) as store:
+            fill(store, 0)
+            store.append("half", np.ones((3, 30, 40), ml_dtypes.bfloat16))
+        data = path.read_bytes()
+        unpack = format_module.unpack_scalar
+
+        def missing(text: str) -> Any:
+            if text == "bfloat16":
+                raise ImportError("dtype bfloat16 needs ml_dtypes")
+            return unpack(text)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(format_module, "unpack_scalar", missing)
+            target = io.BytesIO()
+            report = bp.recover(data, target)
+            assert report.ok
+            assert report.saved == 6
+            assert "not decoded, only compared: dtype bfloat16 needs ml_dtypes" in report.notices
+            assert bp.verify(data).ok
+            with bp.frames.open(data) as store, bp.frames.open([data]) as many:
+                for source in (store, many):
+                    assert list(pickle.loads(pickle.dumps(source))) == ["clip 0", "half"]
+        with bp.frames.open(target.getvalue()) as store:
+            assert np.array_equal(store["half"].read(), np.ones((3, 30, 40)))
 
     def test_progress(self, path: Path) -> None:
         data = made(path, 4)
