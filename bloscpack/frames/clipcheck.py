@@ -45,10 +45,10 @@ def place_of(index: Index, ordinal: int) -> Place:
 
     Raises
     ------
-    FormatError, CodecError, UnsupportedError
+    FormatError, CodecError
         The index does not tell.
     """
-    start = index.row(ordinal).offset
+    start = index.offset_of(ordinal)
     offsets, cbytes, _ = index.chunks_of(ordinal)
     end = int(offsets[-1] + cbytes[-1]) + DIGEST_SIZE if len(cbytes) else start
     return Place(ordinal, start, end)

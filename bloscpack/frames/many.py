@@ -8,6 +8,7 @@ import os
 import stat
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import accumulate
 from typing import Any, NamedTuple, Self, overload
 
@@ -40,16 +41,13 @@ class _Loaded(NamedTuple):
     hashes: AnyArray
     numbers: AnyArray
 
-    def find(self, id_: str) -> FrameStore | None:
-        """Return the store that has a clip."""
+    def candidates(self, id_: str) -> Iterator[FrameStore]:
+        """Yield the stores that have a clip of the hash of an id: one, if it is there."""
         hash_ = np.uint64(hash_of(pack_id(id_)))
         place = int(np.searchsorted(self.hashes, hash_))
         while place < len(self.hashes) and self.hashes[place] == hash_:
-            store: FrameStore = self.stores[int(self.numbers[place])]
-            if id_ in store:
-                return store
+            yield self.stores[int(self.numbers[place])]
             place += 1
-        return None
 
 
 class ManyStores:
@@ -181,7 +179,8 @@ class ManyStores:
         return iter(self.keys())
 
     def __contains__(self, key: object) -> bool:
-        return isinstance(key, str) and self._load().find(key) is not None
+        loaded = self._load()
+        return isinstance(key, str) and any(key in each for each in loaded.candidates(key))
 
     def __getitem__(self, key: str) -> StoreClip:
         """Return a clip, of which nothing is decoded yet.
@@ -195,12 +194,12 @@ class ManyStores:
         """
         if not isinstance(key, str):
             raise TypeError(f"an id is a str, not {type(key).__name__}")
-        store = self._load().find(key)
-        if store is None:
-            error = NotFoundError(f"there is no clip {key!r:.80} among {len(self)}")
-            error.path = self.name
-            raise error
-        return store[key]
+        for store in self._load().candidates(key):
+            with suppress(NotFoundError):
+                return store[key]
+        error = NotFoundError(f"there is no clip {key!r:.80} among {len(self)}")
+        error.path = self.name
+        raise error
 
     def read(
         self,

@@ -75,8 +75,11 @@ class FoundClip:
 
     @property
     def nbytes(self) -> int:
-        """Decoded size in bytes."""
-        row = self.index.row(self.place.ordinal)
+        """Decoded size in bytes; 0 if its format is unknown here."""
+        try:
+            row = self.index.row(self.place.ordinal)
+        except (BloscpackError, ImportError):
+            return 0
         return row.nframes * row.format.nbytes
 
 
@@ -214,7 +217,7 @@ class Salvage:
             id_ = index.id_bytes(ordinal)
             try:
                 place = place_of(index, ordinal)
-            except (BloscpackError, ImportError) as err:
+            except BloscpackError as err:
                 what = f"clip {id_text(index, ordinal)!r:.80}: {err}"
                 self._lost[ordinal] = Damage(what, clip=id_text(index, ordinal))
                 continue

@@ -145,8 +145,6 @@ class _Examination:
                 places.append(place_of(index, ordinal))
             except BloscpackError as err:
                 checker.add(index, ordinal, err)
-            except ImportError as err:
-                checker.notices.append(str(err))
         apart, overlapping = split_overlapping(places)
         for place, other in overlapping:
             name = id_text(index, other.ordinal)

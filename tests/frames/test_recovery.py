@@ -1,6 +1,7 @@
 """Recovering a store: all whole clips, whatever of the index is left."""
 
 import io
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,12 @@ from xxhash import xxh3_64_digest
 import bloscpack as bp
 from bloscpack import image
 from bloscpack.exceptions import FileChangedError, FormatError, NotBloscpackError
+from bloscpack.frames import format as format_module
 from bloscpack.frames import recovery
 from bloscpack.frames.format import TAIL_SIZE, Section, Tail
+from bloscpack.storage.memory import MemorySource
 
-from .stores import CountingSource, changed, check, clip, fill, made, tails
+from .stores import CountingSource, changed, check, clip, fill, made, name, tails
 from .test_verification import every_kind, extents
 
 
@@ -87,6 +90,43 @@ class TestSound:
             assert [tail.nclips for tail in tails(new)] == [3, 3, 3, 1]
             with bp.frames.open(new) as store:
                 check(store, *range(10))
+
+    def test_an_index_larger_than_the_frames(self, path: Path) -> None:
+        """The new file has it only once, and no section decodes to more than is before it."""
+        with bp.frames.create(path) as store:
+            for number in range(60):
+                store.append(name(number), np.full((1, 2), number, "u1"))
+        _, new = recovered(path.read_bytes())
+        with bp.frames.open(new) as store:
+            assert len(store) == 60
+
+    def test_a_dtype_whose_package_is_missing(self, path: Path, monkeypatch: Any) -> None:
+        """The chunks are whole, as their digests say: they are saved undecoded."""
+        ml_dtypes = pytest.importorskip("ml_dtypes")
+        with bp.frames.create(path) as store:
+            fill(store, 0)
+            store.append("half", np.ones((3, 30, 40), ml_dtypes.bfloat16))
+        data = path.read_bytes()
+        unpack = format_module.unpack_scalar
+
+        def missing(text: str) -> Any:
+            if text == "bfloat16":
+                raise ImportError("dtype bfloat16 needs ml_dtypes")
+            return unpack(text)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(format_module, "unpack_scalar", missing)
+            target = io.BytesIO()
+            report = bp.recover(data, target)
+            assert report.ok
+            assert report.saved == 6
+            assert "not decoded, only compared: dtype bfloat16 needs ml_dtypes" in report.notices
+            assert bp.verify(data).ok
+            with bp.frames.open(data) as store, bp.frames.open([data]) as many:
+                for source in (store, many):
+                    assert list(pickle.loads(pickle.dumps(source))) == ["clip 0", "half"]
+        with bp.frames.open(target.getvalue()) as store:
+            assert np.array_equal(store["half"].read(), np.ones((3, 30, 40)))
 
     def test_progress(self, path: Path) -> None:
         data = made(path, 4)
@@ -229,6 +269,13 @@ class TestDamage:
         report, new = recovered(data[: place + len(forged)])
         with bp.frames.open(new) as store:
             assert "forged" in store
+
+    @pytest.mark.parametrize("nbytes", range(150, 165))
+    def test_across_blocks_of_the_search(self, path: Path, monkeypatch: Any, nbytes: int) -> None:
+        monkeypatch.setattr(recovery, "_FIRST_BLOCK_NBYTES", nbytes)
+        monkeypatch.setattr(recovery, "_BLOCK_NBYTES", nbytes)
+        data = made(path, 1)
+        assert len(recovery.Salvage(MemorySource(data + b"x")).clips) == 1
 
     def test_a_search_ends(self, path: Path) -> None:
         """Though each of many damaged segments claims everything before it."""

@@ -7,8 +7,8 @@ import numpy as np
 from crafted import memcpy_chunk
 from xxhash import xxh3_64_digest, xxh3_64_intdigest
 
-from bloscpack.container.metadata import pack_section
-from bloscpack.frames.format import Section, Tail, store_header
+from bloscpack.frames.format import Section, Tail
+from bloscpack.frames.front import pack_front
 
 LOSSLESS, IMAGE = 1, 2
 COLUMNS = ("offsets", "nframes", "formats", "id_ends", "hashes", "order")
@@ -37,8 +37,7 @@ def frame(nbytes: int = 6, value: int = 7) -> bytes:
 
 
 def front() -> bytes:
-    section = pack_section({"container": "frames", "attrs": {}}, checksum="xxh3_64")
-    return store_header().pack() + section
+    return pack_front({"codec": "lossless", "preset": "fast", "quality": 90}, {})
 
 
 def segment(
