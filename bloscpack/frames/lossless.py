@@ -259,7 +259,7 @@ def _band(frame: AnyArray, nbytes: int = _SAMPLE_NBYTES) -> AnyArray:
 
 def _trial_size(sample: AnyArray, reference: AnyArray | None, scheme: Scheme) -> int:
     scheme = _fitted(scheme, sample)
-    if scheme.params.codec == "lz4hc":  # as good for comparing, and five times as fast
+    if scheme.params.codec == "lz4hc":  # as good for comparing, and faster
         scheme = replace(scheme, params=replace(scheme.params, clevel=3))
     return len(_encode(sample, reference, scheme)[0])
 
@@ -267,7 +267,8 @@ def _trial_size(sample: AnyArray, reference: AnyArray | None, scheme: Scheme) ->
 def _matches(preset: str, itemsize: int) -> CodecParams:
     """Return the codec of a preset for what repeats itself."""
     if preset == "fast":
-        return CodecParams("lz4hc", 9, Shuffle.BYTE, itemsize)
+        # Level 9 would be 1 to 2 % smaller, and take four times as long.
+        return CodecParams("lz4hc", 5, Shuffle.BYTE, itemsize)
     if preset == "small":
         return CodecParams("zstd", 2, Shuffle.BYTE, itemsize)
     raise ValueError(f"preset must be one of {', '.join(PRESETS)}, not {preset!r}")
