@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from .exceptions import TruncatedError
-from .scratch import scratch
+from .scratch import Scratch
 from .storage.file import FileSource
 from .storage.protocol import ByteSource
 from .threads import resolve_nthreads, run_indexed
@@ -101,7 +101,7 @@ def _read_run(run: list[Piece]) -> None:
         return
     if nbytes > MAX_RUN_NBYTES:  # no more than what is there: sizes from a file may lie
         nbytes = max(0, min(nbytes, source.size() - start))
-    with scratch(nbytes) as view, view[: source.read_into(start, view)] as stored:
+    with Scratch(nbytes) as view, view[: source.read_into(start, view)] as stored:
         _decode_run(run, stored)
 
 

@@ -3,9 +3,6 @@
 Fresh memory costs a page fault for every 4 KiB, which is more than decoding takes.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 _MAX_IDLE = 16
 _MAX_KEPT_NBYTES = 1 << 24
 
@@ -14,16 +11,27 @@ _MAX_KEPT_NBYTES = 1 << 24
 _idle: list[bytearray] = []
 
 
-@contextmanager
-def scratch(nbytes: int) -> Iterator[memoryview]:
-    """Give `nbytes` bytes to write to during the block; what they hold before is undefined."""
-    try:
-        buffer = _idle.pop()
-    except IndexError:
-        buffer = bytearray(nbytes)
-    if len(buffer) < nbytes:
-        buffer = bytearray(nbytes)
-    with memoryview(buffer) as whole, whole[:nbytes] as view:
-        yield view
-    if len(buffer) <= _MAX_KEPT_NBYTES and len(_idle) < _MAX_IDLE:
-        _idle.append(buffer)
+class Scratch:
+    """`nbytes` bytes to write to during a ``with`` block; what they hold before is undefined."""
+
+    __slots__ = ("_buffer", "_view")
+
+    def __init__(self, nbytes: int) -> None:
+        try:
+            buffer = _idle.pop()
+        except IndexError:
+            buffer = bytearray(nbytes)
+        if len(buffer) < nbytes:
+            buffer = bytearray(nbytes)
+        self._buffer = buffer
+        self._view = memoryview(buffer)[:nbytes]
+
+    def __enter__(self) -> memoryview:
+        """Return a view of the bytes, which is released when the block ends."""
+        return self._view
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        """Keep the memory, unless an error may still hold views of it."""
+        self._view.release()
+        if kind is None and len(self._buffer) <= _MAX_KEPT_NBYTES and len(_idle) < _MAX_IDLE:
+            _idle.append(self._buffer)

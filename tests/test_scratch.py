@@ -3,7 +3,7 @@
 import pytest
 
 from bloscpack import scratch as module
-from bloscpack.scratch import scratch
+from bloscpack.scratch import Scratch
 
 
 @pytest.fixture(autouse=True)
@@ -12,20 +12,20 @@ def no_idle(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_buffer_is_used_again_if_it_is_large_enough() -> None:
-    with scratch(100) as view:
+    with Scratch(100) as view:
         assert len(view) == 100
     [first] = module._idle
-    with scratch(50) as view:
+    with Scratch(50) as view:
         assert len(view) == 50
         assert not module._idle
     assert module._idle[0] is first
-    with scratch(200) as view:
+    with Scratch(200) as view:
         assert len(view) == 200
     assert [len(buffer) for buffer in module._idle] == [200]
 
 
 def test_two_at_once_are_two() -> None:
-    with scratch(10) as one, scratch(10) as other:
+    with Scratch(10) as one, Scratch(10) as other:
         one[:] = b"a" * 10
         other[:] = b"b" * 10
         assert bytes(one) == b"a" * 10
@@ -33,7 +33,7 @@ def test_two_at_once_are_two() -> None:
 
 
 def test_nothing_is_readable_afterwards_and_no_error_is_lost() -> None:
-    with pytest.raises(KeyError), scratch(10) as view:
+    with pytest.raises(KeyError), Scratch(10) as view:
         raise KeyError
     with pytest.raises(ValueError, match="released"):
         bytes(view)
@@ -41,10 +41,10 @@ def test_nothing_is_readable_afterwards_and_no_error_is_lost() -> None:
 
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MAX_KEPT_NBYTES", 1000)
-    with scratch(1001):
+    with Scratch(1001):
         pass
     assert not module._idle
     monkeypatch.setattr(module, "_MAX_IDLE", 1)
-    with scratch(10), scratch(10):
+    with Scratch(10), Scratch(10):
         pass
     assert len(module._idle) == 1

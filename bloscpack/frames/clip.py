@@ -16,7 +16,7 @@ from .. import image
 from ..codec import CHUNK_HEADER_SIZE, ChunkHeader
 from ..exceptions import BloscpackError, ChecksumMismatch, FormatError
 from ..fetch import Piece, fetch
-from ..scratch import scratch
+from ..scratch import Scratch
 from ..storage.file import FileSource
 from ..storage.protocol import ByteSource
 from ..wire import BytesLike
@@ -211,7 +211,7 @@ class StoreClip:
         nbytes = self._cbytes[index] + DIGEST_SIZE
         frame: AnyArray = np.empty(self._format.shape, self.dtype)
         decode = partial(self._decode, index, reference=None, out=frame.reshape(-1).view("u1").data)
-        with scratch(nbytes) as view:
+        with Scratch(nbytes) as view:
             if source.read_into(self._offsets[index], view) < nbytes:
                 return None
             self._check(index, decode, view)

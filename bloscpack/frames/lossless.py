@@ -16,7 +16,7 @@ import numpy as np
 from .._ext import frame as _kernel
 from ..codec import CHUNK_HEADER_SIZE, MAX_TYPESIZE, CodecParams, Shuffle, decode_into, encode
 from ..exceptions import CodecError
-from ..scratch import scratch
+from ..scratch import Scratch
 from ..threads import map_ordered
 from ..wire import BytesLike
 
@@ -220,7 +220,7 @@ def decode_chunk(
         decode_into(chunk, out)
         return
     nbytes = len(out)
-    with scratch(2 * nbytes if filters & Filter.BITS else nbytes) as residuals:
+    with Scratch(2 * nbytes if filters & Filter.BITS else nbytes) as residuals:
         decode_into(chunk, residuals[:nbytes])
         if not _kernel.decode(residuals, reference, out, *geometry, filters):
             raise CodecError(f"filters {filters:#x} are not for {nbytes} bytes as {geometry}")
