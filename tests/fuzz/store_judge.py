@@ -22,7 +22,7 @@ ERRORS = (FormatError, CodecError, UnsupportedError)
 # Of those that a clip of images that differ raises when several of them are read.
 DIFFERENT = "read frames that differ one by one"
 # What a case may read of a clip that has become long or large, frame by frame.
-MAX_FRAMES = 20
+MAX_FRAMES = 12
 MAX_NBYTES = 4 << 20
 
 
@@ -75,10 +75,10 @@ class StoreJudge:
             with store:
                 self.check_store("open", store, rng)
         for share, check in (
-            (0.3, self._check_verify),
-            (0.2, self._check_recover),
-            (0.15, self._check_append),
-            (0.1, self._check_many),
+            (0.25, self._check_verify),
+            (0.15, self._check_recover),
+            (0.1, self._check_append),
+            (0.05, self._check_many),
         ):
             if rng.random() < share:
                 check(rng)

@@ -88,7 +88,7 @@ def test_stores_are_sound_before_they_are_damaged(vector: StoreVector, tmp_path:
     vector.seal(data)
     assert data == vector.data
     assert bp.verify(bytes(data)).ok
-    for seed in range(10):  # every check comes up
+    for seed in range(40):  # every check comes up
         judge = StoreJudge(vector, bytes(data), True, tmp_path)
         judge.check(Random(seed))
         assert judge.faults == []
@@ -121,7 +121,7 @@ def test_the_judge_of_stores_sees_faults(
     is_value = where.endswith("meta")
     monkeypatch.setattr(where, property(faulty) if is_value else faulty)
     judge = StoreJudge(vector, vector.data, True, tmp_path)
-    for seed in range(10):
+    for seed in range(40):
         judge.check(Random(seed))
     assert any(fault in each for each in judge.faults), judge.faults
 

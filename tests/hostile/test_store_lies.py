@@ -353,7 +353,7 @@ class TestImages:
     def test_many_that_are_small_and_say_they_are_not(self, survive_store: Survive) -> None:
         """Each is below what a single image may take; all of them together are not."""
         data = store_file(
-            [jpeg_with_size(4000, 5000)] * 100, rows=[row((4000, 5000, 3), codec=IMAGE)]
+            [jpeg_with_size(4000, 5000)] * 12, rows=[row((4000, 5000, 3), codec=IMAGE)]
         )
         found = survive_store(data, 4 * 60_000_000)
         assert found["frames"].what in ("value", "refused")
