@@ -8,13 +8,11 @@ the source frame by frame, and then gets its name; after an error nothing is lef
 
 import errno
 import os
-import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .clipwriter import GulpWriter, Progress, StoreWriter, Tally, Writer
 from .detect import open_frames
 from .exceptions import FormatError
 from .frames.protocol import AnyArray, Clip, FrameSource
@@ -22,6 +20,11 @@ from .frames.reader import FrameStore
 from .storage import disk
 from .storage.rollback import replacing
 from .storage.update import temporary_path
+
+if TYPE_CHECKING:
+    from .clipwriter import Tally, Writer
+
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +123,8 @@ def convert(
     >>> bp.convert("gulped", "again.blp")
     Conversion(kind='frames', clips=1, frames=3, images=3)
     """
+    from .clipwriter import GulpWriter, StoreWriter, Tally  # on use, as Gulp directories are
+
     target = os.path.realpath(dst)
     with ExitStack() as stack:
         is_open = hasattr(src, "keys") and hasattr(src, "read")
@@ -177,12 +182,14 @@ def _vanishing(path: str) -> Iterator[str]:
         yield path
     finally:
         if os.path.isdir(path):
-            shutil.rmtree(path)
+            from shutil import rmtree  # on use: it takes milliseconds to load
+
+            rmtree(path)
         elif os.path.lexists(path):
             disk.unlink(path)
 
 
-def _compare(source: FrameSource, written: FrameSource, writer: Writer, tally: Tally) -> None:
+def _compare(source: FrameSource, written: FrameSource, writer: "Writer", tally: "Tally") -> None:
     """Check that what was written is what was read.
 
     Raises
