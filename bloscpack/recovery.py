@@ -38,46 +38,7 @@ def recover(
     nthreads: int | None = None,
     progress: Progress | None = None,
 ) -> Report:
-    """Write a new file with every whole chunk of a damaged or truncated one.
-
-    Parameters
-    ----------
-    src : str, PathLike, bytes-like or binary file
-        The damaged file; it is only read.
-    dst : str, PathLike or binary file
-        The new file, which appears whole or not at all.
-    nthreads : int, optional
-        Threads that decode, to check what was found; as many as there are processors, at most 8,
-        by default.
-    progress : callable, optional
-        Called with (bytes done, bytes in all) after each chunk that is written.
-
-    Returns
-    -------
-    Report
-        `damage` lists what is missing, `saved` counts the chunks that are not. `nchunks` and
-        `nbytes` are what the damaged file promised.
-
-    Raises
-    ------
-    FormatError, UnsupportedError
-        Nothing can be saved, or the file is of another kind; `dst` is not touched.
-    ValueError
-        `src` and `dst` are the same file.
-    OSError
-        `src` cannot be read, or `dst` not be written.
-    ImportError
-        The dtype of the array needs a package that is missing.
-    FileChangedError
-        `src` was changed meanwhile; `dst` is not touched.
-
-    Notes
-    -----
-    Chunks missing inside become zeros; for an array their rows are listed in the new file, too, as
-    ``attrs["bloscpack_recovered"] = {"missing_rows": [[start, stop], ...]}``. Chunks missing at the
-    end are cut off, and the array ends with its last whole row; if not even its first row is whole,
-    the rest of this row becomes zeros. A chunk whose index nothing proves is not saved.
-    """
+    """Write a new file with what is whole of an array or of bytes; see `checking.recover`."""
     if same_file(src, dst):
         raise ValueError(f"source and target are the same file: {os.fspath(src)!r}")
     source = open_settled_source(src)

@@ -46,50 +46,7 @@ def verify(
     progress: Progress | None = None,
     fix: bool = False,
 ) -> Report:
-    """Check header, metadata, offset table, trailer and every chunk of a file.
-
-    Parameters
-    ----------
-    path : str, PathLike, bytes-like or binary file
-        The file.
-    nthreads : int, optional
-        Threads that decode; as many as there are processors, at most 8, by default.
-    progress : callable, optional
-        Called with (bytes done, bytes in all) after each chunk.
-    fix : bool, default False
-        If all chunks and the metadata are sound, write a trailer where none is valid, and a lost
-        or wrong offset table anew; `path` must then be that of a file. A file whose data are
-        damaged is not touched: `recover` makes a new one of what is whole. Without `fix` nothing
-        is changed at all.
-
-    Returns
-    -------
-    Report
-        What is damaged; after `fix`, what still is, and in `notices` what was done.
-
-    Raises
-    ------
-    NotBloscpackError
-        The file is of another kind.
-    UnsupportedError
-        It is of an unknown version.
-    OSError
-        It cannot be read, or written if there is something to fix.
-    ValueError
-        `fix` without the path of a file.
-    LockedError
-        With `fix`: a writer has the file open.
-    FileChangedError
-        The file was changed while it was checked; nothing was fixed.
-
-    Notes
-    -----
-    Each chunk is decoded, so a file without checksums is checked as far as its codecs can.
-
-    A writer may append while the file is checked. The report is of the file as it was when the
-    check began; if the end of that was overwritten, then of a later state, all of it checked. With
-    `fix` the file is locked meanwhile, as for appending, and written under a rollback journal.
-    """
+    """Check every part of a file of an array or of bytes; see `checking.verify`."""
     with ExitStack() as stack:
         if not fix:
             return _examine(path, stack, nthreads, progress).report()
