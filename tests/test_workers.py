@@ -157,8 +157,10 @@ def test_map_finishes_what_was_begun(tmp_path: Path) -> None:
     assert len(begun) < 6
 
 
+# A program that was started in the background of a shell ignores Ctrl-C, and so do its children.
 SCRIPT = """
-import os, sys
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from bloscpack.processes import Workers
 from tests.tasks import {function}
 
@@ -209,7 +211,11 @@ def test_workers_end_with_the_program(tmp_path: Path, method: str, name: str) ->
             os.killpg(process.pid, signal.SIGINT)
         else:
             process.send_signal(getattr(signal, name))
-        assert process.wait(30) != 0
+        try:
+            assert process.wait(30) != 0
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
         assert process.stderr
         err = process.stderr.read()  # ends when the last worker has ended
         assert err.count("Traceback") == (name == "SIGINT")
