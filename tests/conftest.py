@@ -7,6 +7,7 @@ skipped where they are absent; small copies that are always there are in ``tests
 
 import json
 import os
+import signal
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,11 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 PACKAGE = REPOSITORY / "bloscpack"
 VECTORS = Path(os.environ.get("BLOSCPACK_VECTORS") or REPOSITORY.parent / "shared" / "vectors")
 SMALL_VECTORS = REPOSITORY / "tests" / "vectors"
+
+# A shell without job control has its background jobs ignore Ctrl-C, and whatever they start as well:
+# programs that tests start and interrupt would not end.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same examples in every run; `pytest --hypothesis-profile=dev` looks for new ones.
 settings.register_profile(

@@ -157,10 +157,8 @@ def test_map_finishes_what_was_begun(tmp_path: Path) -> None:
     assert len(begun) < 6
 
 
-# A program that was started in the background of a shell ignores Ctrl-C, and so do its children.
 SCRIPT = """
-import os, signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)
+import os, sys
 from bloscpack.processes import Workers
 from tests.tasks import {function}
 

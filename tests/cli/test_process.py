@@ -117,8 +117,6 @@ def test_an_interrupt_leaves_nothing_behind(env: dict[str, str]) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=env,
-        # A shell without job control has its background jobs ignore the signal.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         assert process.stdin is not None
         assert process.stderr is not None
