@@ -20,7 +20,7 @@ PACKAGE = REPOSITORY / "bloscpack"
 VECTORS = Path(os.environ.get("BLOSCPACK_VECTORS") or REPOSITORY.parent / "shared" / "vectors")
 SMALL_VECTORS = REPOSITORY / "tests" / "vectors"
 
-# A shell without job control has its background jobs ignore Ctrl-C, and whatever they start as well:
+# A shell without job control has its background jobs ignore Ctrl-C, and so does what they start:
 # programs that tests start and interrupt would not end.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

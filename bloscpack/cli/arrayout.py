@@ -1,5 +1,6 @@
 """Arrays on their way out of a command: as bytes, in .npy format, or as text."""
 
+import argparse
 import sys
 import warnings
 from collections.abc import Iterator
@@ -11,7 +12,23 @@ from numpy.lib import format as npy
 
 from ..ndarray import AnyArray
 from ..storage.protocol import ByteSink
+from .endpoint import STDIO
 from .output import printable
+
+
+def add_output_options(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:
+    """Add where to write an array and in what form; return the group of the forms."""
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="OUT_FILE",
+        default=STDIO,
+        help="file to write, in .npy format if it ends so (default: standard output)",
+    )
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--npy", action="store_true", help="write .npy format")
+    kind.add_argument("--text", action="store_true", help="write text, as numpy prints it")
+    return kind
 
 
 class Part(Protocol):

@@ -9,7 +9,7 @@ import numpy as np
 from ..array import Array
 from ..ndarray import AnyArray
 from ..selection import parse_selection
-from .arrayout import write_part
+from .arrayout import add_output_options, write_part
 from .describe import dtype_text
 from .endpoint import STDIO, check_input, check_output, open_output, read_any
 from .options import Subparsers, add_command, add_json_option, count
@@ -43,16 +43,7 @@ def add_parser(subparsers: Subparsers) -> None:
         type=count,
         help="chunk N, from 0 on, as a one-dimensional array of the items in it",
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="OUT_FILE",
-        default=STDIO,
-        help="file to write, in .npy format if it ends so (default: standard output)",
-    )
-    kind = parser.add_mutually_exclusive_group()
-    kind.add_argument("--npy", action="store_true", help="write .npy format")
-    kind.add_argument("--text", action="store_true", help="write text, as numpy prints it")
+    kind = add_output_options(parser)
     add_json_option(kind)
     parser.set_defaults(run=run)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..frames.protocol import Clip, frame_indices
 from ..ndarray import AnyArray
-from .arrayout import write_part
+from .arrayout import add_output_options, write_part
 from .clips import open_clips, parse_frames
 from .describe import dtype_text
 from .endpoint import STDIO, check_output, open_output
@@ -37,16 +37,7 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="FRAMES",
         help="a number, a range like 0:32:2, or numbers like 3,4,9 (default: all)",
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="OUT_FILE",
-        default=STDIO,
-        help="file to write, in .npy format if it ends so (default: standard output)",
-    )
-    kind = parser.add_mutually_exclusive_group()
-    kind.add_argument("--npy", action="store_true", help="write .npy format")
-    kind.add_argument("--text", action="store_true", help="write text, as numpy prints it")
+    kind = add_output_options(parser)
     kind.add_argument("--image", action="store_true", help="write the image, as it is kept")
     add_json_option(kind)
     parser.set_defaults(run=run)

@@ -185,7 +185,21 @@ class ImageListAdapter(LabelledAdapter):
         return [read_image(path, self.img_size, keep_jpegs=self.keep_jpegs)]
 
 
-class ImageFolderAdapter(LabelledAdapter):
+class FolderAdapter(LabelledAdapter):
+    """Files of a tree, each labelled by the folder it lies in."""
+
+    file_extensions: Sequence[str]
+
+    def parse_folder(self, folder: Path) -> list[Item]:
+        """Return the files as dicts of ``id``, ``label`` and ``path``, the folder it lies in."""
+        return files_by_folder(folder, self.file_extensions)
+
+    def get_meta(self) -> list[Item]:
+        """Return what is stored with each file: ``id``, ``label``, ``path`` and ``idx``."""
+        return [{**entry, "idx": self.label2idx[entry["label"]]} for entry in self.data]
+
+
+class ImageFolderAdapter(FolderAdapter):
     """Images in a tree of folders; the folder an image lies in is its label.
 
     Parameters
@@ -227,14 +241,6 @@ class ImageFolderAdapter(LabelledAdapter):
         self.img_size = int(img_size)
         self.keep_jpegs = keep_jpegs
         super().__init__(self.get_meta(), shuffle=bool(shuffle))
-
-    def parse_folder(self, folder: Path) -> list[Item]:
-        """Return the images as dicts of ``id``, ``label`` and ``path``, the folder it lies in."""
-        return files_by_folder(folder, self.file_extensions)
-
-    def get_meta(self) -> list[Item]:
-        """Return what is stored with each image: ``id``, ``label``, ``path`` and ``idx``."""
-        return [{**entry, "idx": self.label2idx[entry["label"]]} for entry in self.data]
 
     def _frames(self, meta: Item) -> Sequence[Any]:
         return [read_image(path_of(meta), self.img_size, keep_jpegs=self.keep_jpegs)]

@@ -16,14 +16,13 @@ from ..video import read_video
 from .adapter import (
     Custom20BNAdapterMixin,
     Item,
-    LabelledAdapter,
     ListedAdapter,
     Path,
     drop_or_refuse_duplicates,
     inside,
     refuse_duplicates,
 )
-from .imageadapters import files_by_folder, path_of
+from .imageadapters import FolderAdapter, path_of
 from .lists import entries_of, objects_of, read_csv, read_gz_json, read_json
 from .utils import get_single_video_path, resize_by_short_edge
 
@@ -234,7 +233,7 @@ class Custom20BNCsvWebmAdapter(VideoAdapter, Custom20BNAdapterMixin):
         self.write_label2idx_dict()
 
 
-class VideoFolderAdapter(LabelledAdapter, VideoAdapter):
+class VideoFolderAdapter(FolderAdapter, VideoAdapter):
     """Videos in a tree of folders, at their own frame rate; the folder is the label.
 
     Parameters
@@ -274,14 +273,6 @@ class VideoFolderAdapter(LabelledAdapter, VideoAdapter):
         self.shm_dir_path = shm_dir_path
         self.keep_damaged = keep_damaged
         super().__init__(self.get_meta(), shuffle=bool(shuffle))
-
-    def parse_folder(self, folder: Path) -> list[Item]:
-        """Return the videos as dicts of ``id``, ``label`` and ``path``, the folder it lies in."""
-        return files_by_folder(folder, self.file_extensions)
-
-    def get_meta(self) -> list[Item]:
-        """Return what is stored with each video: ``id``, ``label``, ``path`` and ``idx``."""
-        return [{**entry, "idx": self.label2idx[entry["label"]]} for entry in self.data]
 
     def _frames(self, meta: Item) -> Sequence[Any]:
         return self.get_bursted_frames(path_of(meta))
