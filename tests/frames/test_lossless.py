@@ -1,5 +1,6 @@
 """Image filters against their twin in numpy, and chunks of frames of every kind."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -30,11 +31,16 @@ def noise(shape: tuple[int, ...], dtype: str, seed: int = 0) -> Array:
     return random.view(dtype).reshape(shape)
 
 
-@pytest.mark.parametrize("dtype", ["u1", "u2", "u4", "u8"])
-@pytest.mark.parametrize(
-    "shape", [(5, 7, 3), (6, 16, 4), (1, 33, 3), (9, 50, 1), (1, 1, 1), (4, 40, 2), (3, 35, 4)]
-)
-def test_filters_do_what_the_twin_does(shape: tuple[int, ...], dtype: str) -> None:
+@pytest.fixture(params=[0, 1, 2], ids=["general", "avx2", "gfni"])
+def vectors(request: pytest.FixtureRequest) -> Iterator[int]:
+    """Each way to decode 8-bit pixels that this processor has."""
+    if kernel.limit_vectors(request.param) < request.param:
+        pytest.skip("the processor has no such instructions")
+    yield request.param
+    kernel.limit_vectors(2)
+
+
+def check_filters(shape: tuple[int, ...], dtype: str) -> None:
     frame, reference = noise(shape, dtype), noise(shape, dtype, 1)
     for flags in ALL_SETS:
         if flags & Filter.PLANES and shape[-1] not in (3, 4):
@@ -48,6 +54,21 @@ def test_filters_do_what_the_twin_does(shape: tuple[int, ...], dtype: str) -> No
             residuals = residuals + bytearray(frame.nbytes)
         assert kernel.decode(residuals, base, bytes_of(out), *shape, frame.itemsize, flags)
         assert np.array_equal(out, frame), Filter(flags)
+
+
+@pytest.mark.parametrize("dtype", ["u1", "u2", "u4", "u8"])
+@pytest.mark.parametrize(
+    "shape", [(5, 7, 3), (6, 16, 4), (1, 33, 3), (9, 50, 1), (1, 1, 1), (4, 40, 2), (3, 35, 4)]
+)
+def test_filters_do_what_the_twin_does(shape: tuple[int, ...], dtype: str) -> None:
+    check_filters(shape, dtype)
+
+
+@pytest.mark.parametrize(
+    "shape", [(16, 32, 3), (17, 33, 3), (29, 1, 3), (16, 7, 3), (40, 95, 3), (23, 258, 3)]
+)
+def test_bands_of_rows_are_what_the_twin_does(shape: tuple[int, ...], vectors: int) -> None:
+    check_filters(shape, "u1")
 
 
 def test_the_kernel_refuses_what_does_not_fit() -> None:
