@@ -140,11 +140,30 @@ def round_trip(frames: Array, preset: str) -> tuple[Scheme, list[tuple[bytes, in
         reference = None
         if filters & Filter.TIME:
             assert place
-            reference = bytes_of(out[index - place + lossless.reference_of(place), ...])
+            reference = bytes_of(out[index - place + lossless.reference_of(place, filters), ...])
         lossless.decode_chunk(chunk, filters, geometry, reference, bytes_of(out[index, ...]))
         assert len(chunk) <= each[index].nbytes + CHUNK_HEADER_SIZE
     assert out.tobytes() == frames.tobytes()
     return scheme, chunks
+
+
+def test_what_a_stride_needs_of_frames_that_refer_to_others() -> None:
+    def needed(first: int, step: int, filters: int) -> set[int]:
+        todo = set(range(first, GROUP_FRAMES, step))
+        found: set[int] = set()
+        while todo:
+            found |= todo
+            todo = {lossless.reference_of(index, filters) for index in todo} - found
+        return found
+
+    strided = Filter.TIME | Filter.STRIDED
+    assert needed(1, 2, strided) == {0, 1, 3, 5, 7}
+    assert needed(1, 2, Filter.TIME) == set(range(GROUP_FRAMES))
+    for filters in (Filter.TIME, strided):
+        for step in (2, 4, 8):
+            assert needed(0, step, filters) == set(range(0, GROUP_FRAMES, step))
+        for index in range(1, GROUP_FRAMES):
+            assert 0 <= lossless.reference_of(index, filters) < index
 
 
 DTYPES = ["u1", "i1", "?", "u2", ">u2", "i4", "f4", "<f8", "c16", "M8[ns]", "S5", "f2", "c8"]
