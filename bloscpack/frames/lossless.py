@@ -36,6 +36,9 @@ _MAX_TIME_PLACES = 8
 _WORTH_TIME = {"fast": 0.7, "small": 0.8}
 _WORTH_LEFT = {"fast": 0.92, "small": 0.97}
 _WORTH_MATCHES = 0.9
+# Masks, of which nearly nothing is left, are read fast by Zstandard too.
+_WORTH_ZSTD = 0.75
+_TINY = 32
 
 
 class Filter(IntFlag):
@@ -121,6 +124,8 @@ def choose(frames: Sequence[AnyArray], preset: str) -> Scheme:
     best, best_size = None, 0
     for scheme in _candidates(Geometry.of(sample.shape, sample.itemsize), sample.dtype, preset):
         size = _trial_size(sample, None, scheme)
+        if preset == "fast" and _is_zstd(scheme) and size * _TINY > sample.nbytes:
+            continue
         if best is None or size < best_size * _worth(scheme, best, preset):
             best, best_size = scheme, size
     if best is None:  # there is always a candidate
@@ -301,6 +306,11 @@ def _candidates(geometry: Geometry, dtype: np.dtype[Any], preset: str) -> Iterat
     yield Scheme(replace(matches, typesize=typesize))
     if itemsize > 1:
         yield Scheme(replace(matches, shuffle=Shuffle.BIT))
+    zstd = _matches("small", min(itemsize, MAX_TYPESIZE))
+    if preset == "fast":
+        yield Scheme(replace(zstd, typesize=typesize))
+    if dtype.kind == "b":
+        yield Scheme(zstd, int(Filter.BITS))
     if itemsize not in (1, 2, 4, 8):
         return
     extra = Filter(0)
@@ -329,6 +339,10 @@ def _residual(preset: str, matches: CodecParams) -> CodecParams:
     return replace(matches, clevel=1, residual=True)
 
 
+def _is_zstd(scheme: Scheme) -> bool:
+    return scheme.params.codec == "zstd"
+
+
 def _worth(scheme: Scheme, best: Scheme, preset: str) -> float:
     """Return the part of the size of `best` that `scheme` must not exceed to be preferred."""
     worth = 1.0
@@ -336,6 +350,8 @@ def _worth(scheme: Scheme, best: Scheme, preset: str) -> float:
         worth *= _WORTH_LEFT[preset]
     if not scheme.params.residual and best.params.residual:
         worth *= _WORTH_MATCHES
+    if preset == "fast" and _is_zstd(scheme) and not _is_zstd(best):
+        worth *= _WORTH_ZSTD
     return worth
 
 
@@ -348,11 +364,11 @@ _MIN_BLOCK = 512
 def _fitted(scheme: Scheme, frame: AnyArray) -> Scheme:
     """Return the scheme with blocks for frames like this one.
 
-    They end with the planes, and hold a multiple of 8 items: C-Blosc leaves out the bit shuffle of
-    others without a word.
+    They end with the planes, for LZ4 with those of bits, and hold a multiple of 8 items: C-Blosc
+    leaves out the bit shuffle of others without a word.
     """
     params = scheme.params
-    if scheme.filters & Filter.BITS:
+    if scheme.filters & _BITS and not _is_zstd(scheme):
         planes = (
             Geometry.of(frame.shape, frame.itemsize).channels
             if scheme.filters & Filter.PLANES

@@ -236,6 +236,23 @@ def test_smooth_pictures_become_small(preset: str) -> None:
     assert sum(len(chunk) for chunk, _ in chunks) < frames.size // 8
 
 
+@pytest.mark.parametrize("preset", PRESETS)
+def test_masks_are_packed_by_zstandard(preset: str) -> None:
+    row, column = np.mgrid[0:240, 0:320]
+    masks = np.stack([(row - 90) ** 2 + (column - 9 * k) ** 2 < 4000 for k in range(6)])
+    scheme, chunks = round_trip(masks, preset)
+    assert (scheme.params.codec, scheme.filters) == ("zstd", Filter.BITS)
+    assert sum(len(chunk) for chunk, _ in chunks) < masks.nbytes / 150
+    scheme, chunks = round_trip(masks.astype("u1") * 7, preset)
+    assert scheme.params.codec == "zstd"
+    assert sum(len(chunk) for chunk, _ in chunks) < masks.nbytes / 100
+
+
+def test_what_does_not_become_tiny_is_lz4_in_the_preset_fast() -> None:
+    words = np.random.default_rng(0).integers(0, 2, (6, 64, 64), dtype="u1") * 9
+    assert lossless.choose(list(words), "fast").params.codec in ("lz4", "lz4hc")
+
+
 def test_the_choice_depends_on_the_frames_alone() -> None:
     frames = moving_scene(20)
     first = lossless.choose(frames, "small")
