@@ -81,6 +81,7 @@ PURE = {
     "gulp.errors",
     "gulp.format",
     "gulp.index",
+    "vrs.format",
     "selection",
     "grid",
 }
