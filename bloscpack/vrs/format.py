@@ -195,7 +195,7 @@ class FileHeader(NamedTuple):
                 f"record headers of {record_header_size} bytes at byte 20: this release, like the"
                 f" reference, reads those of {RECORD_HEADER_SIZE}"
             )
-        return cls(*numbers, text)
+        return cls._make((*numbers, text))
 
 
 class RecordHeader(NamedTuple):
