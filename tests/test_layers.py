@@ -82,6 +82,7 @@ PURE = {
     "gulp.format",
     "gulp.index",
     "vrs.format",
+    "vrs.typenames",
     "selection",
     "grid",
 }
