@@ -145,6 +145,7 @@ LIBRARIES = {
     "frames.sampler": {"numpy", "xxhash"},
     "frames.protocol": {"numpy"},
     "gulp": {"numpy", "xxhash", "PIL", "tqdm"},
+    "vrs": {"numpy", "xxhash", "zstandard"},
     "integrations.torch": {"numpy", "torch"},
 }
 # What may be imported inside a function: slow to load, and most programs never need it.
