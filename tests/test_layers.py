@@ -82,6 +82,7 @@ PURE = {
     "gulp.format",
     "gulp.index",
     "vrs.format",
+    "vrs.payload",
     "selection",
     "grid",
 }
