@@ -83,6 +83,7 @@ PURE = {
     "gulp.index",
     "vrs.format",
     "vrs.typenames",
+    "vrs.payload",
     "selection",
     "grid",
 }
