@@ -85,6 +85,7 @@ PURE = {
     "vrs.conventions",
     "vrs.format",
     "vrs.normalization",
+    "vrs.payload",
     "vrs.pixels",
     "vrs.recordformat",
     "vrs.typenames",
