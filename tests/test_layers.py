@@ -83,7 +83,9 @@ PURE = {
     "gulp.index",
     "vrs.audio",
     "vrs.conventions",
+    "vrs.description",
     "vrs.format",
+    "vrs.index",
     "vrs.normalization",
     "vrs.payload",
     "vrs.pixels",
@@ -151,6 +153,7 @@ LIBRARIES = {
     "frames.sampler": {"numpy", "xxhash"},
     "frames.protocol": {"numpy"},
     "gulp": {"numpy", "xxhash", "PIL", "tqdm"},
+    "vrs": {"numpy", "xxhash", "zstandard"},
     "integrations.torch": {"numpy", "torch"},
 }
 # What may be imported inside a function: slow to load, and most programs never need it.
