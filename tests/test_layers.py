@@ -82,7 +82,10 @@ PURE = {
     "gulp.format",
     "gulp.index",
     "vrs.format",
+    "vrs.layout",
+    "vrs.pieces",
     "vrs.typenames",
+    "vrs.values",
     "selection",
     "grid",
 }
@@ -145,6 +148,7 @@ LIBRARIES = {
     "frames.sampler": {"numpy", "xxhash"},
     "frames.protocol": {"numpy"},
     "gulp": {"numpy", "xxhash", "PIL", "tqdm"},
+    "vrs": {"numpy", "xxhash", "zstandard"},
     "integrations.torch": {"numpy", "torch"},
 }
 # What may be imported inside a function: slow to load, and most programs never need it.
