@@ -84,6 +84,8 @@ PURE = {
     "vrs.format",
     "vrs.layout",
     "vrs.pieces",
+    "vrs.schema",
+    "vrs.standard",
     "vrs.typenames",
     "vrs.values",
     "selection",
