@@ -3,7 +3,7 @@
 from .format import Compression, RecordType, StreamId
 from .layout import DataLayout
 from .record import Block, Record
-from .recording import Recording, open
+from .recording import Recording, open  # noqa: A004
 from .report import Report
 from .schema import Array, Layout, Nested, String, StringMap, Value, Vector
 from .sequence import RecordSequence, Selection
