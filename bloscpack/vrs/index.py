@@ -333,17 +333,18 @@ class RecordTable:
             ends = np.cumsum(entries["size"], dtype=np.int64)
             offsets = ends - entries["size"] + first_offset
         ids, stream = _find_streams(entries, streams)
-        timestamp = np.ascontiguousarray(entries["timestamp"])
-        order = _time_order(timestamp, stream, offsets)
-        return cls(
-            timestamp[order],
-            offsets[order],
-            entries["size"][order],
-            entries["record_type"][order],
-            stream[order],
-            order,
+        table = cls(
+            np.ascontiguousarray(entries["timestamp"]),
+            offsets,
+            np.ascontiguousarray(entries["size"]),
+            np.ascontiguousarray(entries["record_type"]),
+            stream,
+            np.arange(len(entries)),
             tuple(ids),
         )
+        if bool((table.timestamp[1:] > table.timestamp[:-1]).all()):
+            return table
+        return table.take(_time_order(table.timestamp, stream, offsets))
 
     def take(self, rows: NDArray[Any] | slice | Sequence[int]) -> "RecordTable":
         """Return the table of some rows, in the order given; `streams` stays."""
