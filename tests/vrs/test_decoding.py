@@ -2,6 +2,7 @@
 
 import pickle
 import struct
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -185,9 +186,8 @@ def test_an_image_by_the_configuration() -> None:
     record = configured(spec_values(2, 1, 4), ("data_layout+image/raw", own + b"abcdef"), _0=SPEC)
     assert record.image_blocks[0].shape == (2, 3)
     text = "data_layout+image/raw/6x1/pixel=grey8"
-    assert configured(spec_values(2, 1, 4), (text, own + b"abcdef"), _0=SPEC).image_specs[
-        0
-    ].width == (6)
+    record = configured(spec_values(2, 1, 4), (text, own + b"abcdef"), _0=SPEC)
+    assert record.image_specs[0].width == 6
 
 
 @pytest.mark.parametrize(("timestamp", "kind"), [(1.0, "image"), (0.5, "unsupported")])
@@ -430,10 +430,8 @@ def test_any_payload_gives_blocks_or_documented_errors(
     if len(whole) < len(blocks):
         assert record.note is not None
     for block in blocks:
-        try:
+        with suppress(BloscpackError, ImportError):
             block.values() if block.kind == "metadata" else block.array()
-        except (BloscpackError, ImportError) as err:
-            assert str(err), block
 
 
 class Picklable(MemorySource):

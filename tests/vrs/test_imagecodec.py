@@ -135,7 +135,7 @@ def test_frames_of_another_size_than_said() -> None:
     with pytest.raises(CodecError):
         source[0].blocks[1].array()
     source = video(coded(1), image_width=60_000, image_height=60_000)
-    with pytest.raises(FormatError, match="of 60000x60000: .* stored bytes cannot hold it"):
+    with pytest.raises(FormatError, match=r"of 60000x60000: .* stored bytes cannot hold it"):
         source[0].blocks[1].array()
 
 
