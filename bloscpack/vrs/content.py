@@ -25,7 +25,6 @@ from .description import (
 from .format import (
     DESCRIPTION_TYPE_ID,
     FILE_HEADER_SIZE,
-    MAX_STREAMS,
     RECORD_HEADER_SIZE,
     FileHeader,
     RecordHeader,
@@ -248,8 +247,6 @@ def _assemble(
 ) -> Content:
     streams = {*listing.stream_ids, *description.streams}
     table = RecordTable.from_entries(listing.entries, 0, streams, offsets=listing.offsets)
-    if len(table.streams) > MAX_STREAMS:
-        raise FormatError(f"{len(table.streams)} streams, at most {MAX_STREAMS}")
     is_tags = table.record_type == RecordType.TAGS
     if is_tags.any():
         _apply_tags(RecordReader(source, table), np.flatnonzero(is_tags), description, notes)

@@ -16,7 +16,7 @@ from .format import (
     RECORD_HEADER_DTYPE,
     RECORD_HEADER_SIZE,
     StreamId,
-    normal_type_id,
+    normal_type_ids,
 )
 from .index import RecordTable
 from .payload import decode_payload
@@ -218,13 +218,9 @@ class RecordReader:
         """Return for each header whether it is what the table says."""
         table = self.table
         stream = table.stream[rows]
-        type_ids = headers["type_id"].astype(np.int64)
-        legacy = np.flatnonzero(type_ids != self._type_ids[stream])
-        for k in legacy.tolist():
-            type_ids[k] = normal_type_id(int(type_ids[k]))
         good: AnyArray = headers["size"] == table.size[rows]
         good &= headers["record_type"] == table.record_type[rows]
-        good &= type_ids == self._type_ids[stream]
+        good &= normal_type_ids(headers["type_id"]) == self._type_ids[stream]
         good &= headers["instance_id"] == self._instance_ids[stream]
         there, listed = np.ascontiguousarray(headers["timestamp"]), table.timestamp[rows]
         # A time that is no number equals itself here.
