@@ -201,6 +201,8 @@ class Content:
     def _group(self) -> dict[tuple[int, int], IntArray]:
         keys = self.table.stream.astype(np.int64) * 8 + self.table.record_type
         order = np.argsort(keys, kind="stable")
+        if not len(keys):
+            return {}
         ordered = keys[order]
         starts = np.flatnonzero(np.diff(ordered, prepend=-1))
         parts = np.split(order, starts[1:]) if len(order) else []
