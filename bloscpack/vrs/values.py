@@ -96,11 +96,7 @@ def _text_list_decoder(piece: Piece) -> Decoder:
         if not data:
             return []
         end = len(data)
-        count = _U32.unpack_from(data)[0] if end >= 4 else 0
-        if end < 4 or count > (end - 4) // 4:
-            raise FormatError(
-                f"{describe(piece)}: {count} strings do not fit into the {end} bytes of the piece"
-            )
+        count = _U32.unpack_from(data)[0] if end >= 4 else 1
         texts: list[str] = []
         at = 4
         for _ in range(count):
