@@ -76,7 +76,7 @@ def test_brackets_in_texts_do_not_count() -> None:
     layout = DataLayout.from_json(definition(value_named(label)))
     assert layout.keys[0].startswith("[{[{")
     # A string without an end is passed over at once: every quote in it could be the next start.
-    endless = '"' + '\\"[{' * 500_000
+    endless = '"' + '\\"[{' * 20_000
     assert len(_BRACKET.findall(endless)) == 1
     for text in (endless, "[" + endless, endless + "\\"):
         with pytest.raises(FormatError, match="not JSON"):
