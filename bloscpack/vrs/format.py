@@ -12,6 +12,9 @@ from enum import IntEnum
 from struct import Struct, error
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..exceptions import FormatError, UnsupportedError
 from ..wire import BytesLike, unpack_fields
 
@@ -44,6 +47,21 @@ MAX_STREAMS = 65_536
 _FILE_HEADER = Struct("<8sQIIqqq24x4s4s")
 RECORD_HEADER = Struct("<IIiIdHBBI")
 """Fields of a record header in the order of the file, unlike those of `RecordHeader`."""
+
+RECORD_HEADER_DTYPE = np.dtype(
+    [
+        ("size", "<u4"),
+        ("previous_size", "<u4"),
+        ("type_id", "<i4"),
+        ("format_version", "<u4"),
+        ("timestamp", "<f8"),
+        ("instance_id", "<u2"),
+        ("record_type", "u1"),
+        ("compression", "u1"),
+        ("uncompressed_size", "<u4"),
+    ]
+)
+"""The same, for many headers at once; type ids as stored."""
 
 _STREAM_ID = re.compile(r"(\d{1,6})-(\d{1,5})", re.ASCII)
 
@@ -113,6 +131,13 @@ def normal_type_id(stored: int) -> int:
     if stored >= _FIRST_LEGACY_TYPE_ID:
         stored += _LEGACY_TYPE_ID_BASE - _FIRST_LEGACY_TYPE_ID
     return stored & 0xFFFF
+
+
+def normal_type_ids(stored: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Return `normal_type_id` of many stored ids."""
+    ids = stored.astype(np.int64)
+    ids[ids >= _FIRST_LEGACY_TYPE_ID] += _LEGACY_TYPE_ID_BASE - _FIRST_LEGACY_TYPE_ID
+    return ids & 0xFFFF
 
 
 class FileHeader(NamedTuple):
@@ -300,26 +325,46 @@ class RecordHeader(NamedTuple):
         Raises
         ------
         FormatError
-            A size, the record type or the compression cannot be (reference 1.4.0,
-            ``RecordHeader::sanityCheckOk``).
+            A size, the record type or the compression cannot be.
         """
-        fault = self._find_fault()
+        fault = header_fault(
+            self.size,
+            self.previous_size,
+            self.stream_id[0],
+            self.record_type,
+            self.compression,
+            self.uncompressed_size,
+        )
         if fault:
             raise FormatError(f"record at byte {offset}: {fault[1]}", offset=offset, field=fault[0])
 
-    def _find_fault(self) -> tuple[str, str] | None:
-        """Return (field, what is wrong with it); None if nothing is."""
-        if self.size < RECORD_HEADER_SIZE:
-            return "size", f"size {self.size} is less than its header's {RECORD_HEADER_SIZE}"
-        if 0 < self.previous_size < RECORD_HEADER_SIZE:
-            return "previous_size", f"{self.previous_size} bytes before it are no record"
-        if not RecordType.STATE <= self.record_type <= RecordType.TAGS:
-            return "record_type", f"{self.record_type} is no record type"
-        if self.compression > Compression.ZSTD:
-            return "compression", f"{self.compression} is no compression"
-        nbytes = self.uncompressed_size
-        if nbytes and self.stream_id[0] != INDEX_TYPE_ID:
-            slack = max(50, nbytes // 2) if nbytes < 200 else max(100, nbytes // 20)
-            if self.stored_nbytes >= nbytes + slack:
-                return "uncompressed_size", f"{self.stored_nbytes} bytes cannot hold {nbytes}"
-        return None
+
+def header_fault(
+    size: int,
+    previous_size: int,
+    type_id: int,
+    record_type: int,
+    compression: int,
+    uncompressed_size: int,
+) -> tuple[str, str] | None:
+    """Return (field, what is wrong with it) of a record header; None if it can be one.
+
+    Rules: reference 1.4.0, ``RecordHeader::isSanityCheckOk``.
+    """
+    if size < RECORD_HEADER_SIZE:
+        return "size", f"a size of {size} is less than its header's {RECORD_HEADER_SIZE}"
+    if 0 < previous_size < RECORD_HEADER_SIZE:
+        return "previous_size", f"the {previous_size} bytes before it are no record"
+    if not 1 <= record_type <= 4:
+        return "record_type", f"{record_type} is no record type"
+    if compression > 2:
+        return "compression", f"{compression} is no compression"
+    if uncompressed_size and type_id != INDEX_TYPE_ID:
+        stored, limit = size - RECORD_HEADER_SIZE, uncompressed_size
+        limit += max(50, limit // 2) if limit < 200 else max(100, limit // 20)
+        if stored >= limit:
+            return (
+                "uncompressed_size",
+                f"{stored} stored bytes are too many for {uncompressed_size} uncompressed ones",
+            )
+    return None
