@@ -235,6 +235,11 @@ def _vector_encoder(element: Element) -> Encoder:
                 return value.astype(base, casting="same_kind", copy=False).tobytes()
             except TypeError as err:
                 raise ValueError(str(err)) from err
+        if not shape and isinstance(value, list):
+            try:
+                return struct.pack(f"<{len(value)}{element.code}", *value)
+            except struct.error:
+                pass  # The slow way knows more kinds of values, and says what is wrong.
         return pack_numbers(element, (len(value), *shape), value)
 
     return encode
