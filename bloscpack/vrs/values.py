@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..exceptions import FormatError
+from .description import decode_text, encode_text
 from .pieces import Element, Piece, PieceKind
 
 # From the tuple of the numbers of a piece to its value.
@@ -25,16 +26,6 @@ Encoder = Callable[[Any], bytes]
 
 _U32 = Struct("<I")
 _COUNT_MAX = 0xFFFFFFFF
-
-
-def decode_text(data: bytes) -> str:
-    """Decode a string so that `encode_text` gives the same bytes, UTF-8 or not."""
-    return data.decode("utf-8", "surrogateescape")
-
-
-def encode_text(text: str) -> bytes:
-    """Encode a string; raises UnicodeEncodeError (a ValueError) for surrogates of other kinds."""
-    return text.encode("utf-8", "surrogateescape")
 
 
 def _rows(n: int) -> Arrangement:
