@@ -307,8 +307,12 @@ def test_times_that_are_no_numbers() -> None:
 
 def test_no_records() -> None:
     for index in ("end", "front", "split", "none"):
-        recording = opened(build([], index).data)
-        assert len(recording) == len(list(recording)) == len(recording.streams) == 0
+        streams = {(241, 1): {"user": {"a": "b"}, "vrs": {}}}
+        recording = opened(build([], index, streams=streams).data)
+        assert len(recording) == len(list(recording)) == 0
+        assert [stream.tags for stream in recording.streams.values()] == [{"a": "b"}]
+        assert set(recording["241-1"].counts.values()) == {0}
+        assert recording["241-1"].time_range is None
         assert recording.time_range is None
         assert recording[:].stream_ids == []
 
