@@ -15,7 +15,6 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from block cimport (
-    LZ4_compress_fast,
     ZSTD_CCtx,
     ZSTD_CCtx_setParameter,
     ZSTD_DCtx,
@@ -30,7 +29,7 @@ from block cimport (
     little_endian,
     put_little_endian,
 )
-from lz4_c cimport LZ4_compress_HC, LZ4_decompress_safe_usingDict
+from lz4_c cimport LZ4_compress_fast, LZ4_compress_HC, LZ4_decompress_safe_usingDict
 
 
 # Numbers over 2^31, which Cython would hold in Python objects or variables.
