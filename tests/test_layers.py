@@ -90,6 +90,7 @@ PURE = {
     "vrs.pixels",
     "vrs.recordformat",
     "vrs.typenames",
+    "vrs.payload",
     "selection",
     "grid",
 }
