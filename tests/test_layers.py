@@ -87,10 +87,10 @@ PURE = {
     "vrs.format",
     "vrs.index",
     "vrs.normalization",
+    "vrs.payload",
     "vrs.pixels",
     "vrs.recordformat",
     "vrs.typenames",
-    "vrs.payload",
     "selection",
     "grid",
 }
