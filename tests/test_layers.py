@@ -93,6 +93,7 @@ PURE = {
     "vrs.pixels",
     "vrs.recordformat",
     "vrs.typenames",
+    "vrs.payload",
     "vrs.values",
     "selection",
     "grid",
