@@ -62,7 +62,7 @@ class LayoutFields:
     Parameters
     ----------
     layout : DataLayout
-        Of the blocks that the methods are given.
+        Of the blocks that the methods are given: a payload, and where in it a whole one starts.
     """
 
     __slots__ = ("_layout", "_places", "has_audio", "has_image", "has_next_size")
@@ -86,45 +86,47 @@ class LayoutFields:
         )
         self.has_audio = ("audio_sample_format", _U8) in self._places
 
-    def _get(self, view: BytesLike, label: str, type_name: str = _U32) -> Any:
+    def _get(self, view: BytesLike, at: int, label: str, type_name: str = _U32) -> Any:
         """Return the value, or 0 if there is none."""
-        at = self._places.get((label, type_name))
-        return 0 if at is None else _STRUCTS[type_name].unpack_from(view, at)[0]
+        place = self._places.get((label, type_name))
+        return 0 if place is None else _STRUCTS[type_name].unpack_from(view, at + place)[0]
 
-    def next_size(self, view: BytesLike) -> int | None:
+    def next_size(self, view: BytesLike, at: int) -> int | None:
         """Return how many bytes the next block has, as the layout says; None if it does not."""
-        return self._get(view, "next_content_block_size") if self.has_next_size else None
+        return self._get(view, at, "next_content_block_size") if self.has_next_size else None
 
-    def audio_sample_count(self, view: BytesLike) -> int:
+    def audio_sample_count(self, view: BytesLike, at: int) -> int:
         """Return how many samples the layout says that the next block has; 0 if it does not."""
-        count: int = self._get(view, "audio_sample_count")
+        count: int = self._get(view, at, "audio_sample_count")
         return count
 
-    def key_frame(self, view: BytesLike) -> tuple[float, int] | None:
+    def key_frame(self, view: BytesLike, at: int) -> tuple[float, int] | None:
         """Return when the key frame of a frame of video was, and how many frames ago."""
         if ("image_key_frame_timestamp", _F64) not in self._places:
             return None
         if ("image_key_frame_index", _U32) not in self._places:
             return None
-        timestamp = self._get(view, "image_key_frame_timestamp", _F64)
-        return timestamp, self._get(view, "image_key_frame_index")
+        timestamp = self._get(view, at, "image_key_frame_timestamp", _F64)
+        return timestamp, self._get(view, at, "image_key_frame_index")
 
-    def image_spec(self, view: BytesLike, base: ImageSpec) -> ImageSpec | None:
+    def image_spec(self, view: BytesLike, at: int, base: ImageSpec) -> ImageSpec | None:
         """Return the spec of a raw, video or custom codec image; None if something is missing.
 
         Parameters
         ----------
         view : bytes-like
-            A whole block of this layout.
+            A payload.
+        at : int
+            Where a whole block of this layout starts in it, in bytes.
         base : ImageSpec
             What the format string says: size and pixel format in it are not used.
         """
         if not self.has_image:
             return None
-        spec = self._dimensions(view)
+        spec = self._dimensions(view, at)
         if base.image_format == ImageFormat.RAW:
             return spec
-        codec_name, quality = self._codec_name(view), self._get(view, "image_codec_quality")
+        codec_name, quality = self._codec_name(view, at), self._get(view, at, "image_codec_quality")
         if ("image_codec_quality", _U32) not in self._places or not is_quality_valid(quality):
             quality = base.codec_quality
         if spec is None:
@@ -144,49 +146,49 @@ class LayoutFields:
             key_frame_index=base.key_frame_index,
         )
 
-    def _dimensions(self, view: BytesLike) -> ImageSpec | None:
-        width, height = self._get(view, "image_width"), self._get(view, "image_height")
-        pixel = self._pixel_format(view)
+    def _dimensions(self, view: BytesLike, at: int) -> ImageSpec | None:
+        width, height = self._get(view, at, "image_width"), self._get(view, at, "image_height")
+        pixel = self._pixel_format(view, at)
         if not (width and height and pixel):
             return None
         return ImageSpec(
             width,
             height,
-            self._get(view, "image_stride"),
-            self._get(view, "image_stride_2"),
+            self._get(view, at, "image_stride"),
+            self._get(view, at, "image_stride_2"),
             pixel,
             ImageFormat.RAW,
         )
 
-    def _pixel_format(self, view: BytesLike) -> PixelFormat:
-        pixel = self._get(view, "image_pixel_format")
+    def _pixel_format(self, view: BytesLike, at: int) -> PixelFormat:
+        pixel = self._get(view, at, "image_pixel_format")
         if 0 < pixel < len(PixelFormat):
             return PixelFormat(pixel)
-        nbytes = self._get(view, "image_bytes_per_pixel") or self._get(
-            view, "image_bytes_per_pixel", _U8
+        nbytes = self._get(view, at, "image_bytes_per_pixel") or self._get(
+            view, at, "image_bytes_per_pixel", _U8
         )
         return _LEGACY_PIXELS.get(nbytes, PixelFormat.UNDEFINED)
 
-    def _codec_name(self, view: BytesLike) -> str:
-        for label, type_name, value in self._layout.iter_values(view):
+    def _codec_name(self, view: BytesLike, at: int) -> str:
+        for label, type_name, value in self._layout.iter_values(view, at):
             if (label, type_name) == _CODEC_NAME and isinstance(value, str):
                 return value
         return ""
 
-    def audio_spec(self, view: BytesLike) -> AudioSpec | None:
+    def audio_spec(self, view: BytesLike, at: int) -> AudioSpec | None:
         """Return the spec of an audio block; None if something is missing or cannot be."""
         audio_format = AudioFormat.PCM
         if ("audio_format", _U8) in self._places:
-            audio_format = _valid(AudioFormat, self._get(view, "audio_format", _U8))
-        sample_format = _valid(SampleFormat, self._get(view, "audio_sample_format", _U8))
+            audio_format = _valid(AudioFormat, self._get(view, at, "audio_format", _U8))
+        sample_format = _valid(SampleFormat, self._get(view, at, "audio_sample_format", _U8))
         spec = AudioSpec(
             audio_format,
             sample_format,
-            self._get(view, "audio_channel_count", _U8),
-            self._get(view, "audio_sample_rate"),
-            self._get(view, "audio_sample_count"),
-            self._get(view, "audio_sample_stride", _U8),
-            self._get(view, "audio_stereo_pair_count", _U8),
+            self._get(view, at, "audio_channel_count", _U8),
+            self._get(view, at, "audio_sample_rate"),
+            self._get(view, at, "audio_sample_count"),
+            self._get(view, at, "audio_sample_stride", _U8),
+            self._get(view, at, "audio_stereo_pair_count", _U8),
         )
         if not (audio_format and sample_format and spec.channel_count and spec.sample_rate):
             return None

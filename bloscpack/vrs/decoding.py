@@ -228,7 +228,7 @@ class StreamDecoder:
         if not steps:
             note = f"{walk.left} bytes unread" if self.has_format else "no format"
             return (), note if walk.left else None, 0
-        note = None
+        note: str | None = None
         try:
             for step in steps:
                 _READERS[step.content.content_type](self, walk, step)
@@ -290,9 +290,7 @@ class StreamDecoder:
             raise _StopError("layout missing")
         if layout.undecodable is not None:
             # What is before the unknown piece can be decoded; where the block ends is not known.
-            nbytes = walk.left
-            self._take(walk, "metadata", nbytes, layout)
-            walk.at = at
+            walk.blocks.append(Block("metadata", None, walk.payload[at:], layout))
             raise _StopError("size unknown")
         try:
             nbytes = layout.nbytes(walk.payload, at)
