@@ -343,9 +343,7 @@ class StreamDecoder:
                 timestamp, index = key_frame
                 spec = replace(spec, key_frame_timestamp=timestamp, key_frame_index=index)
         record_index, nth = walk.record.record_index, len(walk.blocks)
-        self._take(
-            walk, "image", nbytes, spec, lambda: self._video_group(record_index, nth, spec)
-        )
+        self._take(walk, "image", nbytes, spec, lambda: self._video_group(record_index, nth, spec))
 
     def _find_image(self, walk: _Walk, base: ImageSpec) -> ImageSpec | None:
         for fields, view, at in reversed(walk.fields):
