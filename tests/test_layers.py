@@ -95,7 +95,6 @@ PURE = {
     "vrs.schema",
     "vrs.standard",
     "vrs.typenames",
-    "vrs.payload",
     "vrs.values",
     "selection",
     "grid",
@@ -159,7 +158,7 @@ LIBRARIES = {
     "frames.sampler": {"numpy", "xxhash"},
     "frames.protocol": {"numpy"},
     "gulp": {"numpy", "xxhash", "PIL", "tqdm"},
-    "vrs": {"numpy", "xxhash", "zstandard"},
+    "vrs": {"numpy", "xxhash", "zstandard", "av", "PIL", "pillow_jxl"},
     "integrations.torch": {"numpy", "torch"},
 }
 # What may be imported inside a function: slow to load, and most programs never need it.
@@ -179,6 +178,7 @@ IMPORTED_ON_USE = {
     "video": {"av"},
     "image": {"simplejpeg", "PIL"},
     "gulp.utils": {"PIL.Image"},
+    "vrs.imagecodec": {"av", "PIL", "pillow_jxl"},
     "gulp.ingest": {"tqdm"},
     # Every command would load them.
     "cli.gulp": {"..gulp.sanity"},

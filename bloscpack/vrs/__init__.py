@@ -1,9 +1,15 @@
 """VRS recordings: records of many sensors with time stamps, in streams that describe themselves."""
 
-from .content import Audio, Custom, Image
+from .declaration import Audio, Custom, Image
+from .format import Compression, RecordType, StreamId
 from .layout import DataLayout
+from .record import Block, Record
+from .recording import Recording, open  # noqa: A004
+from .report import Report
 from .schema import Array, Layout, Nested, String, StringMap, Value, Vector
+from .sequence import RecordSequence, Selection
 from .standard import AudioLayout, ImageLayout, NextBlockLayout, VideoFrameLayout
+from .stream import Stream
 from .streamwriter import StreamWriter
 from .writer import Writer, create
 
@@ -11,6 +17,8 @@ __all__ = [
     "Array",
     "Audio",
     "AudioLayout",
+    "Block",
+    "Compression",
     "Custom",
     "DataLayout",
     "Image",
@@ -18,6 +26,14 @@ __all__ = [
     "Layout",
     "Nested",
     "NextBlockLayout",
+    "Record",
+    "RecordSequence",
+    "RecordType",
+    "Recording",
+    "Report",
+    "Selection",
+    "Stream",
+    "StreamId",
     "StreamWriter",
     "String",
     "StringMap",
@@ -26,4 +42,5 @@ __all__ = [
     "VideoFrameLayout",
     "Writer",
     "create",
+    "open",
 ]

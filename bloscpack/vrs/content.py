@@ -1,390 +1,296 @@
-"""What the blocks of a record are declared to be when it is written: images, audio, other bytes.
+"""What a recording holds: its tags, the table of its records, and what was wrong on opening.
 
-A declaration says what the record format says, and turns values into the bytes of a block: numpy
-arrays of exactly the declared shape and type, or bytes that are taken as they are. Whatever does
-not fit is a `TypeError` or a `ValueError` before anything is written. Arrays that lie in memory as
-they do in the file are not copied.
+`read_content` reads the front of a file and its index, or scans it; tags records are applied and
+hidden. `Content` then makes records, for the recording and every selection of it. It knows the
+decoders that these keep only as long as one of them does, so that a recording that nobody uses is
+closed at once.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, Literal, TypeVar
+from bisect import bisect_left
+from typing import Any
+from weakref import ReferenceType, ref
 
 import numpy as np
 
-from ..image import encode_jpeg, encode_png
-from ..wire import BytesLike
-from .audio import AUDIO_FORMATS, SAMPLE_FORMATS, AudioFormat, AudioSpec, SampleFormat, audio_view
-from .pixels import (
-    IMAGE_FORMATS,
-    PIXEL_FORMATS,
-    QUALITY_UNDEFINED,
-    ImageFormat,
-    ImageSpec,
-    PixelFormat,
-    image_planes,
-    is_quality_valid,
+from ..exceptions import BloscpackError, FormatError, UnsupportedError
+from ..frames.protocol import IntArray
+from .decoding import StreamDecoder
+from .description import (
+    Description,
+    StreamTags,
+    synthesise_serials,
+    unpack_description,
+    unpack_tags_record,
 )
-from .recordformat import ContentBlock, ContentType, custom_format_name
+from .format import (
+    DESCRIPTION_TYPE_ID,
+    FILE_HEADER_SIZE,
+    RECORD_HEADER_SIZE,
+    FileHeader,
+    RecordHeader,
+    RecordType,
+    StreamId,
+)
+from .index import RecordTable
+from .indexing import Listing, read_internal_header, read_listing, scan_listing
+from .reading import RecordReader
+from .record import Record
+from .report import Report
+from .source import ChunkedSource
 
-Array = np.ndarray[Any, np.dtype[Any]]
+INDEX_MODES = "auto", "rebuild", "strict"
 
-_JPEG_QUALITY = 90
-_UINT32 = 0xFFFFFFFF
+# Decoders that are kept: one per stream, type and version, of which a damaged file may have many.
+_MAX_DECODERS = 4096
 
-
-def as_bytes(value: object, what: str) -> memoryview:
-    """Return the bytes of a value that is bytes or a one-dimensional array of uint8.
-
-    Raises
-    ------
-    TypeError
-        It is neither.
-    ValueError
-        It is not contiguous.
-    """
-    try:
-        view = memoryview(value)  # type: ignore[arg-type]  # what is no buffer is a TypeError
-    except TypeError:
-        raise TypeError(f"{what}: expected bytes, not {type(value).__name__}") from None
-    if view.ndim > 1 or view.itemsize != 1:
-        raise TypeError(f"{what}: expected bytes, not {view.ndim} dimensions of {view.format!r}")
-    if not view.c_contiguous:
-        raise ValueError(f"{what}: the bytes are not contiguous")
-    return view.cast("B")
+_NO_TAGS = StreamTags()
 
 
-def _array_bytes(array: Array) -> memoryview:
-    """Return the little-endian bytes of an array in C order, uncopied where it lies so."""
-    stored = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
-    return stored.reshape(-1).view(np.uint8).data if stored.size else memoryview(b"")
+class Decoders(dict[tuple[int, int, int], StreamDecoder]):
+    """The decoders of a recording, by ordinal of the stream, record type and format version."""
+
+    __slots__ = ("__weakref__",)
 
 
-def _check_array(array: Array, shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> None:
-    if array.dtype.newbyteorder("=") != dtype.newbyteorder("="):
-        raise TypeError(f"{what}: an array of {array.dtype}, expected {dtype}")
-    if array.shape != shape:
-        raise ValueError(f"{what}: an array of shape {array.shape}, expected {shape}")
-
-
-def _check_number(name: str, value: int, limit: int = _UINT32) -> None:
-    if not 0 <= value <= limit:
-        raise ValueError(f"{name} {value}: expected 0 to {limit}")
-
-
-def _check_size(size: int | None) -> None:
-    """Raise unless a block of `size` bytes may be in a record, or the size is not known."""
-    if size is not None:
-        _check_number("size", size)
-
-
-def _check_nbytes(view: memoryview, expected: int | None, what: str) -> memoryview:
-    if expected is not None and view.nbytes != expected:
-        raise ValueError(f"{what}: {view.nbytes} bytes, expected {expected}")
-    return view
-
-
-_Member = TypeVar("_Member")
-
-
-def _named(table: dict[str, _Member], of: object, what: str) -> _Member:
-    """Return the member of an enumeration of the format by its text, or itself."""
-    found = table.get(str(of))
-    if found is None:
-        raise ValueError(f"{what} {of!r}: one of {', '.join(table)}")
-    return found
-
-
-class Image:
-    """A block with an image.
-
-    Raw images are written from arrays of the shape that readers give: ``(height, width)`` or
-    ``(height, width, samples)``; formats with planes from a sequence of all planes (`image_planes`
-    of ours gives it); formats of four pixels in five bytes from ``(height, row bytes)`` of uint8.
-    Coded images are bytes; ``"jpg"`` and ``"png"`` take an array to encode as well. Bytes are
-    always taken as they are.
-
-    Parameters
-    ----------
-    image_format : str or ImageFormat, optional
-        ``"raw"``, ``"jpg"``, ``"png"``, ``"jxl"``, ``"video"`` or ``"custom_codec"``.
-    width, height : int, optional
-        In pixels. Left out of raw images, a layout in the record or in the last configuration
-        record has to tell (`ImageLayout`).
-    pixel_format : str or PixelFormat, optional
-        ``"grey8"``, ``"rgb8"``, ...
-    stride, stride_2 : int, optional
-        Bytes from one row to the next, of the first plane and of the others; by default no more
-        than a row takes.
-    codec_name : str, optional
-        Of video and custom codecs.
-    codec_quality : int, optional
-        0 to 100; of ``"jpg"`` what arrays are encoded with (90).
-    key_frame_timestamp : float, optional
-        Of video, in seconds, if it is the same for all records.
-    key_frame_index : int, optional
-        Of video, if it is the same for all records.
-    size : int, optional
-        Bytes of the block, if it is the same for all records.
+class Content:
+    """The records of a file, and what is known of them all.
 
     Attributes
     ----------
-    block : ContentBlock
-        What the record format says.
+    source : ChunkedSource
+        The file.
+    header : FileHeader
+        Its header.
+    description : Description
+        Tags of the file and of its streams, as readers show them.
+    table : RecordTable
+        The user's records.
+    index_kind : str
+        What index was used: ``"classic end"``, ``"classic zstd front"``, ``"split"``, ...; or
+        ``"scanned"``.
+    report : Report
+        What was repaired or lost.
+    reader : RecordReader
+        Reads the records.
+    all_rows : ndarray of int64
+        0 to the number of records.
+    origin : tuple or None
+        A function and its arguments that open the file again, in another process, too.
 
-    Raises
-    ------
-    ValueError
-        There is no such format, or a number is impossible.
+    Notes
+    -----
+    Safe from many threads and after a fork.
     """
 
     def __init__(
         self,
-        image_format: str | ImageFormat = ImageFormat.RAW,
-        width: int = 0,
-        height: int = 0,
-        pixel_format: str | PixelFormat = PixelFormat.UNDEFINED,
-        *,
-        stride: int = 0,
-        stride_2: int = 0,
-        codec_name: str = "",
-        codec_quality: int | None = None,
-        key_frame_timestamp: float | None = None,
-        key_frame_index: int = 0,
-        size: int | None = None,
+        source: ChunkedSource,
+        header: FileHeader,
+        description: Description,
+        table: RecordTable,
+        index_kind: str,
+        report: Report,
     ) -> None:
-        numbers = {"width": width, "height": height, "stride": stride, "stride_2": stride_2}
-        for name, number in (*numbers.items(), ("key_frame_index", key_frame_index)):
-            _check_number(name, number)
-        if codec_quality is not None and not is_quality_valid(codec_quality):
-            raise ValueError(f"codec_quality {codec_quality}: expected 0 to 100")
-        _check_size(size)
-        spec = ImageSpec(
-            **numbers,
-            pixel_format=_named(PIXEL_FORMATS, pixel_format, "pixel format"),
-            image_format=_named(IMAGE_FORMATS, image_format, "image format"),
-            codec_name=codec_name,
-            codec_quality=QUALITY_UNDEFINED if codec_quality is None else codec_quality,
-            key_frame_timestamp=key_frame_timestamp,
-            key_frame_index=key_frame_index,
-        )
-        self.block = ContentBlock(ContentType.IMAGE, size, image=spec)
-        self._what = f"{spec.image_format} image"
-        is_raw = spec.image_format == ImageFormat.RAW
-        # Shape and dtype of the planes of raw images whose form does not change.
-        self._planes: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...] = ()
-        self._is_dense = False
-        self._nbytes = size
-        if is_raw and (nbytes := spec.raw_nbytes) is not None:
-            _check_size(nbytes)
-            if size not in (None, nbytes):
-                raise ValueError(f"size {size}: the image has {nbytes} bytes")
-            self._nbytes = nbytes
-            # The memory is never touched, and not kept.
-            planes = image_planes(np.empty(nbytes, np.uint8).data, spec)
-            self._planes = tuple((plane.shape, plane.dtype) for plane in planes)
-            self._is_dense = planes[0].nbytes == nbytes and planes[0].flags.c_contiguous
+        self.source = source
+        self.header = header
+        self.description = description
+        self.table = table
+        self.index_kind = index_kind
+        self.report = report
+        self.reader = RecordReader(source, table)
+        self.all_rows: IntArray = np.arange(len(table))
+        self._kept: ReferenceType[Decoders] | None = None
+        self.origin: tuple[Any, ...] | None = None
+        self._groups: dict[tuple[int, int], IntArray] | None = None
+        self._rows: dict[tuple[int, int], list[int]] = {}
+        self._versions: dict[int, int] = {}
 
-    def encode(self, value: Any) -> memoryview:
-        """Return the bytes of the block for a value: a view of it where nothing need be copied.
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as the place of the file: what is unpickled is a recording.
 
         Raises
         ------
-        TypeError, ValueError
-            The value does not fit what is declared.
+        TypeError
+            It was read from a file object, which belongs to its process.
         """
-        if isinstance(value, np.ndarray) and (value.ndim != 1 or value.dtype != np.uint8):
-            value = self._encode_array(value)
-        elif self._planes and isinstance(value, list | tuple):
-            value = self._encode_planes(value)
-        return _check_nbytes(as_bytes(value, self._what), self._nbytes, self._what)
-
-    def _encode_array(self, array: Array) -> BytesLike:
-        image_format = self.block.image.image_format
-        if self._planes:
-            return self._encode_planes([array])
-        if image_format == ImageFormat.JPG:
-            spec = self.block.image
-            quality = spec.codec_quality if spec.is_quality_known else _JPEG_QUALITY
-            return encode_jpeg(array, quality=quality)
-        if image_format == ImageFormat.PNG:
-            return encode_png(array)
-        if image_format == ImageFormat.RAW:
-            return _array_bytes(array)
-        raise TypeError(f"{self._what}: expected bytes, not an array of shape {array.shape}")
-
-    def _encode_planes(self, planes: Sequence[Array]) -> BytesLike:
-        if len(planes) != len(self._planes):
-            raise ValueError(f"{self._what}: {len(planes)} planes, expected {len(self._planes)}")
-        arrays = [np.asarray(plane) for plane in planes]
-        for array, plane in zip(arrays, self._planes, strict=True):
-            _check_array(array, *plane, self._what)
-        if self._is_dense:
-            return _array_bytes(arrays[0])
-        buffer = np.zeros(self._nbytes or 0, np.uint8)
-        for target, array in zip(image_planes(buffer.data, self.block.image), arrays, strict=True):
-            target[...] = array
-        return buffer.data
-
-
-class Audio:
-    """A block with samples.
-
-    PCM is written from arrays ``(samples, channels)``, or ``(samples,)`` of one channel, of the
-    dtype that readers give: that of the sample format, int32 or uint32 for 24 bits; the byte order
-    of an array does not matter. Bytes are taken as they are.
-
-    Parameters
-    ----------
-    sample_format : str or SampleFormat, optional
-        ``"int16le"``, ``"float32le"``, ... Left out, a layout right before the block or in the last
-        configuration record has to tell (`AudioLayout`).
-    channels : int, optional
-        Samples per frame, at most 255.
-    rate : int, optional
-        Frames per second.
-    samples : int, optional
-        Frames in a block, if all have the same number.
-    stride : int, optional
-        Bytes from one frame to the next, at most 255; by default no more than a frame takes.
-    audio_format : str or AudioFormat, optional
-        ``"pcm"`` or ``"opus"``.
-    size : int, optional
-        Bytes of the block, if it is the same for all records.
-
-    Attributes
-    ----------
-    block : ContentBlock
-        What the record format says.
-
-    Raises
-    ------
-    ValueError
-        There is no such format, or a number is impossible.
-    """
-
-    def __init__(
-        self,
-        sample_format: str | SampleFormat = SampleFormat.UNDEFINED,
-        channels: int = 0,
-        rate: int = 0,
-        *,
-        samples: int = 0,
-        stride: int = 0,
-        audio_format: str | AudioFormat = AudioFormat.PCM,
-        size: int | None = None,
-    ) -> None:
-        _check_number("channels", channels, 0xFF)
-        _check_number("rate", rate)
-        _check_number("samples", samples)
-        _check_number("stride", stride, 0xFF)
-        _check_size(size)
-        spec = AudioSpec(
-            _named(AUDIO_FORMATS, audio_format, "audio format"),
-            _named(SAMPLE_FORMATS, sample_format, "sample format"),
-            channels,
-            rate,
-            samples,
-            stride,
-        )
-        if stride and stride < spec.min_frame_nbytes:
-            raise ValueError(f"stride {stride}: a frame has {spec.min_frame_nbytes} bytes")
-        self.block = ContentBlock(ContentType.AUDIO, size, audio=spec)
-        self._what = f"{spec.audio_format} audio"
-        is_pcm = spec.audio_format == AudioFormat.PCM
-        self._is_known = is_pcm and spec.min_frame_nbytes > 0
-        nbytes = spec.pcm_nbytes if self._is_known else None
-        _check_size(nbytes)
-        if nbytes is not None and size not in (None, nbytes):
-            raise ValueError(f"size {size}: the samples have {nbytes} bytes")
-        self._nbytes = size if nbytes is None else nbytes
-        if self._is_known:
-            one = replace(spec, sample_count=1)
-            self._dtype = audio_view(bytes(spec.frame_nbytes), one).dtype
-
-    def encode(self, value: Any) -> memoryview:
-        """Return the bytes of the block for a value: a view of it where nothing need be copied.
-
-        Raises
-        ------
-        TypeError, ValueError
-            The value does not fit what is declared.
-        """
-        if isinstance(value, np.ndarray):
-            if self._is_known:
-                value = self._encode_samples(value)
-            elif self.block.audio.audio_format == AudioFormat.PCM:
-                value = _array_bytes(value)
-        view = as_bytes(value, self._what)
-        if self._is_known and view.nbytes % self.block.audio.frame_nbytes:
-            raise ValueError(
-                f"{self._what}: {view.nbytes} bytes are no whole number of frames of"
-                f" {self.block.audio.frame_nbytes} bytes"
+        self.source.check_open()
+        if self.origin is None:
+            raise TypeError(
+                "a recording read from a file object cannot be pickled: open it by its path, or"
+                " from its bytes"
             )
-        return _check_nbytes(view, self._nbytes, self._what)
+        return self.origin
 
-    def _encode_samples(self, array: Array) -> memoryview:
-        spec = self.block.audio
-        if array.ndim == 1 and spec.channel_count == 1:
-            array = array[:, np.newaxis]
-        shape = spec.sample_count or len(array), spec.channel_count
-        _check_array(array, shape, self._dtype, self._what)
-        order: Literal["<", ">"] = ">" if str(spec.sample_format).endswith("be") else "<"
-        if spec.bytes_per_sample == 3:
-            stored = self._narrow(array, order)
-        else:
-            stored = np.ascontiguousarray(array, array.dtype.newbyteorder(order))
-        frames = stored.reshape(len(array), -1).view(np.uint8)
-        if spec.frame_nbytes > spec.min_frame_nbytes:
-            padded = np.zeros((len(array), spec.frame_nbytes), np.uint8)
-            padded[:, : spec.min_frame_nbytes] = frames
-            frames = padded
-        return frames.reshape(-1).data
+    def tags_of(self, ordinal: int) -> StreamTags:
+        """Return the tags of a stream; none if no description has them."""
+        return self.description.streams.get(self.table.streams[ordinal], _NO_TAGS)
 
-    def _narrow(self, array: Array, order: Literal["<", ">"]) -> Array:
-        """Return samples of 24 bits as three bytes each."""
-        signed = self._dtype.kind == "i"
-        low, high = (-(1 << 23), 1 << 23) if signed else (0, 1 << 24)
-        if array.size and not (low <= int(array.min()) and int(array.max()) < high):
-            raise ValueError(f"{self._what}: samples of 24 bits are {low} to {high - 1}")
-        four = np.ascontiguousarray(array, array.dtype.newbyteorder(order))
-        parts = four.view(np.uint8).reshape(*array.shape, 4)
-        return np.ascontiguousarray(parts[..., :3] if order == "<" else parts[..., 1:])
+    def keep_decoders(self) -> Decoders:
+        """Return a store of decoders, which is used as long as the caller keeps it."""
+        decoders = Decoders()
+        self._kept = ref(decoders)
+        return decoders
+
+    def decoder(self, key: tuple[int, int, int]) -> StreamDecoder:
+        """Return what decodes the records of a stream (its ordinal), type and format version."""
+        kept = None if self._kept is None else self._kept()
+        found = None if kept is None else kept.get(key)
+        if found is None:
+            ordinal, record_type, version = key
+            stream_id = str(self.table.streams[ordinal])
+            tags = self.tags_of(ordinal).vrs
+            found = StreamDecoder(stream_id, record_type, version, tags, self)
+            if kept is not None:
+                if len(kept) >= _MAX_DECODERS:
+                    kept.clear()
+                kept[key] = found
+        return found
+
+    def __getitem__(self, row: int) -> Record:
+        """Return a record, with its payload."""
+        ordinal, record_type, version, timestamp, payload = self.reader.read(row)
+        return Record(self.decoder((ordinal, record_type, version)), timestamp, row, payload)
+
+    def read_payload(self, row: int) -> bytes:
+        """Return the decompressed payload of a record."""
+        return self.reader.read(row)[-1]
+
+    def configuration_before(self, row: int) -> Record | None:
+        """Return the last configuration record of the record's stream that is before it."""
+        return self._before(row, RecordType.CONFIGURATION)
+
+    def data_before(self, row: int) -> Record | None:
+        """Return the last data record of the record's stream that is before it."""
+        return self._before(row, RecordType.DATA)
+
+    def _before(self, row: int, record_type: int) -> Record | None:
+        """Return the record of a type before `row`, in its stream; its payload is read on use."""
+        table = self.table
+        ordinal = table.stream.item(row)
+        key = ordinal, int(record_type)
+        rows = self._rows.get(key)
+        if rows is None:
+            rows = self._rows[key] = self.rows_of(*key).tolist()
+        place = bisect_left(rows, row)
+        if not place:
+            return None
+        found = rows[place - 1]
+        version = self._versions.get(found)
+        if version is None:
+            version = self._versions[found] = self.reader.read_version(found)
+        decoder = self.decoder((*key, version))
+        return Record(decoder, table.timestamp.item(found), found)
+
+    def rows_of(self, ordinal: int, record_type: int) -> IntArray:
+        """Return the records of a stream that have a type, in the order of time."""
+        if self._groups is None:
+            self._groups = self._group()
+        return self._groups.get((ordinal, int(record_type)), np.empty(0, np.int64))
+
+    def rows_of_stream(self, ordinal: int) -> IntArray:
+        """Return all records of a stream, in the order of time."""
+        kinds = RecordType.STATE, RecordType.CONFIGURATION, RecordType.DATA
+        return np.sort(np.concatenate([self.rows_of(ordinal, kind) for kind in kinds]))
+
+    def _group(self) -> dict[tuple[int, int], IntArray]:
+        keys = self.table.stream.astype(np.int64) * 8 + self.table.record_type
+        order = np.argsort(keys, kind="stable")
+        ordered = keys[order]
+        starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+        parts = np.split(order, starts[1:])
+        return {
+            (key >> 3, key & 7): part
+            for key, part in zip(ordered[starts].tolist(), parts, strict=True)
+        }
 
 
-class Custom:
-    """A block whose bytes mean something to its writer only.
+def read_content(source: ChunkedSource, *, index: str, resync: bool) -> Content:
+    """Read what a file holds; see `recording.open`."""
+    header = FileHeader.unpack(source.read_at(0, FILE_HEADER_SIZE))
+    notes: list[str] = []
+    nparts = len(source.parts)
+    description, first, fault = _read_description(source, header)
+    index_fault, listing = None, None
+    if index == "rebuild":
+        index_fault = "this was asked for"
+    else:
+        try:
+            listing = read_listing(source, header, first)
+        except (FormatError, UnsupportedError) as err:
+            if index == "strict":
+                raise FormatError(f"index: {err.args[0]}") from err
+            index_fault = str(err.args[0])
+    if listing is None:
+        listing = scan_listing(source, header, resync=resync)
+    if description is None:
+        description = _find_description(source, listing)
+        notes.append(f"description: {fault}" + (" (another one was used)" if description else ""))
+    if len(source.parts) < nparts:
+        notes.append(f"{nparts - len(source.parts)} numbered neighbours do not belong to the file")
+    report = Report(index_fault, tuple(listing.gaps), listing.nmissing, ())
+    return _assemble(source, header, description or Description(), listing, report, notes)
 
-    Parameters
-    ----------
-    custom_format : str, optional
-        A name for what it holds: letters, digits and some punctuation.
-    size : int, optional
-        Bytes of the block, if it is the same for all records.
 
-    Attributes
-    ----------
-    block : ContentBlock
-        What the record format says.
+def _assemble(
+    source: ChunkedSource,
+    header: FileHeader,
+    description: Description,
+    listing: Listing,
+    report: Report,
+    notes: list[str],
+) -> Content:
+    streams = {*listing.stream_ids, *description.streams}
+    table = RecordTable.from_entries(listing.entries, 0, streams, offsets=listing.offsets)
+    is_tags = table.record_type == RecordType.TAGS
+    if is_tags.any():
+        _apply_tags(RecordReader(source, table), np.flatnonzero(is_tags), description, notes)
+        table = table.take(np.flatnonzero(~is_tags))
+    if notes:
+        report = Report(report.index_fault, report.gaps, report.nmissing, tuple(notes))
+    description = synthesise_serials(description)
+    return Content(source, header, description, table, listing.kind, report)
 
-    Raises
-    ------
-    ValueError
-        A record format cannot hold the name, or the size is impossible.
-    """
 
-    def __init__(self, custom_format: str = "", *, size: int | None = None) -> None:
-        _check_size(size)
-        if custom_format_name(custom_format) != custom_format:
-            raise ValueError(f"custom format {custom_format!r}: not a name for a record format")
-        self.block = ContentBlock(ContentType.CUSTOM, size, custom_format=custom_format)
+def _read_description(
+    source: ChunkedSource, header: FileHeader
+) -> tuple[Description | None, int, str | None]:
+    """Return the tags, where records begin if nothing else is said, and what is wrong."""
+    first = header.first_record_offset or header.file_header_size
+    at = header.description_offset
+    try:
+        found = read_internal_header(source, at, DESCRIPTION_TYPE_ID, "description")
+        if at == first:
+            first += found.size
+        return _unpack_description(source, at, found), first, None
+    except (FormatError, UnsupportedError) as err:
+        return None, first, str(err.args[0])
 
-    def encode(self, value: Any) -> memoryview:
-        """Return the bytes of a value.
 
-        Raises
-        ------
-        TypeError, ValueError
-            The value is no bytes, or has another size than is declared.
-        """
-        return _check_nbytes(as_bytes(value, "custom block"), self.block.size, "custom block")
+def _unpack_description(source: ChunkedSource, at: int, header: RecordHeader) -> Description:
+    payload = source.read_at(at + RECORD_HEADER_SIZE, header.size - RECORD_HEADER_SIZE)
+    return unpack_description(payload, header.format_version)
+
+
+def _find_description(source: ChunkedSource, listing: Listing) -> Description | None:
+    """Return the first good description that a scan came across."""
+    for at, header in listing.internal:
+        if header.stream_id[0] == DESCRIPTION_TYPE_ID:
+            try:
+                return _unpack_description(source, at, header)
+            except (FormatError, UnsupportedError):
+                continue
+    return None
+
+
+def _apply_tags(
+    reader: RecordReader, rows: IntArray, description: Description, notes: list[str]
+) -> None:
+    """Replace the tags of streams by those of their tags records."""
+    table = reader.table
+    for row in rows.tolist():
+        stream_id: StreamId = table.streams[table.stream.item(row)]
+        try:
+            payload: Any = reader.read(row)[-1]
+            description.streams[stream_id] = unpack_tags_record(payload)
+        except BloscpackError as err:
+            notes.append(f"tags record of stream {stream_id}: {err.args[0]}")

@@ -196,6 +196,10 @@ class LayoutFields:
         return spec if 0 <= slack <= _MAX_FRAME_SLACK * spec.channel_count else None
 
 
+BlockFields = tuple[LayoutFields, BytesLike, int]
+"""The fields of a metadata block, the payload it lies in, and where in it the block starts."""
+
+
 def _valid(numbers: Any, value: int) -> Any:
     """Return `value` as one of the enum `numbers`, 0 if it is none."""
     return numbers(value) if value < len(numbers) else numbers(0)

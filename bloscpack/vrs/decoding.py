@@ -11,16 +11,17 @@ Contract: any payload gives blocks and a note; a damaged format or layout is a `
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from ..exceptions import FormatError, TruncatedError, UnsupportedError
 from ..wire import BytesLike
 from .audio import AudioFormat, AudioSpec
-from .conventions import LayoutFields
+from .conventions import BlockFields, LayoutFields
 from .format import RecordType
+from .keyframes import frame_group
 from .layout import DataLayout
 from .pixels import ImageFormat, ImageSpec
-from .record import Block, BlockKind, BlockSpec, CustomSpec, Record
+from .record import Block, BlockKind, BlockSpec, CustomSpec, Decoded, Record, RecordSource
 from .recordformat import (
     ContentBlock,
     ContentType,
@@ -32,22 +33,6 @@ from .recordformat import (
 _NO_FIELDS_IMAGES = frozenset(
     (ImageFormat.JPG, ImageFormat.PNG, ImageFormat.JXL, ImageFormat.UNDEFINED)
 )
-
-
-class RecordSource(Protocol):
-    """What a decoder asks a recording for; indexes are those of records."""
-
-    def __getitem__(self, index: int, /) -> Record:
-        """Return a record."""
-
-    def read_payload(self, index: int, /) -> BytesLike:
-        """Return the decompressed payload of a record."""
-
-    def configuration_before(self, index: int, /) -> Record | None:
-        """Return the last configuration record of the record's stream that is before it."""
-
-    def data_before(self, index: int, /) -> Record | None:
-        """Return the last data record of the record's stream that is before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +49,6 @@ class _Step:
     fields: LayoutFields | None
 
 
-# A metadata block that was read: where its conventional values lie, and where it does.
-_Fields = tuple[LayoutFields, BytesLike, int]
-
-
 class _Walk:
     """The state of decoding one payload."""
 
@@ -78,9 +59,9 @@ class _Walk:
         self.payload = memoryview(record.payload).toreadonly()
         self.at = 0
         self.blocks: list[Block] = []
-        self.fields: list[_Fields] = []
+        self.fields: list[BlockFields] = []
         # Of the block right before, if it is metadata.
-        self.before: _Fields | None = None
+        self.before: BlockFields | None = None
 
     @property
     def left(self) -> int:
@@ -144,7 +125,7 @@ class StreamDecoder:
         self._steps: tuple[_Step, ...] | None = None
         self._leading: tuple[DataLayout, ...] | None = None
         # What the layouts of the last configuration record say, kept for the next record.
-        self._configured: tuple[int, list[_Fields]] | None = None
+        self._configured: tuple[int, list[BlockFields]] | None = None
 
     @property
     def has_format(self) -> bool:
@@ -195,7 +176,7 @@ class StreamDecoder:
         except FormatError as err:
             raise type(err)(f"stream {self.stream_id}, tag {tag}: {err}") from err
 
-    def metadata(self, record: Record) -> tuple[dict[str, Any], ...]:
+    def metadata(self, record: Record, /) -> tuple[dict[str, Any], ...]:
         """Return the values of the metadata blocks of a record, by label.
 
         Raises
@@ -221,22 +202,20 @@ class StreamDecoder:
         layouts = tuple(step.layout for step in steps[:n] if step.layout is not None)
         return () if any(layout.undecodable for layout in layouts[:-1]) else layouts
 
-    def decode(self, record: Record) -> tuple[tuple[Block, ...], str | None, int]:
+    def decode(self, record: Record, /) -> Decoded:
         """Return the blocks of a record, its note, and how many bytes of its payload are read."""
         walk = _Walk(record)
         steps = self._plan()
         if not steps:
-            note = f"{walk.left} bytes unread" if self.has_format else "no format"
-            return (), note if walk.left else None, 0
-        note: str | None = None
+            unread = f"{walk.left} bytes unread" if self.has_format else "no format"
+            return (), unread if walk.left else None, 0
         try:
             for step in steps:
                 _READERS[step.content.content_type](self, walk, step)
         except _StopError as stop:
-            note = f"block {step.index}: {stop}"
+            note: str | None = f"block {step.index}: {stop}"
         else:
-            if walk.left:
-                note = f"{walk.left} bytes unread"
+            note = f"{walk.left} bytes unread" if walk.left else None
         return tuple(walk.blocks), note, walk.at
 
     def _take(
@@ -342,8 +321,8 @@ class StreamDecoder:
             if key_frame is not None:
                 timestamp, index = key_frame
                 spec = replace(spec, key_frame_timestamp=timestamp, key_frame_index=index)
-        record_index, nth = walk.record.record_index, len(walk.blocks)
-        self._take(walk, "image", nbytes, spec, lambda: self._video_group(record_index, nth, spec))
+        source, index, nth = self.source, walk.record.record_index, len(walk.blocks)
+        self._take(walk, "image", nbytes, spec, lambda: frame_group(source, index, nth, spec))
 
     def _find_image(self, walk: _Walk, base: ImageSpec) -> ImageSpec | None:
         for fields, view, at in reversed(walk.fields):
@@ -381,7 +360,7 @@ class StreamDecoder:
             return spec
         return None
 
-    def _configuration(self, record: Record) -> list[_Fields]:
+    def _configuration(self, record: Record) -> list[BlockFields]:
         """Return the metadata of the last configuration record, the last block first."""
         if self._type == RecordType.CONFIGURATION:
             return []
@@ -392,11 +371,11 @@ class StreamDecoder:
         kept = self._configured
         if kept is not None and kept[0] == found.record_index:
             return kept[1]
-        fields = found._decoder.fields(found)
+        fields = found.decoder.fields(found)
         self._configured = found.record_index, fields
         return fields
 
-    def fields(self, record: Record) -> list[_Fields]:
+    def fields(self, record: Record, /) -> list[BlockFields]:
         """Return the conventional values of a record's metadata blocks, the last block first."""
         walk = _Walk(record)
         try:
@@ -405,34 +384,6 @@ class StreamDecoder:
         except _StopError:
             pass  # The blocks before it count.
         return walk.fields[::-1]
-
-    def _video_group(self, record_index: int, nth: int, spec: ImageSpec) -> list[Block]:
-        """Return the blocks of a frame of video and of all frames since its key frame.
-
-        Raises
-        ------
-        FormatError
-            One of them is missing: the recording has no frame that this one continues.
-        """
-        record: Record | None = self.source[record_index]
-        group: list[Block] = []
-        for index in range(spec.key_frame_index, -1, -1):
-            block = None if record is None else _nth_block(record, nth)
-            found = None if block is None else block.spec
-            if (
-                record is None
-                or block is None
-                or not isinstance(found, ImageSpec)
-                or (found.key_frame_timestamp, found.key_frame_index)
-                != (spec.key_frame_timestamp, index)
-            ):
-                raise FormatError(
-                    f"record {record_index} of stream {self.stream_id}: it is frame"
-                    f" {spec.key_frame_index} after a key frame, and frame {index} is missing"
-                )
-            group.append(block)
-            record = self.source.data_before(record.record_index) if index else None
-        return group[::-1]
 
 
 def _decode_leading(
@@ -455,11 +406,6 @@ def _fit_pcm(spec: AudioSpec, nbytes: int | None) -> tuple[AudioSpec | None, int
         return replace(spec, sample_count=nbytes // stride), nbytes
     agree = spec.pcm_nbytes is not None and nbytes in (None, spec.pcm_nbytes)
     return (spec, spec.pcm_nbytes) if agree else (None, None)
-
-
-def _nth_block(record: Record, nth: int) -> Block | None:
-    blocks = record.blocks
-    return blocks[nth] if nth < len(blocks) and blocks[nth].kind == "image" else None
 
 
 _DATA_LAYOUT = ContentType.DATA_LAYOUT

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from ..wire import BytesLike
-from .content import Audio, Custom, Image
+from .declaration import Audio, Custom, Image
 from .format import MAX_BLOCKS, RecordType
 from .layout import DataLayout
 from .pixels import ImageFormat

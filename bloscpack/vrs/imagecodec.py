@@ -5,6 +5,7 @@ goes through PyAV, JPEG XL through Pillow with its plugin. All are imported on u
 image that is silently empty: what cannot be decoded raises and says what to install.
 """
 
+import io
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -53,7 +54,7 @@ def convert_image(
     CodecError, FormatError
         The image is damaged.
     UnsupportedError
-        Nothing here decodes this format.
+        No decoder is known for this format.
     ImportError
         A package that decodes it is missing.
     """
@@ -136,12 +137,10 @@ def _decode_jxl(data: BytesLike) -> Array:
         raise ImportError(
             "JPEG XL images need a plugin of Pillow: install pillow-jxl-plugin", name="pillow_jxl"
         ) from err
-    from io import BytesIO
-
     from PIL import Image
 
     try:
-        with Image.open(BytesIO(data), formats=["JXL"]) as opened:
+        with Image.open(io.BytesIO(data), formats=["JXL"]) as opened:
             return np.asarray(opened).copy()
     except MemoryError:
         raise

@@ -9,19 +9,17 @@ block whose bytes end too soon is in the list, and raises once its content is as
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from operator import getitem
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
 from ..exceptions import BloscpackError, UnsupportedError
 from ..wire import BytesLike
 from .audio import AudioSpec, audio_view
+from .conventions import BlockFields
 from .imagecodec import convert_image, decode_video
 from .layout import DataLayout
 from .pixels import ImageConversion, ImageFormat, ImageSpec, image_view
-
-if TYPE_CHECKING:
-    from .decoding import StreamDecoder
 
 Array = np.ndarray[Any, np.dtype[Any]]
 BlockKind = Literal["metadata", "image", "audio", "custom", "unsupported"]
@@ -165,6 +163,55 @@ class Block:
         return convert_image(data, spec, conversion)
 
 
+class RecordSource(Protocol):
+    """What records ask their recording for; indexes are those of records."""
+
+    def __getitem__(self, index: int, /) -> "Record":
+        """Return a record."""
+
+    def read_payload(self, index: int, /) -> BytesLike:
+        """Return the decompressed payload of a record."""
+
+    def configuration_before(self, index: int, /) -> "Record | None":
+        """Return the last configuration record of the record's stream that is before it."""
+
+    def data_before(self, index: int, /) -> "Record | None":
+        """Return the last data record of the record's stream that is before it."""
+
+
+Decoded = tuple[tuple[Block, ...], str | None, int]
+"""The blocks of a record, its note, and how many bytes of its payload are read."""
+
+
+class RecordDecoder(Protocol):
+    """What records of one stream, type and version have in common: see decoding.py."""
+
+    @property
+    def stream_id(self) -> str:
+        """The stream."""
+
+    @property
+    def record_type(self) -> str:
+        """The type, in lower case."""
+
+    @property
+    def format_version(self) -> int:
+        """The version."""
+
+    @property
+    def source(self) -> RecordSource:
+        """The recording."""
+
+    def metadata(self, record: "Record", /) -> tuple[dict[str, Any], ...]:
+        """Return the values of the metadata blocks."""
+
+    def decode(self, record: "Record", /) -> Decoded:
+        """Return the blocks."""
+
+    def fields(self, record: "Record", /) -> list[BlockFields]:
+        """Return the conventional values of the metadata blocks, the last block first."""
+
+
 class Record:
     """A record of a recording.
 
@@ -183,7 +230,7 @@ class Record:
 
     def __init__(
         self,
-        decoder: "StreamDecoder",
+        decoder: RecordDecoder,
         timestamp: float,
         record_index: int,
         payload: BytesLike | None = None,
@@ -192,7 +239,7 @@ class Record:
 
         Parameters
         ----------
-        decoder : StreamDecoder
+        decoder : RecordDecoder
             Of its stream, type and version.
         timestamp, record_index
             As the attributes.
@@ -204,7 +251,7 @@ class Record:
         self.record_index = record_index
         self._payload = payload
         self._metadata: tuple[dict[str, Any], ...] | None = None
-        self._decoded: tuple[tuple[Block, ...], str | None, int] | None = None
+        self._decoded: Decoded | None = None
 
     def __repr__(self) -> str:
         decoder = self._decoder
@@ -215,6 +262,11 @@ class Record:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return getitem, (self._decoder.source, self.record_index)
+
+    @property
+    def decoder(self) -> RecordDecoder:
+        """What decodes it and its like."""
+        return self._decoder
 
     @property
     def stream_id(self) -> str:
@@ -238,7 +290,7 @@ class Record:
             self._payload = self._decoder.source.read_payload(self.record_index)
         return self._payload
 
-    def _decode(self) -> tuple[tuple[Block, ...], str | None, int]:
+    def _decode(self) -> Decoded:
         if self._decoded is None:
             self._decoded = self._decoder.decode(self)
         return self._decoded

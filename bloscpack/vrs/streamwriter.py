@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
 from ..wire import BytesLike
-from .content import as_bytes
+from .declaration import as_bytes
 from .description import NAME_TAG, StreamTags, encode_text
 from .encoding import BlockDeclaration, RecordEncoder
 from .format import RECORD_HEADER_SIZE, Compression, RecordType, StreamId
