@@ -76,6 +76,10 @@ class Content:
         0 to the number of records.
     origin : tuple or None
         A function and its arguments that open the file again, in another process, too.
+    nthreads : int or None
+        Threads that decode frames and columns, unless a call says it.
+    header_columns : dict
+        What `RecordSet` keeps, by ordinal of the stream and record type.
 
     Notes
     -----
@@ -101,6 +105,8 @@ class Content:
         self.all_rows: IntArray = np.arange(len(table))
         self._kept: ReferenceType[Decoders] | None = None
         self.origin: tuple[Any, ...] | None = None
+        self.nthreads: int | None = None
+        self.header_columns: dict[tuple[int, int], Any] = {}
         self._groups: dict[tuple[int, int], IntArray] | None = None
         self._rows: dict[tuple[int, int], list[int]] = {}
         self._versions: dict[int, int] = {}
