@@ -11,6 +11,7 @@ from setuptools import Extension, setup
 EXTENSIONS = {
     "blosc": ["blosc"],
     "frame": [],
+    "record": ["blosc"],
     "snappy": [],
 }
 

@@ -81,6 +81,19 @@ PURE = {
     "gulp.errors",
     "gulp.format",
     "gulp.index",
+    "vrs.audio",
+    "vrs.conventions",
+    "vrs.description",
+    "vrs.format",
+    "vrs.index",
+    "vrs.layout",
+    "vrs.normalization",
+    "vrs.payload",
+    "vrs.pieces",
+    "vrs.pixels",
+    "vrs.recordformat",
+    "vrs.typenames",
+    "vrs.values",
     "selection",
     "grid",
 }
@@ -143,6 +156,7 @@ LIBRARIES = {
     "frames.sampler": {"numpy", "xxhash"},
     "frames.protocol": {"numpy"},
     "gulp": {"numpy", "xxhash", "PIL", "tqdm"},
+    "vrs": {"numpy", "xxhash", "zstandard", "av", "PIL", "pillow_jxl"},
     "integrations.torch": {"numpy", "torch"},
 }
 # What may be imported inside a function: slow to load, and most programs never need it.
@@ -162,6 +176,7 @@ IMPORTED_ON_USE = {
     "video": {"av"},
     "image": {"simplejpeg", "PIL"},
     "gulp.utils": {"PIL.Image"},
+    "vrs.imagecodec": {"av", "PIL", "pillow_jxl"},
     "gulp.ingest": {"tqdm"},
     # Every command would load them.
     "cli.gulp": {"..gulp.sanity"},

@@ -1,0 +1,184 @@
+"""Where the bytes of a recording are: one file, a file and its numbered neighbours, or memory.
+
+A recording may be cut into chunks, plain byte ranges in files ``X``, ``X_1``, ``X_2`` (or ``X_0``,
+``X_1``) that make up the file when they are put together. Here they are one `ByteSource`. Which
+neighbours do belong to a recording only its index and its records tell: `ChunkedSource.keep` drops
+the others.
+"""
+
+import os
+from bisect import bisect_right
+from collections.abc import Iterable
+from itertools import accumulate, count
+from typing import Any, NamedTuple
+
+from ..storage.file import open_source
+from ..storage.pool import FilePool
+from ..storage.protocol import ByteSource
+from ..wire import BytesLike
+from .format import MAGIC
+
+_CLOSED = "the recording is closed"
+
+
+class Part(NamedTuple):
+    """A file that holds some of the bytes.
+
+    Attributes
+    ----------
+    source : ByteSource
+        What reads it.
+    start : int
+        Where its first byte is in the recording.
+    nbytes : int
+        Its size when it was opened.
+    """
+
+    source: ByteSource
+    start: int
+    nbytes: int
+
+
+class ChunkedSource:
+    """Several sources, one after the other, read as one; sizes are those at the time of opening.
+
+    Attributes
+    ----------
+    name : str or None
+        The first of them, for messages.
+    parts : tuple of Part
+        All of them.
+    is_explicit : bool
+        Whether the caller named the parts; else those after the first were found beside it.
+    """
+
+    def __init__(self, sources: Iterable[ByteSource], *, is_explicit: bool = True) -> None:
+        listed = list(sources)
+        sizes = [source.size() for source in listed]
+        starts = accumulate(sizes[:-1], initial=0)
+        self.parts = tuple(map(Part, listed, starts, sizes))
+        self.name: str | None = listed[0].name
+        self.is_explicit = is_explicit
+        self._note_parts()
+
+    def _note_parts(self) -> None:
+        self._starts = [part.start for part in self.parts]
+        self._size = self.parts[-1].start + self.parts[-1].nbytes if self.parts else 0
+        self._single = self.parts[0].source if len(self.parts) == 1 else None
+
+    def keep(self, nparts: int) -> None:
+        """Close all parts but the first `nparts`, and forget them."""
+        dropped, self.parts = self.parts[nparts:], self.parts[:nparts]
+        self._note_parts()
+        for part in dropped:
+            part.source.close()
+
+    def size(self) -> int:
+        """Return the number of bytes of all parts."""
+        return self._size
+
+    def read_at(self, offset: int, nbytes: int) -> BytesLike:
+        """Return `nbytes` from `offset`, fewer only where the last part ends.
+
+        No more memory is taken than there are bytes, whatever is asked for.
+
+        Raises
+        ------
+        ValueError
+            The source is closed.
+        """
+        nbytes = min(nbytes, self._size - offset)
+        if nbytes <= 0:
+            self._check_open()
+            return b""
+        if self._single is not None:
+            return self._single.read_at(offset, nbytes)
+        self._check_open()
+        index = bisect_right(self._starts, offset) - 1
+        part = self.parts[index]
+        first = part.source.read_at(
+            offset - part.start, min(nbytes, part.start + part.nbytes - offset)
+        )
+        if len(first) == nbytes:
+            return first
+        pieces, missing = [first], nbytes - len(first)
+        for part in self.parts[index + 1 :]:
+            piece = part.source.read_at(0, min(missing, part.nbytes))
+            pieces.append(piece)
+            missing -= len(piece)
+            if not missing or len(piece) < part.nbytes:
+                break
+        return b"".join(pieces)
+
+    def part_of(self, offset: int, nbytes: int) -> Part | None:
+        """Return the part that holds all of an extent; None if several do, or none."""
+        if self._single is not None:
+            part = self.parts[0]
+        else:
+            part = self.parts[bisect_right(self._starts, offset) - 1]
+        return part if part.start <= offset <= part.start + part.nbytes - nbytes else None
+
+    def _check_open(self) -> None:
+        if not self.parts:
+            raise ValueError(_CLOSED)
+
+    def close(self) -> None:
+        """Close all parts; idempotent."""
+        self.keep(0)
+
+
+def open_recording_source(where: Any) -> ChunkedSource:
+    """Open the bytes of a recording.
+
+    Parameters
+    ----------
+    where : str, PathLike, sequence of these, buffer or binary file
+        A path brings along its numbered neighbours, if there are any: those beside the file that a
+        link leads to. A sequence names every file, in order.
+
+    Raises
+    ------
+    ValueError
+        The sequence of paths is empty.
+    OSError
+        A file cannot be opened.
+    TypeError
+        `where` is none of these.
+    """
+    if isinstance(where, list | tuple):
+        if not where:
+            raise ValueError("expected a path or a list of at least one path")
+        return _open_files([os.fspath(path) for path in where], is_explicit=True)
+    if isinstance(where, str | os.PathLike) and os.path.isfile(where):
+        neighbours = _find_neighbours(os.path.realpath(where))
+        if neighbours:
+            return _open_files([os.fspath(where), *neighbours], is_explicit=False)
+    return ChunkedSource([open_source(where)])
+
+
+def _find_neighbours(path: str) -> list[str]:
+    """Return the files that continue `path` by their names and are no recordings of their own."""
+    root = path[:-1] if path.endswith("_0") else path + "_"
+    found = []
+    for number in count(1):
+        name = f"{root}{number}"
+        if not os.path.isfile(name):
+            break
+        with open(name, "rb") as stream:
+            if stream.read(len(MAGIC)) == MAGIC:
+                break
+        found.append(name)
+    return found
+
+
+def _open_files(paths: list[str], *, is_explicit: bool) -> ChunkedSource:
+    pool = FilePool()
+    sources: list[ByteSource] = []
+    try:
+        for path in paths:
+            sources.append(pool.open(path))
+        return ChunkedSource(sources, is_explicit=is_explicit)
+    except BaseException:
+        for source in sources:
+            source.close()
+        raise

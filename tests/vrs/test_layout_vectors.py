@@ -1,0 +1,80 @@
+"""Every metadata block of the vectors: definitions, values and sizes as their manifests have them."""
+
+import hashlib
+import json
+import math
+from typing import Any
+
+import pytest
+
+from bloscpack.vrs.layout import DataLayout
+
+from .vectorfiles import NAMES, VectorFile
+
+each_file = pytest.mark.parametrize("name", NAMES or [pytest.param("", marks=pytest.mark.skip)])
+
+
+def as_manifest(value: Any) -> Any:
+    """Write a value as the manifests do (the README of the vectors says how)."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"$f": "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"}
+    if isinstance(value, bytes):
+        return {"$hex": value.hex()}
+    if isinstance(value, str):
+        data = value.encode("utf-8", "surrogateescape")
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            return {"$hex": data.hex()}
+    if isinstance(value, list | tuple):
+        return [as_manifest(one) for one in value]
+    if isinstance(value, dict):
+        return {key: as_manifest(one) for key, one in value.items()}
+    return value
+
+
+def typed(value: Any) -> Any:
+    """Make 1, 1.0 and True unequal, and 0.0 and -0.0."""
+    if isinstance(value, list):
+        return [typed(one) for one in value]
+    if isinstance(value, dict):
+        return {key: typed(one) for key, one in value.items()}
+    return type(value).__name__, repr(value)
+
+
+def long_value(one: list[Any], expected: list[Any]) -> list[Any]:
+    """Return `one` if the manifest has the hash of its value in place of the value."""
+    text = json.dumps(one[2], sort_keys=True)
+    digest = {"$sha256_of_json": hashlib.sha256(text.encode()).hexdigest(), "$len": len(one[2])}
+    return one if expected == [*one[:2], digest] else expected
+
+
+@each_file
+def test_values_and_sizes(name: str) -> None:
+    layouts: dict[str, DataLayout] = {}
+    for block in VectorFile(name).metadata_blocks():
+        layout = layouts.setdefault(block.definition, DataLayout.from_json(block.definition))
+        values, nbytes = layout.decode(block.data)
+        assert nbytes == block.nbytes == layout.nbytes(block.data), block.where
+        listed = [list(one) for one in layout.iter_values(block.data)]
+        for one, expected in zip(as_manifest(listed), block.values, strict=True):
+            assert typed(one) == typed(expected) or one == long_value(one, expected), block.where
+        assert len(values) == len(listed)
+        assert layout.undecodable is None
+        assert not layout.missing
+
+
+@each_file
+def test_definitions_come_back(name: str) -> None:
+    for stream, tag, text in VectorFile(name).definitions():
+        # One definition of the independent encoder has its keys in another order.
+        if (name, stream) != ("enc_labels", "240-1"):
+            assert DataLayout.from_json(text).to_json() == text, (stream, tag)
+
+
+def test_keys_of_a_definition_in_another_order() -> None:
+    ((_, _, text),) = VectorFile("enc_labels").definitions()
+    written = DataLayout.from_json(text).to_json()
+    assert DataLayout.from_json(written) == DataLayout.from_json(text)
+    assert len(written) == len(text)
+    assert '"tags":{"unit":"m/s","description":"d"},"required":true,"default":7' in written
