@@ -92,6 +92,8 @@ PURE = {
     "vrs.pieces",
     "vrs.pixels",
     "vrs.recordformat",
+    "vrs.schema",
+    "vrs.standard",
     "vrs.typenames",
     "vrs.values",
     "selection",

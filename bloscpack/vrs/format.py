@@ -13,6 +13,7 @@ from struct import Struct, error
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..exceptions import FormatError, UnsupportedError
 from ..wire import BytesLike, unpack_fields
@@ -130,6 +131,13 @@ def normal_type_id(stored: int) -> int:
     if stored >= _FIRST_LEGACY_TYPE_ID:
         stored += _LEGACY_TYPE_ID_BASE - _FIRST_LEGACY_TYPE_ID
     return stored & 0xFFFF
+
+
+def normal_type_ids(stored: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Return `normal_type_id` of many stored ids."""
+    ids = stored.astype(np.int64)
+    ids[ids >= _FIRST_LEGACY_TYPE_ID] += _LEGACY_TYPE_ID_BASE - _FIRST_LEGACY_TYPE_ID
+    return ids & 0xFFFF
 
 
 class FileHeader(NamedTuple):

@@ -27,7 +27,7 @@ from .format import (
     RecordHeader,
     RecordType,
     StreamId,
-    normal_type_id,
+    normal_type_ids,
 )
 
 CLASSIC_VERSION = 2
@@ -323,23 +323,28 @@ class RecordTable:
             Streams to list, with records or without.
         offsets : ndarray of int64, optional
             Where the records lie, if not back to back from `first_offset`.
+
+        Raises
+        ------
+        FormatError
+            There are too many streams.
         """
         if offsets is None:
             ends = np.cumsum(entries["size"], dtype=np.int64)
             offsets = ends - entries["size"] + first_offset
-        ids, keys = _stream_keys(entries, streams)
-        stream = np.searchsorted([_key(stream_id) for stream_id in ids], keys).astype(np.int32)
-        timestamp = np.ascontiguousarray(entries["timestamp"])
-        order = _time_order(timestamp, stream, offsets)
-        return cls(
-            timestamp[order],
-            offsets[order],
-            entries["size"][order],
-            entries["record_type"][order],
-            stream[order],
-            order,
+        ids, stream = _find_streams(entries, streams)
+        table = cls(
+            np.ascontiguousarray(entries["timestamp"]),
+            offsets,
+            np.ascontiguousarray(entries["size"]),
+            np.ascontiguousarray(entries["record_type"]),
+            stream,
+            np.arange(len(entries)),
             tuple(ids),
         )
+        if bool((table.timestamp[1:] > table.timestamp[:-1]).all()):
+            return table
+        return table.take(_time_order(table.timestamp, stream, offsets))
 
     def take(self, rows: NDArray[Any] | slice | Sequence[int]) -> "RecordTable":
         """Return the table of some rows, in the order given; `streams` stays."""
@@ -359,17 +364,22 @@ def _key(stream_id: StreamId) -> int:
     return stream_id[0] << 16 | stream_id[1]
 
 
-def _stream_keys(
+def _find_streams(
     entries: Entries, streams: Iterable[StreamId]
-) -> tuple[list[StreamId], NDArray[np.int64]]:
-    """Return the streams of entries with those given, sorted, and the key of each entry's."""
-    type_ids = entries["type_id"].astype(np.int64)
-    for stored in np.unique(type_ids).tolist():
-        if normal_type_id(stored) != stored:
-            type_ids[entries["type_id"] == stored] = normal_type_id(stored)
-    keys = type_ids << 16 | entries["instance_id"]
-    found = {StreamId(key >> 16, key & 0xFFFF) for key in np.unique(keys).tolist()}
-    return sorted(found.union(streams)), keys
+) -> tuple[list[StreamId], NDArray[np.int32]]:
+    """Return the streams given and those of the entries, sorted, and which of them each has."""
+    keys = normal_type_ids(entries["type_id"]) << 16 | entries["instance_id"]
+    ids = sorted(set(streams))
+    known = np.array([_key(stream_id) for stream_id in ids], np.int64)
+    stream = np.searchsorted(known, keys)
+    # Nearly always, all are known: to tell which there are takes longer.
+    if not (len(known) and np.array_equal(known.take(stream, mode="clip"), keys)):
+        known = np.union1d(known, keys)
+        if len(known) > MAX_STREAMS:
+            raise FormatError(f"records of {len(known)} streams, at most {MAX_STREAMS}")
+        ids = [StreamId(key >> 16, key & 0xFFFF) for key in known.tolist()]
+        stream = np.searchsorted(known, keys)
+    return ids, stream.astype(np.int32)
 
 
 def _time_order(

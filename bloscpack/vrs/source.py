@@ -89,11 +89,11 @@ class ChunkedSource:
         """
         nbytes = min(nbytes, self._size - offset)
         if nbytes <= 0:
-            self._check_open()
+            self.check_open()
             return b""
         if self._single is not None:
             return self._single.read_at(offset, nbytes)
-        self._check_open()
+        self.check_open()
         index = bisect_right(self._starts, offset) - 1
         part = self.parts[index]
         first = part.source.read_at(
@@ -118,7 +118,8 @@ class ChunkedSource:
             part = self.parts[bisect_right(self._starts, offset) - 1]
         return part if part.start <= offset <= part.start + part.nbytes - nbytes else None
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Refuse a source that is closed."""
         if not self.parts:
             raise ValueError(_CLOSED)
 

@@ -1,4 +1,4 @@
-"""Every metadata block of the vectors: definitions, values and sizes as their manifests have them."""
+"""Every metadata block of the vectors: definitions, sizes, and values as manifests have them."""
 
 import hashlib
 import json

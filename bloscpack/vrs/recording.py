@@ -1,0 +1,279 @@
+"""A VRS file, open for reading: its records in the order of time, its streams and its tags."""
+
+import os
+from collections.abc import Iterator
+from typing import Any, Self, overload
+
+from ..exceptions import BloscpackError, FileChangedError, NotFoundError
+from ..frames.protocol import IntArray
+from ..storage.memory import MemorySource
+from .content import INDEX_MODES, Content, read_content
+from .format import FileHeader
+from .index import RecordTable
+from .logical import content_checksum
+from .record import Record
+from .report import Report
+from .sequence import RecordSequence, Selection
+from .source import ChunkedSource, open_recording_source
+from .stream import Stream, Streams
+
+
+def open(  # noqa: A001
+    path: Any,
+    mode: str = "r",
+    *,
+    index: str = "auto",
+    resync: bool = True,
+    nthreads: int | None = None,
+) -> "Recording":
+    """Open a VRS recording.
+
+    Parameters
+    ----------
+    path : str, PathLike, list of these, buffer or binary file
+        The file. Numbered neighbours (``X_1``, ``X_2``) that continue it are read with it; a list
+        names every file of a recording in chunks.
+    mode : {"r"}
+        Recordings are not changed in place; `create` makes new ones.
+    index : {"auto", "rebuild", "strict"}
+        Where the records are found: in the index, or by their headers if it is missing or
+        contradicts them; always by their headers; only in the index, and an error if that is wrong.
+    resync : bool
+        Whether a search for records goes on after damaged bytes, or stops there.
+    nthreads : int, optional
+        Threads that decode frames and columns, unless a call says it.
+
+    Returns
+    -------
+    Recording
+        Its `report` says what was repaired or lost.
+
+    Raises
+    ------
+    FormatError
+        The bytes are no VRS file, or with ``index="strict"`` the index is missing or wrong.
+    UnsupportedError
+        The file is of a newer version of the format.
+    OSError
+        The file cannot be read.
+
+    Notes
+    -----
+    An index is read as a whole; without one, so is every record header.
+    """
+    if mode != "r":
+        raise ValueError(f"mode must be 'r', not {mode!r}: vrs.create makes a new recording")
+    if index not in INDEX_MODES:
+        raise ValueError(f"index must be one of {', '.join(INDEX_MODES)}, not {index!r}")
+    source = open_recording_source(path)
+    try:
+        content = read_content(source, index=index, resync=resync)
+    except BloscpackError as err:
+        err.path = err.path or source.name
+        source.close()
+        raise
+    except BaseException:
+        source.close()
+        raise
+    options = {"index": index, "resync": resync, "nthreads": nthreads}
+    place = _place_of(path, source)
+    if place is not None:
+        content.origin = _reopen, (place, options, _identity_of(content))
+    return Recording(content, nthreads)
+
+
+class Recording(RecordSequence):
+    """The records of a VRS file, in the order of time.
+
+    Made by `open`. Records of equal time are in the order of type, instance and file.
+
+    Attributes
+    ----------
+    name : str or None
+        The path, as it was given; None for bytes.
+    nthreads : int or None
+        As it was given.
+
+    Notes
+    -----
+    Reads are positional: threads and forked children may share a recording. It pickles as its path
+    and options.
+    """
+
+    def __init__(self, content: Content, nthreads: int | None) -> None:
+        self._content = content
+        self._decoders = content.keep_decoders()
+        self.name = content.source.name
+        self.nthreads = nthreads
+
+    def __repr__(self) -> str:
+        return f"<bloscpack.vrs.Recording {self.name!r} of {len(self)} records>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self._content.__reduce__()
+
+    def __len__(self) -> int:
+        return len(self._content.table)
+
+    @overload
+    def __getitem__(self, index: int) -> Record: ...
+    @overload
+    def __getitem__(self, index: slice) -> Selection: ...
+    @overload
+    def __getitem__(self, index: str) -> Stream: ...
+    def __getitem__(self, index: int | slice | str) -> Record | Selection | Stream:
+        """Return a record, for a slice a selection, for an id a stream.
+
+        Raises
+        ------
+        IndexError, NotFoundError
+            There is no such record, or stream.
+        FormatError, CodecError
+            The record is damaged; the message names it.
+        """
+        if isinstance(index, str):
+            return self.streams[index]
+        return super().__getitem__(index)
+
+    def _row(self, index: int) -> int:
+        count = len(self._content.table)
+        if not -count <= index < count:
+            raise IndexError(f"record {index} of a recording of {count}")
+        return index if index >= 0 else index + count
+
+    @property
+    def rows(self) -> IntArray:
+        """All records: 0 to their number, int64."""
+        return self._content.all_rows
+
+    @property
+    def header(self) -> FileHeader:
+        """The file header."""
+        return self._content.header
+
+    @property
+    def table(self) -> RecordTable:
+        """Time, place, size, type and stream of every record, as arrays."""
+        return self._content.table
+
+    @property
+    def index_kind(self) -> str:
+        """How the records were found: ``"classic end"``, ``"split zstd"``, ...; ``"scanned"``."""
+        return self._content.index_kind
+
+    @property
+    def report(self) -> Report:
+        """What was repaired or lost when the file was opened."""
+        return self._content.report
+
+    @property
+    def source(self) -> ChunkedSource:
+        """The bytes of the file."""
+        return self._content.source
+
+    @property
+    def file_tags(self) -> dict[str, str]:
+        """What the user said of the recording; a copy."""
+        return dict(self._content.description.file_tags)
+
+    @property
+    def streams(self) -> Streams:
+        """The streams by id, as ``"1201-1"``."""
+        return Streams(self._content, self._decoders)
+
+    def find_streams(
+        self, type_id: int | None = None, tag: str | None = None, value: str | None = None
+    ) -> list[Stream]:
+        """Return the streams of a type that have a tag, maybe with a certain value.
+
+        Parameters
+        ----------
+        type_id : int, optional
+            Any type by default.
+        tag, value : str, optional
+            A user tag, and its value.
+        """
+        return list(self._iter_found(type_id, tag, value))
+
+    def find_stream(
+        self, type_id: int | None = None, tag: str | None = None, value: str | None = None
+    ) -> Stream:
+        """Return the first stream that `find_streams` finds.
+
+        Raises
+        ------
+        NotFoundError
+            There is none.
+        """
+        for stream in self._iter_found(type_id, tag, value):
+            return stream
+        wanted = {"type": type_id, "tag": tag, "value": value}
+        text = ", ".join(f"{name} {given!r:.80}" for name, given in wanted.items() if given)
+        error = NotFoundError(f"no stream of {text or 'any kind'}")
+        error.path = self.name
+        raise error
+
+    def _iter_found(
+        self, type_id: int | None, tag: str | None, value: str | None
+    ) -> Iterator[Stream]:
+        for stream in self.streams.values():
+            tags = stream.tags
+            if (
+                (type_id is None or stream.type_id == type_id)
+                and (tag is None or tag in tags)
+                and (
+                    value is None or (value in tags.values() if tag is None else tags[tag] == value)
+                )
+            ):
+                yield stream
+
+    def checksum(self) -> str:
+        """Return the checksum of all tags and records, 16 hex digits.
+
+        It is what the reference's ``vrs checksum`` prints: equal for copies with another
+        compression, index or cut into chunks.
+
+        Raises
+        ------
+        FormatError, CodecError
+            A record is damaged.
+        """
+        return content_checksum(self._content)
+
+    def close(self) -> None:
+        """Close the file; idempotent. Records that were read stay usable."""
+        self._content.source.close()
+
+    def __enter__(self) -> Self:
+        """Return the recording, to be closed at the end of the block."""
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Close it."""
+        self.close()
+
+
+def _place_of(where: Any, source: ChunkedSource) -> Any:
+    """Return what opens the file in another process; None for a file object."""
+    if isinstance(where, str | os.PathLike):
+        return os.path.abspath(os.fsdecode(where))
+    if isinstance(where, list | tuple):
+        return [os.path.abspath(os.fsdecode(path)) for path in where]
+    first = source.parts[0].source
+    return first.content() if isinstance(first, MemorySource) else None
+
+
+def _identity_of(content: Content) -> tuple[int, int, int]:
+    """Return what tells a recording from one that takes its place."""
+    return content.header.creation_id, content.source.size(), len(content.table)
+
+
+def _reopen(place: Any, options: dict[str, Any], identity: tuple[int, int, int]) -> Recording:
+    """Return the recording that was pickled, opened anew."""
+    recording = open(place, **options)
+    if _identity_of(recording._content) != identity:
+        recording.close()
+        error = FileChangedError("the file is not the one that was opened; open it anew")
+        error.path = recording.name
+        raise error
+    return recording

@@ -1,0 +1,145 @@
+"""A stream of a recording: what is known of a device, and its records."""
+
+from collections.abc import Iterator, Mapping
+
+from .content import Content, Decoders
+from .description import FLAVOR_TAG, NAME_TAG, SERIAL_NUMBER_TAG
+from .format import RecordType, StreamId
+from .sequence import TYPE_NAMES, FloatArray, Selection, find_stream, stream_text
+from .typenames import type_name
+
+
+class Stream:
+    """The records of one device.
+
+    Made by a recording; holds nothing but where to look.
+
+    Attributes
+    ----------
+    id : str
+        Type and instance, as ``"1201-1"``.
+    type_id, instance_id : int
+        Both.
+    """
+
+    __slots__ = ("_content", "_decoders", "_ordinal", "id", "instance_id", "type_id")
+
+    def __init__(self, content: Content, decoders: Decoders, ordinal: int) -> None:
+        self._content = content
+        self._decoders = decoders
+        self._ordinal = ordinal
+        stream_id: StreamId = content.table.streams[ordinal]
+        self.id = str(stream_id)
+        self.type_id, self.instance_id = stream_id
+
+    def __repr__(self) -> str:
+        return f"<stream {self.id} {self.name!r} of {self._content.source.name!r}>"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Stream):
+            return NotImplemented
+        return self._content is other._content and self._ordinal == other._ordinal
+
+    def __hash__(self) -> int:
+        return hash((id(self._content), self._ordinal))
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """What the user said of it; a copy."""
+        return dict(self._content.tags_of(self._ordinal).user)
+
+    @property
+    def vrs_tags(self) -> dict[str, str]:
+        """Its name, flavor and serial number, and what its records look like; a copy."""
+        return dict(self._content.tags_of(self._ordinal).vrs)
+
+    def _vrs_tag(self, name: str) -> str:
+        return self._content.tags_of(self._ordinal).vrs.get(name, "")
+
+    @property
+    def name(self) -> str:
+        """The name that its type had when it was recorded; else the one it has now."""
+        return self._vrs_tag(NAME_TAG) or type_name(self.type_id)
+
+    @property
+    def flavor(self) -> str:
+        """What kind of such a device it is; may be empty."""
+        return self._vrs_tag(FLAVOR_TAG)
+
+    @property
+    def serial_number(self) -> str:
+        """What tells the stream from all others, and stays in copies of it."""
+        return self._vrs_tag(SERIAL_NUMBER_TAG)
+
+    @property
+    def records(self) -> Selection:
+        """All its records."""
+        rows = self._content.rows_of_stream(self._ordinal)
+        return Selection(self._content, self._decoders, rows)
+
+    def _of_type(self, record_type: int) -> Selection:
+        rows = self._content.rows_of(self._ordinal, record_type)
+        return Selection(self._content, self._decoders, rows)
+
+    @property
+    def data(self) -> Selection:
+        """Its data records."""
+        return self._of_type(RecordType.DATA)
+
+    @property
+    def configurations(self) -> Selection:
+        """Its configuration records."""
+        return self._of_type(RecordType.CONFIGURATION)
+
+    @property
+    def states(self) -> Selection:
+        """Its state records."""
+        return self._of_type(RecordType.STATE)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many records of each type it has."""
+        return {
+            name: len(self._content.rows_of(self._ordinal, kind))
+            for kind, name in TYPE_NAMES.items()
+        }
+
+    @property
+    def time_range(self) -> tuple[float, float] | None:
+        """The first and the last time of its records in seconds; None without records."""
+        return self.records.time_range
+
+    @property
+    def timestamps(self) -> FloatArray:
+        """The time of each data record in seconds, float64 (N,)."""
+        return self.data.timestamps
+
+
+class Streams(Mapping[str, Stream]):
+    """The streams of a recording by id, sorted by type and instance."""
+
+    __slots__ = ("_content", "_decoders")
+
+    def __init__(self, content: Content, decoders: Decoders) -> None:
+        self._content = content
+        self._decoders = decoders
+
+    def __len__(self) -> int:
+        return len(self._content.table.streams)
+
+    def __iter__(self) -> Iterator[str]:
+        return map(str, self._content.table.streams)
+
+    def __getitem__(self, key: str) -> Stream:
+        """Return a stream.
+
+        Raises
+        ------
+        NotFoundError
+            There is none of this id.
+        """
+        ordinal = find_stream(self._content, stream_text(key))
+        return Stream(self._content, self._decoders, ordinal)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} streams of {self._content.source.name!r}>"
