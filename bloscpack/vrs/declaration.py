@@ -334,7 +334,7 @@ class Audio:
             stored = self._narrow(array, order)
         else:
             stored = np.ascontiguousarray(array, array.dtype.newbyteorder(order))
-        frames = stored.reshape(len(array), -1).view(np.uint8)
+        frames = stored.reshape(-1).view(np.uint8).reshape(len(array), spec.min_frame_nbytes)
         if spec.frame_nbytes > spec.min_frame_nbytes:
             padded = np.zeros((len(array), spec.frame_nbytes), np.uint8)
             padded[:, : spec.min_frame_nbytes] = frames

@@ -206,7 +206,8 @@ class RecordFile:
         if self._chunk_nbytes is not None:
             self._description_size = index_at - at
             self._split_end = end
-            self._fd, self._offset = self._create(f"{self._root}1"), 0
+            # The first file of records is made with the first record.
+            self._offset = 0
         else:
             self._offset = end
         self._previous_size = previous_size
@@ -245,7 +246,7 @@ class RecordFile:
         pending = len(buffer)
         if self._chunk_nbytes is not None:
             used = self._offset + pending
-            if used and used + size >= self._chunk_nbytes:
+            if self._fd == self._head or (used and used + size >= self._chunk_nbytes):
                 self._next_chunk()
                 pending = 0
             if self._split_due():
@@ -297,11 +298,13 @@ class RecordFile:
 
     def _next_chunk(self) -> None:
         """End the chunk, durably, and begin another."""
-        self.write_out()
-        self._cut()
-        disk.sync(self._fd)
+        if self._fd != self._head:
+            self.write_out()
+            self._cut()
+            disk.sync(self._fd)
         fd = self._create(f"{self._root}{len(self.paths)}")
-        os.close(self._fd)
+        if self._fd != self._head:
+            os.close(self._fd)
         self._fd, self._offset = fd, 0
 
     def _cut(self) -> None:
@@ -362,6 +365,11 @@ class RecordFile:
         self._close_files()
 
     def _finish_split(self) -> None:
+        if self._fd != self._head and not self._offset:
+            # The record that the last chunk was made for could not be written.
+            os.close(self._fd)
+            self._fd = self._head
+            disk.unlink(self.paths.pop())
         disk.sync(self._fd)
         self._write_split()
         cbytes = self._split_end - self._index_at - RECORD_HEADER_SIZE

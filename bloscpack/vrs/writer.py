@@ -204,8 +204,8 @@ class Writer:
         tags : mapping of str to str, optional
             Tags of the stream; more may be set later.
         vrs_tags : mapping of str to str, optional
-            Tags of another recording's stream to begin with: name, flavor, serial number, and what
-            the records look like. They go before `flavor` and `name`.
+            Tags of another recording's stream: name, flavor, serial number, and what the records
+            look like. Nothing is made up then, no serial number either.
         instance_id : int, optional
             By default the next one of the type, from 1 on.
         compression : str, optional
@@ -223,14 +223,14 @@ class Writer:
         type_id = find_type_id(of)
         compression = self._compression if compression is None else compression
         check_preset(compression)
-        made = {NAME_TAG: type_name(type_id) if name is None else name}
-        if flavor:
-            made[FLAVOR_TAG] = flavor
-        made[SERIAL_NUMBER_TAG] = str(uuid.uuid4())
+        if vrs_tags is None:
+            vrs_tags = {NAME_TAG: type_name(type_id), SERIAL_NUMBER_TAG: str(uuid.uuid4())}
+        given = {NAME_TAG: name, FLAVOR_TAG: flavor or None}
+        made = dict(vrs_tags) | {tag: text for tag, text in given.items() if text is not None}
         with self.lock:
             stream_id = self._free_id(type_id, instance_id)
             stream = StreamWriter(self, stream_id, compression)
-            stream.add_vrs_tags(made | dict(vrs_tags or {}))
+            stream.add_vrs_tags(made)
             stream.tags.update(tags or {})
             self._streams[stream.id] = stream
         return stream
