@@ -359,9 +359,10 @@ class RecordFile:
         else:
             self._finish_classic(stream_ids)
         disk.sync(self._head)
+        disk.sync_folder(os.path.dirname(self.paths[0]))
+        # What the header tells of is durable: all files and their names.
         self._write_header()
         disk.sync(self._head)
-        disk.sync_folder(os.path.dirname(self.paths[0]))
         self._close_files()
 
     def _finish_split(self) -> None:

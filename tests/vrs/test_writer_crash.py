@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 
 import bloscpack.vrs as vrs
+from bloscpack.exceptions import FormatError
 from bloscpack.vrs import recordfile
-from bloscpack.vrs.format import FILE_HEADER_SIZE
+from bloscpack.vrs.format import FILE_HEADER_SIZE, FileHeader
 from tests.conftest import REPOSITORY
 from tests.faults.disk import Crash, StoppingDisk, installed
+from tests.faults.power import File, Recorder, after_cut
 from tests.oracle import Oracle
 
 PLACEMENTS: dict[str, dict[str, Any]] = {
@@ -134,6 +136,44 @@ def test_an_error_may_be_tried_again(tmp_path: Path, placement: str) -> None:
     assert step > 8
 
 
+@each_placement
+def test_power_loss(tmp_path: Path, placement: str) -> None:
+    """A header that tells of the index is durable after it, and after all records and names."""
+    work = tmp_path / "work"
+    work.mkdir()
+    recorder = Recorder(work)
+    with installed(recorder):
+        record(work / "a.vrs", placement, [], [])
+    ncomplete = 0
+    for count in range(len(recorder.events) + 1):
+        for seed in range(12):
+            files = after_cut(recorder, count, seed)
+            if not is_complete(files, placement):
+                assert count < len(recorder.events)
+                continue
+            ncomplete += 1
+            folder = tmp_path / f"{count}-{seed}"
+            folder.mkdir()
+            for name, file in files.items():
+                (folder / name).write_bytes(file.durable)
+            with vrs.open(folder / "a.vrs") as found:
+                assert [bytes(each.payload) for each in found] == PAYLOADS
+                assert found.report.is_clean, found.report
+    assert ncomplete > 12
+
+
+def is_complete(files: dict[str, File], placement: str) -> bool:
+    """Return whether the header tells of a whole index."""
+    if "a.vrs" not in files or len(files["a.vrs"].durable) < FILE_HEADER_SIZE:
+        return False
+    try:
+        header = FileHeader.unpack(bytes(files["a.vrs"].durable))
+    except FormatError:
+        return False  # zeros: not even the header was written
+    offset = header.first_record_offset if placement == "chunks" else header.index_offset
+    return offset > 0
+
+
 def insist(call: Callable[..., None], *args: Any) -> None:
     try:
         call(*args)
@@ -144,8 +184,9 @@ def insist(call: Callable[..., None], *args: Any) -> None:
 KILLED = """
 import os, sys
 import bloscpack.vrs as vrs
+from bloscpack.exceptions import FormatError
 from bloscpack.vrs import recordfile
-from bloscpack.vrs.format import FILE_HEADER_SIZE
+from bloscpack.vrs.format import FILE_HEADER_SIZE, FileHeader
 recordfile._SPLIT_RECORDS = 1000
 class Numbers(vrs.Layout):
     i = vrs.Value("uint64_t")

@@ -11,6 +11,13 @@ from hypothesis import strategies as st
 
 import bloscpack.vrs as vrs
 from bloscpack.vrs.audio import SAMPLE_FORMATS, SampleFormat, audio_view
+from bloscpack.vrs.format import (
+    FILE_HEADER_SIZE,
+    INDEX_TYPE_ID,
+    RECORD_HEADER_SIZE,
+    RecordHeader,
+)
+from bloscpack.vrs.index import SPLIT_VERSION
 from bloscpack.vrs.payload import PRESETS
 from bloscpack.vrs.pieces import ELEMENTS, TYPES, Piece, PieceKind
 from bloscpack.vrs.pixels import PIXEL_FORMATS, ImageFormat, ImageSpec, PixelFormat, image_planes
@@ -105,8 +112,22 @@ def test_index_placements(wheel: Oracle, tmp_path: Path, placement: str) -> None
         assert ours["241-1"].tags == {"late": "yes", "later": "too"}
         assert ours.header.version == ("VRS2" if "front" in placement else "VRS1")
         assert ours.header.creation_id >> 60 == 1
+        check_sizes(ours)
         front = ours.header.index_offset < ours.table.offset.min()
         assert front == (placement not in ("end", "plain end", "front, too small"))
+
+
+def check_sizes(recording: vrs.Recording) -> None:
+    """Check that each record has the size of the one before it: there are no other checks."""
+    source, offset, previous_size = recording.source, FILE_HEADER_SIZE, 0
+    while offset < source.size():
+        header = RecordHeader.unpack(source.read_at(offset, RECORD_HEADER_SIZE))
+        assert header.previous_size == previous_size
+        is_split = header.stream_id[0] == INDEX_TYPE_ID and header.format_version == SPLIT_VERSION
+        # A split index is empty when the first record is written.
+        previous_size = RECORD_HEADER_SIZE if is_split else header.size
+        offset += header.size
+    assert offset == source.size()
 
 
 def test_every_piece_type(wheel: Oracle, tmp_path: Path) -> None:
