@@ -292,9 +292,13 @@ class RecordFile:
             self._buffer.clear()
 
     def _write(self, *parts: BytesLike) -> None:
-        self._torn = True
-        disk.write_at(self._fd, self._offset, *parts)
-        self._torn = False
+        try:
+            disk.write_at(self._fd, self._offset, *parts)
+        except OSError:
+            self._torn = True
+            with suppress(OSError):  # then it is tried again on closing
+                self._cut()
+            raise
 
     def _next_chunk(self) -> None:
         """End the chunk, durably, and begin another."""

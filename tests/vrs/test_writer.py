@@ -13,6 +13,7 @@ import pytest
 import bloscpack.vrs as vrs
 from bloscpack.vrs import recordfile
 from bloscpack.vrs.format import FILE_HEADER_SIZE, FileHeader, RecordHeader, RecordType
+from bloscpack.vrs.index import unpack_index
 
 
 class Imu(vrs.Layout):
@@ -35,7 +36,8 @@ def headers(data: bytes) -> list[RecordHeader]:
     return found
 
 
-def test_the_order_of_a_file(tmp_path: Path) -> None:
+def test_the_order_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("secrets.randbits", lambda nbits: 12345 if nbits == 30 else None)
     path = tmp_path / "a.vrs"
     before = time.time_ns()
     with vrs.create(path, tags={"a": "b"}) as recording:
@@ -43,6 +45,7 @@ def test_the_order_of_a_file(tmp_path: Path) -> None:
         header = FileHeader.unpack(path.read_bytes())
         assert header == FileHeader(header.creation_id)
         assert abs(header.creation_id - before) < 10e9
+        assert header.creation_id & (1 << 30) - 1 == 12345
         stream = recording.stream("imu", flavor="x")
         stream.define("data", Imu)
         stream.write("data", 2.0, {"temperature": 1})
@@ -136,6 +139,40 @@ def test_chunks(tmp_path: Path) -> None:
 
 def recording_head(path: Path) -> int:
     return FileHeader.unpack(path.read_bytes()).first_record_offset
+
+
+def test_a_split_index_lists_nothing_that_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recordfile, "_SPLIT_RECORDS", 10)
+    with vrs.create(tmp_path / "a", chunk_nbytes=1 << 20) as recording:
+        stream = recording.stream(100)
+        for i in range(25):
+            stream.write_payload("data", i, bytes(i))
+        head = (tmp_path / "a").read_bytes()
+        at = FileHeader.unpack(head).index_offset
+        index = unpack_index(RecordHeader.unpack(head, at), head[at + 32 :], nbytes_present=1 << 20)
+        assert len(index.entries) == 20
+        written = (tmp_path / "a_1").stat().st_size
+        assert int(index.entries["size"].sum()) == written
+    with vrs.open(tmp_path / "a") as ours:
+        assert ours.report.is_clean
+        assert len(ours) == 25
+
+
+@pytest.mark.parametrize("index_compression", ["none", "zfast"])
+def test_an_index_in_front_is_compressed_rather_than_moved(
+    tmp_path: Path, index_compression: str
+) -> None:
+    path = tmp_path / "a.vrs"
+    options: dict[str, Any] = {"index": "front", "index_compression": index_compression}
+    with vrs.create(path, index_room=70, **options) as recording:
+        stream = recording.stream(100)
+        for i in range(150):
+            stream.write_payload("data", i, b"")
+    with vrs.open(path) as ours:
+        assert len(ours) == 150
+        assert ours.header.index_offset < ours.header.first_record_offset
 
 
 def test_an_empty_recording(tmp_path: Path) -> None:
@@ -260,7 +297,9 @@ def test_the_size_of_the_next_block(tmp_path: Path) -> None:
     with vrs.create(tmp_path / "a.vrs") as recording:
         stream = recording.stream(100)
         stream.define("data", Sized, vrs.Custom(), Sized, vrs.Custom())
-        stream.write("data", 0, {}, b"abc", Sized(note="x"), b"")
+        looked_at = Sized(note="x")
+        assert looked_at.next_content_block_size == 0
+        stream.write("data", 0, {}, b"abc", looked_at, b"")
         stream.write("data", 1, {"next_content_block_size": 2}, b"ab", {}, b"x")
         with pytest.raises(ValueError, match="is 3: the next block has 2 bytes"):
             stream.write("data", 2, {"next_content_block_size": 3}, b"ab", {}, b"x")
