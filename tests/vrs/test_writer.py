@@ -299,7 +299,7 @@ def test_the_size_of_the_next_block(tmp_path: Path) -> None:
         stream.define("data", Sized, vrs.Custom(), Sized, vrs.Custom())
         looked_at = Sized(note="x")
         assert looked_at.next_content_block_size == 0
-        stream.write("data", 0, {}, b"abc", looked_at, b"")
+        stream.write("data", 0, looked_at, b"abc", {}, b"")
         stream.write("data", 1, {"next_content_block_size": 2}, b"ab", {}, b"x")
         with pytest.raises(ValueError, match="is 3: the next block has 2 bytes"):
             stream.write("data", 2, {"next_content_block_size": 3}, b"ab", {}, b"x")
@@ -307,7 +307,7 @@ def test_the_size_of_the_next_block(tmp_path: Path) -> None:
             stream.write("data", 2, Sized(next_content_block_size=3), b"ab", {}, b"x")
     with vrs.open(tmp_path / "a.vrs") as ours:
         assert [bytes(block) for block in ours[0].custom_blocks] == [b"abc", b""]
-        assert ours[0].metadata_blocks[1] == {"next_content_block_size": 0, "note": "x"}
+        assert ours[0].metadata_blocks[0] == {"next_content_block_size": 3, "note": "x"}
         assert [bytes(block) for block in ours[1].custom_blocks] == [b"ab", b"x"]
 
 

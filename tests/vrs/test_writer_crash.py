@@ -182,14 +182,18 @@ def is_complete(files: dict[str, File], placement: str) -> bool:
 
 
 @each_placement
+@pytest.mark.parametrize("also", [(), ("truncate",)])
 def test_what_a_failed_write_left_is_removed(
-    tmp_path: Path, placement: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, placement: str, also: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The disk is full after the bytes of a record, which is given up."""
 
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
     def filling(fd: int, offset: int, *parts: Any) -> None:
         REAL["write_at"](fd, offset, *parts)
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        fail()
 
     path = tmp_path / "a.vrs"
     with vrs.create(path, compression="none", **PLACEMENTS[placement]) as recording:
@@ -197,6 +201,8 @@ def test_what_a_failed_write_left_is_removed(
         stream.write_payload("data", 0, PAYLOADS[0])
         with monkeypatch.context() as patch:
             patch.setattr(disk, "write_at", filling)
+            for name in also:
+                patch.setattr(disk, name, fail)
             with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
                 stream.write_payload("data", 1, LARGE)
     found = check(path, 1)
