@@ -76,6 +76,10 @@ class Content:
         0 to the number of records.
     origin : tuple or None
         A function and its arguments that open the file again, in another process, too.
+    nthreads : int or None
+        Threads that decode frames and columns, unless a call says it.
+    kept : dict
+        What columns and clips have learned about records, by whom and of which.
 
     Notes
     -----
@@ -101,6 +105,8 @@ class Content:
         self.all_rows: IntArray = np.arange(len(table))
         self._kept: ReferenceType[Decoders] | None = None
         self.origin: tuple[Any, ...] | None = None
+        self.nthreads: int | None = None
+        self.kept: dict[Any, Any] = {}
         self._groups: dict[tuple[int, int], IntArray] | None = None
         self._rows: dict[tuple[int, int], list[int]] = {}
         self._versions: dict[int, int] = {}
@@ -195,6 +201,8 @@ class Content:
     def _group(self) -> dict[tuple[int, int], IntArray]:
         keys = self.table.stream.astype(np.int64) * 8 + self.table.record_type
         order = np.argsort(keys, kind="stable")
+        if not len(keys):
+            return {}
         ordered = keys[order]
         starts = np.flatnonzero(np.diff(ordered, prepend=-1))
         parts = np.split(order, starts[1:])

@@ -194,6 +194,26 @@ class RecordReader:
         places[order] = moved
         return b"".join(pieces), places
 
+    def check_headers(self, headers: AnyArray, rows: IntArray) -> None:
+        """Compare headers with what the table says of their records.
+
+        Parameters
+        ----------
+        headers : ndarray of RECORD_HEADER_DTYPE, shape (N,)
+            As read.
+        rows : ndarray of int64, shape (N,)
+            Their rows in the table.
+
+        Raises
+        ------
+        FormatError
+            One differs; the message names the record.
+        """
+        good = self._good_headers(headers, rows)
+        if not good.all():
+            first = slice(int(good.argmin()), None)
+            self._check_headers(headers[first], rows[first])
+
     def _good_headers(self, headers: AnyArray, rows: IntArray) -> AnyArray:
         """Return for each header whether it is what the table says."""
         table = self.table

@@ -215,8 +215,8 @@ class RecordDecoder(Protocol):
 class Record:
     """A record of a recording.
 
-    Made by a recording. What is asked for is decoded then, and kept; a record may be used from many
-    threads, and stays usable after the recording is closed, its video frames aside.
+    Made by a recording. What is asked for is read and decoded then, and kept: that works while the
+    recording is open, and what was kept goes on working. A record may be used from many threads.
 
     Attributes
     ----------

@@ -75,6 +75,7 @@ def open(  # noqa: A001
     except BaseException:
         source.close()
         raise
+    content.nthreads = nthreads
     options = {"index": index, "resync": resync, "nthreads": nthreads}
     place = _place_of(path, source)
     if place is not None:
