@@ -22,10 +22,9 @@ from ..storage.protocol import ByteSource
 from ..wire import BytesLike
 from .format import CHECKSUM, DIGEST_SIZE, Codec
 from .index import Index
-from .lossless import GROUP_FRAMES, Filter, Geometry, decode_chunk, is_aligned, reference_of
+from .lossless import GROUP_FRAMES, TIME, Geometry, decode_chunk, is_aligned, reference_of
 from .protocol import AnyArray, FrameSelection, IntArray, frame_indices, read_clip
 
-_TIME = int(Filter.TIME)
 # How long a decoded byte takes, next to one of a Blosc chunk.
 _COSTS = {Codec.LOSSLESS: 1, Codec.IMAGE: 5}
 # A read may always ask for so many bytes, and for so many times what is stored. Beyond that the
@@ -90,7 +89,7 @@ class StoreClip:
         offsets, cbytes, self._filters = index.chunks_of(ordinal)
         self._offsets, self._cbytes = offsets.tolist(), cbytes.tolist()
         is_lossless = row.format.codec == Codec.LOSSLESS
-        self._has_time = is_lossless and any(map(_TIME.__and__, self._filters))
+        self._has_time = is_lossless and any(map(TIME.__and__, self._filters))
         self._geometry: Geometry | None = None
         if is_lossless and self._frame_nbytes:
             self._geometry = Geometry.of(row.format.shape, self.dtype.itemsize)
@@ -463,12 +462,12 @@ class StoreClip:
     def _references(self, index: int) -> Iterator[int]:
         """Yield a frame and those that it needs."""
         yield index
-        while self._filters[index] & _TIME:
+        while self._filters[index] & TIME:
             inside = index % GROUP_FRAMES
             if not inside:
                 error = FormatError("it refers to a frame before it, which it must not")
                 raise self._located(error, self._called(index))
-            index += reference_of(inside) - inside
+            index += reference_of(inside, self._filters[index]) - inside
             yield index
 
     def _decode_timed(
@@ -481,8 +480,9 @@ class StoreClip:
             target = out[places[0] * nbytes :][:nbytes] if places else memoryview(bytearray(nbytes))
             inside = index % GROUP_FRAMES
             reference = None
-            if self._filters[index] & _TIME:
-                reference = done[index + reference_of(inside) - inside]
+            filters = self._filters[index]
+            if filters & TIME:
+                reference = done[index + reference_of(inside, filters) - inside]
             at = self._offsets[index] - start
             part = view[at : at + self._cbytes[index] + DIGEST_SIZE]
             decode = partial(self._decode, index, reference=reference, out=target)
