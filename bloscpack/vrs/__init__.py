@@ -1,6 +1,7 @@
 """VRS recordings: records of many sensors with time stamps, in streams that describe themselves."""
 
 from .audio import AudioFormat, AudioSpec, SampleFormat
+from .copying import CopyReport, copy
 from .declaration import Audio, Custom, Image
 from .format import Compression, RecordType, StreamId
 from .layout import DataLayout
@@ -38,6 +39,7 @@ __all__ = [
     "Compression",
     "ContentBlock",
     "ContentType",
+    "CopyReport",
     "Custom",
     "CustomSpec",
     "DataLayout",
@@ -73,6 +75,7 @@ __all__ = [
     "Vector",
     "VideoFrameLayout",
     "Writer",
+    "copy",
     "create",
     "image_planes",
     "open",

@@ -110,8 +110,7 @@ class RecordFile:
         overwrite: bool,
     ) -> None:
         path = os.path.abspath(path)
-        # A reader that opens "a_0" looks for "a_1", else for what has a number behind it.
-        self._root = path[:-1] if path.endswith("_0") else path + "_"
+        self._path = path
         self._is_front = index == "front" and chunk_nbytes is None
         self._level = level
         self._room = room
@@ -130,8 +129,8 @@ class RecordFile:
         self._pid = os.getpid()
         if overwrite:
             self._remove(path)
-        if chunk_nbytes is not None and os.path.lexists(f"{self._root}1"):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), f"{self._root}1")
+        if chunk_nbytes is not None and os.path.lexists(chunk_path(path, 1)):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), chunk_path(path, 1))
         self._head = self._fd = self._create(path)
         self._offset = 0
         try:
@@ -153,7 +152,7 @@ class RecordFile:
         except FileNotFoundError:
             return
         for number in count(1):
-            chunk = f"{self._root}{number}"
+            chunk = chunk_path(path, number)
             if not os.path.isfile(chunk) or _is_recording(chunk):
                 return
             disk.unlink(chunk)
@@ -161,7 +160,7 @@ class RecordFile:
     def _write_header(self) -> None:
         disk.write_at(self._head, 0, self._header.pack())
 
-    def start(self, description: bytes, nstreams: int) -> None:
+    def start(self, description: bytes, nstreams: int, *, room_nbytes: int | None = None) -> None:
         """Write the description, and what stands between it and the first record.
 
         Parameters
@@ -170,6 +169,8 @@ class RecordFile:
             Payload of the description record.
         nstreams : int
             How many streams it names.
+        room_nbytes : int, optional
+            Of an index in front, if that is known better than by `room`: see `index_nbytes`.
 
         Raises
         ------
@@ -187,7 +188,8 @@ class RecordFile:
         index_at = at + previous_size
         header = self._header
         if self._is_front:
-            self._room_nbytes = room = classic_nbytes(self._room, nstreams)
+            room = classic_nbytes(self._room, nstreams) if room_nbytes is None else room_nbytes
+            self._room_nbytes = room
             # Zeros: an index of no streams and no records.
             parts.append(_internal_header(INDEX_TYPE_ID, CLASSIC_VERSION, room, previous_size))
             parts.append(bytes(room))
@@ -307,7 +309,7 @@ class RecordFile:
             self.write_out()
             self._cut()
             disk.sync(self._fd)
-        fd = self._create(f"{self._root}{len(self.paths)}")
+        fd = self._create(chunk_path(self._path, len(self.paths)))
         if self._fd != self._head:
             os.close(self._fd)
         self._fd, self._offset = fd, 0
@@ -445,6 +447,23 @@ class RecordFile:
     def _close_files(self) -> None:
         for fd in {self._head, self._fd}:
             os.close(fd)
+
+
+def index_nbytes(entries: Entries, stream_ids: Collection[StreamId], level: int | None) -> int:
+    """Return the size of the payload of the index that is written for these entries."""
+    if len(entries) < _MIN_ZSTD_RECORDS:
+        level = None
+    return len(_classic_index(entries, stream_ids, level)[0])
+
+
+def chunk_path(path: str, number: int) -> str:
+    """Return the name of a file of a recording in several; number 0 is `path` itself.
+
+    A reader that opens ``a_0`` looks for ``a_1``, else for what has a number behind it.
+    """
+    if not number:
+        return path
+    return f"{path[:-1] if path.endswith('_0') else path + '_'}{number}"
 
 
 def _is_recording(path: str) -> bool:
