@@ -229,6 +229,9 @@ def test_the_configuration_that_was_before() -> None:
         ValueError, match=r"frame 4 is uint8 \(4, 5\), not uint8 \(5, 4\) as frame 1"
     ):
         clip[1:]
+    clip = opened(formats, records).streams[STREAM].frames
+    clip._places.load(np.arange(10))
+    assert places_of(clip) == [IRREGULAR, 0, 0, 0, 1, 1, 1, 0, 0, 0]
 
 
 def test_images_that_differ_in_type() -> None:
