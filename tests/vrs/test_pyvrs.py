@@ -1,7 +1,9 @@
 """What pyvrs's readers promise beyond the wheel: pickles, threads, forks, damage, several files."""
 
+import asyncio
 import os
 import pickle
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -117,6 +119,28 @@ def test_what_was_set_is_for_records_read_later(path: Path) -> None:
     assert reader.filtered_by_fields(stream_ids="214-1")[0].image_blocks[0].shape == (24,)
 
 
+def test_images_are_decoded_once_and_in_threads(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = []
+    convert = vrs.Block.converted
+
+    def noted(block: vrs.Block, conversion: Any) -> Any:
+        threads.append(threading.current_thread())
+        return convert(block, conversion)
+
+    monkeypatch.setattr(vrs.Block, "converted", noted)
+    reader = pyvrs.AsyncVRSReader(path)
+
+    async def read() -> list[pyvrs.VRSRecord]:
+        return [await reader[1], *[record async for record in await reader[3:4]]]
+
+    for record in asyncio.run(read()):
+        assert record.image_blocks[0] is record.image_blocks[0]
+    assert len(threads) == 2
+    assert threading.main_thread() not in threads
+
+
 def test_a_damaged_record_is_an_error_and_no_zeros(tmp_path: Path) -> None:
     path = tmp_path / "a.vrs"
     with vrs.create(path, compression="zmedium") as writer:
@@ -155,9 +179,15 @@ def test_other_encodings(tmp_path: Path) -> None:
 def test_files_of_different_sessions_are_refused(tmp_path: Path) -> None:
     paths = [
         make(tmp_path / f"{name}.vrs", tags=tags)
-        for name, tags in (("a", {"session_id": "1"}), ("b", {}), ("c", {"session_id": "2"}))
+        for name, tags in (
+            ("a", {"session_id": "1", "x": "first"}),
+            ("b", {"x": "second", "y": "new"}),
+            ("c", {"session_id": "2"}),
+        )
     ]
-    assert len(pyvrs.SyncVRSReader(paths[:2], multi_path=True)) == 16
+    together = pyvrs.SyncVRSReader(paths[:2], multi_path=True)
+    assert together.file_tags == {"session_id": "1", "x": "first", "y": "new"}
+    assert len(together) == 16
     with pytest.raises(ValueError, match="session_id is '1', '2'"):
         pyvrs.SyncVRSReader(paths, multi_path=True)
 
