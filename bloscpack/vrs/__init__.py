@@ -5,10 +5,12 @@ from .copying import CopyReport, copy
 from .declaration import Audio, Custom, Image
 from .format import Compression, RecordType, StreamId
 from .layout import DataLayout
+from .merging import merge
 from .pixels import ImageConversion, ImageFormat, ImageSpec, PixelFormat, image_planes
 from .record import Block, CustomSpec, Record
 from .recordformat import ContentBlock, ContentType, RecordFormat
 from .recording import Recording, open  # noqa: A004
+from .repair import IndexRepair, fix_index
 from .report import Report
 from .schema import Array, Layout, Nested, String, StringMap, Value, Vector
 from .sequence import RecordSequence, Selection
@@ -36,6 +38,7 @@ __all__ = [
     "ImageFormat",
     "ImageLayout",
     "ImageSpec",
+    "IndexRepair",
     "Layout",
     "Nested",
     "NextBlockLayout",
@@ -59,6 +62,8 @@ __all__ = [
     "Writer",
     "copy",
     "create",
+    "fix_index",
     "image_planes",
+    "merge",
     "open",
 ]
