@@ -9,7 +9,7 @@ can all be found.
 import os
 from dataclasses import dataclass
 from struct import Struct
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -37,6 +37,7 @@ from .transfer import Progress
 # Where the file header has the offsets of the index, the description and the first record.
 _OFFSETS_AT = 8 + 8 + 4 + 4
 _OFFSETS = Struct("<qqq")
+_DAMAGED = "in several files with damage between its records"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class IndexRepair:
 
 
 def fix_index(
-    path: str | os.PathLike[str],
+    path: Any,
     dst: str | os.PathLike[str] | None = None,
     *,
     progress: Progress | None = None,
@@ -70,7 +71,7 @@ def fix_index(
     Parameters
     ----------
     path : str or PathLike
-        The recording, which nothing else may be writing.
+        The recording, which nothing else may be writing; with `dst` also all that `open` opens.
     dst : str or PathLike, optional
         A new file for all records that are found; `path` is left alone then. By default `path` is
         repaired: what lies behind its last whole record is cut off, and where there are damaged
@@ -88,7 +89,8 @@ def fix_index(
     FormatError
         It is no recording, or one that is not of this kind of damage.
     UnsupportedError
-        It is in several files and damaged between records: give `dst`.
+        It is in several files and damaged between records, or numbered neighbours of it do not
+        continue it: give `dst`.
     FileChangedError
         It was changed meanwhile; nothing was done.
     FileExistsError
@@ -108,10 +110,14 @@ def fix_index(
     target = os.path.realpath(path)
     with open_recording(path) as recording, open_recording_source(path) as source:
         header = FileHeader.unpack(source.read_at(0, FILE_HEADER_SIZE))
+        nfiles = len(source.parts)
         listing = scan_listing(source, header, resync=True)
         notes = tuple(recording.report.lines())
         if _is_right(recording, listing):
             return IndexRepair("none", len(recording), notes)
+        if len(source.parts) < nfiles:
+            # An index would leave them out for good, and they may be damaged rather than strange.
+            raise _in_several(source, "with neighbours that do not continue it")
         nrecords = int((listing.entries["record_type"] != RecordType.TAGS).sum())
         if _is_split(source, header):
             _replace_head(target, source, header, listing)
@@ -123,7 +129,7 @@ def fix_index(
                 copy(whole, target, index=place, overwrite=True, progress=progress)
             return IndexRepair("rewritten", nrecords, notes)
         else:
-            raise _in_several(source)
+            raise _in_several(source, _DAMAGED)
         return IndexRepair("in place", nrecords, notes)
 
 
@@ -220,10 +226,10 @@ def _replace_head(target: str, source: ChunkedSource, header: FileHeader, listin
     """Replace the first file by one with a whole index, and cut off what is behind the records."""
     first, last = source.parts[1], source.parts[-1]
     if not _is_gapless(listing) or int(listing.offsets[0]) != first.start:
-        raise _in_several(source)
+        raise _in_several(source, _DAMAGED)
     end = int(listing.offsets[-1]) + int(listing.entries["size"][-1])
     if end <= last.start:
-        raise _in_several(source)
+        raise _in_several(source, _DAMAGED)
     front = bytes(source.read_at(0, header.index_offset))
     entries = np.ascontiguousarray(listing.entries, INDEX_ENTRY)
     payload = pack_split(entries, ZSTD_LEVEL)
@@ -273,10 +279,10 @@ def _changed(path: str) -> FileChangedError:
     return error
 
 
-def _in_several(source: ChunkedSource) -> UnsupportedError:
+def _in_several(source: ChunkedSource, what: str) -> UnsupportedError:
     error = UnsupportedError(
-        f"a recording in {len(source.parts)} files with damage between its records is not repaired"
-        " in place: name a new file (dst)"
+        f"a recording {what} is not repaired in place: name a new file (dst), and list all of its"
+        " files if some are not taken for such"
     )
     error.path = source.name
     return error
