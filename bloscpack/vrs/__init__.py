@@ -5,6 +5,7 @@ from .copying import CopyReport, copy
 from .declaration import Audio, Custom, Image
 from .format import Compression, RecordType, StreamId
 from .layout import DataLayout
+from .merging import merge
 from .pixels import ImageConversion, ImageFormat, ImageSpec, PixelFormat, image_planes
 from .pyvrs import (
     AsyncFilteredVRSReader,
@@ -19,6 +20,7 @@ from .pyvrs import (
 from .record import Block, CustomSpec, Record
 from .recordformat import ContentBlock, ContentType, RecordFormat
 from .recording import Recording, open  # noqa: A004
+from .repair import IndexRepair, fix_index
 from .report import Report
 from .schema import Array, Layout, Nested, String, StringMap, Value, Vector
 from .sequence import RecordSequence, Selection
@@ -48,6 +50,7 @@ __all__ = [
     "ImageFormat",
     "ImageLayout",
     "ImageSpec",
+    "IndexRepair",
     "Layout",
     "Nested",
     "NextBlockLayout",
@@ -77,6 +80,8 @@ __all__ = [
     "Writer",
     "copy",
     "create",
+    "fix_index",
     "image_planes",
+    "merge",
     "open",
 ]

@@ -1,16 +1,18 @@
 """What a copy takes of a recording: which streams and records, and what tags they get."""
 
 from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
 from typing import TypeAlias
 
 import numpy as np
 
+from ..exceptions import NotFoundError
 from ..frames.protocol import IntArray
 from .description import Description, StreamTags, encode_text
 from .format import RecordType, StreamId
 from .index import RecordTable
 from .recording import Recording
-from .sequence import RecordSequence, StreamName, TypeName
+from .sequence import RecordSequence, StreamName, TypeName, stream_text
 
 TagChanges: TypeAlias = Mapping[str, str | None]
 """Tags to set; None for one to remove."""
@@ -123,25 +125,44 @@ def changed_tags(tags: Mapping[str, str], changes: TagChanges | None) -> dict[st
 
 
 def changed_stream_tags(
-    sequence: RecordSequence, changes: Mapping[str, TagChanges] | None
+    streams: Mapping[StreamId, StreamTags],
+    stream_ids: Iterable[StreamId],
+    changes: Mapping[str, TagChanges] | None,
 ) -> dict[StreamId, StreamTags]:
-    """Return the tags of the streams of a recording with changes, given by id or pattern.
+    """Return tags of streams with changes.
+
+    Parameters
+    ----------
+    streams : mapping of StreamId to StreamTags
+        Tags as they are.
+    stream_ids : iterable of StreamId
+        All streams, with tags or without.
+    changes : mapping of str to mapping, or None
+        By id or pattern.
 
     Raises
     ------
     NotFoundError
-        There is no such stream.
+        No stream has an id that is given without a wildcard.
     TypeError, ValueError
         A tag is no text.
     """
-    content = sequence.content
-    streams = dict(content.description.streams)
+    changed = dict(streams)
+    texts = {stream_id: str(stream_id) for stream_id in stream_ids}
     for name, tags in (changes or {}).items():
-        for ordinal in sequence.match_streams(name):
-            known = content.tags_of(ordinal)
-            stream_id = content.table.streams[ordinal]
-            streams[stream_id] = StreamTags(changed_tags(known.user, tags), known.vrs)
-    return streams
+        text = stream_text(name)
+        is_pattern = any(character in text for character in "*?[")
+        found = [
+            id_
+            for id_, own in texts.items()
+            if own == text or (is_pattern and fnmatchcase(own, text))
+        ]
+        if not found and not is_pattern:
+            raise NotFoundError(f"no stream {text!r:.80}, whose tags were to be changed")
+        for stream_id in found:
+            known = changed.get(stream_id, StreamTags())
+            changed[stream_id] = StreamTags(changed_tags(known.user, tags), known.vrs)
+    return changed
 
 
 def described(

@@ -146,7 +146,7 @@ def copy(
         )
         chosen = [content.table.streams[k] for k in choose_streams(sequence, streams)]
         ids = dict(zip(chosen, renumbered(chosen) if renumber else chosen, strict=True))
-        tagged = changed_stream_tags(sequence, stream_tags)
+        tagged = changed_stream_tags(content.description.streams, chosen, stream_tags)
         plan = Plan(
             [Share(content, rows, [ids.get(id_, id_) for id_ in content.table.streams])],
             np.zeros(len(rows), np.int64),

@@ -181,7 +181,7 @@ class RecordFile:
         """
         at = self._header.description_offset
         parts = [
-            _internal_header(DESCRIPTION_TYPE_ID, DESCRIPTION_VERSION, len(description), 0),
+            internal_header(DESCRIPTION_TYPE_ID, DESCRIPTION_VERSION, len(description), 0),
             description,
         ]
         previous_size = RECORD_HEADER_SIZE + len(description)
@@ -191,7 +191,7 @@ class RecordFile:
             room = classic_nbytes(self._room, nstreams) if room_nbytes is None else room_nbytes
             self._room_nbytes = room
             # Zeros: an index of no streams and no records.
-            parts.append(_internal_header(INDEX_TYPE_ID, CLASSIC_VERSION, room, previous_size))
+            parts.append(internal_header(INDEX_TYPE_ID, CLASSIC_VERSION, room, previous_size))
             parts.append(bytes(room))
             previous_size = RECORD_HEADER_SIZE + room
             header = header._replace(first_record_offset=index_at + previous_size)
@@ -324,7 +324,7 @@ class RecordFile:
         return len(self._entries) >= _SPLIT_RECORDS * INDEX_ENTRY.itemsize
 
     def _split_header(self, previous_size: int, cbytes: int = 0, nrecords: int = 0) -> bytes:
-        return _internal_header(
+        return internal_header(
             INDEX_TYPE_ID,
             SPLIT_VERSION,
             cbytes,
@@ -404,9 +404,9 @@ class RecordFile:
         if self._level is None or len(entries) < _MIN_ZSTD_RECORDS:
             levels = [None, ZSTD_LEVEL, _TIGHT_ZSTD_LEVEL]
         for level in levels:
-            payload, compression, nbytes = _classic_index(entries, stream_ids, level)
+            payload, compression, nbytes = classic_index(entries, stream_ids, level)
             if len(payload) <= self._room_nbytes:
-                header = _internal_header(
+                header = internal_header(
                     INDEX_TYPE_ID,
                     CLASSIC_VERSION,
                     self._room_nbytes,
@@ -419,8 +419,8 @@ class RecordFile:
         return None
 
     def _write_last(self, entries: Entries, stream_ids: Collection[StreamId]) -> int:
-        payload, compression, nbytes = _classic_index(entries, stream_ids, self._level)
-        header = _internal_header(
+        payload, compression, nbytes = classic_index(entries, stream_ids, self._level)
+        header = internal_header(
             INDEX_TYPE_ID, CLASSIC_VERSION, len(payload), self._previous_size, compression, nbytes
         )
         self._write(header, payload)
@@ -453,7 +453,14 @@ def index_nbytes(entries: Entries, stream_ids: Collection[StreamId], level: int 
     """Return the size of the payload of the index that is written for these entries."""
     if len(entries) < _MIN_ZSTD_RECORDS:
         level = None
-    return len(_classic_index(entries, stream_ids, level)[0])
+    return len(classic_index(entries, stream_ids, level)[0])
+
+
+def pack_split(entries: Entries, level: int) -> bytes:
+    """Return the payload of a compressed split index."""
+    compressor = zstandard.ZstdCompressor(level)
+    starts = range(0, len(entries), _SPLIT_RECORDS)
+    return b"".join(compressor.compress(entries[k : k + _SPLIT_RECORDS].tobytes()) for k in starts)
 
 
 def chunk_path(path: str, number: int) -> str:
@@ -471,7 +478,7 @@ def _is_recording(path: str) -> bool:
         return stream.read(len(MAGIC)) == MAGIC
 
 
-def _internal_header(
+def internal_header(
     type_id: int,
     version: int,
     nbytes: int,
@@ -492,7 +499,7 @@ def _internal_header(
     ).pack()
 
 
-def _classic_index(
+def classic_index(
     entries: Entries, stream_ids: Collection[StreamId], level: int | None
 ) -> tuple[bytes, Compression, int]:
     """Return payload, compression and uncompressed size of an index."""
