@@ -33,8 +33,7 @@ from .payload import decode_payload
 from .pieces import Piece, PieceKind
 from .ragged import Ragged, Strings
 from .record import Record
-from .recordformat import ContentType, record_format_tag
-from .recordset import RecordSet
+from .recordset import RecordSet, least_nbytes, tagged_versions
 from .values import decoder_of
 
 Column: TypeAlias = AnyArray | Ragged | Strings
@@ -42,8 +41,6 @@ Column: TypeAlias = AnyArray | Ragged | Strings
 # What an unpacked byte costs, next to one of a Blosc chunk.
 _DECODE_COST = 2
 _MAX_LISTED = 30
-# Of a format version, 32 bits.
-_MAX_DIGITS = 10
 
 
 class _Place(NamedTuple):
@@ -139,13 +136,10 @@ def read_field(
 
 def _listed(records: RecordSet) -> list[int]:
     """Return the last version that the stream's tags define, for want of records."""
-    prefix = record_format_tag(records.record_type, 0)[:-1]
-    tags = records.content.tags_of(records.ordinal).vrs
-    texts = [tag[len(prefix) :] for tag in tags if tag.startswith(prefix)]
-    versions = [int(text) for text in texts if text.isdecimal() and len(text) <= _MAX_DIGITS]
+    versions = tagged_versions(records)
     if not versions:
         raise NotFoundError(f"there are no {records.called}, and no tag says what they would be")
-    return [max(versions)]
+    return versions[-1:]
 
 
 def _find(records: RecordSet, version: int, name: str, block: int | None) -> _Place:
@@ -184,25 +178,14 @@ def _keys_of(layout: DataLayout, name: str) -> list[str]:
 
 def _start_of(decoder: StreamDecoder, block: int) -> int | None:
     """Return where a block begins in every payload; None if that varies."""
-    start = 0
-    layouts = decoder.layouts
+    start, layouts = 0, decoder.layouts
     for index, content in enumerate(decoder.contents[:block]):
-        nbytes: int | None = None
-        if content.content_type == ContentType.DATA_LAYOUT:
-            layout = layouts.get(index)
-            if layout is not None and not layout.variable and layout.undecodable is None:
-                nbytes = layout.fixed_nbytes
-        elif content.content_type == ContentType.EMPTY or content.content_type in _OWN_SIZE:
-            # Audio and coded images may have a size in the layout before, which goes first.
-            raw = content.content_type != ContentType.IMAGE or content.image.raw_nbytes is not None
-            nbytes = content.nbytes if raw else None
-        if nbytes is None:
+        layout = layouts.get(index)
+        nbytes = least_nbytes(content, layout)
+        if nbytes is None or (layout is not None and layout.variable):
             return None
         start += nbytes
     return start
-
-
-_OWN_SIZE = frozenset((ContentType.CUSTOM, ContentType.IMAGE))
 
 
 def _agreed(places: list[_Place]) -> list[_Place]:

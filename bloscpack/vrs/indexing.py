@@ -97,10 +97,13 @@ def read_listing(source: ChunkedSource, header: FileHeader, first: int) -> Listi
     place = "" if is_split else " front" if at < first else " end"
     zstd = " zstd" if found.compression == Compression.ZSTD else ""
     kind = f"{'split' if is_split else 'classic'}{zstd}{place}"
+    if first > source.size():
+        raise FormatError(f"records begin at byte {first} of {source.size()}")
     ends = np.cumsum(content.entries["size"], dtype=np.int64) + first
     index_end = at + found.size
-    _drop_needless(source, max(int(ends[-1]) if len(ends) else first, index_end))
-    _drop_strangers(source, content.entries, ends)
+    records_end = int(ends[-1]) if len(ends) else first
+    _drop_needless(source, max(records_end, index_end))
+    _drop_strangers(source, content.entries, ends, index_end)
     nwhole = int(np.searchsorted(ends, source.size(), side="right"))
     listing = Listing(
         content.entries[:nwhole],
@@ -138,6 +141,8 @@ def read_internal_header(
         raise FormatError(f"byte {offset} is outside of {source.size()} bytes", offset=offset)
     header = RecordHeader.unpack(source.read_at(offset, RECORD_HEADER_SIZE))
     header.check(offset)
+    if type_id == DESCRIPTION_TYPE_ID and header.size > source.size() - offset:
+        raise FormatError(f"{source.size() - offset} of its {header.size} bytes are there")
     if header.stream_id[0] != type_id:
         raise FormatError(f"the record at byte {offset} is no {what}", offset=offset)
     return header
@@ -169,17 +174,27 @@ def _drop_needless(source: ChunkedSource, end: int) -> None:
         source.keep(max(1, sum(part.start < end for part in source.parts)))
 
 
-def _drop_strangers(source: ChunkedSource, entries: AnyArray, ends: IntArray) -> None:
-    """Drop the first neighbour that has another record than the index says, and all after it."""
+def _drop_strangers(
+    source: ChunkedSource, entries: AnyArray, ends: IntArray, index_end: int
+) -> None:
+    """Drop the first neighbour that does not hold what the index says, and all after it.
+
+    The first record that should begin in it is compared. If none does, a rest of the last one is
+    all it may hold.
+    """
     if source.is_explicit:
         return
     for number, part in enumerate(source.parts[1:], 1):
         index = int(np.searchsorted(ends - entries["size"], part.start))
         if index < len(ends):
             offset = int(ends[index]) - int(entries["size"][index])
-            if _fault_at(source, offset, entries[index]):
-                source.keep(number)
-                return
+            is_stranger = _fault_at(source, offset, entries[index]) is not None
+        else:
+            stop = part.start + part.nbytes
+            is_stranger = index_end <= part.start and ends[-1:].tolist() != [stop]
+        if is_stranger:
+            source.keep(number)
+            return
 
 
 def _fault_at(source: ChunkedSource, offset: int, entry: AnyArray) -> str | None:

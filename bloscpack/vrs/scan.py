@@ -148,11 +148,12 @@ class _Scanner:
                 if position < self._end:
                     self._gaps.append(Gap(position, self._end - position, fault.reason))
                 return
-            if found < position:  # inside the last record: its size is wrong
+            at, continues_last = found
+            if continues_last:
                 position = self._drop_last(position)
-            if found > position:
-                self._gaps.append(Gap(position, found - position, fault.reason))
-            position, fault = self._follow(found, None)
+            if at > position:
+                self._gaps.append(Gap(position, at - position, fault.reason))
+            position, fault = self._follow(at, None)
 
     def _follow(self, position: int, previous_size: int | None) -> tuple[int, "_Fault | None"]:
         """Accept records from `position` on; return where and why that ends."""
@@ -217,11 +218,15 @@ class _Scanner:
         self._served += 1
         return self._run, at
 
-    def _find_next(self, position: int) -> int | None:
+    def _find_next(self, position: int) -> tuple[int, bool] | None:
         """Return where records go on after `position`; None if nowhere.
 
-        That may be inside the last record that was accepted: right where one begins that gives all
-        bytes since then as the record before it.
+        Returns
+        -------
+        at : int
+            Where the next header is.
+        continues_last : bool
+            Whether it says that the last record ends there, whose own size then is wrong.
         """
         last = self._last
         inside = last >= 0 and last + self._last_size == position
@@ -235,7 +240,7 @@ class _Scanner:
                 if self._probes <= 0:
                     return None
                 if at - previous in (last, position) or self._is_followed(at, size):
-                    return at
+                    return at, at - previous == last
             start += len(data) - RECORD_HEADER_SIZE + 1
             nbytes = min(2 * nbytes, _MAX_SEARCH_NBYTES)
         return None
@@ -268,8 +273,8 @@ def _possible_headers(
 ) -> Iterator[tuple[int, int, int]]:
     """Yield (offset, size, size before) of what may be headers in `data`, which begins at `start`.
 
-    Before `position` the record before them is the one at `last`; after it, it begins at `position`
-    or later. At `position` itself it may be anything.
+    The record before them is the one at `last`, or begins at `position` or later; of a header at
+    `position` itself it may be anything.
     """
     nplaces = len(data) - RECORD_HEADER_SIZE + 1
     types, compressions = data[26 : 26 + nplaces], data[27 : 27 + nplaces]
@@ -277,10 +282,8 @@ def _possible_headers(
     sizes, previous = _uint32(data, places), _uint32(data, places + 4)
     offsets = places + start
     before = offsets - previous
-    fits = (previous >= RECORD_HEADER_SIZE) & np.where(
-        offsets < position, before == last, before >= position
-    )
-    fits |= offsets == position
+    fits = (before == last) | (before >= position) | (offsets == position)
+    fits &= (previous >= RECORD_HEADER_SIZE) | (offsets == position)
     fits &= (sizes >= RECORD_HEADER_SIZE) & (offsets + sizes <= end)
     for place in np.flatnonzero(fits).tolist():
         at = int(places[place])

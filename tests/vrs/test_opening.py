@@ -1,0 +1,332 @@
+"""What opening makes of files that are cut, damaged or lied about by their index."""
+
+from collections.abc import Callable
+from pathlib import Path
+from struct import pack, pack_into
+from typing import Any
+
+import pytest
+
+from bloscpack import vrs
+from bloscpack.exceptions import FormatError, TruncatedError
+from bloscpack.vrs.recording import Recording
+
+from .recordingfiles import DATA, DBL_MAX, TAGS, Built, Rec, build, numbered, tags_payload
+
+KINDS = [("end", False), ("end", True), ("front", True), ("split", False), ("none", False)]
+each_kind = pytest.mark.parametrize(("index", "zstd"), KINDS)
+
+
+def opened(data: Any, **options: Any) -> Recording:
+    return vrs.open(bytes(data), **options)
+
+
+def payloads(recording: Recording) -> list[bytes]:
+    found = [bytes(record.payload) for record in recording]
+    assert [recording.read_payload(k) for k in range(len(recording))] == found
+    return found
+
+
+def expected(built: Built, *, without: Any = ()) -> list[bytes]:
+    return [rec.payload for k, rec in enumerate(built.records) if k not in without]
+
+
+@each_kind
+def test_whole_files(index: str, zstd: bool) -> None:
+    built = build(numbered(9), index, zstd=zstd, file_tags={"a": "b"})
+    with opened(built.data) as recording:
+        assert payloads(recording) == expected(built)
+        assert recording.file_tags == {"a": "b"}
+        assert recording.table.offset.tolist() == built.offsets
+        place = "" if index == "split" else f" {index}"
+        form = "split" if index == "split" else "classic"
+        kind = "scanned" if index == "none" else f"{form}{' zstd' * zstd}{place}"
+        assert recording.index_kind == kind
+        assert recording.report.is_clean == (index != "none")
+
+
+@each_kind
+def test_a_file_cut_at_every_byte_gives_all_whole_records(index: str, zstd: bool) -> None:
+    built = build(numbered(5, 10), index, zstd=zstd, file_tags={"a": "b"})
+    size = len(built.data)
+    for nbytes in range(80):
+        with pytest.raises(TruncatedError):
+            opened(built.data[:nbytes])
+    for nbytes in range(80, size):
+        recording = opened(built.data[:nbytes])
+        assert payloads(recording) == expected(built)[: built.whole(nbytes)], nbytes
+        assert not recording.report.is_clean
+
+
+def test_chunks_cut_at_every_byte(tmp_path: Path) -> None:
+    built = build(numbered(6, 10), "none")
+    first, second = built.offsets[2], built.offsets[4]
+    (tmp_path / "x").write_bytes(built.data[:first])
+    (tmp_path / "x_1").write_bytes(built.data[first:second])
+    for nbytes in range(second, len(built.data) + 1):
+        (tmp_path / "x_2").write_bytes(built.data[second:nbytes])
+        with vrs.open(tmp_path / "x") as recording:
+            assert payloads(recording) == expected(built)[: built.whole(nbytes)]
+
+
+@each_kind
+@pytest.mark.parametrize("cut", [1, 7, 40, 90, 150, 200])
+def test_any_cut_into_chunks(tmp_path: Path, index: str, zstd: bool, cut: int) -> None:
+    built = build(numbered(8, 30), index, zstd=zstd)
+    place = built.offsets[1] + cut
+    for number, piece in enumerate((built.data[:place], built.data[place:])):
+        (tmp_path / f"x_{number}").write_bytes(piece)
+    for where in (tmp_path / "x_0", [tmp_path / "x_0", tmp_path / "x_1"]):
+        with vrs.open(where) as recording:
+            assert payloads(recording) == expected(built)
+            assert recording.report.notes == ()
+
+
+@pytest.mark.parametrize("index", ["end", "front", "none"])
+@pytest.mark.parametrize("cut", [0, 1, 33])
+def test_an_unrelated_neighbour_is_left_alone(tmp_path: Path, index: str, cut: int) -> None:
+    built = build(numbered(6), index)
+    other = build([Rec(9.0, b"other" * 9)] * 3, "none")
+    size = len(built.data) - cut
+    (tmp_path / "x").write_bytes(built.data[:size])
+    (tmp_path / "x_1").write_bytes(other.data[other.offsets[1] :])
+    with vrs.open(tmp_path / "x") as recording:
+        assert payloads(recording) == expected(built)[: built.whole(size)]
+        assert recording.source.size() == size
+        assert recording.report.notes == ("1 numbered neighbours do not belong to the file",)
+
+
+def test_a_neighbour_after_a_whole_index_is_left_alone_even_if_it_would_fit(
+    tmp_path: Path,
+) -> None:
+    records = numbered(8, 21)
+    built = build([Rec(rec.timestamp, b"same size") for rec in records], "front")
+    older = build([Rec(rec.timestamp, b"SAME SIZE") for rec in records], "none")
+    (tmp_path / "x").write_bytes(built.data)
+    (tmp_path / "x_1").write_bytes(older.data[older.offsets[3] :])
+    with vrs.open(tmp_path / "x") as recording:
+        assert payloads(recording) == expected(built)
+
+
+def test_the_head_of_a_split_file_whose_index_was_never_closed(tmp_path: Path) -> None:
+    built = build(numbered(6), "split")
+    first = built.offsets[0]
+    head = bytearray(built.data[:first])
+    head[40:48] = bytes(8)
+    pack_into("<I", head, built.index_offset, 32)
+    for index_nbytes in (0, 19, 50, first - built.index_offset - 32):
+        (tmp_path / "x").write_bytes(head[: built.index_offset + 32 + index_nbytes])
+        (tmp_path / "x_1").write_bytes(built.data[first:-1])
+        with vrs.open(tmp_path / "x") as recording:
+            assert payloads(recording) == expected(built)[:5]
+            assert recording.report.index_fault is not None
+
+
+def damage_count(data: bytearray, built: Built) -> None:
+    at = built.index_offset + 32 + 4 + 6
+    pack_into("<I", data, at, 3)
+
+
+def damage_size(data: bytearray, built: Built) -> None:
+    pack_into("<I", data, built.index_offset + 32 + 14 + 19 * 2 + 8, 1000)
+
+
+def damage_type(data: bytearray, built: Built) -> None:
+    data[built.index_offset + 32 + 14 + 19 * 2 + 12] = 9
+
+
+def damage_last_time(data: bytearray, built: Built) -> None:
+    count = len(built.records)
+    pack_into("<d", data, built.index_offset + 32 + 14 + 19 * (count - 1), 1e9)
+
+
+def damage_stream(data: bytearray, built: Built) -> None:
+    pack_into("<i", data, built.index_offset + 32 + 14 + 13, 242)
+
+
+def damage_version(data: bytearray, built: Built) -> None:
+    pack_into("<I", data, built.index_offset + 12, 4)
+
+
+def damage_record_size(data: bytearray, built: Built) -> None:
+    pack_into("<I", data, built.index_offset, 1 << 31)
+
+
+def damage_header(data: bytearray, built: Built) -> None:
+    data[built.index_offset + 26] = 0
+
+
+def damage_stream_count(data: bytearray, built: Built) -> None:
+    pack_into("<I", data, built.index_offset + 32, 0xFFFFFFFF)
+
+
+def damage_offset(data: bytearray, built: Built) -> None:
+    pack_into("<q", data, 24, -5)
+
+
+def damage_offset_far(data: bytearray, built: Built) -> None:
+    pack_into("<q", data, 24, 1 << 62)
+
+
+DAMAGES: list[Callable[[bytearray, Built], None]] = [
+    damage_count,
+    damage_size,
+    damage_type,
+    damage_last_time,
+    damage_stream,
+    damage_version,
+    damage_record_size,
+    damage_header,
+    damage_stream_count,
+    damage_offset,
+    damage_offset_far,
+]
+
+
+@pytest.mark.parametrize("index", ["end", "front"])
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_wrong_index_hides_no_record(index: str, damage: Any) -> None:
+    built = build(numbered(7), index)
+    data = bytearray(built.data)
+    damage(data, built)
+    recording = opened(data)
+    assert payloads(recording) == expected(built)
+    assert recording.index_kind == "scanned"
+    assert recording.report.index_fault in str(recording.report)
+    with pytest.raises(FormatError, match="index: "):
+        opened(data, index="strict")
+
+
+def test_an_index_that_lies_in_the_middle_is_found_out_on_reading() -> None:
+    built = build(numbered(9, 30), "end")
+    data = bytearray(built.data)
+    at = built.index_offset + 32 + 14 + 19 * 4
+    pack_into("<d", data, at, 4.5)
+    recording = opened(data)
+    assert recording.report.is_clean
+    for read in (recording.__getitem__, recording.read_payload):
+        with pytest.raises(FormatError, match=r"record 4 of stream 241-1: .*timestamp 4.0"):
+            read(4)
+    found: list[vrs.Record] = []
+    with pytest.raises(FormatError, match="record 4 of stream 241-1"):
+        found.extend(iter(recording))
+    assert [record.record_index for record in found] == [0, 1, 2, 3]
+    recording = opened(data, index="rebuild")
+    assert payloads(recording) == expected(built)
+    assert recording.report.index_fault == "this was asked for"
+
+
+@pytest.mark.parametrize("index", ["end", "front", "split"])
+def test_strict_takes_a_good_index_and_no_other(index: str) -> None:
+    built = build(numbered(4), index)
+    assert payloads(opened(built.data, index="strict")) == expected(built)
+    with pytest.raises(FormatError, match="index: there is none"):
+        opened(build(numbered(4), "none").data, index="strict")
+
+
+def test_records_that_are_beyond_the_end() -> None:
+    built = build(numbered(6), "front")
+    recording = opened(built.data[: built.ends[3] + 5])
+    assert payloads(recording) == expected(built)[:4]
+    assert recording.report.nmissing == 2
+    assert "2 records of the index lie beyond the end" in str(recording.report)
+    assert recording.index_kind == "classic front"
+
+
+def test_a_damaged_record_costs_no_other() -> None:
+    built = build(numbered(9, 50), "none")
+    built.data[built.offsets[4] + 27] = 9
+    recording = opened(built.data)
+    assert payloads(recording) == expected(built, without={4})
+    assert [gap.offset for gap in recording.report.gaps] == [built.offsets[4]]
+    stopped = opened(built.data, resync=False)
+    assert payloads(stopped) == expected(built)[:4]
+
+
+def test_bytes_after_the_last_record() -> None:
+    for index in ("end", "front", "none"):
+        built = build(numbered(3), index)
+        recording = opened(built.data + b"junk" * 20)
+        assert payloads(recording) == expected(built)
+        assert [gap.nbytes for gap in recording.report.gaps] == [80]
+
+
+@pytest.mark.parametrize("value", [0, -1, 79, 81, 1 << 40])
+def test_a_description_that_is_not_where_the_header_says(value: int) -> None:
+    for index in ("front", "none"):
+        built = build(numbered(3), index, file_tags={"a": "b"})
+        pack_into("<q", built.data, 32, value)
+        recording = opened(built.data)
+        assert payloads(recording) == expected(built)
+        (note,) = recording.report.notes
+        assert note.startswith("description: ")
+        # A scan comes across it.
+        assert recording.file_tags == ({"a": "b"} if index == "none" else {})
+
+
+def test_a_damaged_description() -> None:
+    built = build(numbered(3), "end", file_tags={"a": "b"})
+    pack_into("<I", built.data, 80 + 32, 0xFFFFFFF0)
+    recording = opened(built.data)
+    assert payloads(recording) == expected(built)
+    assert recording.file_tags == {}
+    assert recording.streams["241-1"].tags == {}
+    assert "description" in str(recording.report)
+
+
+def test_tags_records_are_applied_and_hidden() -> None:
+    late = (1202, 7)
+    tags = tags_payload({"place": "left"}, {"VRS_Serial_Number": "s", "RF:Data:1": "custom"})
+    records = [
+        *numbered(3),
+        Rec(-DBL_MAX, tags, late, TAGS),
+        Rec(1.5, b"late", late, DATA),
+    ]
+    for index in ("end", "front", "none"):
+        recording = opened(build(records, index, zstd=True).data)
+        assert [record.timestamp for record in recording] == [0.0, 1.0, 1.5, 2.0]
+        stream = recording.streams["1202-7"]
+        assert (stream.tags, stream.serial_number) == ({"place": "left"}, "s")
+        assert stream.counts == {"state": 0, "configuration": 0, "data": 1}
+        assert stream.data[0].blocks[0].kind == "custom"
+    records[3] = Rec(-DBL_MAX, tags[:-1], late, TAGS)
+    recording = opened(build(records).data)
+    assert len(recording) == 4
+    assert recording.streams["1202-7"].tags == {}
+    assert recording.report.notes[0].startswith("tags record of stream 1202-7: ")
+
+
+def test_times_that_are_no_numbers() -> None:
+    nan = float("nan")
+    records = [Rec(nan, b"x"), Rec(1.0, b"y"), Rec(nan, b"z"), Rec(-0.0, b"0")]
+    for index in ("end", "none"):
+        recording = opened(build(records, index).data)
+        assert payloads(recording) == [b"0", b"y", b"x", b"z"]
+        assert recording.time_range == (0.0, 1.0)
+
+
+def test_no_records() -> None:
+    for index in ("end", "front", "split", "none"):
+        streams = {(241, 1): {"user": {"a": "b"}, "vrs": {}}}
+        recording = opened(build([], index, streams=streams).data)
+        assert len(recording) == len(list(recording)) == 0
+        assert [stream.tags for stream in recording.streams.values()] == [{"a": "b"}]
+        assert set(recording["241-1"].counts.values()) == {0}
+        assert recording["241-1"].time_range is None
+        assert recording.time_range is None
+        assert recording[:].stream_ids == []
+
+
+def test_more_records_than_a_file_can_have() -> None:
+    built = build(numbered(3), "end")
+    pack_into("<I", built.data, built.index_offset + 32 + 4 + 6, 0xFFFFFFFF)
+    assert payloads(opened(built.data)) == expected(built)
+
+
+def test_sizes_are_not_believed() -> None:
+    """A description and an index that claim 4 GB are no reason to take them."""
+    built = build(numbered(3), "end")
+    for at in (80, built.index_offset):
+        data = bytearray(built.data)
+        data[at : at + 4] = pack("<I", 0xFFFFFFF0)
+        assert payloads(opened(data)) == expected(built)
