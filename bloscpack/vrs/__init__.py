@@ -1,37 +1,61 @@
 """VRS recordings: records of many sensors with time stamps, in streams that describe themselves."""
 
+from .audio import AudioFormat, AudioSpec, SampleFormat
+from .declaration import Audio, Custom, Image
 from .format import Compression, RecordType, StreamId
 from .layout import DataLayout
-from .record import Block, Record
+from .pixels import ImageConversion, ImageFormat, ImageSpec, PixelFormat, image_planes
+from .record import Block, CustomSpec, Record
+from .recordformat import ContentBlock, ContentType, RecordFormat
 from .recording import Recording, open  # noqa: A004
 from .report import Report
 from .schema import Array, Layout, Nested, String, StringMap, Value, Vector
 from .sequence import RecordSequence, Selection
 from .standard import AudioLayout, ImageLayout, NextBlockLayout, VideoFrameLayout
 from .stream import Stream
+from .streamwriter import StreamWriter
+from .writer import Writer, create
 
 __all__ = [
     "Array",
+    "Audio",
+    "AudioFormat",
     "AudioLayout",
+    "AudioSpec",
     "Block",
     "Compression",
+    "ContentBlock",
+    "ContentType",
+    "Custom",
+    "CustomSpec",
     "DataLayout",
+    "Image",
+    "ImageConversion",
+    "ImageFormat",
     "ImageLayout",
+    "ImageSpec",
     "Layout",
     "Nested",
     "NextBlockLayout",
+    "PixelFormat",
     "Record",
+    "RecordFormat",
     "RecordSequence",
     "RecordType",
     "Recording",
     "Report",
+    "SampleFormat",
     "Selection",
     "Stream",
     "StreamId",
+    "StreamWriter",
     "String",
     "StringMap",
     "Value",
     "Vector",
     "VideoFrameLayout",
+    "Writer",
+    "create",
+    "image_planes",
     "open",
 ]
