@@ -96,6 +96,7 @@ PURE = {
     "vrs.standard",
     "vrs.typenames",
     "vrs.values",
+    "vrs.wav",
     "selection",
     "grid",
 }
