@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
 
     def told() -> Iterator[dict[str, Any]]:
         nonlocal code
-        for document in iter_documents(choose(recording, args)):
+        for document in iter_documents(records):
             faults = [document, *document.get("blocks", ())]
             for text in (fault["error"] for fault in faults if fault.get("error")):
                 code = ExitCode.DAMAGED
@@ -44,6 +44,7 @@ def run(args: argparse.Namespace) -> int:
             yield document
 
     with open_recording(args.file_, args.nthreads, Console(args)) as recording:
+        records = choose(recording, args)
         if args.json:
             print_json("vrs print", {"path": args.file_, "records": told()})
             return code

@@ -143,7 +143,9 @@ def check_recording(
         done += batch.stored
         if progress is not None:
             progress(done, total)
-    report.notices = [f"{text}: {count} times" for text, count in notices.items()]
+    report.notices = [
+        f"{text} ({count} record{'' if count == 1 else 's'})" for text, count in notices.items()
+    ]
     return report
 
 
@@ -203,6 +205,7 @@ def _check_block(block: Block, *, decode: bool) -> None:
         block.values()
     elif block.kind == "unsupported":
         block.data  # noqa: B018 - raises if it is not there
+        raise UnsupportedError("an unsupported block: its format says too little")
     elif decode:
         block.array()
     else:
