@@ -283,6 +283,25 @@ def test_wrong_records_write_nothing(tmp_path: Path) -> None:
     assert len(headers((tmp_path / "a.vrs").read_bytes())) == 4
 
 
+def test_numpy_values(tmp_path: Path) -> None:
+    layout = vrs.DataLayout(Imu.definition().pieces + Extra.definition().pieces)
+    with vrs.create(tmp_path / "a.vrs") as recording:
+        stream = recording.stream(100)
+        stream.define("data", layout)
+        gyro, counts = np.array([1, 2, 3], np.float32), np.array([4, 5, 6], np.uint16)
+        for i, number in enumerate((1.5, np.float32(1.5), np.float64(1.5))):
+            values = {"temperature": number, "gyro": gyro, "counts": counts, "last": np.int8(-7)}
+            stream.write("data", i, values)
+    with vrs.open(tmp_path / "a.vrs") as ours:
+        expected = {"temperature": 1.5, "gyro": [1, 2, 3], "counts": [4, 5, 6], "last": -7}
+        assert [record.metadata_blocks[0] for record in ours] == [expected] * 3
+
+
+class Extra(vrs.Layout):
+    counts = vrs.Array("uint16", 3)
+    last = vrs.Value("int8")
+
+
 def test_times_of_any_number_type_and_order(tmp_path: Path) -> None:
     times = [3, np.float32(0.5), np.int64(2), -1.5, 1e300, 3]
     with vrs.create(tmp_path / "a.vrs") as recording:

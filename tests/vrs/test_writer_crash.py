@@ -17,7 +17,7 @@ import bloscpack.vrs as vrs
 from bloscpack.exceptions import FormatError
 from bloscpack.storage import disk
 from bloscpack.vrs import recordfile
-from bloscpack.vrs.format import FILE_HEADER_SIZE, FileHeader
+from bloscpack.vrs.format import FILE_HEADER_SIZE, FileHeader, RecordHeader
 from tests.conftest import REPOSITORY
 from tests.faults.disk import REAL, Crash, StoppingDisk, installed
 from tests.faults.power import File, Recorder, after_cut
@@ -225,7 +225,7 @@ import bloscpack.vrs as vrs
 from bloscpack.exceptions import FormatError
 from bloscpack.storage import disk
 from bloscpack.vrs import recordfile
-from bloscpack.vrs.format import FILE_HEADER_SIZE, FileHeader
+from bloscpack.vrs.format import FILE_HEADER_SIZE, FileHeader, RecordHeader
 recordfile._SPLIT_RECORDS = 1000
 class Numbers(vrs.Layout):
     i = vrs.Value("uint64_t")
@@ -267,6 +267,32 @@ def test_a_recording_that_is_dropped_keeps_its_records(tmp_path: Path) -> None:
         gc.collect()
     with vrs.open(tmp_path / "a.vrs") as found:
         assert [bytes(each.payload) for each in found] == [b"x"]
+
+
+FORKED = """
+import os, sys
+import bloscpack.vrs as vrs
+recording = vrs.create(sys.argv[1])
+stream = recording.stream("sample")
+stream.write_payload("data", 1, b"in the buffer of both")
+if not os.fork():
+    sys.exit()  # drops its copy
+os.wait()
+print(os.path.getsize(sys.argv[1]))
+stream.write_payload("data", 2, b"y")
+recording.close()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
+def test_a_forked_process_writes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "a.vrs"
+    command = [sys.executable, "-W", "ignore", "-c", FORKED, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=REPOSITORY)
+    head = RecordHeader.unpack(path.read_bytes(), FILE_HEADER_SIZE).size + FILE_HEADER_SIZE
+    assert int(done.stdout) == head
+    with vrs.open(path) as found:
+        assert len(found) == 2
 
 
 def test_an_error_in_the_block_keeps_the_records(tmp_path: Path) -> None:

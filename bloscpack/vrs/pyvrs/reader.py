@@ -4,6 +4,7 @@
 `bloscpack.vrs.open`: columns, frames, filters that can be filtered.
 """
 
+import codecs
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -11,14 +12,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from ...frames.protocol import IntArray
 from ..format import StreamId
 from ..pixels import ImageConversion
-from .base import Owner
 from .catalog import Catalog, open_catalog
 from .errors import StreamNotFoundError
 from .filespec import easy_path, place_of
 from .filtered import AsyncFilteredVRSReader, RecordFilter, SyncFilteredVRSReader
+from .queries import Owner
 from .record import SAFE_ENCODING, ReadOptions, VRSRecord
 from .recordtype import RecordType, type_of
 from .rows import AsyncRows, SyncRows
@@ -51,6 +51,8 @@ class VRSReader(Owner):
         It cannot be read.
     ValueError
         No file is named, or several that are of different sessions.
+    LookupError
+        There is no such encoding.
 
     Notes
     -----
@@ -65,14 +67,13 @@ class VRSReader(Owner):
         multi_path: bool = False,
     ) -> None:
         if encoding != SAFE_ENCODING:
-            b"".decode(encoding)  # an encoding that is not known is a LookupError here
+            codecs.lookup(encoding)  # refuses one that is not known
         if multi_path:
             several = isinstance(path, Sequence) and not isinstance(path, str | bytes)
             places = [place_of(item) for item in (path if several else [path])]
         else:
             places = [place_of(path)]
         self._catalog: Catalog = open_catalog(places)
-        self._arguments = (path, auto_read_configuration_records, encoding, multi_path)
         self._path = easy_path(places[0])
         self._encoding = encoding
         self._rows = self._catalog.all_rows
@@ -81,13 +82,12 @@ class VRSReader(Owner):
         self._by_stream: dict[str, ImageConversion] = {}
         self._limits: dict[tuple[int, RecordType], int] = {}
 
-    def __getstate__(self) -> tuple[Any, ...]:
-        return self._arguments, self._settings, self._by_stream, self._limits
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_rows"}
 
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        arguments, settings, by_stream, limits = state
-        self.__init__(*arguments)  # type: ignore[misc]
-        self._settings, self._by_stream, self._limits = settings, by_stream, limits
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._rows = self._catalog.all_rows
 
     def __enter__(self) -> Self:
         """Return the reader, to be closed at the end of the block."""
@@ -333,15 +333,6 @@ class VRSReader(Owner):
             if any(fnmatchcase(name, pattern) for pattern in patterns)
         }
 
-    def _fitting(self, chosen: RecordFilter) -> IntArray:
-        catalog = self._catalog
-        ordinals = [catalog.stream_ids.index(name) for name in chosen.stream_ids]
-        kinds = [type_of(name) for name in chosen.record_types]
-        fits = np.isin(catalog.stream, ordinals) & np.isin(catalog.record_type, kinds)
-        fits &= catalog.timestamp >= chosen.min_timestamp
-        fits &= catalog.timestamp <= chosen.max_timestamp
-        return np.flatnonzero(fits)
-
 
 def _set(names: Any) -> set[str]:
     return {names} if isinstance(names, str) else set(names)
@@ -378,7 +369,7 @@ class SyncVRSReader(VRSReader, SyncRows):
             Limits of the time in seconds, both included.
         """
         chosen = self._filter(stream_ids, record_types, min_timestamp, max_timestamp)
-        return SyncFilteredVRSReader(self, chosen, self._fitting(chosen))
+        return SyncFilteredVRSReader(self, chosen)
 
 
 class AsyncVRSReader(VRSReader, AsyncRows):
@@ -396,4 +387,4 @@ class AsyncVRSReader(VRSReader, AsyncRows):
     ) -> AsyncFilteredVRSReader:
         """Return a reader of some of the records; see `SyncVRSReader.filtered_by_fields`."""
         chosen = self._filter(stream_ids, record_types, min_timestamp, max_timestamp)
-        return AsyncFilteredVRSReader(self, chosen, self._fitting(chosen))
+        return AsyncFilteredVRSReader(self, chosen)
