@@ -5,7 +5,7 @@ nor the order of streams of other types: copies made by any tool have it, too. S
 1.4.0, ``utils/Validation.cpp``.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from struct import Struct
 
 import numpy as np
@@ -36,7 +36,7 @@ def content_checksum(content: Content, progress: Callable[[int, int], None] | No
         A record is damaged.
     """
     table = content.table
-    ids = _renumbered(table.streams)
+    ids = renumbered(table.streams)
     headers = [xxhash.xxh64() for _ in ids]
     payloads = [xxhash.xxh64() for _ in ids]
     ends = np.cumsum(table.size, dtype=np.int64)
@@ -57,7 +57,7 @@ def content_checksum(content: Content, progress: Callable[[int, int], None] | No
     return xxhash.xxh64(b"".join(digest.encode() + b"\0" for digest in digests)).hexdigest()
 
 
-def _renumbered(streams: tuple[StreamId, ...]) -> list[StreamId]:
+def renumbered(streams: Iterable[StreamId]) -> list[StreamId]:
     """Return the ids with instances counted from 1 for each type."""
     counts: dict[int, int] = {}
     renumbered = []
