@@ -5,7 +5,7 @@ What decodes records is imported on use: ``blpk`` starts without it.
 
 import argparse
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -64,15 +64,16 @@ def open_recording(
     BloscpackError, OSError
         It cannot be opened.
     """
-    from .. import vrs
+    from ..vrs.recording import open as open_file
 
     check_input(name, "file")
     where = readable(name)
+    refuse_empty(name, where)
     try:
-        recording = vrs.open(where, nthreads=nthreads)
+        recording = open_file(where, nthreads=nthreads)
     except BloscpackError as err:
         err.path = name
-        raise _foreign(name) if _is_empty(where) else err from None
+        raise
     with recording:
         if console is not None:
             for line in recording.report.lines():
@@ -80,18 +81,17 @@ def open_recording(
         yield recording
 
 
-def _is_empty(where: Any) -> bool:
+def refuse_empty(name: str, where: Any) -> None:
+    """Raise NotBloscpackError for an empty file, as for one of another kind."""
     source = open_source(where)
     try:
-        return source.size() == 0
+        if source.size():
+            return
     finally:
         source.close()
-
-
-def _foreign(name: str) -> NotBloscpackError:
     err = NotBloscpackError("not a VRS file: it is empty", offset=0, field="magic")
     err.path = name
-    return err
+    raise err
 
 
 def add_file(parser: argparse.ArgumentParser) -> None:
@@ -148,18 +148,22 @@ def moment(text: str) -> Moment:
     return Moment(seconds, origin)
 
 
-def times_of(recording: "Recording", args: argparse.Namespace) -> dict[str, float | None]:
-    """Return ``after`` and ``before`` in seconds of the time of the file."""
-    return {name: _resolve(recording, getattr(args, name)) for name in ("after", "before")}
+def times_of(
+    recordings: "Sequence[Recording]", args: argparse.Namespace
+) -> dict[str, float | None]:
+    """Return ``after`` and ``before`` in seconds; of several recordings, the time is one."""
+    return {name: _resolve(recordings, getattr(args, name)) for name in ("after", "before")}
 
 
-def _resolve(recording: "Recording", given: Moment | None) -> float | None:
+def _resolve(recordings: "Sequence[Recording]", given: Moment | None) -> float | None:
     if given is None:
         return None
     if not given.origin:
         return given.seconds
-    limits = recording.filter(types="data").time_range or recording.time_range or (0.0, 0.0)
-    return limits[given.origin == "-"] + given.seconds
+    ranges = [each.filter(types="data").time_range or each.time_range for each in recordings]
+    limits = [limit for each in ranges if each is not None for limit in each]
+    origin = (min if given.origin == "+" else max)(limits, default=0.0)
+    return origin + given.seconds
 
 
 def choose(recording: "Recording", args: argparse.Namespace) -> "RecordSequence":
@@ -173,7 +177,7 @@ def choose(recording: "Recording", args: argparse.Namespace) -> "RecordSequence"
         The selection is none.
     """
     records: RecordSequence = recording
-    times = times_of(recording, args)
+    times = times_of([recording], args)
     if args.stream or args.types or times["after"] is not None or times["before"] is not None:
         records = recording.filter(args.stream, args.types, **times)
     text = getattr(args, "select", None)

@@ -1,9 +1,27 @@
 """``blpk vrs``: commands for VRS recordings."""
 
-from . import vrs_check, vrs_checksum, vrs_extract, vrs_info, vrs_list, vrs_print
+from . import (
+    vrs_check,
+    vrs_checksum,
+    vrs_copy,
+    vrs_extract,
+    vrs_fixindex,
+    vrs_info,
+    vrs_list,
+    vrs_print,
+)
 from .options import CommandParser, Subparsers, add_command
 
-COMMANDS = (vrs_info, vrs_list, vrs_print, vrs_check, vrs_checksum, vrs_extract)
+COMMANDS = (
+    vrs_info,
+    vrs_list,
+    vrs_print,
+    vrs_check,
+    vrs_checksum,
+    vrs_extract,
+    vrs_copy,
+    vrs_fixindex,
+)
 
 
 def add_parser(subparsers: Subparsers) -> None:
