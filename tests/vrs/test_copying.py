@@ -208,6 +208,15 @@ def test_ids_change_only_when_told_to(source: Path, tmp_path: Path) -> None:
         assert [record.stream_id for record in new] == [renamed[name] for name in kept]
 
 
+def test_a_stream_without_tags_gets_none(tmp_path: Path) -> None:
+    """With an empty entry in the description, readers would make up a serial number."""
+    (tmp_path / "a.vrs").write_bytes(build(numbered(3), streams={}).data)
+    vrs.copy(tmp_path / "a.vrs", tmp_path / "b.vrs")
+    with vrs.open(tmp_path / "a.vrs") as before, vrs.open(tmp_path / "b.vrs") as after:
+        assert after.streams["241-1"].serial_number == before.streams["241-1"].serial_number == ""
+        assert after.checksum() == before.checksum()
+
+
 def test_a_selection_is_copied_as_it_is(source: Path, tmp_path: Path) -> None:
     with vrs.open(source) as recording:
         chosen = recording.filter("214-3", after=20)[::-2]

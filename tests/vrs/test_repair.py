@@ -279,12 +279,15 @@ def test_a_repair_that_is_stopped_loses_nothing(tmp_path: Path, case: str, kind:
 
 @each_case
 def test_power_loss(tmp_path: Path, case: str) -> None:
+    """All records are found at any moment, and a header never tells of half an index."""
     work = tmp_path / "work"
     work.mkdir()
     path, expected = broken(work, case)
+    original = path.read_bytes()
     recorder = Recorder(work)
     with installed(recorder):
         vrs.fix_index(path)
+    told = path.read_bytes()[24:32]
     for count in range(len(recorder.events) + 1):
         for seed in range(12):
             folder = tmp_path / f"{count}-{seed}"
@@ -292,6 +295,10 @@ def test_power_loss(tmp_path: Path, case: str) -> None:
             for name, file in after_cut(recorder, count, seed).items():
                 (folder / name).write_bytes(file.durable)
             assert found_in(folder / "a.vrs") == expected, (count, seed)
+            data = (folder / "a.vrs").read_bytes()
+            if data[24:32] == told and data != original:
+                with vrs.open(folder / "a.vrs", index="strict") as recording:
+                    assert len(recording) == len(expected)
 
 
 def test_a_file_that_grows_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
