@@ -115,6 +115,11 @@ class RecordSequence(Sequence[Record]):
         return self._content.table.timestamp[self.rows]
 
     @property
+    def stored_nbytes(self) -> IntArray:
+        """The size of each record in the file, with its header, int64 (N,); a copy."""
+        return self._content.table.size[self.rows].astype(np.int64)
+
+    @property
     def time_range(self) -> tuple[float, float] | None:
         """The first and the last time in seconds; None without records."""
         times = self._content.table.timestamp[self.rows]
