@@ -535,7 +535,8 @@ cdef inline Py_ssize_t gather_rows(const uint8_t *source, size_t end, int64_t st
                                    size_t nbytes) noexcept nogil:
     cdef Py_ssize_t row
     for row in range(nrows):
-        if offsets[row] < start or <uint64_t> offsets[row] - <uint64_t> start > end - nbytes:
+        # What is before `start` is a huge number here.
+        if <uint64_t> offsets[row] - <uint64_t> start > end - nbytes:
             return row
         memcpy(target + row * nbytes, source + (offsets[row] - start), nbytes)
     return -1
@@ -565,7 +566,7 @@ def gather_ragged(const uint8_t[::1] view not None, int64_t start,
             length = ends[row + 1] - ends[row]
             if length == 0:
                 continue
-            if (<size_t> length > end or offsets[row] < start
+            if (<size_t> length > end
                     or <uint64_t> offsets[row] - <uint64_t> start > end - <size_t> length):
                 break
             memcpy(target + ends[row], source + (offsets[row] - start), <size_t> length)

@@ -171,6 +171,7 @@ class StreamClip:
         indices = frame_indices(selection, len(self)).indices
         if not len(indices):
             return self
+        self._places.load(self._members[indices])
         clip = object.__new__(StreamClip)
         clip.__dict__.update(self.__dict__)
         clip._dtype = clip._form(int(indices[0]))[1]
