@@ -1,13 +1,16 @@
 """VRS recordings: records of many sensors with time stamps, in streams that describe themselves."""
 
 from .audio import AudioFormat, AudioSpec, SampleFormat
+from .copying import CopyReport, copy
 from .declaration import Audio, Custom, Image
 from .format import Compression, RecordType, StreamId
 from .layout import DataLayout
+from .merging import merge
 from .pixels import ImageConversion, ImageFormat, ImageSpec, PixelFormat, image_planes
 from .record import Block, CustomSpec, Record
 from .recordformat import ContentBlock, ContentType, RecordFormat
 from .recording import Recording, open  # noqa: A004
+from .repair import IndexRepair, fix_index
 from .report import Report
 from .schema import Array, Layout, Nested, String, StringMap, Value, Vector
 from .sequence import RecordSequence, Selection
@@ -26,6 +29,7 @@ __all__ = [
     "Compression",
     "ContentBlock",
     "ContentType",
+    "CopyReport",
     "Custom",
     "CustomSpec",
     "DataLayout",
@@ -34,6 +38,7 @@ __all__ = [
     "ImageFormat",
     "ImageLayout",
     "ImageSpec",
+    "IndexRepair",
     "Layout",
     "Nested",
     "NextBlockLayout",
@@ -55,7 +60,10 @@ __all__ = [
     "Vector",
     "VideoFrameLayout",
     "Writer",
+    "copy",
     "create",
+    "fix_index",
     "image_planes",
+    "merge",
     "open",
 ]
