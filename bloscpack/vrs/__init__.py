@@ -1,6 +1,7 @@
 """VRS recordings: records of many sensors with time stamps, in streams that describe themselves."""
 
 from .audio import AudioFormat, AudioSpec, SampleFormat
+from .declaration import Audio, Custom, Image
 from .format import Compression, RecordType, StreamId
 from .layout import DataLayout
 from .pixels import ImageConversion, ImageFormat, ImageSpec, PixelFormat, image_planes
@@ -12,9 +13,12 @@ from .schema import Array, Layout, Nested, String, StringMap, Value, Vector
 from .sequence import RecordSequence, Selection
 from .standard import AudioLayout, ImageLayout, NextBlockLayout, VideoFrameLayout
 from .stream import Stream
+from .streamwriter import StreamWriter
+from .writer import Writer, create
 
 __all__ = [
     "Array",
+    "Audio",
     "AudioFormat",
     "AudioLayout",
     "AudioSpec",
@@ -22,8 +26,10 @@ __all__ = [
     "Compression",
     "ContentBlock",
     "ContentType",
+    "Custom",
     "CustomSpec",
     "DataLayout",
+    "Image",
     "ImageConversion",
     "ImageFormat",
     "ImageLayout",
@@ -42,11 +48,14 @@ __all__ = [
     "Selection",
     "Stream",
     "StreamId",
+    "StreamWriter",
     "String",
     "StringMap",
     "Value",
     "Vector",
     "VideoFrameLayout",
+    "Writer",
+    "create",
     "image_planes",
     "open",
 ]
