@@ -1,7 +1,7 @@
 """What snippets for the wheel `vrs` (module pyvrs) and for ours see.
 
-The module as ``vrs``, numpy as ``np``, `plain`, and `dump` of that module. Answers travel between
-two versions of numpy and of Python, so they are made of plain values.
+The module as ``vrs``, numpy as ``np``, `plain`, `attempt`, and `dump` of that module. Answers
+travel between two versions of numpy and of Python, so they are made of plain values.
 """
 
 import functools
@@ -55,7 +55,7 @@ def plain(value: Any) -> Any:
 
 
 def dump_record(record: Any) -> dict[str, Any]:
-    """Return everything of a VRSRecord; None for big-endian samples of several channels."""
+    """Return everything of a VRSRecord; None for audio that the wheel cannot give."""
 
     def blocks(of: Iterable[Any]) -> list[Any]:
         return [plain(block) for block in of]
@@ -64,6 +64,8 @@ def dump_record(record: Any) -> dict[str, Any]:
         spec = record.audio_specs[index]
         if spec.channel_count > 1 and spec.sample_format.name.endswith("_BE"):
             return None  # swapping them ends the process of the wheel, or is done wrong
+        if spec.buffer_size != spec.sample_count * spec.sample_frame_stride:
+            return None  # no PCM: the wheel has bytes that are not in the file
         return plain(record.audio_blocks[index])
 
     def specs(of: Iterable[Any], fields: tuple[str, ...]) -> list[dict[str, Any]]:
@@ -150,10 +152,25 @@ def dump(
     return found
 
 
+def attempt(call: Callable[[], Any]) -> Any:
+    """Return the plain value of a call, or the name of the class of its error."""
+    try:
+        return plain(call())
+    except Exception as err:
+        return type(err).__name__
+
+
 def names(vrs: Any) -> dict[str, Any]:
     """Return the names for snippets about a module."""
     bound: Callable[..., Any] = functools.partial(dump, vrs)
-    return {"vrs": vrs, "np": np, "plain": plain, "dump": bound, "dump_record": dump_record}
+    return {
+        "vrs": vrs,
+        "np": np,
+        "plain": plain,
+        "attempt": attempt,
+        "dump": bound,
+        "dump_record": dump_record,
+    }
 
 
 def load() -> tuple[str, dict[str, Any]]:

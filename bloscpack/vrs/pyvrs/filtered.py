@@ -138,7 +138,7 @@ class FilteredVRSReader(Rows, Queries):
 
         Of all records: it need not fit the filter itself.
         """
-        if index >= len(self):
+        if not -len(self) <= index < len(self):
             return None
         return self._next_to(stream_id, record_type, self._row(index), 1)
 

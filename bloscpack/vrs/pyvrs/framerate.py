@@ -15,7 +15,8 @@ DEFAULT_RATE = 30.0
 _MOST_INTERVALS = 501
 _FEW_INTERVALS = 10
 _SHARE_PERCENT = 80
-_MAX_CLASS = (1 << 32) - 1
+_MASK = (1 << 32) - 1
+_TOO_LONG = 1 << 63
 
 
 def estimate_frame_rate(timestamps: Iterable[float]) -> float:
@@ -76,7 +77,8 @@ def _class_of(seconds: float) -> int:
     if seconds < 1:
         milliseconds = int(seconds * 1000)
         return milliseconds - milliseconds % 5
-    return min(int(min(seconds, _MAX_CLASS)) * 1000, _MAX_CLASS)
+    # The reference counts in 32 bits, which leaves nothing of what 64 cannot hold.
+    return int(seconds) * 1000 & _MASK if seconds < _TOO_LONG else 0
 
 
 def _rate(count: int, seconds: float) -> float:

@@ -5,7 +5,7 @@ record was taken from its reader.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
@@ -66,6 +66,15 @@ class ReadOptions:
     conversion: ImageConversion = ImageConversion.OFF
     nblocks: int | None = None
     encoding: str = SAFE_ENCODING
+
+    @property
+    def reads_all_metadata(self) -> bool:
+        """Whether metadata are those of the record, as they are."""
+        return (
+            self.nblocks is None
+            and self.encoding == SAFE_ENCODING
+            and self.conversion != ImageConversion.RECORD_UNREAD_BYTES_BACKDOOR
+        )
 
 
 class VRSRecord:
@@ -172,7 +181,7 @@ class VRSRecord:
 
         A label that is there with several types is ``label<type>``.
         """
-        if self._options.nblocks is None and self._options.encoding == SAFE_ENCODING:
+        if self._options.reads_all_metadata:
             values = self._record.metadata_blocks
             return VRSBlocks(values.__getitem__, range(len(values)))
         return VRSBlocks(self._metadata, range(self.n_metadata_blocks))
@@ -322,8 +331,3 @@ def recode(value: Any, encoding: str) -> Any:
     if isinstance(value, list):
         return [recode(item, encoding) for item in value]
     return value
-
-
-def with_conversion(options: ReadOptions, conversion: ImageConversion) -> ReadOptions:
-    """Return options with another conversion."""
-    return replace(options, conversion=conversion)

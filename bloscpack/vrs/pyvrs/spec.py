@@ -40,11 +40,11 @@ class ImageSpec(_Spec):
     width, height : int
         In pixels; 0 where the record does not say.
     stride : int
-        Bytes from one row to the next; 0 of images that are not raw, unless the file says more.
+        Bytes from one row to the next; 0 of images that are not raw.
     pixel_format, image_format : str
         Such as ``"grey8"`` and ``"raw"``.
     bytes_per_pixel : int
-        0 where it is no whole number.
+        0 of images that are not raw, and where it is no whole number.
     buffer_size : int
         Bytes of the block.
     codec_name : str
@@ -76,10 +76,10 @@ class ImageSpec(_Spec):
         return cls(
             width=spec.width,
             height=spec.height,
-            stride=spec.row_nbytes if is_raw else spec.stride,
+            stride=spec.row_nbytes if is_raw else 0,
             pixel_format=str(spec.pixel_format),
             image_format=str(spec.image_format),
-            bytes_per_pixel=spec.bytes_per_pixel,
+            bytes_per_pixel=spec.bytes_per_pixel if is_raw else 0,
             buffer_size=spec.buffer_size,
             codec_name=spec.codec_name,
             codec_quality=spec.codec_quality,
