@@ -1,5 +1,6 @@
 """Opening a file by what it is."""
 
+import builtins
 import os
 from collections.abc import Mapping
 from typing import Any, Literal, overload
@@ -75,7 +76,8 @@ def open_frames(
     Parameters
     ----------
     path : str, PathLike, bytes-like or binary file, or list of these
-        A frame store, or the folder of a Gulp directory; or several stores that are read as one.
+        A frame store, the folder of a Gulp directory or a VRS recording; or several stores that are
+        read as one.
     mode : {"r", "a"}, default "r"
         Reading, or reading and appending; the latter needs a path, and one handle at a time may.
     verify : bool, default True
@@ -85,7 +87,7 @@ def open_frames(
 
     Returns
     -------
-    FrameStore, GulpSource or ManyStores
+    FrameStore, GulpSource, RecordingSource or ManyStores
         To be closed, or used as a context manager. Of several stores the clips come in the order of
         the list.
 
@@ -121,7 +123,23 @@ def open_frames(
         if mode != "r":
             raise ValueError(f"mode must be 'r' for a Gulp directory, not {mode!r}")
         return GulpSource(path)
+    if _is_recording(path):
+        from .vrs.framesource import RecordingSource  # on use: most programs have none
+
+        if mode != "r":
+            raise ValueError(f"mode must be 'r' for a VRS recording, not {mode!r}")
+        return RecordingSource(path, nthreads=nthreads)
     return FrameStore(path, mode, verify=verify, nthreads=nthreads)
+
+
+def _is_recording(path: Any) -> bool:
+    """Return whether a file, or a buffer, begins as VRS recordings do."""
+    if not isinstance(path, str | os.PathLike):
+        return isinstance(path, bytes | bytearray | memoryview) and bytes(path[:8]) == b"VisionRe"
+    if not os.path.isfile(path):
+        return False
+    with builtins.open(path, "rb") as stream:
+        return stream.read(8) == b"VisionRe"
 
 
 def create_frames(

@@ -35,12 +35,16 @@ class Piece(NamedTuple):
     decode : callable
         Takes a view of the bytes, which is valid during the call only, and puts what they hold into
         its place. Called without order, from any thread.
+    into : memoryview, optional
+        Of `nbytes` bytes, where they are wanted as they are: they are read straight to there, and
+        `decode` is given this view.
     """
 
     source: ByteSource
     offset: int
     nbytes: int
     decode: Callable[[memoryview], None]
+    into: memoryview | None = None
 
 
 def fetch(pieces: Sequence[Piece], *, nthreads: int | None, nbytes: int) -> None:
@@ -80,7 +84,9 @@ def _coalesce(pieces: Sequence[Piece], nthreads: int) -> Iterator[list[Piece]]:
     for piece in sorted(pieces, key=lambda each: (ordinals[id(each.source)], each.offset)):
         stop = piece.offset + piece.nbytes
         if run and not (
-            piece.source is run[0].source
+            piece.into is None
+            and run[-1].into is None
+            and piece.source is run[0].source
             and piece.offset <= end + MAX_GAP_NBYTES
             and (max(stop, end) - run[0].offset <= MAX_RUN_NBYTES or stop <= end)
             and len(run) < limit
@@ -96,6 +102,9 @@ def _coalesce(pieces: Sequence[Piece], nthreads: int) -> Iterator[list[Piece]]:
 def _read_run(run: list[Piece]) -> None:
     source, start = run[0].source, run[0].offset
     nbytes = max(piece.offset + piece.nbytes for piece in run) - start
+    if run[0].into is not None:
+        _read_straight(run[0], run[0].into)
+        return
     if not isinstance(source, FileSource):
         _decode_run(run, source.read_at(start, nbytes))
         return
@@ -105,17 +114,34 @@ def _read_run(run: list[Piece]) -> None:
         _decode_run(run, stored)
 
 
+def _read_straight(piece: Piece, view: memoryview) -> None:
+    source = piece.source
+    if isinstance(source, FileSource):
+        found = source.read_into(piece.offset, view)
+    else:
+        stored = source.read_at(piece.offset, len(view))
+        found = len(stored)
+        view[:found] = stored
+    if found < len(view):
+        raise _cut_off(piece, found)
+    piece.decode(view)
+
+
+def _cut_off(piece: Piece, found: int) -> TruncatedError:
+    error = TruncatedError(
+        f"{piece.nbytes} bytes at offset {piece.offset}: {found} are there", offset=piece.offset
+    )
+    error.path = None if piece.source.name is None else os.fspath(piece.source.name)
+    return error
+
+
 def _decode_run(run: list[Piece], stored: BytesLike) -> None:
     start = run[0].offset
     with memoryview(stored) as view:
-        for source, offset, nbytes, decode in run:
+        for piece in run:
+            _, offset, nbytes, decode, _ = piece
             first = offset - start
             if first + nbytes > len(view):
-                error = TruncatedError(
-                    f"{nbytes} bytes at offset {offset}: {max(0, len(view) - first)} are there",
-                    offset=offset,
-                )
-                error.path = None if source.name is None else os.fspath(source.name)
-                raise error
-            with view[first : first + nbytes] as piece:
-                decode(piece)
+                raise _cut_off(piece, max(0, len(view) - first))
+            with view[first : first + nbytes] as data:
+                decode(data)

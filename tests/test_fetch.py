@@ -107,3 +107,27 @@ def test_the_error_of_the_first_piece_is_raised(source: ByteSource) -> None:
     pieces = [Piece(source, 1000 * i, 10, fail) for i in range(8)]
     with pytest.raises(ValueError, match="first byte 0"):
         fetch(pieces[::-1], nthreads=1, nbytes=0)
+
+
+def test_pieces_that_are_read_straight_to_their_place(
+    source: ByteSource,
+) -> None:
+    targets = [bytearray(300_000), bytearray(10), bytearray(500)]
+    places = [1000, 1_000_000, 7]
+    given = []
+    pieces = [
+        Piece(source, offset, len(target), lambda view: given.append(len(view)), memoryview(target))
+        for offset, target in zip(places, targets, strict=True)
+    ]
+    other = Piece(source, 900, 50, lambda view: given.append(bytes(view)))
+    fetch([*pieces, other], nthreads=1, nbytes=1)
+    for offset, target in zip(places, targets, strict=True):
+        assert target == CONTENT[offset : offset + len(target)]
+    assert given == [500, CONTENT[900:950], 300_000, 10]
+
+
+def test_a_piece_read_straight_past_the_end(source: ByteSource) -> None:
+    target = bytearray(100)
+    piece = Piece(source, len(CONTENT) - 60, 100, lambda view: None, memoryview(target))
+    with pytest.raises(TruncatedError, match="100 bytes at offset 2097092: 60 are there"):
+        fetch([piece], nthreads=1, nbytes=1)

@@ -164,7 +164,7 @@ LIBRARIES = {
 # What may be imported inside a function: slow to load, and most programs never need it.
 IMPORTED_ON_USE = {
     "convert": {".clipwriter", "shutil"},
-    "detect": {".gulp.source"},
+    "detect": {".gulp.source", ".vrs.framesource"},
     "display": {"html"},
     "checksum": {"hashlib"},
     "notice": {"logging"},

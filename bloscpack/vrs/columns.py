@@ -12,7 +12,7 @@ Values lie in the file as numpy keeps them, so that a column of fixed size is a 
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -21,19 +21,17 @@ from ..exceptions import (
     FormatError,
     NotFoundError,
     TruncatedError,
-    UnsupportedError,
 )
 from ..fetch import Piece as StoredPiece
 from ..fetch import fetch
 from ..frames.protocol import AnyArray, IntArray
-from .decoding import StreamDecoder
 from .extents import Bytes, locate, read_ragged, read_rows
+from .field import FieldPlace, find_places
 from .layout import INDEX_ENTRY_SIZE, DataLayout
 from .payload import decode_payload
 from .pieces import Piece, PieceKind
 from .ragged import Ragged, Strings
 from .record import Record
-from .recordformat import ContentType, record_format_tag
 from .recordset import RecordSet
 from .values import decoder_of
 
@@ -41,37 +39,6 @@ Column: TypeAlias = AnyArray | Ragged | Strings
 
 # What an unpacked byte costs, next to one of a Blosc chunk.
 _DECODE_COST = 2
-_MAX_LISTED = 30
-# Of a format version, 32 bits.
-_MAX_DIGITS = 10
-
-
-class _Place(NamedTuple):
-    """Where a field lies in the payloads of one format version."""
-
-    version: int
-    layout: DataLayout
-    key: str
-    piece: Piece
-    start: int | None
-    """Where the metadata block begins in all payloads; None if that varies."""
-
-    @property
-    def offset(self) -> int:
-        """Position in the block: of the value, or of the entry in the index."""
-        at = 0
-        for key, piece in self.layout.fixed:
-            if key == self.key:
-                return at
-            at += piece.nbytes
-        number = [key for key, _ in self.layout.variable].index(self.key)
-        return self.layout.fixed_nbytes + INDEX_ENTRY_SIZE * number
-
-    @property
-    def text(self) -> str:
-        """What is there, for messages."""
-        size = f" of {self.piece.size}" if self.piece.kind is PieceKind.ARRAY else ""
-        return f"{self.piece.type_name}{size} in version {self.version}"
 
 
 def read_field(
@@ -124,7 +91,7 @@ def read_field(
         if len(records) and version not in found:
             raise NotFoundError(f"{records.called} have no version {version}, only {found}")
         found = [version]
-    places = _agreed([_find(records, each, name, block) for each in found or _listed(records)])
+    places = find_places(records, found, name, block)
     chosen: IntArray = np.arange(len(records))
     if version is not None:
         chosen = np.flatnonzero(versions == version)
@@ -137,85 +104,7 @@ def read_field(
     return _read_fixed(records, parts, chosen, nthreads)
 
 
-def _listed(records: RecordSet) -> list[int]:
-    """Return the last version that the stream's tags define, for want of records."""
-    prefix = record_format_tag(records.record_type, 0)[:-1]
-    tags = records.content.tags_of(records.ordinal).vrs
-    texts = [tag[len(prefix) :] for tag in tags if tag.startswith(prefix)]
-    versions = [int(text) for text in texts if text.isdecimal() and len(text) <= _MAX_DIGITS]
-    if not versions:
-        raise NotFoundError(f"there are no {records.called}, and no tag says what they would be")
-    return [max(versions)]
-
-
-def _find(records: RecordSet, version: int, name: str, block: int | None) -> _Place:
-    """Return where the field is in records of a version."""
-    decoder = records.decoder(version)
-    layouts = decoder.layouts
-    if block is not None:
-        layouts = {index: layout for index, layout in layouts.items() if index == block}
-    found = [index for index, layout in layouts.items() if _keys_of(layout, name)]
-    where = f"version {version} of the {records.called}"
-    if block is not None:
-        where = f"block {block} of {where}"
-    if not found:
-        keys = [key for layout in layouts.values() for key in layout.keys]
-        listed = ", ".join(keys[:_MAX_LISTED]) + (", ..." if len(keys) > _MAX_LISTED else "")
-        raise NotFoundError(f"{where} has no field {name!r:.80}; it has {listed or 'none'}")
-    if len(found) > 1:
-        raise ValueError(f"{where} has a field {name!r:.80} in blocks {found}: choose by block=")
-    layout = layouts[found[0]]
-    keys = _keys_of(layout, name)
-    if len(keys) > 1:
-        raise ValueError(f"{where} has several fields {name!r:.80}: choose {' or '.join(keys)}")
-    piece = layout.pieces[layout.keys.index(keys[0])]
-    if keys[0] in layout.missing:
-        reason = layout.undecodable or f"its type {piece.type_name!r:.80} is unknown"
-        raise UnsupportedError(f"{where}: field {name!r:.80} cannot be decoded: {reason}")
-    return _Place(version, layout, keys[0], piece, _start_of(decoder, found[0]))
-
-
-def _keys_of(layout: DataLayout, name: str) -> list[str]:
-    if name in layout.keys:
-        return [name]
-    pairs = zip(layout.keys, layout.pieces, strict=True)
-    return [key for key, piece in pairs if piece.label == name]
-
-
-def _start_of(decoder: StreamDecoder, block: int) -> int | None:
-    """Return where a block begins in every payload; None if that varies."""
-    start = 0
-    layouts = decoder.layouts
-    for index, content in enumerate(decoder.contents[:block]):
-        nbytes: int | None = None
-        if content.content_type == ContentType.DATA_LAYOUT:
-            layout = layouts.get(index)
-            if layout is not None and not layout.variable and layout.undecodable is None:
-                nbytes = layout.fixed_nbytes
-        elif content.content_type == ContentType.EMPTY or content.content_type in _OWN_SIZE:
-            # Audio and coded images may have a size in the layout before, which goes first.
-            raw = content.content_type != ContentType.IMAGE or content.image.raw_nbytes is not None
-            nbytes = content.nbytes if raw else None
-        if nbytes is None:
-            return None
-        start += nbytes
-    return start
-
-
-_OWN_SIZE = frozenset((ContentType.CUSTOM, ContentType.IMAGE))
-
-
-def _agreed(places: list[_Place]) -> list[_Place]:
-    first = places[0]
-    for place in places[1:]:
-        if (place.piece.type_name, place.piece.size) != (first.piece.type_name, first.piece.size):
-            raise ValueError(
-                f"field {first.key!r:.80} is {first.text}, {place.text}: choose by version="
-            )
-    return places
-
-
-_Part: TypeAlias = tuple[_Place, IntArray]
+_Part: TypeAlias = tuple[FieldPlace, IntArray]
 
 
 def _read_fixed(
@@ -227,7 +116,7 @@ def _read_fixed(
     rows = [_fixed_rows(records, *part, nthreads) for part in parts]
     data = rows[0]
     if len(parts) > 1:
-        data = _new_rows(len(chosen), place.piece.nbytes)
+        data = np.empty((len(chosen), place.piece.nbytes), np.uint8)
         for (_, indices), found in zip(parts, rows, strict=True):
             data[np.searchsorted(chosen, indices)] = found
     return _typed(data.reshape(-1), base).reshape(len(chosen), *shape)
@@ -250,37 +139,33 @@ def _typed(data: Bytes, dtype: np.dtype[Any]) -> AnyArray:
     return data.view(dtype)
 
 
-def _new_rows(nrows: int, nbytes: int) -> Bytes:
-    try:
-        return np.empty((nrows, nbytes), np.uint8)
-    except (MemoryError, ValueError):
-        raise FormatError(f"{nrows} rows of {nbytes} bytes are more than memory holds") from None
-
-
 def _fixed_rows(
-    records: RecordSet, place: _Place, indices: IntArray, nthreads: int | None
+    records: RecordSet, place: FieldPlace, indices: IntArray, nthreads: int | None
 ) -> Bytes:
     """Return the bytes of a field of fixed size, a row for each record."""
-    at, nbytes = place.offset, place.piece.nbytes
+    at, nbytes, prefix = place.offset, place.piece.nbytes, place.layout.prefix_nbytes
     direct, others = _split(records, place, indices)
     _check_prefix(records, place, direct)
+    offsets = records.headers.offsets[direct] + (place.start or 0) + at
+    gathered = read_rows(records.content.source, offsets, nbytes, nthreads=nthreads)
     if not len(others):
-        offsets = records.headers.offsets[direct] + (place.start or 0) + at
-        return read_rows(records.content.source, offsets, nbytes, nthreads=nthreads)
-    data = _new_rows(len(indices), nbytes)
-    if len(direct):
-        data[np.searchsorted(indices, direct)] = _fixed_rows(records, place, direct, nthreads)
-    targets = np.searchsorted(indices, others)
+        return gathered
+    pieces = [b""] * len(others)
 
     def take(k: int, view: memoryview) -> None:
-        place.layout.nbytes(view)  # raises if its prefix is not there
-        data[targets[k]] = np.frombuffer(view[at : at + nbytes], np.uint8)
+        if len(view) < prefix:
+            raise TruncatedError(f"{len(view)} of {prefix} bytes of its metadata are there")
+        pieces[k] = bytes(view[at : at + nbytes])
 
     _take_blocks(records, place, others, take, nthreads)
+    # Only now: no size is believed before the bytes are there.
+    data = np.empty((len(indices), nbytes), np.uint8)
+    data[np.searchsorted(indices, direct)] = gathered
+    data[np.searchsorted(indices, others)] = _joined(pieces)[1].reshape(len(others), nbytes)
     return data
 
 
-def _split(records: RecordSet, place: _Place, indices: IntArray) -> tuple[IntArray, IntArray]:
+def _split(records: RecordSet, place: FieldPlace, indices: IntArray) -> tuple[IntArray, IntArray]:
     """Return the records that are gathered from the file, and those that are taken apart."""
     if place.start is None:
         return indices[:0], indices
@@ -288,7 +173,7 @@ def _split(records: RecordSet, place: _Place, indices: IntArray) -> tuple[IntArr
     return indices[plain], indices[~plain]
 
 
-def _check_prefix(records: RecordSet, place: _Place, indices: IntArray) -> None:
+def _check_prefix(records: RecordSet, place: FieldPlace, indices: IntArray) -> None:
     """Raise unless the records have values and index of the metadata block."""
     needed = (place.start or 0) + place.layout.prefix_nbytes
     found = records.headers.nbytes[indices]
@@ -300,7 +185,7 @@ def _check_prefix(records: RecordSet, place: _Place, indices: IntArray) -> None:
 
 def _take_blocks(
     records: RecordSet,
-    place: _Place,
+    place: FieldPlace,
     indices: IntArray,
     take: Callable[[int, memoryview], None],
     nthreads: int | None,
@@ -359,7 +244,7 @@ def _read_variable(
 def _joined(pieces: Sequence[memoryview | bytes]) -> tuple[IntArray, Bytes]:
     ends = np.zeros(len(pieces) + 1, np.int64)
     np.cumsum([len(piece) for piece in pieces], out=ends[1:])
-    return ends, np.frombuffer(b"".join(pieces), np.uint8)
+    return ends, np.frombuffer(bytearray().join(pieces), np.uint8)
 
 
 def _parts_of(data: Bytes, ends: IntArray) -> list[memoryview]:
@@ -369,7 +254,7 @@ def _parts_of(data: Bytes, ends: IntArray) -> list[memoryview]:
 
 
 def _variable_bytes(
-    records: RecordSet, place: _Place, indices: IntArray, nthreads: int | None
+    records: RecordSet, place: FieldPlace, indices: IntArray, nthreads: int | None
 ) -> tuple[IntArray, Bytes]:
     """Return the bytes of a field of variable size, and where those of each record begin."""
     direct, others = _split(records, place, indices)
@@ -397,12 +282,12 @@ def _variable_bytes(
     return _joined(pieces)
 
 
-def _outside(place: _Place) -> FormatError:
+def _outside(place: FieldPlace) -> FormatError:
     return FormatError(f"field {place.key!a:.80} ends behind the metadata block")
 
 
 def _gathered(
-    records: RecordSet, place: _Place, indices: IntArray, nthreads: int | None
+    records: RecordSet, place: FieldPlace, indices: IntArray, nthreads: int | None
 ) -> tuple[IntArray, Bytes]:
     """Return what `_variable_bytes` does, of records that are gathered from the file."""
     source, layout = records.content.source, place.layout

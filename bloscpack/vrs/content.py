@@ -78,8 +78,8 @@ class Content:
         A function and its arguments that open the file again, in another process, too.
     nthreads : int or None
         Threads that decode frames and columns, unless a call says it.
-    header_columns : dict
-        What `RecordSet` keeps, by ordinal of the stream and record type.
+    kept : dict
+        What columns and clips have learned about records, by whom and of which.
 
     Notes
     -----
@@ -106,7 +106,7 @@ class Content:
         self._kept: ReferenceType[Decoders] | None = None
         self.origin: tuple[Any, ...] | None = None
         self.nthreads: int | None = None
-        self.header_columns: dict[tuple[int, int], Any] = {}
+        self.kept: dict[Any, Any] = {}
         self._groups: dict[tuple[int, int], IntArray] | None = None
         self._rows: dict[tuple[int, int], list[int]] = {}
         self._versions: dict[int, int] = {}
@@ -205,7 +205,7 @@ class Content:
             return {}
         ordered = keys[order]
         starts = np.flatnonzero(np.diff(ordered, prepend=-1))
-        parts = np.split(order, starts[1:])
+        parts = np.split(order, starts[1:]) if len(order) else []
         return {
             (key >> 3, key & 7): part
             for key, part in zip(ordered[starts].tolist(), parts, strict=True)

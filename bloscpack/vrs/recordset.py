@@ -13,7 +13,13 @@ from .content import Content
 from .decoding import StreamDecoder
 from .extents import read_rows
 from .format import RECORD_HEADER_DTYPE, RECORD_HEADER_SIZE, RecordType
+from .layout import DataLayout
 from .record import Record
+from .recordformat import ContentBlock, ContentType, record_format_tag
+
+# Format versions have 32 bits.
+_MAX_VERSION = 0xFFFFFFFF
+_MAX_DIGITS = len(str(_MAX_VERSION))
 
 
 class HeaderColumns:
@@ -78,10 +84,10 @@ class RecordSet:
         self.ordinal = ordinal
         self.record_type = RecordType(record_type)
         self.rows = content.rows_of(ordinal, record_type)
-        key = ordinal, int(record_type)
-        found = content.header_columns.get(key)
+        key = HeaderColumns, ordinal, int(record_type)
+        found = content.kept.get(key)
         if not isinstance(found, HeaderColumns):
-            found = content.header_columns[key] = HeaderColumns(content, self.rows)
+            found = content.kept[key] = HeaderColumns(content, self.rows)
         self.headers = found
 
     def __len__(self) -> int:
@@ -138,3 +144,26 @@ class RecordSet:
             err.args = (f"record {self.rows[index]} of stream {stream_id}: {err.args[0]}",)
             err.path = self.content.source.name
         return err
+
+
+def tagged_versions(records: RecordSet) -> list[int]:
+    """Return the format versions that the tags of the stream define, in order."""
+    prefix = record_format_tag(records.record_type, 0)[:-1]
+    tags = records.content.tags_of(records.ordinal).vrs
+    texts = [tag[len(prefix) :] for tag in tags if tag.startswith(prefix)]
+    found = {int(text) for text in texts if text.isdecimal() and len(text) <= _MAX_DIGITS}
+    return sorted(version for version in found if version <= _MAX_VERSION)
+
+
+def least_nbytes(content: ContentBlock, layout: DataLayout | None) -> int | None:
+    """Return the size of a block, of metadata without its variable part, as the tags tell it.
+
+    None where the metadata before it, or what is left of the payload, may tell another one.
+    """
+    if content.content_type == ContentType.DATA_LAYOUT:
+        return None if layout is None or layout.undecodable else layout.prefix_nbytes
+    if content.content_type == ContentType.IMAGE:
+        return content.nbytes if content.image.raw_nbytes is not None else None
+    if content.content_type in (ContentType.CUSTOM, ContentType.EMPTY):
+        return content.nbytes
+    return None

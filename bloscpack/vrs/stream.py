@@ -5,11 +5,13 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from .clips import StreamClip
 from .columns import Column, read_field
 from .content import Content, Decoders
 from .description import FLAVOR_TAG, NAME_TAG, SERIAL_NUMBER_TAG
 from .format import RecordType, StreamId
-from .recordset import RecordSet
+from .places import image_index
+from .recordset import RecordSet, tagged_versions
 from .sequence import (
     TYPE_NAMES,
     FloatArray,
@@ -146,6 +148,45 @@ class Stream:
         records = self._record_set(record_type)
         records.load()
         return records.headers.versions.copy()
+
+    @property
+    def has_images(self) -> bool:
+        """Whether the formats of its data records have images, and there are such records.
+
+        Raises
+        ------
+        FormatError
+            A format is damaged.
+        """
+        records = self._record_set("data")
+        contents = (records.decoder(version).contents for version in tagged_versions(records))
+        return len(records) > 0 and any(image_index(each, None) is not None for each in contents)
+
+    @property
+    def frames(self) -> StreamClip:
+        """The images of its data records, the first of each, as a lazy array of frames.
+
+        Raises
+        ------
+        NotFoundError
+            There are none.
+        """
+        return self.clip()
+
+    def clip(self, block: int | None = None) -> StreamClip:
+        """Return the images of its data records as a lazy array of frames.
+
+        Parameters
+        ----------
+        block : int, optional
+            Which block of the record format; by default the first image.
+
+        Raises
+        ------
+        NotFoundError
+            The stream has no images, or none in this block.
+        """
+        return StreamClip(self._content, self._ordinal, block)
 
     def _record_set(self, record_type: TypeName) -> RecordSet:
         return RecordSet(self._content, self._ordinal, find_type(record_type))

@@ -1,0 +1,108 @@
+"""A recording as a source of clips, one for each stream with images: see `frames.protocol`."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Self
+
+from ..frames.protocol import AnyArray, Request, read_batch
+from .clips import StreamClip
+from .recording import Recording
+from .recording import open as open_recording
+
+
+class RecordingSource:
+    """The streams of a recording that have images, as clips; see `frames.protocol.FrameSource`.
+
+    Parameters
+    ----------
+    where : Recording, str, PathLike, list of these, buffer or binary file
+        The recording; one that is opened here is closed with the source.
+    nthreads : int, optional
+        Threads that decode, for a recording that is opened here.
+
+    Attributes
+    ----------
+    name : str or None
+        Its path.
+    recording : Recording
+        It.
+
+    Raises
+    ------
+    FormatError, UnsupportedError, OSError
+        As by `recording.open`.
+    """
+
+    def __init__(self, where: Any, *, nthreads: int | None = None) -> None:
+        self._is_own = not isinstance(where, Recording)
+        self.recording = open_recording(where, nthreads=nthreads) if self._is_own else where
+        self.name: str | None = self.recording.name
+        try:
+            streams = self.recording.streams.values()
+            self._keys = tuple(stream.id for stream in streams if stream.has_images)
+        except BaseException:
+            self.close()
+            raise
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _own_source if self._is_own else RecordingSource, (self.recording,)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} streams with images of {self.name!r}>"
+
+    def keys(self) -> Sequence[str]:
+        """Return the ids of the streams, in order."""
+        return self._keys
+
+    def __len__(self) -> int:
+        """Return the number of streams with images."""
+        return len(self._keys)
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the ids, in order."""
+        return iter(self._keys)
+
+    def __contains__(self, key: object) -> bool:
+        """Return whether there is a stream of this id that has images."""
+        return key in self._keys
+
+    def __getitem__(self, key: str) -> StreamClip:
+        """Return the images of a stream, of which nothing is read yet.
+
+        Raises
+        ------
+        NotFoundError
+            There is none of this id that has images.
+        """
+        return self.recording.streams[key].clip()
+
+    def read(
+        self,
+        requests: Iterable[Request],
+        *,
+        out: AnyArray | Sequence[AnyArray] | None = None,
+        nthreads: int | None = None,
+    ) -> AnyArray | list[AnyArray]:
+        """Read frames of many clips at once; see `frames.protocol.read_batch`."""
+        planned = [(self[id_].typed(selection), selection) for id_, selection in requests]
+        if nthreads is None:
+            nthreads = self.recording.nthreads
+        return read_batch(planned, out=out, nthreads=nthreads)
+
+    def close(self) -> None:
+        """Close the recording, if it was opened here; idempotent."""
+        if self._is_own:
+            self.recording.close()
+
+    def __enter__(self) -> Self:
+        """Return the source, to be closed at the end of the block."""
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Close it."""
+        self.close()
+
+
+def _own_source(recording: Recording) -> RecordingSource:
+    source = RecordingSource(recording)
+    source._is_own = True
+    return source

@@ -1,0 +1,122 @@
+"""Recordings as sources of clips: ids, batches, and opening by what a file is."""
+
+import os
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bloscpack as bp
+from bloscpack import vrs
+from bloscpack.exceptions import NotFoundError
+from bloscpack.frames.protocol import AnyArray, FrameSource
+from bloscpack.vrs.framesource import RecordingSource
+
+from .recordings import Made, make_recording
+
+IDS = ["214-1", "214-2", "1201-1"]
+
+
+def pixels(stream: int, k: int) -> AnyArray:
+    values = np.arange(48) * (stream + 1) + 5 * k
+    return values.astype(np.uint8).reshape(6, 8)
+
+
+STACKS = {id_: np.stack([pixels(s, k) for k in range(10)]) for s, id_ in enumerate(IDS)}
+
+
+def recording_bytes() -> bytes:
+    formats = {id_: {"RF:Data:1": "image/raw/8x6/pixel=grey8+custom"} for id_ in IDS}
+    formats["241-1"] = {"RF:Data:1": "custom"}
+    formats["214-3"] = formats[IDS[0]]  # without records
+    records = []
+    for k in range(10):
+        for stream, id_ in enumerate(IDS):
+            preset = "zfast" if stream == 1 else "none"
+            records.append(Made(pixels(stream, k).tobytes() + bytes(300), id_, preset=preset))
+        records.append(Made(b"sensor", "241-1"))
+    return make_recording(formats, records)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "sensors.vrs"
+    path.write_bytes(recording_bytes())
+    return path
+
+
+def test_streams_with_images_are_clips(path: Path) -> None:
+    with RecordingSource(path) as source:
+        checked: FrameSource = source
+        assert list(checked) == list(checked.keys()) == IDS
+        assert len(source) == 3
+        assert IDS[0] in source
+        assert "241-1" not in source
+        assert source.name == str(path)
+        for id_ in IDS:
+            assert (source[id_][:] == STACKS[id_]).all()
+        assert source[IDS[0]].meta == {"name": "RGB Camera Class", "flavor": "", "tags": {}}
+        with pytest.raises(NotFoundError, match="no stream '214-9'"):
+            source["214-9"]
+        with pytest.raises(NotFoundError, match="241-1 has no images"):
+            source["241-1"]
+
+
+@pytest.mark.parametrize("nthreads", [None, 1, 3])
+def test_batches_of_many_streams(path: Path, nthreads: int | None) -> None:
+    with RecordingSource(path, nthreads=nthreads) as source:
+        requests = [(id_, slice(k, k + 4)) for id_ in IDS for k in (5, 0, 2)]
+        expected = np.stack([STACKS[id_][part] for id_, part in requests])
+        found = source.read(requests)
+        assert isinstance(found, np.ndarray)
+        assert (found == expected).all()
+        out = np.zeros_like(expected)
+        assert source.read(requests, out=out, nthreads=nthreads) is out
+        assert (out == expected).all()
+
+
+def test_a_recording_of_the_caller_stays_open(path: Path) -> None:
+    with vrs.open(path) as recording:
+        with RecordingSource(recording) as source:
+            assert source.recording is recording
+        assert len(recording[0].payload)
+        assert pickle.loads(pickle.dumps(RecordingSource(recording))).keys() == tuple(IDS)
+    with RecordingSource(path) as source:
+        clip = source[IDS[0]]
+    with pytest.raises(ValueError, match="closed"):
+        clip[0]
+
+
+def test_opened_by_what_it_is(path: Path) -> None:
+    for where in (path, str(path), path.read_bytes()):
+        with bp.frames.open(where) as source:
+            assert isinstance(source, RecordingSource)
+            assert (source[IDS[2]][::3] == STACKS[IDS[2]][::3]).all()
+    with pytest.raises(ValueError, match="mode must be 'r' for a VRS recording"):
+        bp.frames.open(path, "a")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_used_in_a_forked_child(path: Path) -> None:
+    with RecordingSource(path) as source:
+        clip = source[IDS[1]]
+        clip[0]
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0 if (clip[:] == STACKS[IDS[1]]).all() else 1)
+        assert (clip[:] == STACKS[IDS[1]]).all()
+        assert os.waitpid(pid, 0)[1] == 0
+        copy = pickle.loads(pickle.dumps(source))
+    with copy:
+        assert (copy[IDS[1]][3] == STACKS[IDS[1]][3]).all()
+
+
+def test_one_clip_in_many_threads(path: Path) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    with RecordingSource(path) as source, ThreadPoolExecutor(4) as pool:
+        clips = [source[IDS[k % 3]] for k in range(6)] * 10
+        found = list(pool.map(lambda clip: bool((clip[2:] == STACKS[clip.id][2:]).all()), clips))
+    assert found == [True] * 60
