@@ -127,6 +127,7 @@ class RecordFile:
         self._split_end = self._split_records = self._index_at = self._room_nbytes = 0
         self._description_size = 0
         self._torn = False
+        self._pid = os.getpid()
         if overwrite:
             self._remove(path)
         if chunk_nbytes is not None and os.path.lexists(f"{self._root}1"):
@@ -292,9 +293,13 @@ class RecordFile:
             self._buffer.clear()
 
     def _write(self, *parts: BytesLike) -> None:
-        self._torn = True
-        disk.write_at(self._fd, self._offset, *parts)
-        self._torn = False
+        try:
+            disk.write_at(self._fd, self._offset, *parts)
+        except OSError:
+            self._torn = True
+            with suppress(OSError):  # then it is tried again on closing
+                self._cut()
+            raise
 
     def _next_chunk(self) -> None:
         """End the chunk, durably, and begin another."""
@@ -420,9 +425,13 @@ class RecordFile:
         return self._offset
 
     def leave(self) -> None:
-        """Write what is in the buffer, and close the files without an index."""
+        """Write what is in the buffer, and close the files without an index.
+
+        A forked copy of the process writes nothing: the file is its parent's.
+        """
         try:
-            self.write_out()
+            if self._pid == os.getpid():
+                self.write_out()
         finally:
             self._close_files()
 

@@ -13,6 +13,7 @@ import pytest
 import bloscpack.vrs as vrs
 from bloscpack.vrs import recordfile
 from bloscpack.vrs.format import FILE_HEADER_SIZE, FileHeader, RecordHeader, RecordType
+from bloscpack.vrs.index import unpack_index
 
 
 class Imu(vrs.Layout):
@@ -35,7 +36,8 @@ def headers(data: bytes) -> list[RecordHeader]:
     return found
 
 
-def test_the_order_of_a_file(tmp_path: Path) -> None:
+def test_the_order_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("secrets.randbits", lambda nbits: 12345 if nbits == 30 else None)
     path = tmp_path / "a.vrs"
     before = time.time_ns()
     with vrs.create(path, tags={"a": "b"}) as recording:
@@ -43,6 +45,7 @@ def test_the_order_of_a_file(tmp_path: Path) -> None:
         header = FileHeader.unpack(path.read_bytes())
         assert header == FileHeader(header.creation_id)
         assert abs(header.creation_id - before) < 10e9
+        assert header.creation_id & (1 << 30) - 1 == 12345
         stream = recording.stream("imu", flavor="x")
         stream.define("data", Imu)
         stream.write("data", 2.0, {"temperature": 1})
@@ -136,6 +139,40 @@ def test_chunks(tmp_path: Path) -> None:
 
 def recording_head(path: Path) -> int:
     return FileHeader.unpack(path.read_bytes()).first_record_offset
+
+
+def test_a_split_index_lists_nothing_that_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recordfile, "_SPLIT_RECORDS", 10)
+    with vrs.create(tmp_path / "a", chunk_nbytes=1 << 20) as recording:
+        stream = recording.stream(100)
+        for i in range(25):
+            stream.write_payload("data", i, bytes(i))
+        head = (tmp_path / "a").read_bytes()
+        at = FileHeader.unpack(head).index_offset
+        index = unpack_index(RecordHeader.unpack(head, at), head[at + 32 :], nbytes_present=1 << 20)
+        assert len(index.entries) == 20
+        written = (tmp_path / "a_1").stat().st_size
+        assert int(index.entries["size"].sum()) == written
+    with vrs.open(tmp_path / "a") as ours:
+        assert ours.report.is_clean
+        assert len(ours) == 25
+
+
+@pytest.mark.parametrize("index_compression", ["none", "zfast"])
+def test_an_index_in_front_is_compressed_rather_than_moved(
+    tmp_path: Path, index_compression: str
+) -> None:
+    path = tmp_path / "a.vrs"
+    options: dict[str, Any] = {"index": "front", "index_compression": index_compression}
+    with vrs.create(path, index_room=70, **options) as recording:
+        stream = recording.stream(100)
+        for i in range(150):
+            stream.write_payload("data", i, b"")
+    with vrs.open(path) as ours:
+        assert len(ours) == 150
+        assert ours.header.index_offset < ours.header.first_record_offset
 
 
 def test_an_empty_recording(tmp_path: Path) -> None:
@@ -246,6 +283,25 @@ def test_wrong_records_write_nothing(tmp_path: Path) -> None:
     assert len(headers((tmp_path / "a.vrs").read_bytes())) == 4
 
 
+def test_numpy_values(tmp_path: Path) -> None:
+    layout = vrs.DataLayout(Imu.definition().pieces + Extra.definition().pieces)
+    with vrs.create(tmp_path / "a.vrs") as recording:
+        stream = recording.stream(100)
+        stream.define("data", layout)
+        gyro, counts = np.array([1, 2, 3], np.float32), np.array([4, 5, 6], np.uint16)
+        for i, number in enumerate((1.5, np.float32(1.5), np.float64(1.5))):
+            values = {"temperature": number, "gyro": gyro, "counts": counts, "last": np.int8(-7)}
+            stream.write("data", i, values)
+    with vrs.open(tmp_path / "a.vrs") as ours:
+        expected = {"temperature": 1.5, "gyro": [1, 2, 3], "counts": [4, 5, 6], "last": -7}
+        assert [record.metadata_blocks[0] for record in ours] == [expected] * 3
+
+
+class Extra(vrs.Layout):
+    counts = vrs.Array("uint16", 3)
+    last = vrs.Value("int8")
+
+
 def test_times_of_any_number_type_and_order(tmp_path: Path) -> None:
     times = [3, np.float32(0.5), np.int64(2), -1.5, 1e300, 3]
     with vrs.create(tmp_path / "a.vrs") as recording:
@@ -260,7 +316,9 @@ def test_the_size_of_the_next_block(tmp_path: Path) -> None:
     with vrs.create(tmp_path / "a.vrs") as recording:
         stream = recording.stream(100)
         stream.define("data", Sized, vrs.Custom(), Sized, vrs.Custom())
-        stream.write("data", 0, {}, b"abc", Sized(note="x"), b"")
+        looked_at = Sized(note="x")
+        assert looked_at.next_content_block_size == 0
+        stream.write("data", 0, looked_at, b"abc", {}, b"")
         stream.write("data", 1, {"next_content_block_size": 2}, b"ab", {}, b"x")
         with pytest.raises(ValueError, match="is 3: the next block has 2 bytes"):
             stream.write("data", 2, {"next_content_block_size": 3}, b"ab", {}, b"x")
@@ -268,7 +326,7 @@ def test_the_size_of_the_next_block(tmp_path: Path) -> None:
             stream.write("data", 2, Sized(next_content_block_size=3), b"ab", {}, b"x")
     with vrs.open(tmp_path / "a.vrs") as ours:
         assert [bytes(block) for block in ours[0].custom_blocks] == [b"abc", b""]
-        assert ours[0].metadata_blocks[1] == {"next_content_block_size": 0, "note": "x"}
+        assert ours[0].metadata_blocks[0] == {"next_content_block_size": 3, "note": "x"}
         assert [bytes(block) for block in ours[1].custom_blocks] == [b"ab", b"x"]
 
 

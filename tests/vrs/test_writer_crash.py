@@ -1,6 +1,8 @@
 """A writer that is stopped, by an error or by death: what was flushed is there, whole."""
 
+import errno
 import gc
+import os
 import signal
 import subprocess
 import sys
@@ -13,10 +15,11 @@ import pytest
 
 import bloscpack.vrs as vrs
 from bloscpack.exceptions import FormatError
+from bloscpack.storage import disk
 from bloscpack.vrs import recordfile
-from bloscpack.vrs.format import FILE_HEADER_SIZE, FileHeader
+from bloscpack.vrs.format import FILE_HEADER_SIZE, FileHeader, RecordHeader
 from tests.conftest import REPOSITORY
-from tests.faults.disk import Crash, StoppingDisk, installed
+from tests.faults.disk import REAL, Crash, StoppingDisk, installed
 from tests.faults.power import File, Recorder, after_cut
 from tests.oracle import Oracle
 
@@ -77,15 +80,17 @@ def check(path: Path, flushed: int) -> vrs.Recording | None:
 @each_placement
 @pytest.mark.parametrize("kind", ["error", "crash", "torn"])
 def test_stopped_at_every_step(tmp_path: Path, placement: str, kind: str) -> None:
-    counts = set()
+    counts, nclosed = set(), 0
     for step in range(100):
         folder = tmp_path / str(step)
         folder.mkdir()
         stopping, flushed, made = StoppingDisk(step, kind), [0], list[vrs.Writer]()
+        was_closed = False
         with installed(stopping):
             try:
                 record(folder / "a.vrs", placement, flushed, made)
             except (OSError, Crash):
+                was_closed = bool(made) and made[0].closed
                 forget(made)
             else:
                 break
@@ -93,11 +98,13 @@ def test_stopped_at_every_step(tmp_path: Path, placement: str, kind: str) -> Non
         if found is None:
             continue
         counts.add(len(found))
-        if kind == "error" and stopping.count > step + 1:
-            # It was closed in spite of the error, and what was accepted has an index.
+        if was_closed:
+            # In spite of the error: what was accepted has an index.
             assert found.report.is_clean, (step, stopping.names[step], found.report)
         found.close()
+        nclosed += was_closed
     assert step > 8
+    assert (nclosed > 2) == (kind == "error")
     # After an error the rest is written still: two records alone are seen after death only.
     assert counts >= ({0, 1, 3} if kind == "error" else {0, 1, 2, 3})
 
@@ -174,6 +181,37 @@ def is_complete(files: dict[str, File], placement: str) -> bool:
     return offset > 0
 
 
+@each_placement
+@pytest.mark.parametrize("also", [(), ("truncate",)])
+def test_what_a_failed_write_left_is_removed(
+    tmp_path: Path, placement: str, also: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk is full after the bytes of a record, which is given up."""
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def filling(fd: int, offset: int, *parts: Any) -> None:
+        REAL["write_at"](fd, offset, *parts)
+        fail()
+
+    path = tmp_path / "a.vrs"
+    with vrs.create(path, compression="none", **PLACEMENTS[placement]) as recording:
+        stream = recording.stream("sample")
+        stream.write_payload("data", 0, PAYLOADS[0])
+        with monkeypatch.context() as patch:
+            patch.setattr(disk, "write_at", filling)
+            for name in also:
+                patch.setattr(disk, name, fail)
+            with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+                stream.write_payload("data", 1, LARGE)
+    found = check(path, 1)
+    assert found is not None
+    assert (len(found), found.report.is_clean) == (1, True)
+    assert found.source.size() < len(LARGE)
+    found.close()
+
+
 def insist(call: Callable[..., None], *args: Any) -> None:
     try:
         call(*args)
@@ -185,8 +223,9 @@ KILLED = """
 import os, sys
 import bloscpack.vrs as vrs
 from bloscpack.exceptions import FormatError
+from bloscpack.storage import disk
 from bloscpack.vrs import recordfile
-from bloscpack.vrs.format import FILE_HEADER_SIZE, FileHeader
+from bloscpack.vrs.format import FILE_HEADER_SIZE, FileHeader, RecordHeader
 recordfile._SPLIT_RECORDS = 1000
 class Numbers(vrs.Layout):
     i = vrs.Value("uint64_t")
@@ -228,6 +267,32 @@ def test_a_recording_that_is_dropped_keeps_its_records(tmp_path: Path) -> None:
         gc.collect()
     with vrs.open(tmp_path / "a.vrs") as found:
         assert [bytes(each.payload) for each in found] == [b"x"]
+
+
+FORKED = """
+import os, sys
+import bloscpack.vrs as vrs
+recording = vrs.create(sys.argv[1])
+stream = recording.stream("sample")
+stream.write_payload("data", 1, b"in the buffer of both")
+if not os.fork():
+    sys.exit()  # drops its copy
+os.wait()
+print(os.path.getsize(sys.argv[1]))
+stream.write_payload("data", 2, b"y")
+recording.close()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
+def test_a_forked_process_writes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "a.vrs"
+    command = [sys.executable, "-W", "ignore", "-c", FORKED, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=REPOSITORY)
+    head = RecordHeader.unpack(path.read_bytes(), FILE_HEADER_SIZE).size + FILE_HEADER_SIZE
+    assert int(done.stdout) == head
+    with vrs.open(path) as found:
+        assert len(found) == 2
 
 
 def test_an_error_in_the_block_keeps_the_records(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from tests.oracle import Oracle
 
 from . import manifests
 from .subject import plain
+from .test_layout_properties import layouts_and_values
 
 PLACEMENTS: dict[str, dict[str, Any]] = {
     "end": {},
@@ -363,6 +364,43 @@ def test_a_copy_of_a_vector_has_its_checksum(wheel: Oracle, tmp_path: Path, vect
         assert ours.checksum() == manifest["oracle_records_checksum"]
     checksum = wheel("vrs.records_checksum(path, False)", path=str(path))
     assert checksum == manifest["oracle_records_checksum"]
+
+
+@given(layouts_and_values())
+def test_generated_layouts(
+    wheel: Oracle,
+    tmp_path_factory: pytest.TempPathFactory,
+    drawn: tuple[vrs.DataLayout, dict[str, Any]],
+) -> None:
+    path = tmp_path_factory.mktemp("generated") / "a.vrs"
+    layout, values = drawn
+    # The wheel names pieces of one label by what else is not empty, and escapes what is no UTF-8.
+    if len({piece.label for piece in layout.pieces}) < len(layout.pieces) or not is_utf8(values):
+        return
+    with vrs.create(path) as recording:
+        stream = recording.stream("sample")
+        stream.define("data", layout)
+        stream.write("data", 1.5, values)
+    with vrs.open(path) as ours:
+        read = ours[0].metadata_blocks[0]
+        assert ours["998-1"].records[0].blocks[0].spec == layout
+    ((seen,),) = wheel("[r['metadata_blocks'] for r in dump(path)['records']]", path=str(path))
+    expected = {key: plain(value) for key, value in read.items()}
+    assert {key: repr(seen[key]) for key in seen} == {key: repr(expected[key]) for key in seen}
+    # It leaves out what is empty if the whole variable part is.
+    assert all(not read[key] for key in expected.keys() - seen.keys())
+
+
+def is_utf8(value: Any) -> bool:
+    return not any("\udc80" <= character <= "\udcff" for character in texts_of(value))
+
+
+def texts_of(value: Any) -> str:
+    if isinstance(value, dict):
+        return "".join(map(texts_of, [*value, *value.values()]))
+    if isinstance(value, list):
+        return "".join(map(texts_of, value))
+    return value if isinstance(value, str) else ""
 
 
 numbers = st.integers(-(1 << 31), (1 << 31) - 1)
