@@ -6,6 +6,7 @@ A test package says how to get its library (`Recipe`), what its snippets see (a 
 
 import contextlib
 import os
+import select
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,7 @@ import pytest
 from . import snippets
 
 BUILD_TIMEOUT_S = 600
+ANSWER_TIMEOUT_S = 120
 
 Command = Sequence[str | Path]
 
@@ -119,7 +121,7 @@ class SnippetError(Exception):
 class Oracle:
     """A library in a process that lives as long as the session, or until a snippet kills it.
 
-    The next snippet after one that did is answered by a process of its own again.
+    So does one that takes over two minutes. The next snippet after one that did is answered by a process of its own again.
     """
 
     def __init__(self, recipe: Recipe, subject: Path) -> None:
@@ -147,10 +149,17 @@ class Oracle:
         assert self._process.stdin is not None
         try:
             snippets.send(self._process.stdin, (source, values))
+            self._await_answer()
             answer: tuple[str, Any] = snippets.receive(self._process.stdout)  # type: ignore[arg-type]
         except (EOFError, BrokenPipeError):
             return "died", self._bury()
         return answer
+
+    def _await_answer(self) -> None:
+        """End the process if it says nothing for long: its library hangs."""
+        assert self._process is not None
+        if not select.select([self._process.stdout], [], [], ANSWER_TIMEOUT_S)[0]:
+            self._process.kill()
 
     def __call__(self, source: str, /, **values: Any) -> Any:
         """Run a snippet and return its result; raise SnippetError, or fail if the process died."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from ...frames.protocol import AnyArray, IntArray
-from .base import Owner, Queries, Rows
+from .queries import Owner, Queries, Rows
 from .record import VRSRecord
 from .recordtype import RecordType
 from .rows import AsyncRows, SyncRows

@@ -4,6 +4,7 @@
 `bloscpack.vrs.open`: columns, frames, filters that can be filtered.
 """
 
+import codecs
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -14,11 +15,11 @@ import numpy as np
 from ...frames.protocol import IntArray
 from ..format import StreamId
 from ..pixels import ImageConversion
-from .base import Owner
 from .catalog import Catalog, open_catalog
 from .errors import StreamNotFoundError
 from .filespec import easy_path, place_of
 from .filtered import AsyncFilteredVRSReader, RecordFilter, SyncFilteredVRSReader
+from .queries import Owner
 from .record import SAFE_ENCODING, ReadOptions, VRSRecord
 from .recordtype import RecordType, type_of
 from .rows import AsyncRows, SyncRows
@@ -51,6 +52,8 @@ class VRSReader(Owner):
         It cannot be read.
     ValueError
         No file is named, or several that are of different sessions.
+    LookupError
+        There is no such encoding.
 
     Notes
     -----
@@ -65,7 +68,7 @@ class VRSReader(Owner):
         multi_path: bool = False,
     ) -> None:
         if encoding != SAFE_ENCODING:
-            b"".decode(encoding)  # an encoding that is not known is a LookupError here
+            codecs.lookup(encoding)  # refuses one that is not known
         if multi_path:
             several = isinstance(path, Sequence) and not isinstance(path, str | bytes)
             places = [place_of(item) for item in (path if several else [path])]

@@ -2,11 +2,12 @@
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Iterator
+from functools import partial
 from typing import overload
 
 from ...frames.protocol import IntArray
 from ...threads import run_beside
-from .base import Owner, Rows
+from .queries import Owner, Rows
 from .record import VRSRecord
 
 
@@ -51,11 +52,14 @@ class AsyncRows(Rows):
         """
         return self._take(index)
 
+    def _load(self, row: int) -> VRSRecord:
+        return self._owner._read(row).load()
+
     async def _take(self, index: int | slice) -> "VRSRecord | AsyncVRSReaderSlice":
         if isinstance(index, slice):
             return AsyncVRSReaderSlice(self._owner, self._rows[index])
         row = self._row(index)
-        return await run_beside(lambda: self._owner._read(row).load())
+        return await run_beside(partial(self._load, row))
 
     def __iter__(self) -> Iterator[VRSRecord]:
         raise TypeError("records of an asynchronous reader are iterated over with 'async for'")
@@ -63,7 +67,7 @@ class AsyncRows(Rows):
     async def __aiter__(self) -> AsyncIterator[VRSRecord]:
         """Read all records in order."""
         for row in self._rows.tolist():
-            yield await run_beside(lambda row=row: self._owner._read(row).load())
+            yield await run_beside(partial(self._load, row))
 
 
 class _Slice(Rows):

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from .base import Owner
 from .errors import type_name_of
+from .queries import Owner
 
 
 def set_text(names: Iterable[str]) -> str:
