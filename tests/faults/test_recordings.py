@@ -33,10 +33,9 @@ class FailingFile(io.BytesIO):
         step, self.count = self.count, self.count + 1
         if step == self._fail_at and not self._is_short:
             raise OSError(errno.EIO, "the disk has failed")
-        found = super().read(size)
-        if step == self._fail_at:
-            return found[: len(found) // 2]
-        return found
+        if step == self._fail_at and size is not None and size > 1:
+            size //= 2
+        return super().read(size)
 
     def readinto(self, buffer: Any) -> int:
         found = self.read(len(buffer))
@@ -94,12 +93,13 @@ def test_a_disk_that_fails_at_every_read(read: Callable[[Any], Any], index: str)
             found = vrs.open(file, nthreads=1)
             assert read(found) == EXPECTED[read]
         except OSError as err:
-            assert err.errno == errno.EIO
-            # It may be tried again.
-            found = vrs.open(file, nthreads=1) if found is None else found
-            assert read(found) == EXPECTED[read]
-            continue
-        break
+            caught = err
+        else:
+            break
+        assert caught.errno == errno.EIO
+        # It may be tried again.
+        found = vrs.open(file, nthreads=1) if found is None else found
+        assert read(found) == EXPECTED[read]
     assert file.count <= step
     assert step > 2
 
