@@ -1,6 +1,10 @@
 """The small, safe, fast single file for arrays, on the Bloscpack format."""
 
-from . import append, args, exceptions, frames
+import importlib
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from . import append, args, exceptions
 from .args import BloscArgs, BloscpackArgs, MetadataArgs
 from .array import Array
 from .checking import recover, verify
@@ -32,6 +36,9 @@ from .report import Damage, Report
 from .version import __version__
 from .writer import Writer
 
+if TYPE_CHECKING:
+    from . import frames, gulp, vrs
+
 __all__ = [
     "Array",
     "BloscArgs",
@@ -47,6 +54,7 @@ __all__ = [
     "convert",
     "exceptions",
     "frames",
+    "gulp",
     "load",
     "open",
     "pack_bytes_file",
@@ -70,4 +78,12 @@ __all__ = [
     "unpack_ndarray_from_file",
     "unpack_ndarray_str",
     "verify",
+    "vrs",
 ]
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Import the kinds of files that most programs have none of, when they are named."""
+    if name in ("frames", "gulp", "vrs"):
+        return importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

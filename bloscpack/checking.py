@@ -5,8 +5,6 @@ from typing import IO, Any
 
 from .container.writer import Progress
 from .exceptions import BloscpackError
-from .frames.recovery import recover_store
-from .frames.verification import is_frame_store, verify_store
 from .ndarray import Path
 from .recovery import recover as recover_array
 from .recovery import same_file
@@ -71,6 +69,8 @@ def verify(
     """
     source, again = _opened(path)
     try:
+        from .frames.verification import is_frame_store, verify_store  # on use: see detect.py
+
         if is_frame_store(source):
             report = verify_store(source, nthreads=nthreads, progress=progress)
             if fix and not report.ok:
@@ -140,6 +140,9 @@ def recover(
         raise ValueError(f"source and target are the same file: {src!r}")
     source, again = _opened(src)
     try:
+        from .frames.recovery import recover_store  # on use: see detect.py
+        from .frames.verification import is_frame_store
+
         if is_frame_store(source):
             return recover_store(source, dst, nthreads=nthreads, progress=progress)
     except BloscpackError as err:

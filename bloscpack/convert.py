@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from .detect import open_frames
 from .exceptions import FormatError
-from .frames.protocol import AnyArray, Clip, FrameSource
-from .frames.reader import FrameStore
 from .storage import disk
 from .storage.rollback import replacing
 from .storage.update import temporary_path
 
 if TYPE_CHECKING:
     from .clipwriter import Tally, Writer
+    from .frames.protocol import AnyArray, Clip, FrameSource
 
 Progress = Callable[[int, int], None]
 
@@ -153,12 +152,14 @@ def convert(
         return Conversion(kind, len(source), tally.frames, tally.images)
 
 
-def _kind(to: str | None, source: FrameSource, target: str) -> str:
+def _kind(to: str | None, source: "FrameSource", target: str) -> str:
     """Return what to make."""
     if to in ("frames", "gulp"):
         return str(to)
     if to is not None:
         raise ValueError(f"to must be 'frames' or 'gulp', not {to!r}")
+    from .frames.reader import FrameStore
+
     if isinstance(source, FrameStore) and not target.endswith(".blp"):
         return "gulp"
     return "frames"
@@ -189,7 +190,9 @@ def _vanishing(path: str) -> Iterator[str]:
             disk.unlink(path)
 
 
-def _compare(source: FrameSource, written: FrameSource, writer: "Writer", tally: "Tally") -> None:
+def _compare(
+    source: "FrameSource", written: "FrameSource", writer: "Writer", tally: "Tally"
+) -> None:
     """Check that what was written is what was read.
 
     Raises
@@ -217,7 +220,7 @@ def _compare(source: FrameSource, written: FrameSource, writer: "Writer", tally:
         tally.add_clip()
 
 
-def _same_frames(frames: AnyArray | list[bytes], copy: Clip, chosen: slice) -> Iterator[bool]:
+def _same_frames(frames: "AnyArray | list[bytes]", copy: "Clip", chosen: slice) -> Iterator[bool]:
     """Yield for each frame whether the copy has the same."""
     if isinstance(frames, list):
         images = copy.read_images(chosen) or []
@@ -230,7 +233,7 @@ def _same_frames(frames: AnyArray | list[bytes], copy: Clip, chosen: slice) -> I
         yield is_alike and one.tobytes() == two.tobytes()
 
 
-def _different(source: FrameSource, what: str) -> FormatError:
+def _different(source: "FrameSource", what: str) -> FormatError:
     error = FormatError(f"{what} did not arrive as they are in the source; the copy was removed")
     error.path = source.name
     return error

@@ -8,6 +8,9 @@
 from libc.stdint cimport int32_t, uint8_t
 from libc.string cimport memcpy
 
+cdef extern from "lz4_sparse.h" nogil:
+    size_t encode_sparse_lz4(const uint8_t *, size_t, uint8_t *, size_t)
+
 cdef extern from *:
     """
     #include <stddef.h>
@@ -31,7 +34,6 @@ cdef extern from *:
     unsigned ZSTD_isError(size_t);
     int ZSTD_maxCLevel(void);
     int LZ4_decompress_safe(const char *, char *, int, int);
-    int LZ4_compress_fast(const char *, char *, int, int, int);
     void blosc_internal_shuffle(const size_t, const size_t, const uint8_t *, const uint8_t *);
     void blosc_internal_unshuffle(const size_t, const size_t, const uint8_t *, const uint8_t *);
     int blosc_internal_bitshuffle(const size_t, const size_t, const uint8_t *, const uint8_t *,
@@ -60,7 +62,6 @@ cdef extern from *:
     unsigned ZSTD_isError(size_t) nogil
     int ZSTD_maxCLevel() nogil
     int LZ4_decompress_safe(const char *, char *, int, int) nogil
-    int LZ4_compress_fast(const char *, char *, int, int, int) nogil
     void blosc_internal_shuffle(size_t, size_t, const uint8_t *, uint8_t *) nogil
     void blosc_internal_unshuffle(size_t, size_t, const uint8_t *, uint8_t *) nogil
     int blosc_internal_bitshuffle(size_t, size_t, const uint8_t *, uint8_t *, uint8_t *) nogil
@@ -266,7 +267,6 @@ cdef enum:
     MATCH_NBYTES = 7
     SEARCH_STEP = 64
     LITERALS_HUFFMAN = 1
-    LZ4_ACCELERATION = 1
     LZ4_MIN_GAIN = 8  # of so many bytes, one must be saved
 
 
@@ -298,9 +298,8 @@ cdef inline size_t encode_block(const uint8_t *source, size_t nbytes, int flags,
         source = scratch.streams
     limit = min(nbytes, room - STREAM_SIZE_NBYTES)
     if flags >> 5 == FORMAT_LZ4:
-        stored = LZ4_compress_fast(<const char *> source, <char *> out + STREAM_SIZE_NBYTES,
-                                   <int> nbytes, <int> min(limit, nbytes - nbytes // LZ4_MIN_GAIN),
-                                   LZ4_ACCELERATION)
+        stored = encode_sparse_lz4(source, nbytes, out + STREAM_SIZE_NBYTES,
+                                   min(limit, nbytes - nbytes // LZ4_MIN_GAIN))
         if stored == 0:
             stored = nbytes
     elif residual:

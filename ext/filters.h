@@ -180,6 +180,14 @@ VECTORISED static void items_of_planes(const uint8_t *planes, uint8_t *restrict 
     memcpy(items + whole * itemsize, planes + whole * itemsize, (count - whole) * itemsize);
 }
 
+VECTORISED static void unzigzag_bytes(uint8_t *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        bytes[i] = (uint8_t)((bytes[i] >> 1) ^ (uint8_t)(0 - (bytes[i] & 1)));
+}
+
+#include "bytes.h"
+
 #define ITEM uint8_t
 #include "residual.h"
 #define ITEM uint16_t

@@ -30,6 +30,7 @@ cdef extern from "filters.h" nogil:
         FILTER_ZIGZAG
         FILTER_TIME
         FILTER_BITS
+    int use_vectors(int)
     void encode_uint8_t(const uint8_t *, const uint8_t *, uint8_t *, uint8_t *, size_t, size_t,
                         size_t, int)
     void encode_uint16_t(const uint16_t *, const uint16_t *, uint16_t *, uint16_t *, size_t, size_t,
@@ -54,6 +55,17 @@ LEFT = FILTER_LEFT
 ZIGZAG = FILTER_ZIGZAG
 TIME = FILTER_TIME
 BITS = FILTER_BITS
+
+def limit_vectors(int most):
+    """Decode 8-bit pixels by the general code (0), with AVX2 (1), or with GFNI as well (2).
+
+    Returns which of these will be used: no more than the processor has. For tests; the highest is the
+    default.
+    """
+    return use_vectors(most)
+
+
+limit_vectors(2)
 
 cdef enum:
     ALL_FILTERS = (FILTER_PLANES | FILTER_UP | FILTER_LEFT | FILTER_ZIGZAG | FILTER_TIME

@@ -178,6 +178,13 @@ static void NAME(decode)(ITEM *residuals, const ITEM *reference, ITEM *frame, IT
                          size_t rows, size_t width, size_t channels, int flags)
 {
     size_t length = width * channels, plane = rows * width;
+#ifdef HAVE_BANDS
+    if (sizeof(ITEM) == 1 && has_bands(rows, channels, flags)) {
+        decode_bands((uint8_t *)residuals, (const uint8_t *)reference, (uint8_t *)frame,
+                     (uint8_t *)work, rows, width, flags);
+        return;
+    }
+#endif
     if (flags & FILTER_BITS) {
         size_t nplanes = flags & FILTER_PLANES ? channels : 1, count = rows * length / nplanes;
         /* The frame itself is room for the bytes of a plane: it is written last. */

@@ -2,8 +2,9 @@
 
 import struct
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bloscpack.codec import (
@@ -407,3 +408,35 @@ def test_too_much_content_is_refused_before_it_is_touched() -> None:
 
     with pytest.raises(ValueError, match="at most 2147483631"):
         encode(Huge(), CodecParams("lz4"))
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    parts=st.lists(st.tuples(st.integers(0, 40), st.integers(1, 700)), max_size=30),
+    blocksize=st.sampled_from([128, 520, 4096, 70000]),
+)
+def test_residuals_in_lz4_are_what_c_blosc_decodes(
+    parts: list[tuple[int, int]], blocksize: int
+) -> None:
+    """Runs and repeats of a few sources, so that matches of every length and distance occur."""
+    sources = [np.random.default_rng(seed).bytes(700) for seed in range(20)]
+    data = b"".join(
+        sources[which][:length] if which < 20 else bytes([which]) * length
+        for which, length in parts
+    )
+    data += bytes(max(0, 128 - len(data)))
+    params = CodecParams("lz4", 9, Shuffle.NONE, 1, blocksize=blocksize, residual=True)
+    chunk = encode(data, params)
+    assert pytest.importorskip("blosc").decompress(chunk) == data
+    out = bytearray(len(data))
+    decode_into(chunk, out)
+    assert out == data
+
+
+def test_residuals_in_lz4_leave_out_short_matches() -> None:
+    noise = np.random.default_rng(0).bytes(4096)
+    short = b"".join(noise[k * 64 : k * 64 + 60] + b"same" for k in range(60))
+    long = b"".join(noise[k * 64 : k * 64 + 48] + b"sixteen bytes..." for k in range(60))
+    params = CodecParams("lz4", 9, Shuffle.NONE, 1, blocksize=4000, residual=True)
+    assert len(encode(short[:3800], params)) >= 3800
+    assert len(encode(long[:3800], params)) < 0.85 * 3800

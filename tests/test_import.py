@@ -18,6 +18,7 @@ before = set(sys.modules), len(os.listdir(tasks)) if os.path.isdir(tasks) else 0
 import bloscpack
 print(json.dumps({
     "names": sorted(name.split(".")[0] for name in sys.modules),
+    "own": sorted(name for name in sys.modules if name.startswith("bloscpack.")),
     "modules": len(set(sys.modules) - before[0]),
     "threads": threading.active_count(),
     "new_tasks": (len(os.listdir(tasks)) if os.path.isdir(tasks) else 0) - before[1],
@@ -49,6 +50,28 @@ def test_optional_packages_are_not_loaded(probe: dict[str, object], name: str) -
     assert isinstance(names, list)
     assert "bloscpack" in names
     assert name not in names
+
+
+def test_frames_are_not_loaded(probe: dict[str, object]) -> None:
+    own = probe["own"]
+    assert isinstance(own, list)
+    assert "bloscpack.array" in own
+    assert not [
+        name
+        for name in own
+        if name.startswith(("bloscpack.frames", "bloscpack.gulp", "bloscpack.vrs"))
+    ]
+
+
+@pytest.mark.parametrize("name", ["frames", "gulp", "vrs"])
+def test_folders_are_loaded_when_they_are_named(name: str) -> None:
+    program = f"import bloscpack; print(bloscpack.{name}.__name__)"
+    run = subprocess.run(
+        [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, timeout=60
+    )
+    assert run.stdout.strip() == f"bloscpack.{name}", run.stderr
+    with pytest.raises(AttributeError, match="has no attribute 'frame'"):
+        bloscpack.frame  # noqa: B018
 
 
 def test_no_thread_is_started(probe: dict[str, object]) -> None:

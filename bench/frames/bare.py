@@ -54,7 +54,7 @@ class BareClip:
         """Return one frame, decoded with those it refers to."""
         reference = None
         if self._chunks[number][1] & Filter.TIME:
-            reference = _bytes_of(self.decode(_before(number)))
+            reference = _bytes_of(self.decode(self._before(number)))
         frame = np.empty(self.shape[1:], self.dtype)
         self._decode(number, reference, frame)
         return frame
@@ -65,7 +65,7 @@ class BareClip:
         for number, frame in enumerate(frames):
             reference = None
             if self._chunks[number][1] & Filter.TIME:
-                reference = _bytes_of(frames[_before(number)])
+                reference = _bytes_of(frames[self._before(number)])
             self._decode(number, reference, frame)
         return frames
 
@@ -73,11 +73,10 @@ class BareClip:
         chunk, filters = self._chunks[number]
         lossless.decode_chunk(chunk, filters, self._geometry, reference, _bytes_of(frame))
 
-
-def _before(number: int) -> int:
-    """Return the frame that a frame of a clip refers to."""
-    inside = number % lossless.GROUP_FRAMES
-    return number - inside + lossless.reference_of(inside)
+    def _before(self, number: int) -> int:
+        """Return the frame that a frame of the clip refers to."""
+        inside = number % lossless.GROUP_FRAMES
+        return number - inside + lossless.reference_of(inside, self._chunks[number][1])
 
 
 def _bytes_of(array: np.ndarray) -> memoryview:

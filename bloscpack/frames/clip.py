@@ -22,10 +22,9 @@ from ..storage.protocol import ByteSource
 from ..wire import BytesLike
 from .format import CHECKSUM, DIGEST_SIZE, Codec
 from .index import Index
-from .lossless import GROUP_FRAMES, Filter, Geometry, decode_chunk, is_aligned, reference_of
+from .lossless import GROUP_FRAMES, TIME, Geometry, decode_chunk, is_aligned, reference_of
 from .protocol import AnyArray, FrameSelection, IntArray, frame_indices, read_clip
 
-_TIME = int(Filter.TIME)
 # How long a decoded byte takes, next to one of a Blosc chunk.
 _COSTS = {Codec.LOSSLESS: 1, Codec.IMAGE: 5}
 # A read may always ask for so many bytes, and for so many times what is stored. Beyond that the
@@ -90,16 +89,17 @@ class StoreClip:
         offsets, cbytes, self._filters = index.chunks_of(ordinal)
         self._offsets, self._cbytes = offsets.tolist(), cbytes.tolist()
         is_lossless = row.format.codec == Codec.LOSSLESS
-        self._has_time = is_lossless and any(map(_TIME.__and__, self._filters))
+        self._has_time = is_lossless and any(map(TIME.__and__, self._filters))
         self._geometry: Geometry | None = None
         if is_lossless and self._frame_nbytes:
             self._geometry = Geometry.of(row.format.shape, self.dtype.itemsize)
         self._shapes: dict[int, tuple[int, ...]] = {}
         self._is_simple = (
-            self._geometry is not None
+            (self._geometry is not None or row.format.codec == Codec.IMAGE)
+            and not row.format.varies
             and row.format.group == 1
             and not self._has_time
-            and self._frame_nbytes <= _FREE_NBYTES
+            and 0 < self._frame_nbytes <= _FREE_NBYTES
         )
 
     def __len__(self) -> int:
@@ -210,7 +210,11 @@ class StoreClip:
             return None
         nbytes = self._cbytes[index] + DIGEST_SIZE
         frame: AnyArray = np.empty(self._format.shape, self.dtype)
-        decode = partial(self._decode, index, reference=None, out=frame.reshape(-1).view("u1").data)
+        if self._geometry is None:
+            decode = partial(self._decode_image, index, frame)
+        else:
+            out = frame.reshape(-1).view("u1").data
+            decode = partial(self._decode, index, reference=None, out=out)
         with Scratch(nbytes) as view:
             if source.read_into(self._offsets[index], view) < nbytes:
                 return None
@@ -337,7 +341,7 @@ class StoreClip:
         if not frames.nbytes:
             return ()
         if self._format.codec == Codec.IMAGE:
-            return self._chunks(indices, partial(self._decode_image, indices, frames))
+            return self._chunks(indices, partial(self._decode_images, indices.tolist(), frames))
         if not is_aligned(frames):
             return self._unaligned_pieces(indices, frames)
         if self._format.group > 1:
@@ -394,16 +398,18 @@ class StoreClip:
         except BloscpackError as err:
             raise self._located(err, self._called(chunk)) from None
 
-    def _decode_image(
-        self, indices: IntArray, frames: AnyArray, place: int, stored: memoryview
+    def _decode_images(
+        self, indices: list[int], frames: AnyArray, place: int, stored: memoryview
     ) -> None:
+        self._decode_image(indices[place], frames[place, ...], stored)
+
+    def _decode_image(self, index: int, frame: AnyArray, stored: memoryview) -> None:
         try:
-            image.decode_into(stored, frames[place, ...])
+            image.decode_into(stored, frame)
         except BloscpackError as err:
-            raise self._located(err, self._called(int(indices[place]))) from None
+            raise self._located(err, self._called(index)) from None
         except ValueError as err:  # of another shape than the index says
-            error = FormatError(str(err))
-            raise self._located(error, self._called(int(indices[place]))) from None
+            raise self._located(FormatError(str(err)), self._called(index)) from None
 
     def _unaligned_pieces(self, indices: IntArray, frames: AnyArray) -> Iterator[Piece]:
         """Yield pieces for an array of the caller that lies where no item should: by copying."""
@@ -463,12 +469,12 @@ class StoreClip:
     def _references(self, index: int) -> Iterator[int]:
         """Yield a frame and those that it needs."""
         yield index
-        while self._filters[index] & _TIME:
+        while self._filters[index] & TIME:
             inside = index % GROUP_FRAMES
             if not inside:
                 error = FormatError("it refers to a frame before it, which it must not")
                 raise self._located(error, self._called(index))
-            index += reference_of(inside) - inside
+            index += reference_of(inside, self._filters[index]) - inside
             yield index
 
     def _decode_timed(
@@ -481,8 +487,9 @@ class StoreClip:
             target = out[places[0] * nbytes :][:nbytes] if places else memoryview(bytearray(nbytes))
             inside = index % GROUP_FRAMES
             reference = None
-            if self._filters[index] & _TIME:
-                reference = done[index + reference_of(inside) - inside]
+            filters = self._filters[index]
+            if filters & TIME:
+                reference = done[index + reference_of(inside, filters) - inside]
             at = self._offsets[index] - start
             part = view[at : at + self._cbytes[index] + DIGEST_SIZE]
             decode = partial(self._decode, index, reference=reference, out=target)

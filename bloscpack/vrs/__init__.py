@@ -5,6 +5,16 @@ from .declaration import Audio, Custom, Image
 from .format import Compression, RecordType, StreamId
 from .layout import DataLayout
 from .pixels import ImageConversion, ImageFormat, ImageSpec, PixelFormat, image_planes
+from .pyvrs import (
+    AsyncFilteredVRSReader,
+    AsyncVRSReader,
+    StreamNotFoundError,
+    SyncFilteredVRSReader,
+    SyncVRSReader,
+    TimestampNotFoundError,
+    VRSReaderSlice,
+    VRSRecord,
+)
 from .record import Block, CustomSpec, Record
 from .recordformat import ContentBlock, ContentType, RecordFormat
 from .recording import Recording, open  # noqa: A004
@@ -18,6 +28,8 @@ from .writer import Writer, create
 
 __all__ = [
     "Array",
+    "AsyncFilteredVRSReader",
+    "AsyncVRSReader",
     "Audio",
     "AudioFormat",
     "AudioLayout",
@@ -48,9 +60,15 @@ __all__ = [
     "Selection",
     "Stream",
     "StreamId",
+    "StreamNotFoundError",
     "StreamWriter",
     "String",
     "StringMap",
+    "SyncFilteredVRSReader",
+    "SyncVRSReader",
+    "TimestampNotFoundError",
+    "VRSReaderSlice",
+    "VRSRecord",
     "Value",
     "Vector",
     "VideoFrameLayout",

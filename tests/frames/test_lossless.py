@@ -1,5 +1,6 @@
 """Image filters against their twin in numpy, and chunks of frames of every kind."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -30,11 +31,16 @@ def noise(shape: tuple[int, ...], dtype: str, seed: int = 0) -> Array:
     return random.view(dtype).reshape(shape)
 
 
-@pytest.mark.parametrize("dtype", ["u1", "u2", "u4", "u8"])
-@pytest.mark.parametrize(
-    "shape", [(5, 7, 3), (6, 16, 4), (1, 33, 3), (9, 50, 1), (1, 1, 1), (4, 40, 2), (3, 35, 4)]
-)
-def test_filters_do_what_the_twin_does(shape: tuple[int, ...], dtype: str) -> None:
+@pytest.fixture(params=[0, 1, 2], ids=["general", "avx2", "gfni"])
+def vectors(request: pytest.FixtureRequest) -> Iterator[int]:
+    """Each way to decode 8-bit pixels that this processor has."""
+    if kernel.limit_vectors(request.param) < request.param:
+        pytest.skip("the processor has no such instructions")
+    yield request.param
+    kernel.limit_vectors(2)
+
+
+def check_filters(shape: tuple[int, ...], dtype: str) -> None:
     frame, reference = noise(shape, dtype), noise(shape, dtype, 1)
     for flags in ALL_SETS:
         if flags & Filter.PLANES and shape[-1] not in (3, 4):
@@ -48,6 +54,21 @@ def test_filters_do_what_the_twin_does(shape: tuple[int, ...], dtype: str) -> No
             residuals = residuals + bytearray(frame.nbytes)
         assert kernel.decode(residuals, base, bytes_of(out), *shape, frame.itemsize, flags)
         assert np.array_equal(out, frame), Filter(flags)
+
+
+@pytest.mark.parametrize("dtype", ["u1", "u2", "u4", "u8"])
+@pytest.mark.parametrize(
+    "shape", [(5, 7, 3), (6, 16, 4), (1, 33, 3), (9, 50, 1), (1, 1, 1), (4, 40, 2), (3, 35, 4)]
+)
+def test_filters_do_what_the_twin_does(shape: tuple[int, ...], dtype: str) -> None:
+    check_filters(shape, dtype)
+
+
+@pytest.mark.parametrize(
+    "shape", [(16, 32, 3), (17, 33, 3), (29, 1, 3), (16, 7, 3), (40, 95, 3), (23, 258, 3)]
+)
+def test_bands_of_rows_are_what_the_twin_does(shape: tuple[int, ...], vectors: int) -> None:
+    check_filters(shape, "u1")
 
 
 def test_the_kernel_refuses_what_does_not_fit() -> None:
@@ -119,11 +140,30 @@ def round_trip(frames: Array, preset: str) -> tuple[Scheme, list[tuple[bytes, in
         reference = None
         if filters & Filter.TIME:
             assert place
-            reference = bytes_of(out[index - place + lossless.reference_of(place), ...])
+            reference = bytes_of(out[index - place + lossless.reference_of(place, filters), ...])
         lossless.decode_chunk(chunk, filters, geometry, reference, bytes_of(out[index, ...]))
         assert len(chunk) <= each[index].nbytes + CHUNK_HEADER_SIZE
     assert out.tobytes() == frames.tobytes()
     return scheme, chunks
+
+
+def test_what_a_stride_needs_of_frames_that_refer_to_others() -> None:
+    def needed(first: int, step: int, filters: int) -> set[int]:
+        todo = set(range(first, GROUP_FRAMES, step))
+        found: set[int] = set()
+        while todo:
+            found |= todo
+            todo = {lossless.reference_of(index, filters) for index in todo} - found
+        return found
+
+    strided = Filter.TIME | Filter.STRIDED
+    assert needed(1, 2, strided) == {0, 1, 3, 5, 7}
+    assert needed(1, 2, Filter.TIME) == set(range(GROUP_FRAMES))
+    for filters in (Filter.TIME, strided):
+        for step in (2, 4, 8):
+            assert needed(0, step, filters) == set(range(0, GROUP_FRAMES, step))
+        for index in range(1, GROUP_FRAMES):
+            assert 0 <= lossless.reference_of(index, filters) < index
 
 
 DTYPES = ["u1", "i1", "?", "u2", ">u2", "i4", "f4", "<f8", "c16", "M8[ns]", "S5", "f2", "c8"]
@@ -194,6 +234,23 @@ def test_smooth_pictures_become_small(preset: str) -> None:
     _, chunks = round_trip(frames.astype(np.uint8), preset)
     assert all(filters & Filter.PLANES for _, filters in chunks)
     assert sum(len(chunk) for chunk, _ in chunks) < frames.size // 8
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_masks_are_packed_by_zstandard(preset: str) -> None:
+    row, column = np.mgrid[0:240, 0:320]
+    masks = np.stack([(row - 90) ** 2 + (column - 9 * k) ** 2 < 4000 for k in range(6)])
+    scheme, chunks = round_trip(masks, preset)
+    assert (scheme.params.codec, scheme.filters) == ("zstd", Filter.BITS)
+    assert sum(len(chunk) for chunk, _ in chunks) < masks.nbytes / 150
+    scheme, chunks = round_trip(masks.astype("u1") * 7, preset)
+    assert scheme.params.codec == "zstd"
+    assert sum(len(chunk) for chunk, _ in chunks) < masks.nbytes / 100
+
+
+def test_what_does_not_become_tiny_is_lz4_in_the_preset_fast() -> None:
+    words = np.random.default_rng(0).integers(0, 2, (6, 64, 64), dtype="u1") * 9
+    assert lossless.choose(list(words), "fast").params.codec in ("lz4", "lz4hc")
 
 
 def test_the_choice_depends_on_the_frames_alone() -> None:

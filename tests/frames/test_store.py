@@ -211,9 +211,10 @@ class TestFrames:
                 f"<clip 'a' shape={frames.shape} dtype={frames.dtype} codec=lossless>"
             )
 
-    def test_frames_refer_to_others(self, path: Path) -> None:
+    @pytest.mark.parametrize("preset", ["fast", "small"])
+    def test_frames_refer_to_others(self, path: Path, preset: str) -> None:
         frames = still(20)
-        with bp.frames.create(path, preset="small") as store:
+        with bp.frames.create(path, preset=preset) as store:
             store.append("a", frames)
             kinds = [bool(each & Filter.TIME) for each in store["a"]._filters]
             assert kinds == [index % 8 != 0 for index in range(20)]
