@@ -205,7 +205,7 @@ class Content:
             return {}
         ordered = keys[order]
         starts = np.flatnonzero(np.diff(ordered, prepend=-1))
-        parts = np.split(order, starts[1:]) if len(order) else []
+        parts = np.split(order, starts[1:])
         return {
             (key >> 3, key & 7): part
             for key, part in zip(ordered[starts].tolist(), parts, strict=True)

@@ -101,8 +101,6 @@ def read_listing(source: ChunkedSource, header: FileHeader, first: int) -> Listi
         raise FormatError(f"records begin at byte {first} of {source.size()}")
     ends = np.cumsum(content.entries["size"], dtype=np.int64) + first
     index_end = at + found.size
-    records_end = int(ends[-1]) if len(ends) else first
-    _drop_needless(source, max(records_end, index_end))
     _drop_strangers(source, content.entries, ends, index_end)
     nwhole = int(np.searchsorted(ends, source.size(), side="right"))
     listing = Listing(
@@ -166,12 +164,6 @@ def entry_fault(entry: AnyArray, header: RecordHeader) -> str | None:
         if listed != there:
             return name
     return None
-
-
-def _drop_needless(source: ChunkedSource, end: int) -> None:
-    """Drop the neighbours behind `end`, the last byte that the index accounts for."""
-    if not source.is_explicit:
-        source.keep(max(1, sum(part.start < end for part in source.parts)))
 
 
 def _drop_strangers(

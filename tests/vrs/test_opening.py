@@ -168,6 +168,10 @@ def damage_offset_far(data: bytearray, built: Built) -> None:
     pack_into("<q", data, 24, 1 << 62)
 
 
+def damage_first(data: bytearray, built: Built) -> None:
+    pack_into("<q", data, 40, 1 << 40)
+
+
 DAMAGES: list[Callable[[bytearray, Built], None]] = [
     damage_count,
     damage_size,
@@ -180,6 +184,7 @@ DAMAGES: list[Callable[[bytearray, Built], None]] = [
     damage_stream_count,
     damage_offset,
     damage_offset_far,
+    damage_first,
 ]
 
 
@@ -197,20 +202,35 @@ def test_a_wrong_index_hides_no_record(index: str, damage: Any) -> None:
         opened(data, index="strict")
 
 
-def test_an_index_that_lies_in_the_middle_is_found_out_on_reading() -> None:
+@pytest.mark.parametrize(
+    ("at", "new", "message"),
+    [
+        (0, pack("<d", 4.5), r"timestamp 4.0, the index has 4.5"),
+        (12, b"\x01", "record_type 3, the index has 1"),
+        (13, pack("<i", 9), "stream 241-1, the index has 9-1"),
+        (17, pack("<H", 9), "stream 241-1, the index has 241-9"),
+        (8, pack("<I", 64), "size 63, the index has 64"),
+    ],
+)
+def test_an_index_that_lies_in_the_middle_is_found_out_on_reading(
+    at: int, new: bytes, message: str
+) -> None:
     built = build(numbered(9, 30), "end")
     data = bytearray(built.data)
-    at = built.index_offset + 32 + 14 + 19 * 4
-    pack_into("<d", data, at, 4.5)
+    entry = built.index_offset + 32 + 14 + 19 * 4
+    data[entry + at : entry + at + len(new)] = new
+    if at == 8:  # what one record has more, the next one has less
+        data[entry + 19 + 8] -= 1
     recording = opened(data)
     assert recording.report.is_clean
     for read in (recording.__getitem__, recording.read_payload):
-        with pytest.raises(FormatError, match=r"record 4 of stream 241-1: .*timestamp 4.0"):
+        with pytest.raises(FormatError, match=rf"record 4 of stream .*: header at .*: {message}"):
             read(4)
     found: list[vrs.Record] = []
-    with pytest.raises(FormatError, match="record 4 of stream 241-1"):
+    with pytest.raises(FormatError, match=f"record 4 of stream .*: {message}"):
         found.extend(iter(recording))
     assert [record.record_index for record in found] == [0, 1, 2, 3]
+    assert recording[8].payload == built.records[8].payload
     recording = opened(data, index="rebuild")
     assert payloads(recording) == expected(built)
     assert recording.report.index_fault == "this was asked for"
@@ -329,4 +349,6 @@ def test_sizes_are_not_believed() -> None:
     for at in (80, built.index_offset):
         data = bytearray(built.data)
         data[at : at + 4] = pack("<I", 0xFFFFFFF0)
-        assert payloads(opened(data)) == expected(built)
+        recording = opened(data)
+        assert payloads(recording) == expected(built)
+        assert [note[:11] for note in recording.report.notes] == ["description"] * (at == 80)
