@@ -35,12 +35,12 @@ _ENTRY = Struct("<II")
 
 
 def _unique_keys(pieces: Iterable[Piece]) -> tuple[str, ...]:
-    """Return the names of pieces: labels, with the type behind where a label is used twice.
+    """Return the names of pieces: labels, with the type behind where a label has several types.
 
     Of pieces with the same label and type, pyvrs shows the last; the others have a number.
     """
     pieces = tuple(pieces)
-    labels = Counter(piece.label for piece in pieces)
+    labels = Counter(label for label, _ in {(piece.label, piece.short_type) for piece in pieces})
     keys = [
         piece.label if labels[piece.label] == 1 else f"{piece.label}<{piece.short_type}>"
         for piece in pieces

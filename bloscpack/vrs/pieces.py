@@ -20,8 +20,8 @@ import numpy as np
 from ..exceptions import FormatError
 from .format import MAX_JSON_DEPTH, MAX_PIECES
 
-# The text of `MAX_PIECES` pieces with long descriptions is shorter.
-MAX_DEFINITION_LENGTH = 1 << 26
+# `MAX_PIECES` pieces with names of usual length fit.
+MAX_DEFINITION_LENGTH = 1 << 24
 # Lists and objects in a definition: every piece has a few, and defaults of matrices some more.
 _MAX_BRACKETS = 16 * MAX_PIECES
 
@@ -231,11 +231,14 @@ class JsonFloat(float):
         return (self.text,)
 
 
-_BRACKET = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|([\[{])|([\]}])', re.DOTALL)
+# A string that does not end is taken to the end of the text, and nothing is tried twice.
+_BRACKET = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|([\[{])|([\]}])', re.DOTALL)
 
 
 def _check_depth(text: str) -> None:
     """Refuse what the parser of the standard library would follow into a RecursionError."""
+    if text.count("[") + text.count("{") <= MAX_JSON_DEPTH:
+        return
     depth = opened = 0
     for match in _BRACKET.finditer(text):
         if match.lastindex == 1:

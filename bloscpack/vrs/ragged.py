@@ -8,7 +8,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from .values import decode_text, encode_text
+from .description import decode_text, encode_text
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Offsets = NDArray[np.int64]

@@ -122,6 +122,8 @@ class Field(_Named):
         self.optional = optional
         self.required = required
         self.tags = dict(sorted((tags or {}).items()))
+        if not all(isinstance(text, str) for pair in self.tags.items() for text in pair):
+            raise TypeError("tags are texts by name")
         self.default = None if default is None else self._json(self.type_name, size, default)
         self.properties = {
             name: self._json(f"{PieceKind.VALUE}<{self.element.name}>", 0, value)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..exceptions import FormatError
+from .description import decode_text, encode_text
 from .pieces import Element, Piece, PieceKind
 
 # From the tuple of the numbers of a piece to its value.
@@ -25,16 +26,6 @@ Encoder = Callable[[Any], bytes]
 
 _U32 = Struct("<I")
 _COUNT_MAX = 0xFFFFFFFF
-
-
-def decode_text(data: bytes) -> str:
-    """Decode a string so that `encode_text` gives the same bytes, UTF-8 or not."""
-    return data.decode("utf-8", "surrogateescape")
-
-
-def encode_text(text: str) -> bytes:
-    """Encode a string; raises UnicodeEncodeError (a ValueError) for surrogates of other kinds."""
-    return text.encode("utf-8", "surrogateescape")
 
 
 def _rows(n: int) -> Arrangement:
@@ -96,11 +87,7 @@ def _text_list_decoder(piece: Piece) -> Decoder:
         if not data:
             return []
         end = len(data)
-        count = _U32.unpack_from(data)[0] if end >= 4 else 0
-        if end < 4 or count > (end - 4) // 4:
-            raise FormatError(
-                f"{describe(piece)}: {count} strings do not fit into the {end} bytes of the piece"
-            )
+        count = _U32.unpack_from(data)[0] if end >= 4 else 1
         texts: list[str] = []
         at = 4
         for _ in range(count):
@@ -239,6 +226,11 @@ def _vector_encoder(element: Element) -> Encoder:
                 return value.astype(base, casting="same_kind", copy=False).tobytes()
             except TypeError as err:
                 raise ValueError(str(err)) from err
+        if not shape and isinstance(value, list):
+            try:
+                return struct.pack(f"<{len(value)}{element.code}", *value)
+            except struct.error:
+                pass  # The slow way knows more kinds of values, and says what is wrong.
         return pack_numbers(element, (len(value), *shape), value)
 
     return encode
