@@ -142,6 +142,7 @@ class LayoutFields:
             image_format=base.image_format,
             codec_name=codec_name,
             codec_quality=quality,
+            buffer_size=0,
             key_frame_timestamp=base.key_frame_timestamp,
             key_frame_index=base.key_frame_index,
         )
@@ -151,14 +152,9 @@ class LayoutFields:
         pixel = self._pixel_format(view, at)
         if not (width and height and pixel):
             return None
-        return ImageSpec(
-            width,
-            height,
-            self._get(view, at, "image_stride"),
-            self._get(view, at, "image_stride_2"),
-            pixel,
-            ImageFormat.RAW,
-        )
+        strides = self._get(view, at, "image_stride"), self._get(view, at, "image_stride_2")
+        spec = ImageSpec(width, height, *strides, pixel, ImageFormat.RAW)
+        return replace(spec, buffer_size=spec.raw_nbytes or 0)
 
     def _pixel_format(self, view: BytesLike, at: int) -> PixelFormat:
         pixel = self._get(view, at, "image_pixel_format")
@@ -198,6 +194,17 @@ class LayoutFields:
 
 BlockFields = tuple[LayoutFields, BytesLike, int]
 """The fields of a metadata block, the payload it lies in, and where in it the block starts."""
+
+
+def fit_pcm(spec: AudioSpec, nbytes: int | None) -> tuple[AudioSpec | None, int | None]:
+    """Return spec and size of PCM so that they agree; None where they cannot."""
+    if not spec.sample_count:
+        stride = spec.frame_nbytes
+        if nbytes is None or not stride or nbytes % stride:
+            return None, None
+        return replace(spec, sample_count=nbytes // stride), nbytes
+    agree = spec.pcm_nbytes is not None and nbytes in (None, spec.pcm_nbytes)
+    return (spec, spec.pcm_nbytes) if agree else (None, None)
 
 
 def _valid(numbers: Any, value: int) -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 from ..exceptions import FormatError, TruncatedError, UnsupportedError
 from ..wire import BytesLike
 from .audio import AudioFormat, AudioSpec
-from .conventions import BlockFields, LayoutFields
+from .conventions import BlockFields, LayoutFields, fit_pcm
 from .format import RecordType
 from .keyframes import frame_group
 from .layout import DataLayout
@@ -45,8 +45,23 @@ class _Step:
     """Its size, if the format tells."""
     nbytes_after: int | None
     """The size of all later blocks, if the format tells."""
+    spec: ImageSpec | AudioSpec | CustomSpec
+    """What the format says of it."""
     layout: DataLayout | None
     fields: LayoutFields | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Configuration:
+    """What the last configuration record says, kept for the records after it."""
+
+    record_index: int
+    fields: list[BlockFields]
+    images: dict[int, ImageSpec | None]
+    """Specs of images that it gives, by the index of their block."""
+
+
+_NO_CONFIGURATION = _Configuration(-1, [], {})
 
 
 class _Walk:
@@ -124,8 +139,7 @@ class StreamDecoder:
         self._tags = tags
         self._steps: tuple[_Step, ...] | None = None
         self._leading: tuple[DataLayout, ...] | None = None
-        # What the layouts of the last configuration record say, kept for the next record.
-        self._configured: tuple[int, list[BlockFields]] | None = None
+        self._configured = _NO_CONFIGURATION
 
     @property
     def has_format(self) -> bool:
@@ -161,7 +175,8 @@ class StreamDecoder:
             layout = self._layout(index) if content.content_type == _DATA_LAYOUT else None
             fields = None if layout is None else LayoutFields(layout)
             nbytes = content.nbytes
-            steps.append(_Step(index, content, nbytes, after, layout, fields))
+            spec = _spec_of(content)
+            steps.append(_Step(index, content, nbytes, after, spec, layout, fields))
             after = None if after is None or nbytes is None else after + nbytes
         return tuple(reversed(steps))
 
@@ -222,7 +237,8 @@ class StreamDecoder:
         self, walk: _Walk, kind: BlockKind, nbytes: int, spec: BlockSpec, frames: Any = None
     ) -> None:
         """Add a block of `nbytes`; one that the payload has not is added and stops the walk."""
-        if nbytes > walk.left:
+        end = walk.at + nbytes
+        if end > len(walk.payload):
             needed = f"{nbytes} bytes needed, {walk.left} left"
             fault = TruncatedError(
                 f"record {walk.record.record_index} of stream {self.stream_id}, "
@@ -231,7 +247,6 @@ class StreamDecoder:
             )
             walk.blocks.append(Block(kind, nbytes, fault, spec, frames))
             raise _StopError(needed)
-        end = walk.at + nbytes
         walk.blocks.append(Block(kind, nbytes, walk.payload[walk.at : end], spec, frames))
         walk.at = end
         walk.before = None
@@ -280,7 +295,7 @@ class StreamDecoder:
         walk.fields.append(walk.before)
 
     def _read_custom(self, walk: _Walk, step: _Step) -> None:
-        spec = CustomSpec(step.content.custom_format)
+        spec = step.spec
         nbytes = step.nbytes if step.nbytes is not None else self._find_nbytes(walk, step)
         if nbytes is None:
             self._skip(walk, step, spec)
@@ -295,7 +310,7 @@ class StreamDecoder:
         nbytes = self._find_nbytes(walk, step)
         spec: ImageSpec | None = base
         if nbytes is not None and base.image_format not in _NO_FIELDS_IMAGES:
-            spec = self._find_image(walk, base)
+            spec = self._find_image(walk, step, base)
         if nbytes is None or spec is None:
             self._skip(walk, step, base)
         elif spec.image_format == ImageFormat.VIDEO:
@@ -304,11 +319,10 @@ class StreamDecoder:
             self._take(walk, "image", nbytes, spec)
 
     def _read_raw(self, walk: _Walk, step: _Step, base: ImageSpec) -> None:
-        if base.raw_nbytes is not None:
-            nbytes = base.raw_nbytes if step.nbytes is None else step.nbytes
-            self._take(walk, "image", nbytes, base)
+        if base.raw_nbytes is not None and step.nbytes is not None:
+            self._take(walk, "image", step.nbytes, step.spec)
             return
-        spec = self._find_image(walk, base)
+        spec = self._find_image(walk, step, base)
         if spec is None or spec.raw_nbytes is None:
             self._skip(walk, step, base)
         else:
@@ -324,16 +338,18 @@ class StreamDecoder:
         source, index, nth = self.source, walk.record.record_index, len(walk.blocks)
         self._take(walk, "image", nbytes, spec, lambda: frame_group(source, index, nth, spec))
 
-    def _find_image(self, walk: _Walk, base: ImageSpec) -> ImageSpec | None:
+    def _find_image(self, walk: _Walk, step: _Step, base: ImageSpec) -> ImageSpec | None:
         for fields, view, at in reversed(walk.fields):
             spec = fields.image_spec(view, at, base)
             if spec is not None:
                 return spec
-        for fields, view, at in self._configuration(walk.record):
-            spec = fields.image_spec(view, at, base)
-            if spec is not None:
-                return spec
-        return None
+        found = self._configuration(walk.record)
+        if not found.fields:
+            return None
+        if step.index not in found.images:
+            specs = (fields.image_spec(view, at, base) for fields, view, at in found.fields)
+            found.images[step.index] = next((spec for spec in specs if spec is not None), None)
+        return found.images[step.index]
 
     def _read_audio(self, walk: _Walk, step: _Step) -> None:
         base = step.content.audio
@@ -342,7 +358,7 @@ class StreamDecoder:
             spec = self._find_audio(walk)
         nbytes = self._find_nbytes(walk, step)
         if spec is not None and spec.audio_format == AudioFormat.PCM:
-            spec, nbytes = _fit_pcm(spec, nbytes)
+            spec, nbytes = fit_pcm(spec, nbytes)
         if spec is None or nbytes is None:
             self._skip(walk, step, base)
         else:
@@ -350,7 +366,7 @@ class StreamDecoder:
 
     def _find_audio(self, walk: _Walk) -> AudioSpec | None:
         candidates = [] if walk.before is None else [walk.before]
-        for fields, view, at in (*candidates, *self._configuration(walk.record)):
+        for fields, view, at in (*candidates, *self._configuration(walk.record).fields):
             spec = fields.audio_spec(view, at)
             if spec is None:
                 continue
@@ -360,20 +376,19 @@ class StreamDecoder:
             return spec
         return None
 
-    def _configuration(self, record: Record) -> list[BlockFields]:
-        """Return the metadata of the last configuration record, the last block first."""
+    def _configuration(self, record: Record) -> _Configuration:
+        """Return what the last configuration record of the stream says, if it is not newer."""
         if self._type == RecordType.CONFIGURATION:
-            return []
+            return _NO_CONFIGURATION
         found = self.source.configuration_before(record.record_index)
         # A time that is not a number is before none and after none.
         if found is None or not found.timestamp <= record.timestamp:
-            return []
+            return _NO_CONFIGURATION
         kept = self._configured
-        if kept is not None and kept[0] == found.record_index:
-            return kept[1]
-        fields = found.decoder.fields(found)
-        self._configured = found.record_index, fields
-        return fields
+        if kept.record_index != found.record_index:
+            kept = _Configuration(found.record_index, found.decoder.fields(found), {})
+            self._configured = kept
+        return kept
 
     def fields(self, record: Record, /) -> list[BlockFields]:
         """Return the conventional values of a record's metadata blocks, the last block first."""
@@ -386,6 +401,16 @@ class StreamDecoder:
         return walk.fields[::-1]
 
 
+def _spec_of(content: ContentBlock) -> ImageSpec | AudioSpec | CustomSpec:
+    if content.content_type == ContentType.IMAGE:
+        spec = content.image
+        is_whole = spec.image_format == ImageFormat.RAW and spec.raw_nbytes is not None
+        return replace(spec, buffer_size=content.nbytes or 0) if is_whole else spec
+    if content.content_type == ContentType.AUDIO:
+        return content.audio
+    return CustomSpec(content.custom_format)
+
+
 def _decode_leading(
     layouts: tuple[DataLayout, ...], payload: BytesLike
 ) -> tuple[dict[str, Any], ...]:
@@ -395,17 +420,6 @@ def _decode_leading(
         found.append(values)
         at += nbytes or 0
     return tuple(found)
-
-
-def _fit_pcm(spec: AudioSpec, nbytes: int | None) -> tuple[AudioSpec | None, int | None]:
-    """Return spec and size of PCM so that they agree; None where they cannot."""
-    if not spec.sample_count:
-        stride = spec.frame_nbytes
-        if nbytes is None or not stride or nbytes % stride:
-            return None, None
-        return replace(spec, sample_count=nbytes // stride), nbytes
-    agree = spec.pcm_nbytes is not None and nbytes in (None, spec.pcm_nbytes)
-    return (spec, spec.pcm_nbytes) if agree else (None, None)
 
 
 _DATA_LAYOUT = ContentType.DATA_LAYOUT

@@ -11,6 +11,7 @@ Layout: docs/formats/vrs.md.
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -104,6 +105,7 @@ class ImageConversion(IntEnum):
 
 
 _Shape = tuple[int, ...]
+_U1 = np.dtype("u1")
 # Formats of whole pixels: dtype of one sample, samples per pixel.
 _SAMPLES: dict[PixelFormat, tuple[np.dtype[Any], int]] = {
     pixel: (np.dtype(dtype), samples)
@@ -131,7 +133,8 @@ _SEMI_PLANAR = frozenset((PixelFormat.YUV_420_NV21, PixelFormat.YUV_420_NV12))
 PLANAR_FORMATS = _SEMI_PLANAR | {PixelFormat.YUV_I420_SPLIT}
 
 
-@dataclass(frozen=True, slots=True)
+# No slots: what is computed from a spec is kept with it, as many frames have one spec.
+@dataclass(frozen=True)
 class ImageSpec:
     """What is known of an image. Numbers are 0 where nothing is said.
 
@@ -212,13 +215,38 @@ class ImageSpec:
         """Bytes from one row to the next of the planes after the first."""
         return self.stride_2 or self.min_plane_row_nbytes
 
-    @property
+    @cached_property
     def raw_nbytes(self) -> int | None:
         """Bytes of the raw image, all planes; None if size or pixel format are not known."""
         if not (self.width and self.height and self.pixel_format):
             return None
         first = self.row_nbytes * self.height
         return first + (self.nplanes - 1) * self.plane_row_nbytes * ((self.height + 1) // 2)
+
+    @cached_property
+    def _geometry(self) -> tuple[int, _Shape, np.dtype[Any], _Shape]:
+        """Bytes of the raw image, and shape, dtype and strides of its first plane."""
+        nbytes = self.raw_nbytes
+        if nbytes is None:
+            raise UnsupportedError(
+                f"{_text(self)}: a raw image needs width, height and pixel format"
+            )
+        stride = self.row_nbytes
+        if stride < self.min_row_nbytes:
+            raise FormatError(
+                f"{_text(self)}: rows of {stride} bytes cannot hold {self.width} pixels"
+                f" of {self.min_row_nbytes} bytes in all"
+            )
+        height, width, pixel = self.height, self.width, self.pixel_format
+        if pixel in PACKED_FORMATS:
+            return nbytes, (height, stride), _U1, (stride, 1)
+        if pixel == PixelFormat.YUY2:
+            return nbytes, (height, width, 2), _U1, (stride, 2, 1)
+        dtype, samples = _SAMPLES.get(pixel, (_U1, 1))
+        step = dtype.itemsize
+        if samples == 1:
+            return nbytes, (height, width), dtype, (stride, step)
+        return nbytes, (height, width, samples), dtype, (stride, step * samples, step)
 
     @property
     def is_quality_known(self) -> bool:
@@ -265,33 +293,10 @@ def image_view(buffer: BytesLike, spec: ImageSpec) -> Array:
 
 
 def _first_plane(buffer: BytesLike, spec: ImageSpec) -> Array:
-    nbytes = spec.raw_nbytes
-    if nbytes is None:
-        raise UnsupportedError(f"{_text(spec)}: a raw image needs width, height and pixel format")
+    nbytes, shape, dtype, strides = spec._geometry
     if len(buffer) < nbytes:
         raise TruncatedError(f"{_text(spec)}: {nbytes} bytes needed, {len(buffer)} there")
-    stride = spec.row_nbytes
-    if stride < spec.min_row_nbytes:
-        raise FormatError(
-            f"{_text(spec)}: rows of {stride} bytes cannot hold {spec.width} pixels"
-            f" of {spec.min_row_nbytes} bytes in all"
-        )
-    height, width, pixel = spec.height, spec.width, spec.pixel_format
-    if pixel in PACKED_FORMATS:
-        return _strided(buffer, 0, (height, stride), np.dtype("u1"), (stride, 1))
-    if pixel == PixelFormat.YUY2:
-        return _strided(buffer, 0, (height, width, 2), np.dtype("u1"), (stride, 2, 1))
-    dtype, samples = _SAMPLES.get(pixel, (np.dtype("u1"), 1))
-    step = dtype.itemsize
-    if samples == 1:
-        return _strided(buffer, 0, (height, width), dtype, (stride, step))
-    return _strided(buffer, 0, (height, width, samples), dtype, (stride, step * samples, step))
-
-
-def _strided(
-    buffer: BytesLike, offset: int, shape: _Shape, dtype: np.dtype[Any], strides: _Shape
-) -> Array:
-    return np.ndarray(shape, dtype, buffer, offset, strides)
+    return np.ndarray(shape, dtype, buffer, 0, strides)
 
 
 def image_planes(buffer: BytesLike, spec: ImageSpec) -> tuple[Array, ...]:
@@ -319,11 +324,11 @@ def image_planes(buffer: BytesLike, spec: ImageSpec) -> tuple[Array, ...]:
             f" {spec.min_plane_row_nbytes} bytes of a row of its second plane"
         )
     height, width = (spec.height + 1) // 2, (spec.width + 1) // 2
-    start, u1 = spec.row_nbytes * spec.height, np.dtype("u1")
+    start = spec.row_nbytes * spec.height
     if spec.nplanes == 2:
-        return first, _strided(buffer, start, (height, width, 2), u1, (stride, 2, 1))
+        return first, np.ndarray((height, width, 2), _U1, buffer, start, (stride, 2, 1))
     u, v = (
-        _strided(buffer, start + i * stride * height, (height, width), u1, (stride, 1))
+        np.ndarray((height, width), _U1, buffer, start + i * stride * height, (stride, 1))
         for i in range(2)
     )
     return first, u, v

@@ -153,9 +153,9 @@ class Block:
             raise TypeError("a metadata block has values, not an array")
         if isinstance(spec, AudioSpec):
             return audio_view(data, spec), spec
-        if isinstance(spec, CustomSpec) or conversion == ImageConversion.RAW_BUFFER:
+        if isinstance(spec, CustomSpec) or conversion is ImageConversion.RAW_BUFFER:
             return np.frombuffer(data, np.uint8), spec
-        if conversion == ImageConversion.OFF:
+        if conversion in (ImageConversion.OFF, ImageConversion.RECORD_UNREAD_BYTES_BACKDOOR):
             return image_view(data, spec), spec
         if spec.image_format == ImageFormat.VIDEO:
             frames = [block.data for block in self._frames()] if self._frames else [data]
@@ -215,8 +215,8 @@ class RecordDecoder(Protocol):
 class Record:
     """A record of a recording.
 
-    Made by a recording. What is asked for is decoded then, and kept; a record may be used from many
-    threads, and stays usable after the recording is closed, its video frames aside.
+    Made by a recording. What is asked for is read and decoded then, and kept: that works while the
+    recording is open, and what was kept goes on working. A record may be used from many threads.
 
     Attributes
     ----------
@@ -335,7 +335,11 @@ class Record:
     @property
     def image_blocks(self) -> tuple[Array, ...]:
         """The images: raw ones as pixels, others as coded bytes; `Block.array` decodes them."""
-        return tuple(block.array(ImageConversion.OFF) for block in self._of_kind("image"))
+        return tuple(
+            image_view(block.data, spec)
+            for block in self._decode()[0]
+            if block.kind == "image" and isinstance(spec := block.spec, ImageSpec)
+        )
 
     @property
     def image_specs(self) -> tuple[ImageSpec, ...]:

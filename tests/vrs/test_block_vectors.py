@@ -1,19 +1,20 @@
 """Every block of every vector: kind, size, spec, bytes and note as the manifests have them."""
 
 import hashlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
+from bloscpack import vrs
 from bloscpack.exceptions import UnsupportedError
 from bloscpack.vrs.audio import AudioSpec
 from bloscpack.vrs.pixels import ImageConversion, ImageFormat, ImageSpec
 from bloscpack.vrs.record import Block, CustomSpec, Record
 
-from .manifestsource import ManifestSource
 from .test_layout_vectors import as_manifest, long_value, typed
-from .vectorfiles import NAMES
+from .vectorfiles import FOLDER, NAMES, VectorFile
 
 each_file = pytest.mark.parametrize("name", NAMES or [pytest.param("", marks=pytest.mark.skip)])
 pytestmark = pytest.mark.skipif(not NAMES, reason="no vectors of VRS")
@@ -76,10 +77,16 @@ def check_values(block: Block, expected: list[list[Any]]) -> None:
         assert typed(found) == typed(one) or found == long_value(found, one)
 
 
+def listed(name: str) -> Iterator[tuple[dict[str, Any], Record]]:
+    """Yield the records that a manifest lists, and what it says of them."""
+    with vrs.open(FOLDER / f"{name}.vrs") as recording:
+        for entry in VectorFile(name).manifest["records"]:
+            yield entry, recording[entry["i"]]
+
+
 @each_file
 def test_blocks_and_notes(name: str) -> None:
-    source = ManifestSource(name)
-    for entry, record in zip(source.listed, source, strict=True):
+    for entry, record in listed(name):
         for block, expected in zip(record.blocks, entry["blocks"], strict=True):
             check_block(block, expected)
         assert record.note == entry.get("note"), entry
@@ -89,8 +96,7 @@ def test_blocks_and_notes(name: str) -> None:
 
 @each_file
 def test_metadata_alone(name: str) -> None:
-    source = ManifestSource(name)
-    for entry, record in zip(source.listed, source, strict=True):
+    for entry, record in listed(name):
         kinds = [block["kind"] for block in entry["blocks"]]
         assert len(record.metadata_blocks) == kinds.count("metadata")
         metadata = [block.values() for block in record.blocks if block.kind == "metadata"]
@@ -99,7 +105,7 @@ def test_metadata_alone(name: str) -> None:
 
 @each_file
 def test_arrays_have_the_sizes_of_their_specs(name: str) -> None:
-    for record in ManifestSource(name):
+    for _, record in listed(name):
         images, specs = record.image_blocks, record.image_specs
         assert len(images) == len(specs)
         for image, spec in zip(images, specs, strict=True):
@@ -117,11 +123,9 @@ def test_arrays_have_the_sizes_of_their_specs(name: str) -> None:
 @CONVERTED
 @pytest.mark.parametrize("conversion", ["DECOMPRESS", "NORMALIZE", "NORMALIZE_GREY8"])
 def test_conversions(name: str, conversion: str) -> None:
-    source = ManifestSource(name)
+    conversions = VectorFile(name).manifest["conversions"][conversion]
     compared = 0
-    for record, expected in zip(
-        source, source.file.manifest["conversions"][conversion], strict=True
-    ):
+    for (_, record), expected in zip(listed(name), conversions, strict=True):
         images = [block for block in record.blocks if block.kind == "image"]
         # The reference has lost an image (the last, as two stand alone) or knows no such pixels.
         for block, (text, shape, dtype, digest) in zip(images, expected, strict=False):
@@ -154,7 +158,7 @@ def is_jpeg(block: Block) -> bool:
 def test_jpeg_pixels() -> None:
     """The images are gradients: a decoder that mixed up rows or channels would be far off."""
     compared = 0
-    for record in ManifestSource("enc_image_codecs"):
+    for _, record in listed("enc_image_codecs"):
         for block in record.blocks:
             if block.kind == "image" and is_jpeg(block):
                 pixels = block.array()
@@ -165,13 +169,14 @@ def test_jpeg_pixels() -> None:
 
 
 def find(name: str, stream_id: str, version: int) -> Record:
-    records = (
-        record
-        for record in ManifestSource(name)
-        if (record.stream_id, record.format_version) == (stream_id, version)
-        and record.record_type == "data"
-    )
-    return next(records)
+    """Return the first data record of a stream and version, with its payload and its blocks."""
+    with vrs.open(FOLDER / f"{name}.vrs") as recording:
+        for record in recording:
+            found = record.stream_id, record.record_type, record.format_version
+            if found == (stream_id, "data", version):
+                assert record.blocks
+                return record
+    raise LookupError(version)
 
 
 def test_two_images_at_the_start() -> None:

@@ -190,6 +190,14 @@ def test_an_image_by_the_configuration() -> None:
     assert record.image_specs[0].width == 6
 
 
+def test_the_last_layout_of_the_configuration_counts() -> None:
+    tags = {"RF:Data:1": "image/raw", "RF:Configuration:1": "data_layout+data_layout"}
+    tags |= {"DL:Configuration:1:0": SPEC, "DL:Configuration:1:1": SPEC}
+    both = b"".join(encode(SPEC, **spec_values(n, 1, 1)) for n in (2, 3))
+    source = MemorySource(tags, (CONFIGURATION, 1, 0.0, both), (DATA, 1, 1.0, b"abc"))
+    assert source[1].image_specs[0].width == 3
+
+
 @pytest.mark.parametrize(("timestamp", "kind"), [(1.0, "image"), (0.5, "unsupported")])
 @pytest.mark.parametrize("nan", [False, True])
 def test_a_newer_configuration_does_not_count(timestamp: float, kind: str, nan: bool) -> None:
@@ -255,6 +263,7 @@ def test_video_needs_a_codec_and_dimensions() -> None:
     assert named is not None
     assert (named.codec_name, named.codec_quality) == ("VP9", 0)
     assert video_spec("image/video", **nameless) is None
+    assert video_spec("image/video", image_codec_name="H.264") is None
     assert video_spec("image/video/4x2/pixel=rgb8/codec=VP9") is None
 
 

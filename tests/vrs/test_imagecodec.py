@@ -25,26 +25,28 @@ FRAME = layout(
 WIDTH, HEIGHT = 64, 48
 
 
-def coded(count: int, codec: str = "libx264", pixels: str = "yuv420p") -> list[bytes]:
+def coded(
+    count: int, codec: str = "libx264", options: dict[str, str] | None = None, reordered: int = 0
+) -> list[bytes]:
     """Encode gray images, each 20 brighter than the last; the first is a key frame."""
     av = pytest.importorskip("av")
     try:
         context = av.CodecContext.create(codec, "w")
     except av.error.FFmpegError:
         pytest.skip(f"PyAV has no {codec}")
-    context.width, context.height, context.pix_fmt = WIDTH, HEIGHT, pixels
-    context.framerate, context.gop_size = 30, 100
+    context.width, context.height, context.pix_fmt = WIDTH, HEIGHT, "yuv420p"
+    context.framerate, context.gop_size, context.max_b_frames = 30, 100, reordered
     # No frame waits for later ones, as recordings have them.
-    context.options = (
+    context.options = options or (
         {"deadline": "realtime", "lag-in-frames": "0"}
         if codec == "libvpx-vp9"
-        else {"bf": "0", "tune": "zerolatency", "preset": "ultrafast"}
+        else {"tune": "zerolatency", "preset": "ultrafast"}
     )
     packets = []
     for number in range(count):
         image = np.full((HEIGHT, WIDTH, 3), 20 + 20 * number, np.uint8)
         image[:, : number + 1] = 255
-        frame = av.VideoFrame.from_ndarray(image, "rgb24").reformat(format=pixels)
+        frame = av.VideoFrame.from_ndarray(image, "rgb24").reformat(format="yuv420p")
         frame.pts = number
         packets += context.encode(frame)
     packets += context.encode(None)
@@ -117,6 +119,25 @@ def test_a_frame_whose_group_is_not_whole(index: int) -> None:
     message = f"record {index - 1} of stream 214-1: .* frame {index} after .* frame 0 is missing"
     with pytest.raises(FormatError, match=message):
         short[index - 1].blocks[1].array()
+
+
+def test_a_frame_of_another_group() -> None:
+    frames = coded(3)
+    source = video(frames)
+    # The record of the key frame gives another time for it: a later one of the same stream.
+    other = video(frames, image_key_frame_timestamp=9.0)
+    mixed = MemorySource(source.tags, other.records[0], *source.records[1:])
+    with pytest.raises(FormatError, match="frame 2 after a key frame, and frame 0 is missing"):
+        mixed[2].blocks[1].array()
+
+
+def test_frames_that_are_shown_in_another_order() -> None:
+    """Coded in the order 0, 3, 1, 2 and so on: the picture is that of the frame asked for."""
+    frames = coded(4, options={"x264-params": "bframes=2:b-adapt=0:scenecut=0"}, reordered=2)
+    source = video(frames)
+    for index, number in enumerate((0, 3, 1, 2)):
+        image = source[index].blocks[1].array()
+        assert abs(int(image[24, 60, 0]) - (20 + 20 * number)) <= 6
 
 
 def test_a_key_frame_that_is_far_away() -> None:
