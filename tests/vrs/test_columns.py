@@ -1,5 +1,6 @@
 """Columns: one field of all records, beside what the records give one by one."""
 
+import pickle
 import struct
 from typing import Any
 
@@ -387,6 +388,13 @@ def test_a_field_of_a_gigabyte_in_small_records_is_refused_before_it_is_made() -
     stream = opened(formats, records).streams[STREAM]
     with pytest.raises(TruncatedError, match=rf"record \d of stream {STREAM}"):
         stream.field("big")
+
+
+def test_streams_can_be_pickled() -> None:
+    stream = imu_recording(5).streams[STREAM]
+    copy = pickle.loads(pickle.dumps(stream))
+    assert (copy.id, copy.counts) == (stream.id, stream.counts)
+    assert copy.field("t").tolist() == [0, 0.125, 0.25, 0.375, 0.5]
 
 
 def test_strings_and_ragged_rows() -> None:
