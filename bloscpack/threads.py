@@ -291,3 +291,10 @@ def _finish(
             if other.error is not None and not isinstance(other.error, Exception):
                 other.take()
     return job.take()
+
+
+async def run_beside(function: Callable[[], Result]) -> Result:
+    """Call a function in a thread of the running event loop's, and await what it returns."""
+    import asyncio
+
+    return await asyncio.to_thread(function)

@@ -175,6 +175,7 @@ IMPORTED_ON_USE = {
         "traceback",
     },
     "storage.file": {"tempfile"},
+    "threads": {"asyncio"},
     "video": {"av"},
     "image": {"simplejpeg", "PIL"},
     "gulp.utils": {"PIL.Image"},

@@ -1,9 +1,20 @@
 """VRS recordings: records of many sensors with time stamps, in streams that describe themselves."""
 
 from .audio import AudioFormat, AudioSpec, SampleFormat
+from .declaration import Audio, Custom, Image
 from .format import Compression, RecordType, StreamId
 from .layout import DataLayout
 from .pixels import ImageConversion, ImageFormat, ImageSpec, PixelFormat, image_planes
+from .pyvrs import (
+    AsyncFilteredVRSReader,
+    AsyncVRSReader,
+    StreamNotFoundError,
+    SyncFilteredVRSReader,
+    SyncVRSReader,
+    TimestampNotFoundError,
+    VRSReaderSlice,
+    VRSRecord,
+)
 from .record import Block, CustomSpec, Record
 from .recordformat import ContentBlock, ContentType, RecordFormat
 from .recording import Recording, open  # noqa: A004
@@ -12,9 +23,14 @@ from .schema import Array, Layout, Nested, String, StringMap, Value, Vector
 from .sequence import RecordSequence, Selection
 from .standard import AudioLayout, ImageLayout, NextBlockLayout, VideoFrameLayout
 from .stream import Stream
+from .streamwriter import StreamWriter
+from .writer import Writer, create
 
 __all__ = [
     "Array",
+    "AsyncFilteredVRSReader",
+    "AsyncVRSReader",
+    "Audio",
     "AudioFormat",
     "AudioLayout",
     "AudioSpec",
@@ -22,8 +38,10 @@ __all__ = [
     "Compression",
     "ContentBlock",
     "ContentType",
+    "Custom",
     "CustomSpec",
     "DataLayout",
+    "Image",
     "ImageConversion",
     "ImageFormat",
     "ImageLayout",
@@ -42,11 +60,20 @@ __all__ = [
     "Selection",
     "Stream",
     "StreamId",
+    "StreamNotFoundError",
+    "StreamWriter",
     "String",
     "StringMap",
+    "SyncFilteredVRSReader",
+    "SyncVRSReader",
+    "TimestampNotFoundError",
+    "VRSReaderSlice",
+    "VRSRecord",
     "Value",
     "Vector",
     "VideoFrameLayout",
+    "Writer",
+    "create",
     "image_planes",
     "open",
 ]

@@ -353,7 +353,8 @@ class DataLayout:
             elif len(shape) == 1:
                 if len(value) != shape[0]:
                     raise ValueError(key)
-                numbers += value
+                # Not "+=": to that an array would add the numbers before it.
+                numbers.extend(value)
             else:
                 numbers += flatten(value, shape)
         if not self.variable:

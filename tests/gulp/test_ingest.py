@@ -17,8 +17,9 @@ from bloscpack.gulp.adapters import AbstractDatasetAdapter, ImageFolderAdapter
 from bloscpack.gulp.errors import DuplicateIdException
 from bloscpack.gulp.ingest import SkippedItem
 from bloscpack.gulp.journal import Journal, Plan
+from tests.oracle import Oracle
 
-from .conftest import Oracle, frames
+from .conftest import frames
 from .imagefiles import image_tree, save
 
 INGEST = """

@@ -19,8 +19,8 @@ from bloscpack.gulp.errors import DuplicateIdException
 from bloscpack.gulp.ids import existing_ids
 from bloscpack.storage import disk
 from tests.conftest import REPOSITORY
+from tests.oracle import Oracle
 
-from .conftest import Oracle
 from .imagefiles import image_tree, save
 from .test_ingest import Clips, Listed, clips, content
 

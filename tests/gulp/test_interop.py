@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import bloscpack.gulp
+from tests.oracle import Oracle
 
-from . import gulp_server
-from .conftest import Oracle, frames
+from .conftest import frames, run_ours
 from .test_format import KEYS, METADATA
 
 pytestmark = pytest.mark.usefixtures("oracle")
@@ -42,7 +42,7 @@ def write(gulp: Any, folder: Path, sessions: Any, **options: Any) -> dict[str, b
     if isinstance(gulp, Oracle):
         gulp(WRITE, **values)
     else:
-        kind, found = gulp_server.run(gulp, WRITE, values)
+        kind, found = run_ours(WRITE, values)
         assert kind == "value", found
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
@@ -79,7 +79,7 @@ def test_any_items(
     ours = write(bloscpack.gulp, folder / "ours", sessions)
     assert ours == write(oracle, folder / "theirs", sessions)
     values = {"folder": str(folder / "ours"), "ids": [str(id_) for id_ in items]}
-    assert repr(oracle(READ, **values)) == repr(gulp_server.run(bloscpack.gulp, READ, values)[1])
+    assert repr(oracle(READ, **values)) == repr(run_ours(READ, values)[1])
 
 
 @pytest.mark.parametrize("writer", ["ours", "theirs"])
@@ -106,7 +106,7 @@ found
         "theirs": lambda source: oracle.outcome(
             "import gulpio2.fileio" + options + source, **values
         ),
-        "ours": lambda source: gulp_server.run(bloscpack.gulp, options + source, values),
+        "ours": lambda source: run_ours(options + source, values),
     }
     kind, result = sides[writer](WRITE)
     assert kind == "value", result
@@ -196,7 +196,7 @@ for chunk, part in zip(gd.new_chunks(len(slices)), slices):
         if name == "theirs":
             oracle(source, **values)
         else:
-            assert gulp_server.run(bloscpack.gulp, source, values)[0] == "value"
+            assert run_ours(source, values)[0] == "value"
         written.append({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()})
     assert written[0] == written[1]
     assert len(written[0]) == 6

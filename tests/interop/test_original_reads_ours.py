@@ -44,7 +44,7 @@ class TestBytes:
     @pytest.mark.parametrize("codec", CODECS)
     @pytest.mark.parametrize("shuffle", [0, 1, 2])
     def test_codecs_and_filters(self, oracle: Oracle, codec: str, shuffle: int) -> None:
-        if codec not in oracle.codecs:
+        if codec not in oracle.greeting["codecs"]:
             pytest.skip(f"the C-Blosc of the oracle has no {codec}")
         for data, typesize in ((SMOOTH, 4), (NOISE, 8), (b"", 1)):
             args = bp.BloscArgs(typesize, 5, shuffle, codec)

@@ -1,0 +1,44 @@
+"""The reading API of pyvrs (the PyPI package ``vrs``) over `bloscpack.vrs`.
+
+``import bloscpack.vrs.pyvrs as pyvrs`` is the one line to change in a script that reads.
+"""
+
+from ..audio import SampleFormat as AudioSampleFormat
+from ..pixels import ImageConversion, ImageFormat, PixelFormat
+from .checksum import records_checksum
+from .errors import StreamNotFoundError, TimestampNotFoundError
+from .errors import type_name_of as recordable_type_id_name
+from .filespec import FileSpec
+from .filtered import AsyncFilteredVRSReader, FilteredVRSReader, RecordFilter, SyncFilteredVRSReader
+from .reader import AsyncVRSReader, SyncVRSReader, VRSReader
+from .record import VRSBlocks, VRSRecord
+from .recordtype import RecordType
+from .rows import AsyncVRSReaderSlice, VRSReaderSlice
+from .spec import AudioSpec, ContentBlock, ImageSpec
+
+__all__ = [
+    "AsyncFilteredVRSReader",
+    "AsyncVRSReader",
+    "AsyncVRSReaderSlice",
+    "AudioSampleFormat",
+    "AudioSpec",
+    "ContentBlock",
+    "FileSpec",
+    "FilteredVRSReader",
+    "ImageConversion",
+    "ImageFormat",
+    "ImageSpec",
+    "PixelFormat",
+    "RecordFilter",
+    "RecordType",
+    "StreamNotFoundError",
+    "SyncFilteredVRSReader",
+    "SyncVRSReader",
+    "TimestampNotFoundError",
+    "VRSBlocks",
+    "VRSReader",
+    "VRSReaderSlice",
+    "VRSRecord",
+    "recordable_type_id_name",
+    "records_checksum",
+]

@@ -1,0 +1,93 @@
+"""Where a recording is: a path, the paths of its chunks, or pyvrs's description of both."""
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+
+class FileSpec:
+    """The files of one recording.
+
+    Parameters
+    ----------
+    spec : str, PathLike or mapping
+        A path, or ``{"chunks": [path, ...]}``, also as JSON.
+
+    Raises
+    ------
+    ValueError
+        The description names no chunks, or a storage other than files on this machine.
+
+    Notes
+    -----
+    Only here is text that starts with ``{`` a description: readers take a ``str`` for a path.
+    """
+
+    def __init__(self, spec: "str | os.PathLike[str] | Mapping[str, Any]") -> None:
+        self._place = _place_of(spec)
+
+    @property
+    def place(self) -> "str | list[str]":
+        """The path, or the list of the paths of all chunks."""
+        return self._place
+
+    def get_chunks(self) -> list[str]:
+        """Return the paths that were given."""
+        return [self._place] if isinstance(self._place, str) else list(self._place)
+
+    def get_easy_path(self) -> str:
+        """Return the path, or for chunks a description of them, as text."""
+        return easy_path(self._place)
+
+    def __repr__(self) -> str:
+        return f"FileSpec({self.get_easy_path()!r})"
+
+
+def _place_of(spec: Any) -> str | list[str]:
+    if isinstance(spec, str) and spec.startswith("{"):
+        try:
+            spec = json.loads(spec)
+        except (ValueError, RecursionError) as err:
+            raise ValueError(f"file spec {spec!r:.80} is not JSON: {err}") from err
+    if not isinstance(spec, Mapping):
+        return os.fsdecode(spec)
+    if spec.get("storage", "diskfile") != "diskfile":
+        raise ValueError(f"storage {spec['storage']!r:.80}: only files on this machine are read")
+    chunks = spec.get("chunks") or spec.get("filename") or spec.get("uri")
+    if isinstance(chunks, str):
+        return chunks
+    if not isinstance(chunks, list | tuple) or not chunks:
+        raise ValueError(f"file spec {dict(spec)!r:.80}: expected 'chunks', a list of paths")
+    return [os.fsdecode(path) for path in chunks]
+
+
+def place_of(path: Any) -> str | list[str]:
+    """Return the place of one recording.
+
+    Parameters
+    ----------
+    path : str, PathLike, list or tuple of these, mapping or FileSpec
+        A list names all chunks.
+
+    Raises
+    ------
+    TypeError, ValueError
+        It is none of these, or names no file.
+    """
+    if isinstance(path, FileSpec):
+        return path.place
+    if isinstance(path, Mapping):
+        return FileSpec(path).place
+    if isinstance(path, list | tuple):
+        if not path:
+            raise ValueError("expected the paths of at least one chunk")
+        return [os.fsdecode(chunk) for chunk in path]
+    return os.fsdecode(path)
+
+
+def easy_path(place: "str | list[str]") -> str:
+    """Return a place as text."""
+    if isinstance(place, str):
+        return place
+    return json.dumps({"chunks": place, "storage": "diskfile"}, separators=(",", ":"))

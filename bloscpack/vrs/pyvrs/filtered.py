@@ -1,0 +1,209 @@
+"""Readers of some of the records of another reader."""
+
+from bisect import bisect
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ...frames.protocol import AnyArray, IntArray
+from .queries import Owner, Queries, Rows
+from .record import VRSRecord
+from .recordtype import RecordType, type_of
+from .rows import AsyncRows, SyncRows
+from .text import head_lines, range_text, set_text, stream_lines
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFilter:
+    """Which records a filtered reader has.
+
+    Attributes
+    ----------
+    record_types, stream_ids : set of str
+        Those that are there and were asked for.
+    min_timestamp, max_timestamp : float
+        Limits of the time in seconds, both included.
+    """
+
+    record_types: set[str]
+    stream_ids: set[str]
+    min_timestamp: float
+    max_timestamp: float
+
+
+class FilteredVRSReader(Rows, Queries):
+    """The records of another reader that fit a filter.
+
+    It has what that has: tags, and queries over all records of a stream. Its indexes are those of
+    the records that fit; `VRSRecord.record_index` is that of all. How images are converted is set
+    on the other reader.
+    """
+
+    def __init__(self, reader: Owner, record_filter: RecordFilter) -> None:
+        self._reader = reader
+        self._record_filter = record_filter
+        self._catalog = reader._catalog
+        self._path = reader._path
+        self._encoding = reader._encoding
+        self._rows = self._fitting(record_filter)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._reader, self._record_filter)
+
+    def _fitting(self, chosen: RecordFilter) -> IntArray:
+        catalog = self._catalog
+        ordinals = [catalog.stream_ids.index(name) for name in chosen.stream_ids]
+        kinds = [type_of(name) for name in chosen.record_types]
+        fits = np.isin(catalog.stream, ordinals) & np.isin(catalog.record_type, kinds)
+        fits &= catalog.timestamp >= chosen.min_timestamp
+        fits &= catalog.timestamp <= chosen.max_timestamp
+        return np.flatnonzero(fits)
+
+    @property
+    def _owner(self) -> Owner:
+        return self._reader
+
+    def _read(self, row: int) -> VRSRecord:
+        return self._reader._read(row)
+
+    @property
+    def _times(self) -> AnyArray:
+        return self._catalog.timestamp[self._rows]
+
+    @property
+    def n_records(self) -> int:
+        """The number of records that fit."""
+        return len(self._rows)
+
+    @property
+    def record_types(self) -> set[str]:
+        """The types of records that the filter lets through."""
+        return set(self._record_filter.record_types)
+
+    @property
+    def stream_ids(self) -> set[str]:
+        """The streams that the filter lets through."""
+        return set(self._record_filter.stream_ids)
+
+    @property
+    def min_timestamp(self) -> float:
+        """The time of the first record that fits; 0 if there is none."""
+        return float(self._times[0]) if len(self) else 0
+
+    @property
+    def max_timestamp(self) -> float:
+        """The time of the last record that fits; 0 if there is none."""
+        return float(self._times[-1]) if len(self) else 0
+
+    @property
+    def time_range(self) -> float:
+        """Seconds between the first and the last record."""
+        return self.max_timestamp - self.min_timestamp
+
+    @property
+    def min_filter_timestamp(self) -> float:
+        """The lower limit of the filter."""
+        return self._record_filter.min_timestamp
+
+    @property
+    def max_filter_timestamp(self) -> float:
+        """The upper limit of the filter."""
+        return self._record_filter.max_timestamp
+
+    def get_timestamp_list(self, indices: list[int] | None = None) -> list[float]:
+        """Return the times of the records that fit, or of some of them."""
+        if indices is None:
+            return self._times.tolist()  # type: ignore[no-any-return]
+        return [self.get_timestamp_for_index(index) for index in indices]
+
+    def get_timestamp_for_index(self, index: int) -> float:
+        """Return the time of a record that fits."""
+        return float(self._catalog.timestamp.item(self._row(index)))
+
+    def get_record_index_by_time(
+        self,
+        stream_id: str,
+        timestamp: float,
+        epsilon: float | None = None,
+        record_type: RecordType | None = None,
+    ) -> int:
+        """Return the place, among those that fit, of the record a time leads to.
+
+        Of all records, that is the one `get_record_index_by_time` of the other reader finds. If it
+        does not fit, its place is that of the one before it.
+        """
+        row = self._row_by_time(stream_id, timestamp, epsilon, record_type)
+        return max(bisect(self._rows, row) - 1, 0)
+
+    def read_prev_record(
+        self, stream_id: str, record_type: RecordType | str, index: int
+    ) -> VRSRecord | None:
+        """Read the last record of a stream and a type up to one that fits; None if there is none.
+
+        Of all records: it need not fit the filter itself.
+        """
+        return self._next_to(stream_id, record_type, self._row(index), -1)
+
+    def read_next_record(
+        self, stream_id: str, record_type: RecordType | str, index: int
+    ) -> VRSRecord | None:
+        """Read the first record of a stream and a type from one on that fits; None if none is.
+
+        Of all records: it need not fit the filter itself.
+        """
+        if not -len(self) <= index < len(self):
+            return None
+        return self._next_to(stream_id, record_type, self._row(index), 1)
+
+    def _next_to(
+        self, stream_id: str, record_type: RecordType | str, row: int, step: int
+    ) -> VRSRecord | None:
+        found = self._row_next_to(stream_id, record_type, row, step)
+        return None if found is None else self._read(found)
+
+    def set_image_conversion(self, conversion: Any) -> NoReturn:
+        """Refuse: images are converted as the other reader says."""
+        raise NotImplementedError("set how images are converted before you filter")
+
+    def set_stream_image_conversion(self, stream_id: str, conversion: Any) -> NoReturn:
+        """Refuse: images are converted as the other reader says."""
+        self.set_image_conversion(conversion)
+
+    def set_stream_type_image_conversion(
+        self, recordable_type_id: int, conversion: Any
+    ) -> NoReturn:
+        """Refuse: images are converted as the other reader says."""
+        self.set_image_conversion(conversion)
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({self._path!r}, "
+            f"auto_read_configuration_records={self._reader.reads_configuration!r})"
+            f"filter={self._record_filter!r}"
+        )
+
+    def __str__(self) -> str:
+        reader: Any = self._reader
+        counted = f"{len(self)}/{len(reader)} records are enabled (based on filters)"
+        lines = head_lines(reader, counted)
+        lines += [
+            f"Available Stream IDs: {set_text(reader.stream_ids)}",
+            f"  Enabled Stream IDs: {set_text(self.stream_ids)}",
+            f"Available Record Types: {set_text(reader.record_types)}",
+            f"  Enabled Record Types: {set_text(self.record_types)}",
+        ]
+        if len(self):
+            lines.append(range_text("available", reader.min_timestamp, reader.max_timestamp))
+            lines.append(range_text("enabled", self.min_timestamp, self.max_timestamp))
+        ids = [name for name in self._catalog.stream_ids if name in self.stream_ids]
+        lines += ["", "Available Streams in VRS: ", *stream_lines(reader, ids), ""]
+        return "\n".join(lines)
+
+
+class SyncFilteredVRSReader(FilteredVRSReader, SyncRows):
+    """The records of a `SyncVRSReader` that fit a filter."""
+
+
+class AsyncFilteredVRSReader(FilteredVRSReader, AsyncRows):
+    """The records of an `AsyncVRSReader` that fit a filter."""

@@ -1,0 +1,85 @@
+"""How many records per second a stream has, as the reference estimates it.
+
+Time between records is counted in classes that widen with it. The estimate is the mean over the
+class that is met most and as many classes beside it as make up four fifths of all, so that gaps in
+a recording count for little. Source: reference 1.4.0, ``FrameRateEstimator.cpp``.
+"""
+
+import math
+from collections.abc import Iterable
+from itertools import islice, pairwise
+
+DEFAULT_RATE = 30.0
+"""Records per second of a stream with fewer than two."""
+# What decides: the first so many intervals, and the class of all of them if there are few.
+_MOST_INTERVALS = 501
+_FEW_INTERVALS = 10
+_SHARE_PERCENT = 80
+_MASK = (1 << 32) - 1
+_TOO_LONG = 1 << 63
+
+
+def estimate_frame_rate(timestamps: Iterable[float]) -> float:
+    """Return the records per second.
+
+    Parameters
+    ----------
+    timestamps : iterable of float
+        Of the data records of a stream, in seconds, in order.
+    """
+    classes, most_met = _count_intervals(timestamps)
+    places = sorted(classes)
+    total = sum(count for count, _ in classes.values())
+    if not total:
+        return DEFAULT_RATE
+    if total < _FEW_INTERVALS:
+        return _rate(total, sum(classes[place][1] for place in places))
+    low = high = places.index(most_met)
+    count, seconds = classes[most_met]
+    while count < total * _SHARE_PERCENT // 100:
+        before = classes[places[low - 1]][0] if low > 0 and places[low - 1] else 0
+        after = classes[places[high + 1]][0] if high + 1 < len(places) else 0
+        if before > after:
+            low -= 1
+            chosen = places[low]
+        elif after:
+            high += 1
+            chosen = places[high]
+        else:
+            break
+        count += classes[chosen][0]
+        seconds += classes[chosen][1]
+    return _rate(count, seconds)
+
+
+def _count_intervals(timestamps: Iterable[float]) -> tuple[dict[int, tuple[int, float]], int]:
+    """Return count and sum of the intervals of each class, and the class that is met most.
+
+    Of several that is the one that was first; intervals near zero are no candidates.
+    """
+    classes: dict[int, tuple[int, float]] = {}
+    most, most_met = 0, 0
+    for before, after in islice(pairwise(timestamps), _MOST_INTERVALS):
+        place = _class_of(after - before)
+        count, seconds = classes.get(place, (0, 0.0))
+        classes[place] = count + 1, seconds + (after - before)
+        if place and count + 1 > most:
+            most, most_met = count + 1, place
+    return classes, most_met
+
+
+def _class_of(seconds: float) -> int:
+    """Return the class of an interval, named by its milliseconds; 0 for none at all."""
+    if not seconds >= 0.00075:
+        return 0
+    if seconds < 0.01:
+        return max(1, int(seconds * 1000))
+    if seconds < 1:
+        milliseconds = int(seconds * 1000)
+        return milliseconds - milliseconds % 5
+    # The reference counts in 32 bits, which leaves nothing of what 64 cannot hold.
+    return int(seconds) * 1000 & _MASK if seconds < _TOO_LONG else 0
+
+
+def _rate(count: int, seconds: float) -> float:
+    return count / seconds if seconds else math.inf

@@ -1,0 +1,483 @@
+"""The files of a recording that is being written: records one behind the other, and the index.
+
+A file is of use from its first bytes on: the header and the description go first, records go whole
+and in order, each with the size of the one before it, and the header tells of an index only once
+that is there. Whatever ends the program, a reader that goes from record to record finds all that
+were flushed. Small records are gathered in one buffer; the parts of a large one go to the system
+with that buffer in one call, uncopied.
+
+With `chunk_nbytes` the first file holds header, description and a split index, and the others hold
+records. Otherwise the index is at the end, or in front in room that was kept for it. Layout:
+docs/formats/vrs.md. No function here may be called from two threads at once.
+"""
+
+import errno
+import os
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from itertools import count
+from struct import Struct
+
+import numpy as np
+import zstandard
+
+from ..storage import disk
+from ..wire import BytesLike
+from .description import DESCRIPTION_VERSION
+from .format import (
+    DESCRIPTION_TYPE_ID,
+    INDEX_TYPE_ID,
+    MAGIC,
+    RECORD_HEADER,
+    RECORD_HEADER_SIZE,
+    TIMESTAMP_MAX,
+    Compression,
+    FileHeader,
+    RecordHeader,
+    RecordType,
+    StreamId,
+)
+from .index import (
+    CLASSIC_VERSION,
+    INDEX_ENTRY,
+    SPLIT_VERSION,
+    ZSTD_LEVEL,
+    Entries,
+    classic_nbytes,
+    pack_index,
+)
+
+MAX_RECORD_NBYTES = 0xFFFFFFFF
+"""A record has less than 4 GiB, its header included."""
+
+_BUFFER_NBYTES = 1 << 20
+# From here on a copy into the buffer costs more than a call of its own.
+_LARGE_NBYTES = 1 << 16
+_ENTRY = Struct("<dIBiH")
+# Indexes of less records than this are not worth compressing (reference: IndexRecord.cpp).
+_MIN_ZSTD_RECORDS = 100
+_TIGHT_ZSTD_LEVEL = 18
+# A split index gets a frame for so many records.
+_SPLIT_RECORDS = 100_000
+
+
+class RecordFile:
+    """A new recording, one file or several.
+
+    Parameters
+    ----------
+    path : str
+        Where the file is made; chunks lie beside it.
+    creation_id : int
+        As in the file header.
+    index : {"end", "front"}
+        Where the index goes, unless there are chunks.
+    level : int or None
+        Of Zstandard, for the index; None for a plain one.
+    room : int
+        For how many records to keep room in front; compressed, about five times as many fit.
+    chunk_nbytes : int or None
+        Most bytes of the files that hold records; a record of more bytes has one of its own.
+    overwrite : bool
+        Remove what is there first, chunks included; but no other recording.
+
+    Attributes
+    ----------
+    paths : list of str
+        The files made so far.
+    is_started : bool
+        Whether the description is written.
+    nrecords : int
+        Records appended, tags records included.
+
+    Raises
+    ------
+    FileExistsError
+        The file is there, and is not to be overwritten.
+    OSError
+        It cannot be made.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        creation_id: int,
+        *,
+        index: str,
+        level: int | None,
+        room: int,
+        chunk_nbytes: int | None,
+        overwrite: bool,
+    ) -> None:
+        path = os.path.abspath(path)
+        # A reader that opens "a_0" looks for "a_1", else for what has a number behind it.
+        self._root = path[:-1] if path.endswith("_0") else path + "_"
+        self._is_front = index == "front" and chunk_nbytes is None
+        self._level = level
+        self._room = room
+        self._chunk_nbytes = chunk_nbytes
+        self.paths: list[str] = []
+        self.is_started = False
+        self.nrecords = 0
+        self._header = FileHeader(creation_id, version="VRS2" if self._is_front else "VRS1")
+        self._entries = bytearray()
+        self._buffer = bytearray()
+        self._previous_size = 0
+        # Where the split index goes on, and what of it is there.
+        self._split_end = self._split_records = self._index_at = self._room_nbytes = 0
+        self._description_size = 0
+        self._torn = False
+        self._pid = os.getpid()
+        if overwrite:
+            self._remove(path)
+        if chunk_nbytes is not None and os.path.lexists(f"{self._root}1"):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), f"{self._root}1")
+        self._head = self._fd = self._create(path)
+        self._offset = 0
+        try:
+            self._write_header()
+        except BaseException:
+            self.abort()
+            raise
+        self._offset = len(self._header.pack())
+
+    def _create(self, path: str) -> int:
+        fd = disk.create(path)
+        self.paths.append(path)
+        return fd
+
+    def _remove(self, path: str) -> None:
+        """Remove a file, and what readers would take for more of it."""
+        try:
+            disk.unlink(path)
+        except FileNotFoundError:
+            return
+        for number in count(1):
+            chunk = f"{self._root}{number}"
+            if not os.path.isfile(chunk) or _is_recording(chunk):
+                return
+            disk.unlink(chunk)
+
+    def _write_header(self) -> None:
+        disk.write_at(self._head, 0, self._header.pack())
+
+    def start(self, description: bytes, nstreams: int) -> None:
+        """Write the description, and what stands between it and the first record.
+
+        Parameters
+        ----------
+        description : bytes
+            Payload of the description record.
+        nstreams : int
+            How many streams it names.
+
+        Raises
+        ------
+        ValueError
+            It is too large for a record; nothing is written.
+        OSError
+            It cannot be written; may be tried again.
+        """
+        at = self._header.description_offset
+        parts = [
+            _internal_header(DESCRIPTION_TYPE_ID, DESCRIPTION_VERSION, len(description), 0),
+            description,
+        ]
+        previous_size = RECORD_HEADER_SIZE + len(description)
+        index_at = at + previous_size
+        header = self._header
+        if self._is_front:
+            self._room_nbytes = room = classic_nbytes(self._room, nstreams)
+            # Zeros: an index of no streams and no records.
+            parts.append(_internal_header(INDEX_TYPE_ID, CLASSIC_VERSION, room, previous_size))
+            parts.append(bytes(room))
+            previous_size = RECORD_HEADER_SIZE + room
+            header = header._replace(first_record_offset=index_at + previous_size)
+        elif self._chunk_nbytes is not None:
+            parts.append(self._split_header(previous_size))
+            previous_size = RECORD_HEADER_SIZE
+            header = header._replace(index_offset=index_at)
+        disk.write_at(self._head, at, *parts)
+        end = at + sum(map(len, parts))
+        if header != self._header:
+            # Only now does it tell of the index, and that is not to be seen before it is there.
+            self._index_at = index_at
+            self._header = header
+            self._write_header()
+        if self._chunk_nbytes is not None:
+            self._description_size = index_at - at
+            self._split_end = end
+            # The first file of records is made with the first record.
+            self._offset = 0
+        else:
+            self._offset = end
+        self._previous_size = previous_size
+        self.is_started = True
+
+    def append(
+        self,
+        stream_id: StreamId,
+        record_type: int,
+        format_version: int,
+        timestamp: float,
+        parts: Sequence[BytesLike],
+        nbytes: int,
+        compression: int = 0,
+        uncompressed_size: int = 0,
+    ) -> None:
+        """Add a record behind the others.
+
+        Parameters
+        ----------
+        parts : sequence of bytes-like
+            The stored payload, uint8; not kept.
+        nbytes : int
+            Size of the parts in all.
+        compression, uncompressed_size
+            As in the record header.
+
+        Raises
+        ------
+        OSError
+            Bytes cannot be written. The record is not in the file then, those before it are not
+            lost, and it may be tried again.
+        """
+        size = RECORD_HEADER_SIZE + nbytes
+        buffer = self._buffer
+        pending = len(buffer)
+        if self._chunk_nbytes is not None:
+            used = self._offset + pending
+            if self._fd == self._head or (used and used + size >= self._chunk_nbytes):
+                self._next_chunk()
+                pending = 0
+            if self._split_due():
+                self._write_split()
+                pending = 0
+        type_id, instance_id = stream_id
+        header = RECORD_HEADER.pack(
+            size,
+            self._previous_size,
+            type_id,
+            format_version,
+            timestamp,
+            instance_id,
+            record_type,
+            compression,
+            uncompressed_size,
+        )
+        if nbytes < _LARGE_NBYTES:
+            if pending + size > _BUFFER_NBYTES:
+                self.write_out()
+            buffer += header
+            for part in parts:
+                buffer += part
+        else:
+            self._write(buffer, header, *parts)
+            self._offset += pending + size
+            buffer.clear()
+        self._entries += _ENTRY.pack(timestamp, size, record_type, type_id, instance_id)
+        self._previous_size = size
+        self.nrecords += 1
+
+    def write_out(self) -> None:
+        """Hand the records in the buffer to the system.
+
+        Raises
+        ------
+        OSError
+            They cannot be written; they stay in the buffer.
+        """
+        if self._buffer:
+            self._write(self._buffer)
+            self._offset += len(self._buffer)
+            self._buffer.clear()
+
+    def _write(self, *parts: BytesLike) -> None:
+        try:
+            disk.write_at(self._fd, self._offset, *parts)
+        except OSError:
+            self._torn = True
+            with suppress(OSError):  # then it is tried again on closing
+                self._cut()
+            raise
+
+    def _next_chunk(self) -> None:
+        """End the chunk, durably, and begin another."""
+        if self._fd != self._head:
+            self.write_out()
+            self._cut()
+            disk.sync(self._fd)
+        fd = self._create(f"{self._root}{len(self.paths)}")
+        if self._fd != self._head:
+            os.close(self._fd)
+        self._fd, self._offset = fd, 0
+
+    def _cut(self) -> None:
+        """Remove what a failed write left behind the last record."""
+        if self._torn:
+            disk.truncate(self._fd, self._offset)
+            self._torn = False
+
+    def _split_due(self) -> bool:
+        return len(self._entries) >= _SPLIT_RECORDS * INDEX_ENTRY.itemsize
+
+    def _split_header(self, previous_size: int, cbytes: int = 0, nrecords: int = 0) -> bytes:
+        return _internal_header(
+            INDEX_TYPE_ID,
+            SPLIT_VERSION,
+            cbytes,
+            previous_size,
+            Compression.NONE if self._level is None else Compression.ZSTD,
+            0 if self._level is None else nrecords * INDEX_ENTRY.itemsize,
+        )
+
+    def _write_split(self) -> None:
+        """Add the entries of what was written since the last time to the split index."""
+        self.write_out()
+        if not self._entries:
+            return
+        data = bytes(self._entries)
+        if self._level is not None:
+            data = zstandard.ZstdCompressor(self._level).compress(data)
+        disk.write_at(self._head, self._split_end, data)
+        self._split_end += len(data)
+        self._split_records += len(self._entries) // INDEX_ENTRY.itemsize
+        self._entries.clear()
+
+    def close(self, stream_ids: Collection[StreamId]) -> None:
+        """Write the index, make everything durable, and close the files.
+
+        Parameters
+        ----------
+        stream_ids : collection of StreamId
+            All streams, with records or without.
+
+        Raises
+        ------
+        OSError
+            Something cannot be written; may be tried again.
+        """
+        self.write_out()
+        self._cut()
+        if self._chunk_nbytes is not None:
+            self._finish_split()
+        else:
+            self._finish_classic(stream_ids)
+        disk.sync(self._head)
+        disk.sync_folder(os.path.dirname(self.paths[0]))
+        # What the header tells of is durable: all files and their names.
+        self._write_header()
+        disk.sync(self._head)
+        self._close_files()
+
+    def _finish_split(self) -> None:
+        if self._fd != self._head and not self._offset:
+            # The record that the last chunk was made for could not be written.
+            os.close(self._fd)
+            self._fd = self._head
+            disk.unlink(self.paths.pop())
+        disk.sync(self._fd)
+        self._write_split()
+        cbytes = self._split_end - self._index_at - RECORD_HEADER_SIZE
+        header = self._split_header(self._description_size, cbytes, self._split_records)
+        disk.write_at(self._head, self._index_at, header)
+        self._header = self._header._replace(first_record_offset=self._split_end)
+
+    def _finish_classic(self, stream_ids: Collection[StreamId]) -> None:
+        entries = np.frombuffer(self._entries, INDEX_ENTRY)
+        try:
+            index_at = None
+            if self._is_front:
+                index_at = self._write_front(entries, stream_ids)
+            if index_at is None:
+                index_at = self._write_last(entries, stream_ids)
+        finally:
+            # A bytearray that an array looks at cannot grow.
+            del entries
+        self._header = self._header._replace(index_offset=index_at)
+
+    def _write_front(self, entries: Entries, stream_ids: Collection[StreamId]) -> int | None:
+        """Write the index where room was kept for it; return None if that is too small."""
+        levels = [self._level, _TIGHT_ZSTD_LEVEL]
+        if self._level is None or len(entries) < _MIN_ZSTD_RECORDS:
+            levels = [None, ZSTD_LEVEL, _TIGHT_ZSTD_LEVEL]
+        for level in levels:
+            payload, compression, nbytes = _classic_index(entries, stream_ids, level)
+            if len(payload) <= self._room_nbytes:
+                header = _internal_header(
+                    INDEX_TYPE_ID,
+                    CLASSIC_VERSION,
+                    self._room_nbytes,
+                    self._index_at - self._header.description_offset,
+                    compression,
+                    nbytes,
+                )
+                disk.write_at(self._head, self._index_at, header, payload)
+                return self._index_at
+        return None
+
+    def _write_last(self, entries: Entries, stream_ids: Collection[StreamId]) -> int:
+        payload, compression, nbytes = _classic_index(entries, stream_ids, self._level)
+        header = _internal_header(
+            INDEX_TYPE_ID, CLASSIC_VERSION, len(payload), self._previous_size, compression, nbytes
+        )
+        self._write(header, payload)
+        return self._offset
+
+    def leave(self) -> None:
+        """Write what is in the buffer, and close the files without an index.
+
+        A forked copy of the process writes nothing: the file is its parent's.
+        """
+        try:
+            if self._pid == os.getpid():
+                self.write_out()
+        finally:
+            self._close_files()
+
+    def abort(self) -> None:
+        """Close and remove the files; nothing is left."""
+        self._close_files()
+        for path in self.paths:
+            with suppress(FileNotFoundError):
+                disk.unlink(path)
+
+    def _close_files(self) -> None:
+        for fd in {self._head, self._fd}:
+            os.close(fd)
+
+
+def _is_recording(path: str) -> bool:
+    with open(path, "rb") as stream:
+        return stream.read(len(MAGIC)) == MAGIC
+
+
+def _internal_header(
+    type_id: int,
+    version: int,
+    nbytes: int,
+    previous_size: int,
+    compression: Compression = Compression.NONE,
+    uncompressed_size: int = 0,
+) -> bytes:
+    """Return the header of a description or of an index with a payload of `nbytes`."""
+    return RecordHeader(
+        RECORD_HEADER_SIZE + nbytes,
+        previous_size,
+        StreamId(type_id, 0),
+        version,
+        TIMESTAMP_MAX,
+        RecordType.DATA,
+        compression,
+        uncompressed_size,
+    ).pack()
+
+
+def _classic_index(
+    entries: Entries, stream_ids: Collection[StreamId], level: int | None
+) -> tuple[bytes, Compression, int]:
+    """Return payload, compression and uncompressed size of an index."""
+    if level is None or not len(entries):
+        return pack_index(entries, stream_ids, Compression.NONE), Compression.NONE, 0
+    packed = pack_index(entries, stream_ids, Compression.ZSTD, level)
+    return packed, Compression.ZSTD, classic_nbytes(len(entries), len(stream_ids))
