@@ -18,15 +18,13 @@ from .iteration import iter_readable
 from .layout import DataLayout
 from .pixels import QUALITY_UNDEFINED, ImageSpec
 from .record import Block, CustomSpec, Record
-from .recordformat import layout_tag, record_format_tag
+from .recordformat import defined_formats, defined_layouts
 from .recording import Recording
 from .sequence import TYPE_NAMES, RecordSequence
 from .stream import Stream
 
 Document = dict[str, Any]
 
-# Of a number of 32 bits.
-_MAX_DIGITS = 10
 # Records whose columns are made lists at once.
 _BATCH = 4096
 
@@ -57,21 +55,10 @@ def stream_formats(stream: Stream) -> list[StreamFormat]:
     tags = stream.vrs_tags
     found = []
     for kind, name in TYPE_NAMES.items():
-        for version, text in _numbered(tags, record_format_tag(kind, 0)):
-            layouts = dict(_numbered(tags, layout_tag(kind, version, 0)))
+        for version, text in defined_formats(tags, kind).items():
+            layouts = defined_layouts(tags, kind, version)
             found.append(StreamFormat(name, version, text, layouts))
     return found
-
-
-def _numbered(tags: dict[str, str], name: str) -> list[tuple[int, str]]:
-    """Return numbers and values of the tags that are `name` with another number than 0."""
-    prefix = name[:-1]
-    numbers = {tag: tag[len(prefix) :] for tag in tags if tag.startswith(prefix)}
-    return sorted(
-        (int(number), tags[tag])
-        for tag, number in numbers.items()
-        if number.isascii() and number.isdecimal() and len(number) <= _MAX_DIGITS
-    )
 
 
 def field_lines(definition: str) -> list[str]:

@@ -11,7 +11,7 @@ Grammar: docs/formats/vrs.md.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -50,6 +50,8 @@ _CHANNELS = re.compile("channels=" + _NUMBER, re.ASCII)
 _RATE = re.compile("rate=" + _NUMBER, re.ASCII)
 _SAMPLES = re.compile("samples=" + _NUMBER, re.ASCII)
 _CUSTOM_FORMAT = "format="
+# The end of the name of a tag, as writers write it.
+_TAG_NUMBER = re.compile("0|[1-9][0-9]{0,9}")
 
 _UINT32, _UINT64 = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
 
@@ -176,6 +178,24 @@ def record_format_tag(record_type: int, version: int) -> str:
 def layout_tag(record_type: int, version: int, block: int) -> str:
     """Return the name of the tag of a stream that holds the layout of a block."""
     return f"DL:{RecordType(record_type).name.capitalize()}:{version}:{block}"
+
+
+def defined_formats(tags: Mapping[str, str], record_type: int) -> dict[int, str]:
+    """Return the record formats that the tags of a stream define, by version, in order."""
+    return _numbered(tags, record_format_tag(record_type, 0))
+
+
+def defined_layouts(tags: Mapping[str, str], record_type: int, version: int) -> dict[int, str]:
+    """Return the definitions of metadata blocks in tags, by the index of the block, in order."""
+    return _numbered(tags, layout_tag(record_type, version, 0))
+
+
+def _numbered(tags: Mapping[str, str], name: str) -> dict[int, str]:
+    """Return the tags whose names are `name` with any number of 32 bits for the 0 at its end."""
+    prefix = name.removesuffix("0")
+    texts = [tag.removeprefix(prefix) for tag in tags if tag.startswith(prefix)]
+    numbers = sorted(int(text) for text in texts if _TAG_NUMBER.fullmatch(text))
+    return {number: tags[f"{prefix}{number}"] for number in numbers if number <= _UINT32}
 
 
 def custom_format_name(name: str) -> str:

@@ -15,11 +15,7 @@ from .extents import read_rows
 from .format import RECORD_HEADER_DTYPE, RECORD_HEADER_SIZE, RecordType
 from .layout import DataLayout
 from .record import Record
-from .recordformat import ContentBlock, ContentType, record_format_tag
-
-# Format versions have 32 bits.
-_MAX_VERSION = 0xFFFFFFFF
-_MAX_DIGITS = len(str(_MAX_VERSION))
+from .recordformat import ContentBlock, ContentType, defined_formats
 
 
 class HeaderColumns:
@@ -148,11 +144,8 @@ class RecordSet:
 
 def tagged_versions(records: RecordSet) -> list[int]:
     """Return the format versions that the tags of the stream define, in order."""
-    prefix = record_format_tag(records.record_type, 0)[:-1]
     tags = records.content.tags_of(records.ordinal).vrs
-    texts = [tag[len(prefix) :] for tag in tags if tag.startswith(prefix)]
-    found = {int(text) for text in texts if text.isdecimal() and len(text) <= _MAX_DIGITS}
-    return sorted(version for version in found if version <= _MAX_VERSION)
+    return list(defined_formats(tags, records.record_type))
 
 
 def least_nbytes(content: ContentBlock, layout: DataLayout | None) -> int | None:

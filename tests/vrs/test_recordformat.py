@@ -14,6 +14,8 @@ from bloscpack.vrs.recordformat import (
     ContentBlock,
     ContentType,
     RecordFormat,
+    defined_formats,
+    defined_layouts,
     layout_tag,
     parse_record_format,
     record_format_tag,
@@ -218,3 +220,25 @@ def test_image_specs_come_back(spec: ImageSpec) -> None:
 @given(AUDIO_SPECS)
 def test_audio_specs_come_back(spec: AudioSpec) -> None:
     assert block(str(ContentBlock(ContentType.AUDIO, audio=spec))).audio == spec
+
+
+def test_numbers_of_tags() -> None:
+    tags = {
+        "RF:Data:10": "image",
+        "RF:Data:2": "custom",
+        "RF:Data:4294967295": "audio",
+        "RF:Data:4294967296": "too large",
+        "RF:Data:01": "no writer's",
+        "RF:Data:²": "no digit",
+        "RF:Data:٣": "no digit of ours",
+        "RF:Data:": "none",
+        "RF:Data:2:1": "a layout's",
+        "RF:State:3": "another type's",
+        "DL:Data:2:1": "b",
+        "DL:Data:2:0": "a",
+        "DL:Data:20:0": "another version's",
+    }
+    formats = defined_formats(tags, RecordType.DATA)
+    assert list(formats.items()) == [(2, "custom"), (10, "image"), (4294967295, "audio")]
+    assert list(defined_layouts(tags, RecordType.DATA, 2).items()) == [(0, "a"), (1, "b")]
+    assert defined_formats(tags, RecordType.CONFIGURATION) == {}
