@@ -22,6 +22,19 @@ from .pixels import ImageFormat, ImageSpec, PixelFormat, is_quality_valid
 _U8, _U32, _F64 = "DataPieceValue<uint8_t>", "DataPieceValue<uint32_t>", "DataPieceValue<double>"
 _STRUCTS = {_U8: Struct("<B"), _U32: Struct("<I"), _F64: Struct("<d")}
 _CODEC_NAME = "image_codec_name", "DataPieceString"
+NEXT_SIZE = "next_content_block_size", _U32
+"""Label and type of the value that tells the size of the block right behind."""
+RAW_IMAGE_LABELS = frozenset(
+    (
+        "image_width",
+        "image_height",
+        "image_stride",
+        "image_stride_2",
+        "image_pixel_format",
+        "image_bytes_per_pixel",
+    )
+)
+"""Labels of the values that say what a raw image is."""
 # Label and type of every value of fixed size that has a meaning.
 _VALUES = frozenset(
     [
@@ -42,7 +55,7 @@ _VALUES = frozenset(
         ("audio_stereo_pair_count", _U8),
         ("audio_sample_rate", _U32),
         ("audio_sample_count", _U32),
-        ("next_content_block_size", _U32),
+        NEXT_SIZE,
     ]
 )
 # What files without pixel formats mean by bytes per pixel.
@@ -80,7 +93,7 @@ class LayoutFields:
             if key in _VALUES:
                 self._places.setdefault(key, at)
             at += piece.nbytes
-        self.has_next_size = ("next_content_block_size", _U32) in self._places
+        self.has_next_size = NEXT_SIZE in self._places
         self.has_image = ("image_width", _U32) in self._places or any(
             (piece.label, piece.type_name) == _CODEC_NAME for piece in layout.pieces
         )
@@ -93,7 +106,7 @@ class LayoutFields:
 
     def next_size(self, view: BytesLike, at: int) -> int | None:
         """Return how many bytes the next block has, as the layout says; None if it does not."""
-        return self._get(view, at, "next_content_block_size") if self.has_next_size else None
+        return self._get(view, at, *NEXT_SIZE) if self.has_next_size else None
 
     def audio_sample_count(self, view: BytesLike, at: int) -> int:
         """Return how many samples the layout says that the next block has; 0 if it does not."""

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from ..wire import BytesLike
+from .conventions import NEXT_SIZE
 from .declaration import Audio, Custom, Image
 from .format import MAX_BLOCKS, RecordType
 from .layout import DataLayout
@@ -24,9 +25,6 @@ from .schema import Layout
 
 BlockDeclaration = type[Layout] | DataLayout | Image | Audio | Custom
 """What may stand for a block in the definition of a record."""
-
-_NEXT_SIZE = "next_content_block_size"
-_NEXT_SIZE_TYPE = "DataPieceValue<uint32_t>"
 
 
 class _Content(Protocol):
@@ -56,7 +54,7 @@ class Metadata:
         self.layout = layout
         size = None if layout.variable or layout.undecodable else layout.fixed_nbytes
         self.block = ContentBlock(ContentType.DATA_LAYOUT, size)
-        self.next_size_key = layout.key(_NEXT_SIZE, _NEXT_SIZE_TYPE)
+        self.next_size_key = layout.key(*NEXT_SIZE)
         # Spares a call per record.
         self._encode = layout.encode
 
@@ -172,7 +170,7 @@ class RecordEncoder:
                 told = given.get(content.next_size_key, nbytes)
                 # What a Layout has by default, nobody set.
                 if told != nbytes and not (isinstance(value, Layout) and not told):
-                    raise ValueError(f"{_NEXT_SIZE} is {told}: the next block has {nbytes} bytes")
+                    raise ValueError(f"{NEXT_SIZE[0]} is {told}: the next block has {nbytes} bytes")
                 value = {**given, content.next_size_key: nbytes}
             parts.append(content.encode(value))
         return parts[::-1]
@@ -209,7 +207,7 @@ def _check_sizes(contents: Iterable[_Content]) -> None:
         if not is_told and not are_later_known:
             raise ValueError(
                 f"block {index} ({block}): nothing tells readers its size; give it a size, or put"
-                f" a layout with {_NEXT_SIZE} before it"
+                f" a layout with {NEXT_SIZE[0]} before it"
             )
         are_later_known = are_later_known and block.nbytes is not None
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ..exceptions import BloscpackError, FormatError, UnsupportedError
 from ..frames.protocol import AnyArray, IntArray
+from .conventions import RAW_IMAGE_LABELS
 from .decoding import StreamDecoder
 from .extents import read_rows
 from .format import RecordType
@@ -28,17 +29,6 @@ from .recordset import RecordSet, least_nbytes
 _MAX_KINDS, _MAX_KINDS_PART = 64, 8
 # More than the values of a layout that say what a raw image is take, with some others between them.
 _MAX_SPAN_NBYTES = 256
-# Labels of these values: see conventions.py.
-_IMAGE_LABELS = frozenset(
-    (
-        "image_width",
-        "image_height",
-        "image_stride",
-        "image_stride_2",
-        "image_pixel_format",
-        "image_bytes_per_pixel",
-    )
-)
 
 UNKNOWN, IRREGULAR = -2, -1
 
@@ -279,7 +269,7 @@ def _image_bytes(layout: DataLayout) -> IntArray:
     found: list[int] = []
     at = 0
     for _, piece in layout.fixed:
-        if piece.label in _IMAGE_LABELS and piece.nbytes <= _MAX_SPAN_NBYTES:
+        if piece.label in RAW_IMAGE_LABELS and piece.nbytes <= _MAX_SPAN_NBYTES:
             found.extend(range(at, at + piece.nbytes))
         at += piece.nbytes
     return np.array(found, np.int64)
