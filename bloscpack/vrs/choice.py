@@ -8,7 +8,7 @@ import numpy as np
 
 from ..exceptions import NotFoundError
 from ..frames.protocol import IntArray
-from .description import Description, StreamTags, encode_text
+from .description import Description, StreamTags, check_tag
 from .format import RecordType, StreamId
 from .index import RecordTable
 from .recording import Recording
@@ -116,10 +116,7 @@ def changed_tags(tags: Mapping[str, str], changes: TagChanges | None) -> dict[st
         if value is None:
             changed.pop(name, None)
             continue
-        for text in (name, value):
-            if not isinstance(text, str):
-                raise TypeError(f"tag {name!r}: expected text, not {type(text).__name__}")
-            encode_text(text)
+        check_tag(name, value)
         changed[name] = value
     return changed
 

@@ -74,6 +74,14 @@ def encode_text(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
+def check_tag(name: str, value: str) -> None:
+    """Raise TypeError unless name and value of a tag are text, ValueError if no bytes are."""
+    for text in (name, value):
+        if not isinstance(text, str):
+            raise TypeError(f"tag {name!r}: expected text, not {type(text).__name__}")
+        encode_text(text)
+
+
 def decode_text(data: BytesLike) -> str:
     """Return stored bytes as text that keeps them, UTF-8 or not."""
     return str(data, "utf-8", "surrogateescape")

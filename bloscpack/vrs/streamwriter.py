@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 
 from ..wire import BytesLike
 from .declaration import as_bytes
-from .description import NAME_TAG, StreamTags, encode_text
+from .description import NAME_TAG, StreamTags, check_tag
 from .encoding import BlockDeclaration, RecordEncoder
 from .format import RECORD_HEADER_SIZE, Compression, RecordType, StreamId
 from .payload import MIN_COMPRESSED_NBYTES, encode_payload
@@ -62,10 +62,7 @@ class Tags(MutableMapping[str, str]):
         return self._tags[name]
 
     def __setitem__(self, name: str, value: str) -> None:
-        for text in (name, value):
-            if not isinstance(text, str):
-                raise TypeError(f"tag {name!r}: expected text, not {type(text).__name__}")
-            encode_text(text)
+        check_tag(name, value)
         if self.before_change is not None and self._tags.get(name) != value:
             self.before_change()
         self._tags[name] = value
