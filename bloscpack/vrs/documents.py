@@ -14,13 +14,14 @@ from typing import Any, NamedTuple
 
 from ..exceptions import BloscpackError, FormatError
 from .audio import AudioSpec
+from .format import RECORD_TYPE_NAMES
 from .iteration import iter_readable
 from .layout import DataLayout
 from .pixels import QUALITY_UNDEFINED, ImageSpec
 from .record import Block, CustomSpec, Record
 from .recordformat import defined_formats, defined_layouts
 from .recording import Recording
-from .sequence import TYPE_NAMES, RecordSequence
+from .sequence import RecordSequence
 from .stream import Stream
 
 Document = dict[str, Any]
@@ -54,7 +55,7 @@ def stream_formats(stream: Stream) -> list[StreamFormat]:
     """Return what the tags of a stream say of its records; no record is read."""
     tags = stream.vrs_tags
     found = []
-    for kind, name in TYPE_NAMES.items():
+    for kind, name in RECORD_TYPE_NAMES.items():
         for version, text in defined_formats(tags, kind).items():
             layouts = defined_layouts(tags, kind, version)
             found.append(StreamFormat(name, version, text, layouts))
@@ -205,7 +206,7 @@ def iter_entries(recording: Recording, records: RecordSequence) -> Iterator[Docu
             yield {
                 "record": row,
                 "stream": str(table.streams[stream]),
-                "type": TYPE_NAMES[kind],
+                "type": RECORD_TYPE_NAMES[kind],
                 "timestamp": json_value(time),
                 "offset": offset,
                 "cbytes": size,

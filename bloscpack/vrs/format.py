@@ -76,6 +76,27 @@ class RecordType(IntEnum):
     """Tags of a stream added after the description was written; applied, never shown."""
 
 
+RECORD_TYPE_NAMES = {kind: kind.name.lower() for kind in RecordType if kind != RecordType.TAGS}
+"""What users call the types of records that they see."""
+_RECORD_TYPES = {name: kind for kind, name in RECORD_TYPE_NAMES.items()}
+
+
+def find_record_type(of: object) -> RecordType:
+    """Return the type of records that a name stands for; those of tags are not for users.
+
+    Raises
+    ------
+    ValueError
+        There is none of this name.
+    """
+    if isinstance(of, RecordType) and of in RECORD_TYPE_NAMES:
+        return of
+    found = _RECORD_TYPES.get(of) if isinstance(of, str) else None
+    if found is None:
+        raise ValueError(f"record type {of!r}: one of {', '.join(_RECORD_TYPES)}")
+    return found
+
+
 class Compression(IntEnum):
     """How the payload of a record is stored. Stored on disk."""
 

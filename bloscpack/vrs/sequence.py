@@ -15,17 +15,13 @@ from numpy.typing import NDArray
 from ..exceptions import NotFoundError
 from ..frames.protocol import IntArray
 from .content import Content, Decoders
-from .format import RecordType, StreamId
+from .format import RECORD_TYPE_NAMES, RecordType, StreamId, find_record_type
 from .record import Record
 
 FloatArray: TypeAlias = NDArray[np.float64]
 # A stream: its id as text, maybe with wildcards, as a `StreamId`, or anything that has a stream id.
 StreamName: TypeAlias = Any
 TypeName: TypeAlias = str | RecordType
-
-TYPE_NAMES = {kind: kind.name.lower() for kind in RecordType if kind != RecordType.TAGS}
-"""Names of the types of records that are shown."""
-_TYPES = {name: kind for kind, name in TYPE_NAMES.items()}
 
 
 class RecordSequence(Sequence[Record]):
@@ -137,7 +133,7 @@ class RecordSequence(Sequence[Record]):
     def record_types(self) -> set[str]:
         """The types of these records."""
         present = np.unique(self._content.table.record_type[self.rows]).tolist()
-        return {TYPE_NAMES[kind] for kind in present}
+        return {RECORD_TYPE_NAMES[kind] for kind in present}
 
     def filter(
         self,
@@ -170,7 +166,9 @@ class RecordSequence(Sequence[Record]):
         if streams is not None:
             keep &= np.isin(table.stream[rows], self.match_streams(streams))
         if types is not None:
-            keep &= np.isin(table.record_type[rows], [find_type(kind) for kind in _listed(types)])
+            keep &= np.isin(
+                table.record_type[rows], [find_record_type(kind) for kind in _listed(types)]
+            )
         if after is not None:
             keep &= table.timestamp[rows] >= after
         if before is not None:
@@ -294,21 +292,6 @@ class Selection(RecordSequence):
         if not -count <= index < count:
             raise IndexError(f"record {index} of a selection of {count}")
         return self._rows.item(index)
-
-
-def find_type(kind: TypeName) -> RecordType:
-    """Return the record type that a name stands for.
-
-    Raises
-    ------
-    ValueError
-        There is none of this name.
-    """
-    if isinstance(kind, str) and kind in _TYPES:
-        return _TYPES[kind]
-    if isinstance(kind, RecordType) and kind in TYPE_NAMES:
-        return kind
-    raise ValueError(f"record type {kind!r}: one of {', '.join(_TYPES)}")
 
 
 def stream_text(name: StreamName) -> str:

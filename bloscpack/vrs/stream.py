@@ -10,16 +10,14 @@ from .clips import StreamClip
 from .columns import Column, read_field
 from .content import Content
 from .description import FLAVOR_TAG, NAME_TAG, SERIAL_NUMBER_TAG
-from .format import RecordType, StreamId
+from .format import RECORD_TYPE_NAMES, RecordType, StreamId, find_record_type
 from .places import image_index
 from .recordset import RecordSet, tagged_versions
 from .sequence import (
-    TYPE_NAMES,
     FloatArray,
     Selection,
     TypeName,
     find_stream,
-    find_type,
     stream_text,
 )
 from .typenames import type_name
@@ -120,7 +118,7 @@ class Stream:
         """How many records of each type it has."""
         return {
             name: len(self._content.rows_of(self._ordinal, kind))
-            for kind, name in TYPE_NAMES.items()
+            for kind, name in RECORD_TYPE_NAMES.items()
         }
 
     @property
@@ -193,7 +191,7 @@ class Stream:
         return StreamClip(self._content, self._ordinal, block)
 
     def _record_set(self, record_type: TypeName) -> RecordSet:
-        return RecordSet(self._content, self._ordinal, find_type(record_type))
+        return RecordSet(self._content, self._ordinal, find_record_type(record_type))
 
 
 class Streams(Mapping[str, Stream]):

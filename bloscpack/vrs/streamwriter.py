@@ -10,18 +10,13 @@ from ..wire import BytesLike
 from .declaration import as_bytes
 from .description import NAME_TAG, StreamTags, check_tag
 from .encoding import BlockDeclaration, RecordEncoder
-from .format import RECORD_HEADER_SIZE, Compression, RecordType, StreamId
+from .format import RECORD_HEADER_SIZE, Compression, RecordType, StreamId, find_record_type
 from .payload import MIN_COMPRESSED_NBYTES, encode_payload
 from .recordfile import MAX_RECORD_NBYTES
 
 _MAX_VERSION = 0xFFFFFFFF
 
 RecordTypeName = Literal["data", "configuration", "state"]
-_RECORD_TYPES = {
-    "data": RecordType.DATA,
-    "configuration": RecordType.CONFIGURATION,
-    "state": RecordType.STATE,
-}
 
 
 class RecordSink(Protocol):
@@ -158,7 +153,7 @@ class StreamWriter:
         TypeError
             A block is none of these.
         """
-        kind = _record_type(record_type)
+        kind = find_record_type(record_type)
         if not isinstance(version, int) or not 0 <= version <= _MAX_VERSION:
             raise ValueError(f"version {version!r}: expected 0 to {_MAX_VERSION}")
         encoder = RecordEncoder(kind, version, blocks)
@@ -226,7 +221,9 @@ class StreamWriter:
 
         Parameters and errors are as for `write`.
         """
-        self._write(_record_type(record_type), timestamp, [as_bytes(payload, "payload")], version)
+        self._write(
+            find_record_type(record_type), timestamp, [as_bytes(payload, "payload")], version
+        )
 
     def write_stored(
         self,
@@ -251,7 +248,7 @@ class StreamWriter:
 
         Other parameters and errors are as for `write`.
         """
-        kind, view = _record_type(record_type), as_bytes(stored, "payload")
+        kind, view = find_record_type(record_type), as_bytes(stored, "payload")
         if Compression(compression) == Compression.NONE and nbytes != view.nbytes:
             raise ValueError(f"payload of {nbytes} bytes, not compressed: {view.nbytes} are there")
         self._put(kind, timestamp, [view], view.nbytes, version, compression, nbytes)
@@ -307,13 +304,3 @@ class StreamWriter:
 
     def __repr__(self) -> str:
         return f"<StreamWriter {self.id} {self._vrs_tags.get(NAME_TAG, '')!r}>"
-
-
-def _record_type(of: object) -> RecordType:
-    """Return the type of records that a caller names; tags records are not for callers."""
-    if isinstance(of, RecordType) and of != RecordType.TAGS:
-        return of
-    found = _RECORD_TYPES.get(of) if isinstance(of, str) else None
-    if found is None:
-        raise ValueError(f"record type {of!r}: one of {', '.join(_RECORD_TYPES)}")
-    return found
