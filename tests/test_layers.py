@@ -96,6 +96,7 @@ PURE = {
     "vrs.standard",
     "vrs.typenames",
     "vrs.values",
+    "vrs.wav",
     "selection",
     "grid",
 }
@@ -185,6 +186,14 @@ IMPORTED_ON_USE = {
     # Every command would load them.
     "cli.gulp": {"..gulp.sanity"},
     "cli.gulpingest": {"..gulp", "..gulp.ids", "..gulp.ingest", "random"},
+    "cli.recordings": {"..vrs.recording"},
+    "cli.vrs_check": {"..vrs.checking"},
+    "cli.vrs_copy": {"..vrs.copying", "..vrs.merging"},
+    "cli.vrs_extract": {"..vrs.extraction"},
+    "cli.vrs_fixindex": {"..vrs.repair"},
+    "cli.vrs_info": {"..vrs.documents"},
+    "cli.vrs_list": {"..vrs.documents"},
+    "cli.vrs_print": {"..vrs.documents"},
 }
 # Modules that may import by name, when something is used: the optional packages of a dtype, the
 # kinds of files that most programs have none of.

@@ -46,6 +46,14 @@ class PassSink:
         """Do nothing."""
 
 
+def readable(name: str) -> Any:
+    """Return what `open_source` takes: a path, a seekable stream, or the bytes of a pipe."""
+    if name == STDIO:
+        stream = _stdin()
+        return stream if stream.seekable() else stream.read()
+    return name if stat.S_ISREG(Path(name).stat().st_mode) else Path(name).read_bytes()
+
+
 def read_any(name: str) -> Any:
     """Return what `open_source` takes for a Bloscpack file: a path, a file object or bytes.
 
@@ -58,12 +66,7 @@ def read_any(name: str) -> Any:
     OSError
         It cannot be read.
     """
-    where: Any = name
-    if name == STDIO:
-        stream = _stdin()
-        where = stream if stream.seekable() else stream.read()
-    elif not stat.S_ISREG(Path(name).stat().st_mode):
-        where = Path(name).read_bytes()
+    where = readable(name)
     source = open_source(where)
     head = bytes(source.read_at(0, len(MAGIC)))
     is_ours = bool(head) and (

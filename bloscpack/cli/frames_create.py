@@ -7,14 +7,13 @@ from contextlib import ExitStack
 from itertools import chain
 from typing import Any, TextIO
 
-from ..args import parse_size
 from ..detect import open_frames
 from ..frames import listing
 from ..frames.encoding import CODECS
 from ..frames.ingest import IngestReport, Remark, ingest
 from ..frames.items import Item
 from ..frames.lossless import PRESETS
-from .options import Subparsers, add_command, add_json_option, count
+from .options import Subparsers, add_command, add_json_option, byte_size, count
 from .output import Console, message, pretty_size, print_json, printable, result
 from .status import STATUS_NAMES, ExitCode, UsageError
 
@@ -102,7 +101,7 @@ def _add_store_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--max-bytes",
         metavar="SIZE",
-        type=_size,
+        type=byte_size,
         help="write files NAME-00000.blp and so on, each full with so many bytes (suffixes K, M, "
         "G, T)",
     )
@@ -240,13 +239,3 @@ def _positive(text: str) -> int:
     if not value:
         raise argparse.ArgumentTypeError(f"must be at least 1, not {text!r}")
     return value
-
-
-def _size(text: str) -> int:
-    try:
-        nbytes = int(text) if text[-1:].isdigit() else parse_size(text)
-    except ValueError as err:
-        raise argparse.ArgumentTypeError(str(err)) from None
-    if nbytes < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1 byte, not {text!r}")
-    return nbytes

@@ -16,11 +16,13 @@ from ..exceptions import BloscpackError
 from ..frames.reader import FrameStore
 from ..ndarray import unpack_array_metadata
 from ..storage.file import open_source
+from . import vrs_info
 from .describe import array_fields
 from .endpoint import check_input, read_any
 from .metadata import metadata_text, tell_metadata
 from .options import Subparsers, add_command, add_json_option
 from .output import Console, double_pretty_size, error, prefixed_result, print_json
+from .recordings import is_recording
 from .status import ExitCode, describe, exit_code
 from .store import is_store, store_document, store_text
 
@@ -38,7 +40,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "i",
         summary="print the headers of a file",
         description="Print header, first offsets, metadata and the header of the first chunk; of a "
-        "frame store what clips it has.",
+        "frame store what clips it has, of a VRS file what streams.",
     )
     parser.add_argument("file_", metavar="FILE", help="Bloscpack file, - for standard input")
     add_json_option(parser)
@@ -49,6 +51,9 @@ def run(args: argparse.Namespace) -> int:
     """Print the headers."""
     console = Console(args)
     check_input(args.file_, "file")
+    if is_recording(args.file_):
+        vrs_info.show(args, fields=False, command="info")
+        return ExitCode.OK
     where = read_any(args.file_)
     if is_store(where):
         with FrameStore(where) as store:

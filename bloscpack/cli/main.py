@@ -9,7 +9,20 @@ from contextlib import suppress
 from ..codec import BLOSC_VERSION
 from ..threads import resolve_nthreads
 from ..version import __version__
-from . import append, cat, compress, convert, decompress, frames, gulp, info, ls, recover, verify
+from . import (
+    append,
+    cat,
+    compress,
+    convert,
+    decompress,
+    frames,
+    gulp,
+    info,
+    ls,
+    recover,
+    verify,
+    vrs,
+)
 from .options import (
     MAX_THREADS,
     CommandParser,
@@ -33,6 +46,7 @@ COMMANDS = (
     cat,
     frames,
     gulp,
+    vrs,
     convert,
 )
 

@@ -184,6 +184,17 @@ def count(text: str) -> int:
     return _ranged(text, 0, 2**63 - 1)
 
 
+def byte_size(text: str) -> int:
+    """Return an argument that is a number of bytes, maybe with a suffix."""
+    try:
+        nbytes = int(text) if text[-1:].isdigit() else parse_size(text)
+    except ValueError as err:
+        raise argparse.ArgumentTypeError(str(err)) from None
+    if nbytes < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1 byte, not {text!r}")
+    return nbytes
+
+
 def _typesize(text: str) -> int:
     return _ranged(text, 1, MAX_TYPESIZE)
 

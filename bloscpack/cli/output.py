@@ -12,7 +12,7 @@ import os
 import pprint
 import sys
 from argparse import Namespace
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, Any, TextIO
 
 from ..args import SUFFIXES
@@ -23,6 +23,8 @@ SCHEMA_VERSION = 1
 
 # pprint takes time in proportion to the size times the depth: larger values are printed as JSON.
 _MAX_PRETTY_NBYTES = 1 << 20
+# Fields of JSON documents whose entries have a line each.
+_LISTS = frozenset(("files", "clips", "records", "streams"))
 
 
 class Console:
@@ -89,15 +91,24 @@ def binary_stdout() -> IO[bytes]:
 
 
 def print_json(command: str, fields: Mapping[str, Any]) -> None:
-    """Print a result as one JSON document; each field, file and clip on its own line."""
+    """Print a result as one JSON document; each field, file, clip and record on its own line.
+
+    A field may be an iterator: its entries are printed as they come.
+    """
     document = {"schema_version": SCHEMA_VERSION, "command": command, **fields}
-    lines = []
+    before = "{"
     for key, value in document.items():
-        text = encode_json(value)
-        if key in ("files", "clips") and isinstance(value, list):
-            text = "[\n    " + ",\n    ".join(encode_json(entry) for entry in value) + "\n  ]"
-        lines.append(f"  {json.dumps(key)}: {text}")
-    result("{\n" + ",\n".join(lines) + "\n}")
+        result(before)
+        name = f"  {json.dumps(key)}: "
+        if isinstance(value, Iterator) or (key in _LISTS and isinstance(value, list)):
+            before = name + "["
+            for entry in value:
+                result(before)
+                before = f"    {encode_json(entry)},"
+            before = f"{before.removesuffix(',')}\n  ]," if before != name + "[" else f"{before}],"
+        else:
+            before = f"{name}{encode_json(value)},"
+    result(before.removesuffix(",") + "\n}")
 
 
 class _Token(str):

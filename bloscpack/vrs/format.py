@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..exceptions import FormatError, UnsupportedError
+from ..exceptions import FormatError, NotBloscpackError, UnsupportedError
 from ..wire import BytesLike, unpack_fields
 
 MAGIC = b"VisionRe"
@@ -181,13 +181,16 @@ class FileHeader(NamedTuple):
         Raises
         ------
         FormatError
-            The bytes are not the start of a VRS file; `TruncatedError` if they end too soon.
+            The bytes are not the start of a VRS file: `NotBloscpackError` if they are of another
+            kind; `TruncatedError` if they end too soon.
         UnsupportedError
             A newer version, or a larger record header than any known writer makes.
         """
         head = bytes(view[: len(MAGIC)])
         if head != MAGIC[: len(head)]:
-            raise FormatError(f"not a VRS file: it starts with {head!r}", offset=0, field="magic")
+            raise NotBloscpackError(
+                f"not a VRS file: it starts with {head!r}, not {MAGIC!r}", offset=0, field="magic"
+            )
         _magic, *numbers, end, version = unpack_fields(_FILE_HEADER, view, 0, "file header")
         if end != MAGIC_END:
             raise FormatError(

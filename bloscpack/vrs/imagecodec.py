@@ -163,6 +163,11 @@ def _decode_jxl(data: BytesLike) -> Array:
         raise CodecError(f"JPEG XL: {err}", codec="jxl") from err
 
 
+def video_codec(spec: ImageSpec) -> str | None:
+    """Return the codec of a video: ``"h264"``, ``"hevc"``, ...; None if it is not known here."""
+    return _VIDEO_CODECS.get(spec.codec_name.replace(".", "").replace("-", "").lower())
+
+
 def decode_video(
     frames: Sequence[BytesLike], spec: ImageSpec, conversion: ImageConversion
 ) -> tuple[Array, ImageSpec]:
@@ -196,7 +201,7 @@ def decode_video(
         raise FormatError(
             f"video frame of {spec.width}x{spec.height}: {stored} stored bytes cannot hold it"
         )
-    name = _VIDEO_CODECS.get(spec.codec_name.replace(".", "").replace("-", "").lower())
+    name = video_codec(spec)
     if name is None:
         raise UnsupportedError(
             f"video of codec {spec.codec_name!a}: no decoder is known for it"

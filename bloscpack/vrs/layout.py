@@ -2,8 +2,9 @@
 
 A block has four parts: the values and arrays of fixed size in the order of the definition, packed;
 then an index with an offset and a length for every piece of variable size; then what the index
-points into. Entries may leave gaps and may overlap, as the reference accepts; none may reach beyond
-the part, which ends where the last entry ends.
+points into. Entries may leave gaps and may overlap, as the reference accepts. The part ends where
+the last entry ends: a piece whose entry leads beyond that is None, "not available", and the others
+are read.
 
 A `DataLayout` is compiled once: one `struct.Struct` takes the fixed part and the index apart, and
 one `itemgetter` puts the numbers together, so that a small block costs about a microsecond.
@@ -243,7 +244,8 @@ class DataLayout:
         values : dict
             Value by key, as pyvrs gives them: numbers, ``bytes`` of length 1 for ``char``, tuples
             for points, tuples of rows for matrices, lists, dicts, ``str``. Pieces of variable size
-            come last. Those of `missing` are not in it.
+            come last. None for a piece of variable size that is not available: its entry in the
+            index leads out of the block. Those of `missing` are not in it.
         nbytes : int or None
             Size of the block; None if a piece of unknown size hides it (`undecodable` says which).
 
@@ -252,7 +254,8 @@ class DataLayout:
         TruncatedError
             The block goes on after the end of `view`.
         FormatError
-            An entry of the index, or what it points to, is impossible.
+            What an entry of the index leads to cannot be a value of the piece, or entries claim
+            far more bytes than there are.
         """
         end = offset + self.prefix_nbytes
         if len(view) < end:
@@ -279,18 +282,14 @@ class DataLayout:
             begin = numbers[i]
             end = begin + numbers[i + 1]
             i += 2
-            if end > nbytes:
-                raise FormatError(
-                    f"metadata block: piece {key[:60]!a} ends at {end}, behind the {nbytes} bytes "
-                    "of the variable part"
-                )
             if decode is not None:
-                values[key] = decode(data[begin:end])
+                values[key] = decode(data[begin:end]) if end <= nbytes else None
         return nbytes
 
     def _check_overlap(self, numbers: tuple[Any, ...], nbytes: int) -> None:
         # A crafted index gives every piece all bytes: 100,000 pieces of a megabyte each.
-        claimed = sum(numbers[self._index_at + 1 :: 2])
+        entries = zip(numbers[self._index_at :: 2], numbers[self._index_at + 1 :: 2], strict=True)
+        claimed = sum(length for start, length in entries if start + length <= nbytes)
         if claimed > nbytes + _MAX_OVERLAP_NBYTES:
             raise FormatError(
                 f"metadata block: the entries of the index take {claimed} bytes of the {nbytes} "
@@ -298,7 +297,10 @@ class DataLayout:
             )
 
     def iter_values(self, view: BytesLike, offset: int = 0) -> Iterator[tuple[str, str, Any]]:
-        """Decode the block at `offset`; yield label, type name and value of each piece in order."""
+        """Decode the block at `offset`; yield label, type name and value of each piece in order.
+
+        The value of a piece that is not available is None, as in `decode`.
+        """
         values, _ = self.decode(view, offset)
         for key, piece in zip(self.keys, self.pieces, strict=True):
             if key in values:

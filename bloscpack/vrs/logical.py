@@ -5,8 +5,10 @@ nor the order of streams of other types: copies made by any tool have it, too. S
 1.4.0, ``utils/Validation.cpp``.
 """
 
+from collections.abc import Callable, Iterable
 from struct import Struct
 
+import numpy as np
 import xxhash
 
 from .content import Content
@@ -14,10 +16,19 @@ from .description import encode_text
 from .format import StreamId
 
 _HEADER = Struct("<dIIHHB")
+# Records between two calls of `progress`.
+_PERIOD = 64
 
 
-def content_checksum(content: Content) -> str:
+def content_checksum(content: Content, progress: Callable[[int, int], None] | None = None) -> str:
     """Return the checksum of all records and tags, 16 hex digits.
+
+    Parameters
+    ----------
+    content : Content
+        Of a recording.
+    progress : callable, optional
+        Called now and then with the stored bytes of records that are done, and of all.
 
     Raises
     ------
@@ -25,10 +36,13 @@ def content_checksum(content: Content) -> str:
         A record is damaged.
     """
     table = content.table
-    ids = _renumbered(table.streams)
+    ids = renumbered(table.streams)
     headers = [xxhash.xxh64() for _ in ids]
     payloads = [xxhash.xxh64() for _ in ids]
-    for _, record in content.reader.iter_records(content.all_rows):
+    ends = np.cumsum(table.size, dtype=np.int64)
+    for row, record in content.reader.iter_records(content.all_rows):
+        if progress is not None and not row % _PERIOD:
+            progress(int(ends[row]), int(ends[-1]))
         stream, record_type, version, timestamp, payload = record
         headers[stream].update(
             _HEADER.pack(timestamp, version, len(payload), *ids[stream], record_type)
@@ -43,7 +57,7 @@ def content_checksum(content: Content) -> str:
     return xxhash.xxh64(b"".join(digest.encode() + b"\0" for digest in digests)).hexdigest()
 
 
-def _renumbered(streams: tuple[StreamId, ...]) -> list[StreamId]:
+def renumbered(streams: Iterable[StreamId]) -> list[StreamId]:
     """Return the ids with instances counted from 1 for each type."""
     counts: dict[int, int] = {}
     renumbered = []

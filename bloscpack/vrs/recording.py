@@ -1,7 +1,7 @@
 """A VRS file, open for reading: its records in the order of time, its streams and its tags."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Self, overload
 
 from ..exceptions import BloscpackError, FileChangedError, NotFoundError
@@ -228,18 +228,23 @@ class Recording(RecordSequence):
             ):
                 yield stream
 
-    def checksum(self) -> str:
+    def checksum(self, *, progress: Callable[[int, int], None] | None = None) -> str:
         """Return the checksum of all tags and records, 16 hex digits.
 
         It is what the reference's ``vrs checksum`` prints: equal for copies with another
         compression, index or cut into chunks.
+
+        Parameters
+        ----------
+        progress : callable, optional
+            Called now and then with the stored bytes of records that are done, and of all.
 
         Raises
         ------
         FormatError, CodecError
             A record is damaged.
         """
-        return content_checksum(self._content)
+        return content_checksum(self._content, progress)
 
     def close(self) -> None:
         """Close the file; idempotent. Records that were read stay usable."""

@@ -86,6 +86,7 @@ def test_there_are_examples_of_every_command() -> None:
         "cat",
         "frames",
         "gulp",
+        "vrs",
         "convert",
     }
     assert Path(PAGE).read_text("utf-8").count("```") == 2 * len(

@@ -6,7 +6,7 @@ import struct
 import numpy as np
 import pytest
 
-from bloscpack.exceptions import FormatError, TruncatedError, UnsupportedError
+from bloscpack.exceptions import TruncatedError, UnsupportedError
 from bloscpack.vrs.layout import DataLayout
 from bloscpack.vrs.pieces import ELEMENTS, TYPES, Piece
 
@@ -80,11 +80,22 @@ def test_gaps_and_overlaps_are_read() -> None:
     )
 
 
-@pytest.mark.parametrize("entries", [(0, 9, 0, 8), (8, 1, 0, 8), (0xFFFFFFFF, 0xFFFFFFFF, 0, 8)])
-def test_an_entry_beyond_the_variable_part(entries: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("entry", [(0, 9), (8, 1), (9, 0), (0xFFFFFFFF, 0xFFFFFFFF)])
+@pytest.mark.parametrize("kind", ["String", "Vector<string>", "Vector<double>", "StringMap<float>"])
+def test_a_piece_beyond_the_variable_part_is_none(entry: tuple[int, int], kind: str) -> None:
+    layout = layout_of(n="DataPieceValue<int8_t>", a=f"DataPiece{kind}", b="DataPieceString")
+    block = struct.pack("<b4I", 5, *entry, 0, 8) + b"01234567"
+    assert layout.decode(block + bytes(99)) == ({"n": 5, "a": None, "b": "01234567"}, len(block))
+    assert layout.nbytes(block) == len(block)
+    assert list(layout.iter_values(block))[1] == ("a", f"DataPiece{kind}", None)
+    with pytest.raises(ValueError, match="'a'"):
+        layout.encode({"n": 5, "a": None, "b": ""})
+
+
+def test_the_last_entry_says_where_the_variable_part_ends() -> None:
     layout = layout_of(a="DataPieceString", b="DataPieceString")
-    with pytest.raises(FormatError, match="'a' ends at"):
-        layout.decode(struct.pack("<4I", *entries) + b"01234567" + bytes(99))
+    block = struct.pack("<4I", 0, 4, 0, 3) + b"0123"
+    assert layout.decode(block) == ({"a": None, "b": "012"}, len(block) - 1)
 
 
 def test_empty_pieces_are_empty_and_not_absent() -> None:

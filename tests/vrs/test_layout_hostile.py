@@ -208,6 +208,10 @@ def test_pieces_that_all_claim_the_same_bytes() -> None:
     # As many bytes, each claimed once.
     own = b"".join(struct.pack("<II", i * 10, 10) for i in range(10_000)) + bytes(100_000)
     assert len(layout.decode(own)[0]) == 10_000
+    # Entries that lead out of the block claim nothing.
+    outside = struct.pack("<II", 1, 0xFFFFFFFF) * 9_999 + struct.pack("<II", 0, 100_000)
+    values = layout.decode(outside + bytes(100_000))[0]
+    assert [key for key, value in values.items() if value is not None] == ["9999"]
 
 
 @given(st.lists(st.sampled_from(sorted(TYPES)), max_size=6), st.randoms(), st.binary(max_size=300))
@@ -224,7 +228,8 @@ def test_any_bytes_give_values_or_an_error(
         return
     assert set(values) == set(layout.keys)
     assert nbytes == layout.nbytes(bytes(prefix) + data)
-    assert layout.decode(layout.encode(values))[0].keys() == values.keys()
+    present = {key: value for key, value in values.items() if value is not None}
+    assert layout.decode(layout.encode(present))[0].keys() == values.keys()
 
 
 @given(st.data(), st.sampled_from(sorted(TYPES)))
