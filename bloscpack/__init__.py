@@ -37,7 +37,7 @@ from .version import __version__
 from .writer import Writer
 
 if TYPE_CHECKING:
-    from . import frames, gulp
+    from . import frames, gulp, vrs
 
 __all__ = [
     "Array",
@@ -78,11 +78,12 @@ __all__ = [
     "unpack_ndarray_from_file",
     "unpack_ndarray_str",
     "verify",
+    "vrs",
 ]
 
 
 def __getattr__(name: str) -> ModuleType:
     """Import the kinds of files that most programs have none of, when they are named."""
-    if name in ("frames", "gulp"):
+    if name in ("frames", "gulp", "vrs"):
         return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -130,7 +130,7 @@ def open_frames(
             raise ValueError(f"mode must be 'r' for a Gulp directory, not {mode!r}")
         return GulpSource(path)
     if _is_recording(path):
-        from .vrs.framesource import RecordingSource  # on use: most programs have none
+        from .vrs.framesource import RecordingSource
 
         if mode != "r":
             raise ValueError(f"mode must be 'r' for a VRS recording, not {mode!r}")

@@ -4,7 +4,9 @@ cdef extern from *:
     """
     /* Exported by libblosc.a, which bundles the codecs; the wheel has no headers for them. */
     int LZ4_decompress_safe_usingDict(const char *, char *, int, int, const char *, int);
+    int LZ4_compress_fast(const char *, char *, int, int, int);
     int LZ4_compress_HC(const char *, char *, int, int, int);
     """
     int LZ4_decompress_safe_usingDict(const char *, char *, int, int, const char *, int) nogil
+    int LZ4_compress_fast(const char *, char *, int, int, int) nogil
     int LZ4_compress_HC(const char *, char *, int, int, int) nogil

@@ -15,7 +15,6 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from block cimport (
-    LZ4_compress_fast,
     ZSTD_CCtx,
     ZSTD_CCtx_setParameter,
     ZSTD_DCtx,
@@ -30,7 +29,7 @@ from block cimport (
     little_endian,
     put_little_endian,
 )
-from lz4_c cimport LZ4_compress_HC, LZ4_decompress_safe_usingDict
+from lz4_c cimport LZ4_compress_fast, LZ4_compress_HC, LZ4_decompress_safe_usingDict
 
 
 # Numbers over 2^31, which Cython would hold in Python objects or variables.
@@ -536,7 +535,8 @@ cdef inline Py_ssize_t gather_rows(const uint8_t *source, size_t end, int64_t st
                                    size_t nbytes) noexcept nogil:
     cdef Py_ssize_t row
     for row in range(nrows):
-        if offsets[row] < start or <uint64_t> offsets[row] - <uint64_t> start > end - nbytes:
+        # What is before `start` is a huge number here.
+        if <uint64_t> offsets[row] - <uint64_t> start > end - nbytes:
             return row
         memcpy(target + row * nbytes, source + (offsets[row] - start), nbytes)
     return -1
@@ -566,7 +566,7 @@ def gather_ragged(const uint8_t[::1] view not None, int64_t start,
             length = ends[row + 1] - ends[row]
             if length == 0:
                 continue
-            if (<size_t> length > end or offsets[row] < start
+            if (<size_t> length > end
                     or <uint64_t> offsets[row] - <uint64_t> start > end - <size_t> length):
                 break
             memcpy(target + ends[row], source + (offsets[row] - start), <size_t> length)

@@ -121,7 +121,7 @@ class SnippetError(Exception):
 class Oracle:
     """A library in a process that lives as long as the session, or until a snippet kills it.
 
-    So does one that takes over two minutes. The next snippet after one that did is answered by a process of its own again.
+    One that takes over two minutes is ended, too. The next snippet is answered by a new process.
     """
 
     def __init__(self, recipe: Recipe, subject: Path) -> None:

@@ -56,10 +56,14 @@ def test_frames_are_not_loaded(probe: dict[str, object]) -> None:
     own = probe["own"]
     assert isinstance(own, list)
     assert "bloscpack.array" in own
-    assert not [name for name in own if name.startswith(("bloscpack.frames", "bloscpack.gulp"))]
+    assert not [
+        name
+        for name in own
+        if name.startswith(("bloscpack.frames", "bloscpack.gulp", "bloscpack.vrs"))
+    ]
 
 
-@pytest.mark.parametrize("name", ["frames", "gulp"])
+@pytest.mark.parametrize("name", ["frames", "gulp", "vrs"])
 def test_folders_are_loaded_when_they_are_named(name: str) -> None:
     program = f"import bloscpack; print(bloscpack.{name}.__name__)"
     run = subprocess.run(

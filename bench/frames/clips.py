@@ -5,7 +5,15 @@ from pathlib import Path
 import numpy as np
 from peers.contender import size_of
 
-from frames.contender import GULPIO2, ONE_THREAD, PNG, STORE_FAST, STORE_JPEG, STORE_SMALL
+from frames.contender import (
+    BARE_JPEG,
+    GULPIO2,
+    ONE_THREAD,
+    PNG,
+    STORE_FAST,
+    STORE_JPEG,
+    STORE_SMALL,
+)
 from frames.data import Clip
 from frames.race import Bench, Case, jpeg_pixels
 
@@ -35,7 +43,7 @@ def measure_sizes(bench: Bench, clip: Clip) -> dict[str, float]:
     nframes = bench.setting.nclips * len(clip.frames)
     sizes = {"raw": float(clip.frames[0].nbytes)}
     for contender in bench.contenders:
-        if not contender.name.endswith(ONE_THREAD):
+        if contender.name != BARE_JPEG and not contender.name.endswith(ONE_THREAD):
             sizes[contender.name] = size_of(bench.write(contender, clip)) / nframes
     return sizes
 

@@ -21,6 +21,7 @@ PNG = "PNG files, cv2"
 FFV1 = "FFV1, PyAV"
 ONE_THREAD = ", 1 thread"
 GULP_SOURCE = "bloscpack, Gulp directory"
+BARE_JPEG = "bare JPEG decoding"
 STORE_JPEG = "bloscpack, JPEG"
 STORE_FAST = "bloscpack, fast"
 STORE_SMALL = "bloscpack, small"
@@ -29,6 +30,8 @@ STORE_SMALL = "bloscpack, small"
 TABLE = {
     GULPIO2: ("frames.with_gulpio2", "GulpIO2"),
     GULPIO2_STACKED: ("frames.with_gulpio2", "GulpIO2Stacked"),
+    BARE_JPEG: ("frames.with_simplejpeg", "BareJpeg"),
+    f"{BARE_JPEG}{ONE_THREAD}": ("frames.with_simplejpeg", "BareJpegOneThread"),
     GULP_SOURCE: ("frames.with_bloscpack", "Gulp"),
     f"{GULP_SOURCE}{ONE_THREAD}": ("frames.with_bloscpack", "GulpOneThread"),
     "bloscpack.gulp.GulpDirectory": ("frames.with_bloscpack", "GulpDirectory"),

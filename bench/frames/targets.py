@@ -8,6 +8,7 @@ from typing import Any
 from frames.clips import BARE, STORES
 from frames.codecs import PNG_CV2, PNG_PILLOW
 from frames.contender import (
+    BARE_JPEG,
     FFV1,
     GULP_SOURCE,
     GULPIO2,
@@ -115,8 +116,15 @@ def _clips(run: dict[str, Any]) -> Iterator[Target]:
         lines = _line(f"clips, {word}", target, found, lambda value, times=times: value >= times)
         stacked = _ratios(run, "clip/", name, GULPIO2_STACKED).values()
         for line in lines:
-            text = ", ".join(f"{value:.2f}" for value in stacked)
-            yield replace(line, found=f"{line.found} (of arrays: {text})") if text else line
+            also = {"of arrays": stacked}
+            if name in (GULP_SOURCE, STORE_JPEG):
+                also["bare decoding"] = _ratios(run, "clip/", BARE_JPEG, GULPIO2).values()
+            texts = [
+                f"{what}: {', '.join(f'{value:.2f}' for value in values)}"
+                for what, values in also.items()
+                if values
+            ]
+            yield replace(line, found=f"{line.found} ({'; '.join(texts)})") if texts else line
 
 
 def _sizes(run: dict[str, Any]) -> Iterator[Target]:

@@ -95,10 +95,11 @@ class StoreClip:
             self._geometry = Geometry.of(row.format.shape, self.dtype.itemsize)
         self._shapes: dict[int, tuple[int, ...]] = {}
         self._is_simple = (
-            self._geometry is not None
+            (self._geometry is not None or row.format.codec == Codec.IMAGE)
+            and not row.format.varies
             and row.format.group == 1
             and not self._has_time
-            and self._frame_nbytes <= _FREE_NBYTES
+            and 0 < self._frame_nbytes <= _FREE_NBYTES
         )
 
     def __len__(self) -> int:
@@ -209,7 +210,11 @@ class StoreClip:
             return None
         nbytes = self._cbytes[index] + DIGEST_SIZE
         frame: AnyArray = np.empty(self._format.shape, self.dtype)
-        decode = partial(self._decode, index, reference=None, out=frame.reshape(-1).view("u1").data)
+        if self._geometry is None:
+            decode = partial(self._decode_image, index, frame)
+        else:
+            out = frame.reshape(-1).view("u1").data
+            decode = partial(self._decode, index, reference=None, out=out)
         with Scratch(nbytes) as view:
             if source.read_into(self._offsets[index], view) < nbytes:
                 return None
@@ -336,7 +341,7 @@ class StoreClip:
         if not frames.nbytes:
             return ()
         if self._format.codec == Codec.IMAGE:
-            return self._chunks(indices, partial(self._decode_image, indices, frames))
+            return self._chunks(indices, partial(self._decode_images, indices.tolist(), frames))
         if not is_aligned(frames):
             return self._unaligned_pieces(indices, frames)
         if self._format.group > 1:
@@ -393,16 +398,18 @@ class StoreClip:
         except BloscpackError as err:
             raise self._located(err, self._called(chunk)) from None
 
-    def _decode_image(
-        self, indices: IntArray, frames: AnyArray, place: int, stored: memoryview
+    def _decode_images(
+        self, indices: list[int], frames: AnyArray, place: int, stored: memoryview
     ) -> None:
+        self._decode_image(indices[place], frames[place, ...], stored)
+
+    def _decode_image(self, index: int, frame: AnyArray, stored: memoryview) -> None:
         try:
-            image.decode_into(stored, frames[place, ...])
+            image.decode_into(stored, frame)
         except BloscpackError as err:
-            raise self._located(err, self._called(int(indices[place]))) from None
+            raise self._located(err, self._called(index)) from None
         except ValueError as err:  # of another shape than the index says
-            error = FormatError(str(err))
-            raise self._located(error, self._called(int(indices[place]))) from None
+            raise self._located(FormatError(str(err)), self._called(index)) from None
 
     def _unaligned_pieces(self, indices: IntArray, frames: AnyArray) -> Iterator[Piece]:
         """Yield pieces for an array of the caller that lies where no item should: by copying."""

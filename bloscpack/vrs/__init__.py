@@ -7,6 +7,16 @@ from .format import Compression, RecordType, StreamId
 from .layout import DataLayout
 from .merging import merge
 from .pixels import ImageConversion, ImageFormat, ImageSpec, PixelFormat, image_planes
+from .pyvrs import (
+    AsyncFilteredVRSReader,
+    AsyncVRSReader,
+    StreamNotFoundError,
+    SyncFilteredVRSReader,
+    SyncVRSReader,
+    TimestampNotFoundError,
+    VRSReaderSlice,
+    VRSRecord,
+)
 from .record import Block, CustomSpec, Record
 from .recordformat import ContentBlock, ContentType, RecordFormat
 from .recording import Recording, open  # noqa: A004
@@ -21,6 +31,8 @@ from .writer import Writer, create
 
 __all__ = [
     "Array",
+    "AsyncFilteredVRSReader",
+    "AsyncVRSReader",
     "Audio",
     "AudioFormat",
     "AudioLayout",
@@ -53,9 +65,15 @@ __all__ = [
     "Selection",
     "Stream",
     "StreamId",
+    "StreamNotFoundError",
     "StreamWriter",
     "String",
     "StringMap",
+    "SyncFilteredVRSReader",
+    "SyncVRSReader",
+    "TimestampNotFoundError",
+    "VRSReaderSlice",
+    "VRSRecord",
     "Value",
     "Vector",
     "VideoFrameLayout",

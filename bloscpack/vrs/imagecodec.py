@@ -15,8 +15,15 @@ import numpy as np
 from .. import image
 from ..exceptions import CodecError, FormatError, UnsupportedError
 from ..wire import BytesLike
-from .normalization import normalize
-from .pixels import ImageConversion, ImageFormat, ImageSpec, PixelFormat, image_view
+from .normalization import normalize, planar_to_rgb
+from .pixels import (
+    ImageConversion,
+    ImageFormat,
+    ImageSpec,
+    PixelFormat,
+    image_planes,
+    image_view,
+)
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -31,6 +38,7 @@ _VIDEO_CODECS = {
     "av1": "av1",
     "mjpeg": "mjpeg",
 }
+_NORMALIZING = ImageConversion.NORMALIZE, ImageConversion.NORMALIZE_GREY8
 # A coded frame may be larger than what is shown of it, by up to one of the codec's largest blocks.
 _MAX_PADDING = 128
 
@@ -59,6 +67,8 @@ def convert_image(
         A package that decodes it is missing.
     """
     if spec.image_format == ImageFormat.RAW:
+        if conversion in _NORMALIZING and _has_whole_blocks(spec):
+            return planar_to_rgb(image_planes(data, spec), spec)
         pixels, made = _without_padding(image_view(data, spec), spec)
     elif spec.image_format in (ImageFormat.JPG, ImageFormat.PNG):
         pixels = image.decode(data, fast=False)
@@ -77,6 +87,11 @@ def convert_image(
             f"image of format {spec.image_format}: the recording does not say how it is coded"
         )
     return _normalized(pixels, made, conversion)
+
+
+def _has_whole_blocks(spec: ImageSpec) -> bool:
+    """Return whether it is a planar image that two by two pixels with the same chroma fill."""
+    return spec.nplanes > 1 and not (spec.width % 2 or spec.height % 2)
 
 
 def _normalized(

@@ -229,6 +229,9 @@ def test_the_configuration_that_was_before() -> None:
         ValueError, match=r"frame 4 is uint8 \(4, 5\), not uint8 \(5, 4\) as frame 1"
     ):
         clip[1:]
+    clip = opened(formats, records).streams[STREAM].frames
+    clip._places.load(np.arange(10))
+    assert places_of(clip) == [IRREGULAR, 0, 0, 0, 1, 1, 1, 0, 0, 0]
 
 
 def test_images_that_differ_in_type() -> None:
@@ -244,6 +247,9 @@ def test_images_that_differ_in_type() -> None:
         clip[1:3]
     with pytest.raises(ValueError, match="out is"):
         clip.read(slice(0, 2), out=np.zeros((2, 2, 2), np.uint16))
+    clip = opened(formats, records).streams[STREAM].frames
+    clip._places.load(np.arange(5))
+    assert places_of(clip) == [0, 0, 2, 2, 1]
 
 
 def test_many_sizes_are_taken_apart() -> None:
@@ -268,6 +274,37 @@ def jpeg_recording(preset: str = "none") -> tuple[vrs.Recording, list[bytes]]:
         for k, file in enumerate(files)
     ]
     return opened({"RF:Data:1": "data_layout+image/jpg", "DL:Data:1:0": TEXT}, records), files
+
+
+def test_compressed_images_are_decoded_straight_to_their_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(nbytes: int) -> None:
+        raise AssertionError(f"{nbytes} bytes are decoded to somewhere else")
+
+    formats = {"RF:Data:1": "image/raw/40x30/pixel=grey8"}
+    frames = np.stack([pixels(k, 30, 40) // 16 for k in range(4)])
+    records = [Made(frame.tobytes(), preset="zmedium") for frame in frames]
+    clip = opened(formats, records).streams[STREAM].frames
+    monkeypatch.setattr("bloscpack.vrs.clips.Scratch", refuse)
+    monkeypatch.setattr("bloscpack.vrs.clips.decode_payload", refuse)
+    assert (clip[:] == frames).all()
+    assert clip._records.headers.compressions.tolist() == [2] * 4
+
+
+def test_a_single_image_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("simplejpeg")
+    recording, files = jpeg_recording()
+    reads: list[int] = []
+    read_at = MemorySource.read_at
+
+    def counted(self: MemorySource, offset: int, nbytes: int) -> memoryview:
+        reads.append(nbytes)
+        return read_at(self, offset, nbytes)
+
+    monkeypatch.setattr(MemorySource, "read_at", counted)
+    assert recording.streams[STREAM].frames[3].shape == (24, 32)
+    assert sum(nbytes >= len(files[3]) for nbytes in reads) == 1
 
 
 @pytest.mark.parametrize("preset", ["none", "zfast"])
@@ -368,9 +405,13 @@ def test_payloads_that_are_too_short(front: str) -> None:
     assert (clip[:3] == STACK[:3]).all()
     with pytest.raises(TruncatedError, match=f"record 3 of stream {STREAM}"):
         clip[3]
+    clip = opened(formats, records).streams[STREAM].frames
     with pytest.raises(TruncatedError, match=f"record 3 of stream {STREAM}"):
         clip[:]
     if front:
+        short = opened(formats, [*records[:2], Made(b"abc")]).streams[STREAM].frames
+        with pytest.raises(FormatError, match=f"record 2 of stream {STREAM}"):
+            short[:]
         records[2] = Made(struct.pack("<III", 1, 0xFFFFFFFF, 0xFFFFFFFF) + pixels(2).tobytes())
         clip = opened(formats, records).streams[STREAM].frames
         with pytest.raises(FormatError, match=f"record 2 of stream {STREAM}: .* 72 left"):

@@ -177,6 +177,8 @@ def test_a_file_that_shrinks_is_an_error(tmp_path: Path, places: list[int]) -> N
     assert info.value.path == str(path)
     with pytest.raises(TruncatedError, match=message):
         read_ragged(source, offsets, lengths)
+    with pytest.raises(TruncatedError, match=message):
+        read_ragged(source, offsets[::-1].copy(), lengths)
 
 
 def test_reading_into_ends_where_the_source_does(tmp_path: Path) -> None:

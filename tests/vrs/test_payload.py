@@ -89,10 +89,12 @@ def test_bytes_behind_a_frame_are_refused(frame: Frame) -> None:
 def test_every_truncation_is_refused(frame: Frame) -> None:
     stored, compression, nbytes = take(frame)
     for end in range(len(stored)):
-        with pytest.raises(CodecError):
+        with pytest.raises(CodecError, match="cut off"):
             decode_payload(stored[:end], compression, nbytes)
-        with pytest.raises(CodecError):
+        with pytest.raises(CodecError, match="cut off"):
             frame_limit(stored[:end], compression)
+        with pytest.raises(CodecError, match="cut off"):
+            decode_payload_into(stored[:end], compression, memoryview(bytearray(nbytes)))
 
 
 @each_small_frame
@@ -100,6 +102,7 @@ def test_every_flipped_bit_is_refused_or_gives_all_bytes(frame: Frame) -> None:
     stored, compression, nbytes = take(frame)
     expected = decode_payload(stored, compression, nbytes)
     params = frame["params"]
+    header_nbytes = 4 + 1 + 1 + (8 if stored[4] & 0x08 else 0) + 1
     checked = params.get("content_checksum") or params.get("checksum") or params.get("streamed")
     for bit in range(8 * len(stored)):
         damaged = bytearray(stored)
@@ -109,6 +112,10 @@ def test_every_flipped_bit_is_refused_or_gives_all_bytes(frame: Frame) -> None:
         except CodecError:
             continue
         assert len(payload) == nbytes
+        # The checksum of LZ4's header covers all of that, those of its blocks the rest.
+        if compression is Compression.LZ4:
+            assert bit >= 8 * header_nbytes, f"bit {bit}"
+            assert not params.get("block_checksum"), f"bit {bit}"
         # Zstandard's checksum covers the content; a bit of its header that nothing depends on may
         # change (the size of the window).
         if checked and nbytes:
@@ -181,6 +188,43 @@ def test_large_payloads_are_several_blocks() -> None:
         compression, stored = encode_payload(payload, preset)
         assert compression is PRESETS[preset][0]
         assert decode_payload(stored, compression, len(payload)) == payload
+
+
+@pytest.mark.parametrize("level", [0, 4])
+@pytest.mark.parametrize("content", [b"", b"a", b"ab" * 100, bytes(range(256)), bytes(70_000)])
+def test_lz4_frames_keep_to_their_room(content: bytes, level: int) -> None:
+    whole = encode_frame(content, Compression.LZ4, level)
+    for room in (*range(min(len(whole), 300)), len(whole) - 1):
+        assert kernel.encode(kernel.LZ4, level, content, room) == kernel.NO_ROOM
+    assert kernel.encode(kernel.LZ4, level, content, len(whole)) == whole
+
+
+def test_frames_end_with_a_checksum() -> None:
+    content = bytes(range(256)) * 4
+    assert encode_frame(content, Compression.LZ4, 0)[4] & 0x04
+    assert encode_frame(content, Compression.ZSTD, 3)[4] & 0x04
+
+
+def test_a_content_size_that_lies() -> None:
+    frame = encode_frame(b"abc" * 100, Compression.LZ4, 0)
+    for size in (299, 301):
+        head = frame[4:6] + size.to_bytes(8, "little")
+        lying = frame[:4] + head + bytes([lz4_frame.xxh32(head) >> 8 & 0xFF]) + frame[15:]
+        for nbytes in (300, size):
+            with pytest.raises(CodecError, match=r"another number|holds more"):
+                decode_payload_into(lying, Compression.LZ4, memoryview(bytearray(nbytes)))
+
+
+def test_a_block_that_is_larger_than_its_frame_allows() -> None:
+    for nbytes in (1 << 16, (1 << 16) + 1):
+        head = b"\x60\x40"
+        frame = b"\x04\x22\x4d\x18" + head + bytes([lz4_frame.xxh32(head) >> 8 & 0xFF])
+        frame += (nbytes | 1 << 31).to_bytes(4, "little") + bytes(nbytes) + bytes(4)
+        if nbytes == 1 << 16:
+            assert decode_payload(frame, Compression.LZ4, nbytes) == bytes(nbytes)
+        else:
+            with pytest.raises(CodecError, match="a block is damaged"):
+                decode_payload(frame, Compression.LZ4, nbytes)
 
 
 def test_stored_payloads_must_have_their_size() -> None:

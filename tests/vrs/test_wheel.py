@@ -7,6 +7,9 @@ about files of ours.
 import hashlib
 from typing import Any
 
+import pytest
+
+import tests.oracle
 from tests.oracle import Oracle
 
 from . import manifests
@@ -54,6 +57,13 @@ def test_it_agrees_with_the_manifest(wheel: Oracle, vector: str) -> None:
 def test_a_dead_wheel_is_replaced(wheel: Oracle) -> None:
     kind, why = wheel.outcome("import os; os.kill(os.getpid(), 9)")
     assert (kind, "vrs wheel died (code -9)" in why) == ("died", True)
+    assert wheel("1 + 1") == 2
+
+
+def test_a_wheel_that_hangs_is_ended(wheel: Oracle, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tests.oracle, "ANSWER_TIMEOUT_S", 0.1)
+    assert wheel.outcome("import signal; signal.pause()")[0] == "died"
+    monkeypatch.undo()
     assert wheel("1 + 1") == 2
 
 

@@ -4,7 +4,6 @@ Of several files, records are in the order of time; a stream whose id another fi
 the next free instance id. Files belong together if they agree in the tags that name a session.
 """
 
-import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -78,6 +77,9 @@ class Catalog:
         else:
             self._check_session()
             self._join()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Catalog, (self._recordings,)
 
     def __len__(self) -> int:
         return len(self.timestamp)
@@ -215,10 +217,3 @@ def open_catalog(places: Sequence[Any]) -> Catalog:
         for recording in recordings:
             recording.close()
         raise
-
-
-def absolute(place: Any) -> Any:
-    """Return where a file is, whatever the current folder becomes."""
-    if isinstance(place, list):
-        return [os.path.abspath(path) for path in place]
-    return os.path.abspath(place)

@@ -4,10 +4,12 @@ from bisect import bisect
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+import numpy as np
+
 from ...frames.protocol import AnyArray, IntArray
 from .queries import Owner, Queries, Rows
 from .record import VRSRecord
-from .recordtype import RecordType
+from .recordtype import RecordType, type_of
 from .rows import AsyncRows, SyncRows
 from .text import head_lines, range_text, set_text, stream_lines
 
@@ -38,13 +40,25 @@ class FilteredVRSReader(Rows, Queries):
     on the other reader.
     """
 
-    def __init__(self, reader: Owner, record_filter: RecordFilter, rows: IntArray) -> None:
+    def __init__(self, reader: Owner, record_filter: RecordFilter) -> None:
         self._reader = reader
         self._record_filter = record_filter
-        self._rows = rows
         self._catalog = reader._catalog
         self._path = reader._path
         self._encoding = reader._encoding
+        self._rows = self._fitting(record_filter)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._reader, self._record_filter)
+
+    def _fitting(self, chosen: RecordFilter) -> IntArray:
+        catalog = self._catalog
+        ordinals = [catalog.stream_ids.index(name) for name in chosen.stream_ids]
+        kinds = [type_of(name) for name in chosen.record_types]
+        fits = np.isin(catalog.stream, ordinals) & np.isin(catalog.record_type, kinds)
+        fits &= catalog.timestamp >= chosen.min_timestamp
+        fits &= catalog.timestamp <= chosen.max_timestamp
+        return np.flatnonzero(fits)
 
     @property
     def _owner(self) -> Owner:

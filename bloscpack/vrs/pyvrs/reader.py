@@ -12,7 +12,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from ...frames.protocol import IntArray
 from ..format import StreamId
 from ..pixels import ImageConversion
 from .catalog import Catalog, open_catalog
@@ -75,7 +74,6 @@ class VRSReader(Owner):
         else:
             places = [place_of(path)]
         self._catalog: Catalog = open_catalog(places)
-        self._arguments = (path, auto_read_configuration_records, encoding, multi_path)
         self._path = easy_path(places[0])
         self._encoding = encoding
         self._rows = self._catalog.all_rows
@@ -84,13 +82,12 @@ class VRSReader(Owner):
         self._by_stream: dict[str, ImageConversion] = {}
         self._limits: dict[tuple[int, RecordType], int] = {}
 
-    def __getstate__(self) -> tuple[Any, ...]:
-        return self._arguments, self._settings, self._by_stream, self._limits
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_rows"}
 
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        arguments, settings, by_stream, limits = state
-        self.__init__(*arguments)  # type: ignore[misc]
-        self._settings, self._by_stream, self._limits = settings, by_stream, limits
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._rows = self._catalog.all_rows
 
     def __enter__(self) -> Self:
         """Return the reader, to be closed at the end of the block."""
@@ -336,15 +333,6 @@ class VRSReader(Owner):
             if any(fnmatchcase(name, pattern) for pattern in patterns)
         }
 
-    def _fitting(self, chosen: RecordFilter) -> IntArray:
-        catalog = self._catalog
-        ordinals = [catalog.stream_ids.index(name) for name in chosen.stream_ids]
-        kinds = [type_of(name) for name in chosen.record_types]
-        fits = np.isin(catalog.stream, ordinals) & np.isin(catalog.record_type, kinds)
-        fits &= catalog.timestamp >= chosen.min_timestamp
-        fits &= catalog.timestamp <= chosen.max_timestamp
-        return np.flatnonzero(fits)
-
 
 def _set(names: Any) -> set[str]:
     return {names} if isinstance(names, str) else set(names)
@@ -381,7 +369,7 @@ class SyncVRSReader(VRSReader, SyncRows):
             Limits of the time in seconds, both included.
         """
         chosen = self._filter(stream_ids, record_types, min_timestamp, max_timestamp)
-        return SyncFilteredVRSReader(self, chosen, self._fitting(chosen))
+        return SyncFilteredVRSReader(self, chosen)
 
 
 class AsyncVRSReader(VRSReader, AsyncRows):
@@ -399,4 +387,4 @@ class AsyncVRSReader(VRSReader, AsyncRows):
     ) -> AsyncFilteredVRSReader:
         """Return a reader of some of the records; see `SyncVRSReader.filtered_by_fields`."""
         chosen = self._filter(stream_ids, record_types, min_timestamp, max_timestamp)
-        return AsyncFilteredVRSReader(self, chosen, self._fitting(chosen))
+        return AsyncFilteredVRSReader(self, chosen)
