@@ -1,9 +1,11 @@
 """VRS recordings: records of many sensors with time stamps, in streams that describe themselves."""
 
 from .audio import AudioFormat, AudioSpec, SampleFormat
+from .copying import CopyReport, copy
 from .declaration import Audio, Custom, Image
 from .format import Compression, RecordType, StreamId
 from .layout import DataLayout
+from .merging import merge
 from .pixels import ImageConversion, ImageFormat, ImageSpec, PixelFormat, image_planes
 from .pyvrs import (
     AsyncFilteredVRSReader,
@@ -18,6 +20,7 @@ from .pyvrs import (
 from .record import Block, CustomSpec, Record
 from .recordformat import ContentBlock, ContentType, RecordFormat
 from .recording import Recording, open  # noqa: A004
+from .repair import IndexRepair, fix_index
 from .report import Report
 from .schema import Array, Layout, Nested, String, StringMap, Value, Vector
 from .sequence import RecordSequence, Selection
@@ -38,6 +41,7 @@ __all__ = [
     "Compression",
     "ContentBlock",
     "ContentType",
+    "CopyReport",
     "Custom",
     "CustomSpec",
     "DataLayout",
@@ -46,6 +50,7 @@ __all__ = [
     "ImageFormat",
     "ImageLayout",
     "ImageSpec",
+    "IndexRepair",
     "Layout",
     "Nested",
     "NextBlockLayout",
@@ -73,7 +78,10 @@ __all__ = [
     "Vector",
     "VideoFrameLayout",
     "Writer",
+    "copy",
     "create",
+    "fix_index",
     "image_planes",
+    "merge",
     "open",
 ]

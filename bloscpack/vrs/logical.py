@@ -5,6 +5,7 @@ nor the order of streams of other types: copies made by any tool have it, too. S
 1.4.0, ``utils/Validation.cpp``.
 """
 
+from collections.abc import Iterable
 from struct import Struct
 
 import xxhash
@@ -25,7 +26,7 @@ def content_checksum(content: Content) -> str:
         A record is damaged.
     """
     table = content.table
-    ids = _renumbered(table.streams)
+    ids = renumbered(table.streams)
     headers = [xxhash.xxh64() for _ in ids]
     payloads = [xxhash.xxh64() for _ in ids]
     for _, record in content.reader.iter_records(content.all_rows):
@@ -43,7 +44,7 @@ def content_checksum(content: Content) -> str:
     return xxhash.xxh64(b"".join(digest.encode() + b"\0" for digest in digests)).hexdigest()
 
 
-def _renumbered(streams: tuple[StreamId, ...]) -> list[StreamId]:
+def renumbered(streams: Iterable[StreamId]) -> list[StreamId]:
     """Return the ids with instances counted from 1 for each type."""
     counts: dict[int, int] = {}
     renumbered = []

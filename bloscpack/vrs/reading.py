@@ -4,8 +4,8 @@ Each is compared with what the index says of it. Small ones are read together, i
 their headers are compared at once; of a large one the payload is read straight into its bytes.
 """
 
-from collections.abc import Iterator
-from typing import TypeAlias
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -35,6 +35,37 @@ _HEADER_PLACES = np.arange(RECORD_HEADER_SIZE)
 
 StoredRecord: TypeAlias = tuple[int, int, int, float, bytes]
 """Ordinal of the stream, record type, format version, time in seconds, decoded payload."""
+
+# Row, stream, record type, format version, time, compression, uncompressed size, and where its
+# payload begins and ends in bytes that were read.
+_Listed: TypeAlias = tuple[int, int, int, int, float, int, int, int, int]
+
+
+class EncodedRecord(NamedTuple):
+    """A record as it lies in the file.
+
+    Attributes
+    ----------
+    row : int
+        Of the table.
+    stream : int
+        Ordinal of the stream.
+    record_type, format_version, timestamp
+        As in its header.
+    compression, uncompressed_size : int
+        How the payload is stored, and its size then, as in the header.
+    stored : bytes
+        What lies behind the header.
+    """
+
+    row: int
+    stream: int
+    record_type: int
+    format_version: int
+    timestamp: float
+    compression: int
+    uncompressed_size: int
+    stored: bytes
 
 
 class RecordReader:
@@ -68,6 +99,12 @@ class RecordReader:
         CodecError, UnsupportedError
             The payload does not decode.
         """
+        stored, fields = self._read_stored(row)
+        payload = self.decode(stored, fields[7], fields[8], row)
+        return self.table.stream.item(row), fields[6], fields[3], fields[4], payload
+
+    def _read_stored(self, row: int) -> tuple[bytes, tuple[Any, ...]]:
+        """Return the stored payload of a record, and the fields of its header, compared."""
         table = self.table
         offset, size = table.offset.item(row), table.size.item(row)
         is_large = size >= _LARGE_NBYTES
@@ -75,7 +112,7 @@ class RecordReader:
         if len(data) < (RECORD_HEADER_SIZE if is_large else size):
             raise self._blamed(_cut_off(size, len(data)), row)
         found = RECORD_HEADER.unpack_from(data)
-        stored_size, _, type_id, version, timestamp, instance_id, record_type = found[:7]
+        stored_size, _, type_id, _, timestamp, instance_id, record_type = found[:7]
         stream = table.streams[table.stream.item(row)]
         if not (
             stored_size == size
@@ -92,8 +129,7 @@ class RecordReader:
                 raise self._blamed(_cut_off(size, len(stored) + RECORD_HEADER_SIZE), row)
         else:
             stored = data[RECORD_HEADER_SIZE:]
-        payload = self._decode(stored, found[7], found[8], row)
-        return table.stream.item(row), record_type, version, timestamp, payload
+        return stored, found
 
     def read_version(self, row: int) -> int:
         """Return the format version of a record, which only its header has.
@@ -118,6 +154,30 @@ class RecordReader:
         FormatError, CodecError, UnsupportedError
             As `read` does, for the first record that has a fault; those before it are given.
         """
+        for data, listed in self._iter_runs(rows):
+            view = memoryview(data)
+            for row, stream, kind, version, time, compression, nbytes, start, stop in listed:
+                if compression:
+                    payload = self.decode(view[start:stop], compression, nbytes, row)
+                else:
+                    payload = data[start:stop]
+                yield row, (stream, kind, version, time, payload)
+
+    def iter_encoded(self, rows: IntArray) -> Iterator[EncodedRecord]:
+        """Yield the records at `rows` as they are stored, reading ahead.
+
+        Raises
+        ------
+        FormatError
+            As `read` does. Payloads are not looked at.
+        """
+        for data, listed in self._iter_runs(rows):
+            for row, stream, kind, version, time, compression, nbytes, start, stop in listed:
+                stored = data[start:stop]
+                yield EncodedRecord(row, stream, kind, version, time, compression, nbytes, stored)
+
+    def _iter_runs(self, rows: IntArray) -> Iterator[tuple[bytes, Iterable[_Listed]]]:
+        """Yield bytes, and what records have their payloads in them."""
         limit = _MIN_RUN_NBYTES
         start = 0
         sizes = self.table.size[rows].astype(np.int64)
@@ -128,7 +188,10 @@ class RecordReader:
             large = np.flatnonzero(sizes[start:stop] >= _LARGE_NBYTES)
             if len(large) and large[0] == 0:
                 row = int(rows[start])
-                yield row, self.read(row)
+                stored, found = self._read_stored(row)
+                stream = self.table.stream.item(row)
+                fields = found[6], found[3], found[4], found[7], found[8]
+                yield stored, [(row, stream, *fields, 0, len(stored))]
                 start += 1
                 continue
             if len(large):
@@ -137,7 +200,7 @@ class RecordReader:
             start = stop
             limit = min(4 * limit, _MAX_RUN_NBYTES)
 
-    def _iter_run(self, rows: IntArray) -> Iterator[tuple[int, StoredRecord]]:
+    def _iter_run(self, rows: IntArray) -> Iterator[tuple[bytes, Iterable[_Listed]]]:
         """Read records whose bytes are few enough to be read together."""
         data, places = self._read_run(rows)
         sizes = self.table.size[rows].astype(np.int64)
@@ -155,13 +218,7 @@ class RecordReader:
             (places + sizes)[:ngood].tolist(),
             strict=True,
         )
-        view = memoryview(data)
-        for row, stream, kind, version, time, compression, nbytes, start, stop in listed:
-            if compression:
-                payload = self._decode(view[start:stop], compression, nbytes, row)
-            else:
-                payload = data[start:stop]
-            yield row, (stream, kind, version, time, payload)
+        yield data, listed
         if ngood < nwhole:
             self._check_headers(headers[ngood:], rows[ngood:])
         if nwhole < len(rows):
@@ -253,7 +310,14 @@ class RecordReader:
                     row,
                 )
 
-    def _decode(self, stored: bytes | memoryview, compression: int, nbytes: int, row: int) -> bytes:
+    def decode(self, stored: bytes | memoryview, compression: int, nbytes: int, row: int) -> bytes:
+        """Return the payload of the record at `row`, which is stored as given.
+
+        Raises
+        ------
+        CodecError, UnsupportedError
+            It does not decode; the message names the record.
+        """
         if not compression:
             return stored if type(stored) is bytes else bytes(stored)
         try:

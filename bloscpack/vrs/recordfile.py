@@ -110,8 +110,7 @@ class RecordFile:
         overwrite: bool,
     ) -> None:
         path = os.path.abspath(path)
-        # A reader that opens "a_0" looks for "a_1", else for what has a number behind it.
-        self._root = path[:-1] if path.endswith("_0") else path + "_"
+        self._path = path
         self._is_front = index == "front" and chunk_nbytes is None
         self._level = level
         self._room = room
@@ -130,8 +129,8 @@ class RecordFile:
         self._pid = os.getpid()
         if overwrite:
             self._remove(path)
-        if chunk_nbytes is not None and os.path.lexists(f"{self._root}1"):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), f"{self._root}1")
+        if chunk_nbytes is not None and os.path.lexists(chunk_path(path, 1)):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), chunk_path(path, 1))
         self._head = self._fd = self._create(path)
         self._offset = 0
         try:
@@ -153,7 +152,7 @@ class RecordFile:
         except FileNotFoundError:
             return
         for number in count(1):
-            chunk = f"{self._root}{number}"
+            chunk = chunk_path(path, number)
             if not os.path.isfile(chunk) or _is_recording(chunk):
                 return
             disk.unlink(chunk)
@@ -161,7 +160,7 @@ class RecordFile:
     def _write_header(self) -> None:
         disk.write_at(self._head, 0, self._header.pack())
 
-    def start(self, description: bytes, nstreams: int) -> None:
+    def start(self, description: bytes, nstreams: int, *, room_nbytes: int | None = None) -> None:
         """Write the description, and what stands between it and the first record.
 
         Parameters
@@ -170,6 +169,8 @@ class RecordFile:
             Payload of the description record.
         nstreams : int
             How many streams it names.
+        room_nbytes : int, optional
+            Of an index in front, if that is known better than by `room`: see `index_nbytes`.
 
         Raises
         ------
@@ -180,16 +181,17 @@ class RecordFile:
         """
         at = self._header.description_offset
         parts = [
-            _internal_header(DESCRIPTION_TYPE_ID, DESCRIPTION_VERSION, len(description), 0),
+            internal_header(DESCRIPTION_TYPE_ID, DESCRIPTION_VERSION, len(description), 0),
             description,
         ]
         previous_size = RECORD_HEADER_SIZE + len(description)
         index_at = at + previous_size
         header = self._header
         if self._is_front:
-            self._room_nbytes = room = classic_nbytes(self._room, nstreams)
+            room = classic_nbytes(self._room, nstreams) if room_nbytes is None else room_nbytes
+            self._room_nbytes = room
             # Zeros: an index of no streams and no records.
-            parts.append(_internal_header(INDEX_TYPE_ID, CLASSIC_VERSION, room, previous_size))
+            parts.append(internal_header(INDEX_TYPE_ID, CLASSIC_VERSION, room, previous_size))
             parts.append(bytes(room))
             previous_size = RECORD_HEADER_SIZE + room
             header = header._replace(first_record_offset=index_at + previous_size)
@@ -307,7 +309,7 @@ class RecordFile:
             self.write_out()
             self._cut()
             disk.sync(self._fd)
-        fd = self._create(f"{self._root}{len(self.paths)}")
+        fd = self._create(chunk_path(self._path, len(self.paths)))
         if self._fd != self._head:
             os.close(self._fd)
         self._fd, self._offset = fd, 0
@@ -322,7 +324,7 @@ class RecordFile:
         return len(self._entries) >= _SPLIT_RECORDS * INDEX_ENTRY.itemsize
 
     def _split_header(self, previous_size: int, cbytes: int = 0, nrecords: int = 0) -> bytes:
-        return _internal_header(
+        return internal_header(
             INDEX_TYPE_ID,
             SPLIT_VERSION,
             cbytes,
@@ -402,9 +404,9 @@ class RecordFile:
         if self._level is None or len(entries) < _MIN_ZSTD_RECORDS:
             levels = [None, ZSTD_LEVEL, _TIGHT_ZSTD_LEVEL]
         for level in levels:
-            payload, compression, nbytes = _classic_index(entries, stream_ids, level)
+            payload, compression, nbytes = classic_index(entries, stream_ids, level)
             if len(payload) <= self._room_nbytes:
-                header = _internal_header(
+                header = internal_header(
                     INDEX_TYPE_ID,
                     CLASSIC_VERSION,
                     self._room_nbytes,
@@ -417,8 +419,8 @@ class RecordFile:
         return None
 
     def _write_last(self, entries: Entries, stream_ids: Collection[StreamId]) -> int:
-        payload, compression, nbytes = _classic_index(entries, stream_ids, self._level)
-        header = _internal_header(
+        payload, compression, nbytes = classic_index(entries, stream_ids, self._level)
+        header = internal_header(
             INDEX_TYPE_ID, CLASSIC_VERSION, len(payload), self._previous_size, compression, nbytes
         )
         self._write(header, payload)
@@ -447,12 +449,36 @@ class RecordFile:
             os.close(fd)
 
 
+def index_nbytes(entries: Entries, stream_ids: Collection[StreamId], level: int | None) -> int:
+    """Return the size of the payload of the index that is written for these entries."""
+    if len(entries) < _MIN_ZSTD_RECORDS:
+        level = None
+    return len(classic_index(entries, stream_ids, level)[0])
+
+
+def pack_split(entries: Entries, level: int) -> bytes:
+    """Return the payload of a compressed split index."""
+    compressor = zstandard.ZstdCompressor(level)
+    starts = range(0, len(entries), _SPLIT_RECORDS)
+    return b"".join(compressor.compress(entries[k : k + _SPLIT_RECORDS].tobytes()) for k in starts)
+
+
+def chunk_path(path: str, number: int) -> str:
+    """Return the name of a file of a recording in several; number 0 is `path` itself.
+
+    A reader that opens ``a_0`` looks for ``a_1``, else for what has a number behind it.
+    """
+    if not number:
+        return path
+    return f"{path[:-1] if path.endswith('_0') else path + '_'}{number}"
+
+
 def _is_recording(path: str) -> bool:
     with open(path, "rb") as stream:
         return stream.read(len(MAGIC)) == MAGIC
 
 
-def _internal_header(
+def internal_header(
     type_id: int,
     version: int,
     nbytes: int,
@@ -473,7 +499,7 @@ def _internal_header(
     ).pack()
 
 
-def _classic_index(
+def classic_index(
     entries: Entries, stream_ids: Collection[StreamId], level: int | None
 ) -> tuple[bytes, Compression, int]:
     """Return payload, compression and uncompressed size of an index."""

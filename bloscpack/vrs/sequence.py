@@ -40,6 +40,11 @@ class RecordSequence(Sequence[Record]):
     _decoders: Decoders
 
     @property
+    def content(self) -> Content:
+        """What the recording holds; for the package, not for its users."""
+        return self._content
+
+    @property
     @abstractmethod
     def rows(self) -> IntArray:
         """Which records of the recording these are: their `record_index`, int64."""
@@ -158,7 +163,7 @@ class RecordSequence(Sequence[Record]):
         table, rows = self._content.table, self.rows
         keep = np.ones(len(rows), np.bool_)
         if streams is not None:
-            keep &= np.isin(table.stream[rows], self._match_streams(streams))
+            keep &= np.isin(table.stream[rows], self.match_streams(streams))
         if types is not None:
             keep &= np.isin(table.record_type[rows], [find_type(kind) for kind in _listed(types)])
         if after is not None:
@@ -167,8 +172,14 @@ class RecordSequence(Sequence[Record]):
             keep &= table.timestamp[rows] <= before
         return Selection(self._content, self._decoders, rows[keep])
 
-    def _match_streams(self, names: StreamName | Iterable[StreamName]) -> list[int]:
-        """Return the ordinals of the streams that fit any of the names."""
+    def match_streams(self, names: StreamName | Iterable[StreamName]) -> list[int]:
+        """Return the ordinals of the streams that fit any of the names, in order.
+
+        Raises
+        ------
+        NotFoundError
+            No stream has an id that is given without a wildcard.
+        """
         ids = [str(stream_id) for stream_id in self._content.table.streams]
         found: set[int] = set()
         for name in _listed(names):

@@ -10,7 +10,7 @@ import os
 from bisect import bisect_right
 from collections.abc import Iterable
 from itertools import accumulate, count
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from ..storage.file import open_source
 from ..storage.pool import FilePool
@@ -126,6 +126,14 @@ class ChunkedSource:
     def close(self) -> None:
         """Close all parts; idempotent."""
         self.keep(0)
+
+    def __enter__(self) -> Self:
+        """Return the source, to be closed at the end of the block."""
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Close it."""
+        self.close()
 
 
 def open_recording_source(where: Any) -> ChunkedSource:

@@ -120,10 +120,9 @@ def create(
         raise ValueError(f"index_room {index_room}: expected 0 to {1 << 27} records")
     file_tags = Tags()
     file_tags.update(tags or {})
-    random = secrets.randbits(_RANDOM_BITS)
     file = RecordFile(
         os.fspath(path),
-        time.time_ns() >> _RANDOM_BITS << _RANDOM_BITS | random,
+        new_creation_id(),
         index=index,
         level=None if codec == Compression.NONE else level,
         room=index_room,
@@ -368,6 +367,11 @@ class Writer:
             f"<Writer of {self.path!r}: {len(self._streams)} streams,"
             f" {self._file.nrecords} records, {state}>"
         )
+
+
+def new_creation_id() -> int:
+    """Return an id for a new file: the time in ns, the low bits random."""
+    return time.time_ns() >> _RANDOM_BITS << _RANDOM_BITS | secrets.randbits(_RANDOM_BITS)
 
 
 def find_type_id(of: int | str) -> int:
