@@ -86,6 +86,8 @@ PURE = {
     "vrs.description",
     "vrs.format",
     "vrs.index",
+    "vrs.indexrecord",
+    "vrs.jxl",
     "vrs.layout",
     "vrs.normalization",
     "vrs.payload",

@@ -1,8 +1,9 @@
 """Pixels of coded images: JPEG and PNG, JPEG XL and video where their packages are installed.
 
 JPEG and PNG go through image.py, which bounds what an image may take before it is decoded; video
-goes through PyAV, JPEG XL through Pillow with its plugin. All are imported on use. There is no
-image that is silently empty: what cannot be decoded raises and says what to install.
+goes through PyAV, JPEG XL through Pillow with its plugin, with the same bounds for what an image
+or a frame says that it has. All are imported on use. There is no image that is silently empty: what
+cannot be decoded raises and says what to install.
 """
 
 import io
@@ -15,6 +16,7 @@ import numpy as np
 from .. import image
 from ..exceptions import CodecError, FormatError, UnsupportedError
 from ..wire import BytesLike
+from . import jxl
 from .normalization import normalize, planar_to_rgb
 from .pixels import (
     ImageConversion,
@@ -39,6 +41,7 @@ _VIDEO_CODECS = {
     "mjpeg": "mjpeg",
 }
 _NORMALIZING = ImageConversion.NORMALIZE, ImageConversion.NORMALIZE_GREY8
+_RGBA_NBYTES = 4
 # A coded frame may be larger than what is shown of it, by up to one of the codec's largest blocks.
 _MAX_PADDING = 128
 
@@ -154,6 +157,11 @@ def _decode_jxl(data: BytesLike) -> Array:
         ) from err
     from PIL import Image
 
+    width, height = jxl.image_size(data)
+    if _RGBA_NBYTES * width * height > max(image.MAX_NBYTES, image.MAX_EXPANSION * len(data)):
+        raise FormatError(
+            f"JPEG XL image of {width}x{height}: {len(data)} stored bytes cannot hold it"
+        )
     try:
         with Image.open(io.BytesIO(data), formats=["JXL"]) as opened:
             return np.asarray(opened).copy()

@@ -275,6 +275,9 @@ class Selection(RecordSequence):
         self._decoders = decoders
         self._rows = rows
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _selected, (self._content, self._rows)
+
     def __repr__(self) -> str:
         return f"<{len(self)} records of {self._content.source.name!r}>"
 
@@ -291,6 +294,11 @@ class Selection(RecordSequence):
         if not -count <= index < count:
             raise IndexError(f"record {index} of a selection of {count}")
         return self._rows.item(index)
+
+
+def _selected(recording: RecordSequence, rows: IntArray) -> Selection:
+    """Return a selection that was pickled: its content comes back as a recording."""
+    return Selection(recording._content, recording._decoders, rows)
 
 
 def find_type(kind: TypeName) -> RecordType:

@@ -1,6 +1,8 @@
 """A stream of a recording: what is known of a device, and its records."""
 
 from collections.abc import Iterator, Mapping
+from operator import getitem
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +51,9 @@ class Stream:
 
     def __repr__(self) -> str:
         return f"<stream {self.id} {self.name!r} of {self._content.source.name!r}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getitem, (self._content, self.id)  # which unpickles as a recording
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Stream):

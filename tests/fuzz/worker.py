@@ -4,9 +4,9 @@ It is a program of its own, so that a crash or memory without bounds ends it and
 
     python tests/fuzz/worker.py KIND SEED FIRST COUNT [PROGRESS]
 
-KIND is ``files``, ``chunks`` or ``stores``. Faults go to standard output, one JSON object a line.
-The number of the case at work is kept in the file PROGRESS, for whoever looks after a crash. To
-look at one case again, run it with COUNT 1.
+KIND is ``files``, ``chunks``, ``stores`` or ``recordings``. Faults go to standard output, one JSON
+object a line. The number of the case at work is kept in the file PROGRESS, for whoever looks after
+a crash. To look at one case again, run it with COUNT 1.
 """
 
 import json
@@ -74,9 +74,24 @@ def stores_case() -> Case:
     return lambda rng: run_case(rng, folder)
 
 
+def recordings_case() -> Case:
+    from recording_judge import run_case
+    from recordings import recording_vectors
+
+    recording_vectors()
+    folder = Path(tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
+    return lambda rng: run_case(rng, folder)
+
+
 def main(kind: str, seed: str, first: int, count: int, progress: str | None = None) -> None:
     warnings.simplefilter("error")
-    case = {"files": files_case, "chunks": chunks_case, "stores": stores_case}[kind]()
+    cases = {
+        "files": files_case,
+        "chunks": chunks_case,
+        "stores": stores_case,
+        "recordings": recordings_case,
+    }
+    case = cases[kind]()
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_NBYTES, resource.RLIM_INFINITY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     where = os.open(progress, os.O_WRONLY | os.O_CREAT) if progress else -1

@@ -1,13 +1,16 @@
-"""Read one file in every way, under limits, in a process of its own.
+"""Read files in every way, under limits, in a process of its own.
 
-``python confined.py FILE [WAY ...]`` prints a JSON object a way: what came of it, in what time, and
-by how much the peak of resident memory grew. Each way runs in a fork, so that a crash shows as one.
-Without a WAY these are all of arrays and bytes; those of frame stores are to be named.
+``python confined.py FOLDER [WAY ...]`` prints a JSON object a file and way: what came of it, in
+what time, and by how much the peak of resident memory grew. Each runs in a fork, so that a crash
+shows as one.
+Without a WAY these are all of arrays and bytes; those of frame stores and of recordings are to be
+named.
 """
 
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from entries import Reader, outcome, readers
+from recording_entries import recording_readers
 from store_entries import store_readers
 
 import bloscpack
@@ -30,6 +34,7 @@ MAX_SECONDS = 60  # a guard against hanging, on machines however busy
 class Outcome:
     """What came of reading in one way: "value", "refused", "fault", or how it died."""
 
+    file: str
     name: str
     what: str
     message: str
@@ -37,17 +42,26 @@ class Outcome:
     seconds: float
 
 
-def read_confined(data: bytes, folder: Path, only: tuple[str, ...] = ()) -> list[Outcome]:
-    """Return what comes of reading `data` in every way, or in those named."""
-    path = folder / "confined.blp"
-    path.write_bytes(data)
+def read_confined(
+    files: dict[str, bytes], folder: Path, only: tuple[str, ...] = ()
+) -> list[Outcome]:
+    """Return what comes of reading `files`, by their names, in every way, or in those named."""
+    place = folder / "confined"
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    for number, data in enumerate(files.values()):
+        (place / f"{number:04}").write_bytes(data)
     root = Path(bloscpack.__file__).parents[1]
     environment = {**os.environ, "PYTHONPATH": str(root)}
-    command = [sys.executable, __file__, str(path), *only]
+    command = [sys.executable, __file__, str(place), *only]
     done = subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=300, check=True
     )
-    return [Outcome(**json.loads(line)) for line in done.stdout.splitlines()]
+    found, names = [], list(files)
+    for line in done.stdout.splitlines():
+        outcome = json.loads(line)
+        found.append(Outcome(**{**outcome, "file": names[int(outcome["file"])]}))
+    return found
 
 
 def _peak_nbytes() -> int:
@@ -62,29 +76,39 @@ def _attempt(name: str, reader: Reader, data: bytes) -> dict[str, object]:
     return {"what": what, "message": message[:200], "extra_nbytes": extra, "seconds": seconds}
 
 
-def main(path: Path, only: list[str]) -> None:
-    data = path.read_bytes()
+def main(folder: Path, only: list[str]) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_NBYTES, resource.RLIM_INFINITY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    for name in only or readers(path.parent):
-        with tempfile.TemporaryFile() as report:
-            child = os.fork()
-            if child == 0:
-                with tempfile.TemporaryDirectory() as folder:
-                    resource.setrlimit(resource.RLIMIT_CPU, (MAX_SECONDS, MAX_SECONDS))
-                    ways = {**readers(Path(folder)), **store_readers(Path(folder))}
-                    found = _attempt(name, ways[name], data)
-                os.write(report.fileno(), json.dumps(found).encode())
-                os._exit(0)
-            status = os.waitpid(child, 0)[1]
-            report.seek(0)
-            written = report.read()
-        died = {"what": f"died, status {status}", "message": "", "extra_nbytes": 0, "seconds": 0}
-        found = json.loads(written) if written else died
-        sys.stdout.write(json.dumps({"name": name, **found}) + "\n")
-        sys.stdout.flush()
-        if not written and os.WTERMSIG(status) in (signal.SIGKILL, signal.SIGXCPU):
-            break
+    for path in sorted(folder.iterdir()):
+        data = path.read_bytes()
+        for name in only or readers(folder):
+            if not _read(path, name, data):
+                return
+
+
+def _read(path: Path, name: str, data: bytes) -> bool:
+    """Print what comes of one way; return whether to go on."""
+    with tempfile.TemporaryFile() as report:
+        child = os.fork()
+        if child == 0:
+            with tempfile.TemporaryDirectory() as folder:
+                resource.setrlimit(resource.RLIMIT_CPU, (MAX_SECONDS, MAX_SECONDS))
+                ways = {
+                    **readers(Path(folder)),
+                    **store_readers(Path(folder)),
+                    **recording_readers(Path(folder)),
+                }
+                found = _attempt(name, ways[name], data)
+            os.write(report.fileno(), json.dumps(found).encode())
+            os._exit(0)
+        status = os.waitpid(child, 0)[1]
+        report.seek(0)
+        written = report.read()
+    died = {"what": f"died, status {status}", "message": "", "extra_nbytes": 0, "seconds": 0}
+    found = json.loads(written) if written else died
+    sys.stdout.write(json.dumps({"file": path.name, "name": name, **found}) + "\n")
+    sys.stdout.flush()
+    return bool(written) or os.WTERMSIG(status) not in (signal.SIGKILL, signal.SIGXCPU)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from confined import Outcome, read_confined
 from entries import Reader, readers
+from recording_entries import recording_readers
 from store_entries import store_readers
 
 # What any file may cost beyond its honest size.
@@ -27,19 +28,23 @@ def survive(tmp_path: Path) -> Callable[..., dict[str, Outcome]]:
     def check(
         data: bytes, honest_nbytes: int = 0, *, only: tuple[str, ...] = ()
     ) -> dict[str, Outcome]:
-        outcomes = read_confined(data, tmp_path, only)
-        faults = [
-            f"{one.name}: {one.what} {one.message}, {one.extra_nbytes >> 20} MiB, "
-            f"{one.seconds:.1f} s"
-            for one in outcomes
-            if one.what not in ("value", "refused")
-            or one.extra_nbytes > honest_nbytes + MAX_EXTRA_NBYTES
-            or one.seconds > MAX_SECONDS
-        ]
-        assert not faults, "\n".join(faults)
+        outcomes = read_confined({"": data}, tmp_path, only)
+        _check_survived(outcomes, honest_nbytes)
         return {one.name: one for one in outcomes}
 
     return check
+
+
+def _check_survived(outcomes: list[Outcome], honest_nbytes: int) -> None:
+    faults = [
+        f"{one.file} {one.name}: {one.what} {one.message}, {one.extra_nbytes >> 20} MiB, "
+        f"{one.seconds:.1f} s"
+        for one in outcomes
+        if one.what not in ("value", "refused")
+        or one.extra_nbytes > honest_nbytes + MAX_EXTRA_NBYTES
+        or one.seconds > MAX_SECONDS
+    ]
+    assert not faults, "\n".join(faults)
 
 
 @pytest.fixture
@@ -49,6 +54,24 @@ def survive_store(survive: Callable[..., dict[str, Outcome]]) -> Callable[..., d
     def check(data: bytes, honest_nbytes: int = 0) -> dict[str, Outcome]:
         found = survive(data, honest_nbytes, only=tuple(store_readers(Path())))
         return {name.removeprefix("store "): one for name, one in found.items()}
+
+    return check
+
+
+@pytest.fixture
+def survive_recordings(tmp_path: Path) -> Callable[..., dict[str, dict[str, str]]]:
+    """As `survive`, for VRS recordings: what came of each, by the names of file and way."""
+
+    def check(
+        files: dict[str, bytes], honest_nbytes: int = 0, *, only: tuple[str, ...] = ()
+    ) -> dict[str, dict[str, str]]:
+        ways = tuple(f"vrs {name}" for name in only) or tuple(recording_readers(Path()))
+        outcomes = read_confined(files, tmp_path, ways)
+        _check_survived(outcomes, honest_nbytes)
+        found: dict[str, dict[str, str]] = {name: {} for name in files}
+        for one in outcomes:
+            found[one.file][one.name.removeprefix("vrs ")] = one.what
+        return found
 
     return check
 

@@ -1,5 +1,6 @@
 """Columns: one field of all records, beside what the records give one by one."""
 
+import pickle
 import struct
 from typing import Any
 
@@ -387,6 +388,16 @@ def test_a_field_of_a_gigabyte_in_small_records_is_refused_before_it_is_made() -
     stream = opened(formats, records).streams[STREAM]
     with pytest.raises(TruncatedError, match=rf"record \d of stream {STREAM}"):
         stream.field("big")
+
+
+def test_streams_and_selections_can_be_pickled() -> None:
+    recording = imu_recording(5)
+    selection = pickle.loads(pickle.dumps(recording[1:4]))
+    assert [record.timestamp for record in selection] == [1, 2, 3]
+    stream = recording.streams[STREAM]
+    copy = pickle.loads(pickle.dumps(stream))
+    assert (copy.id, copy.counts) == (stream.id, stream.counts)
+    assert copy.field("t").tolist() == [0, 0.125, 0.25, 0.375, 0.5]
 
 
 def test_strings_and_ragged_rows() -> None:

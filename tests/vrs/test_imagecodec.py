@@ -177,6 +177,12 @@ def test_codecs_without_a_decoder() -> None:
         source[0].blocks[1].array()
 
 
+# By pillow-jxl-plugin 1.3.8: 8x8 pixels of grey.
+SMALL_JXL = bytes.fromhex(
+    "ff0a414050dc080800010060004b2837d61fbc5550901413a40070020c30c000030c30c000"
+)
+
+
 def missing(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     for name in names:
         monkeypatch.setitem(sys.modules, name, None)
@@ -197,7 +203,19 @@ def test_jpeg_xl_goes_through_the_plugin(monkeypatch: pytest.MonkeyPatch) -> Non
     pytest.importorskip("PIL.Image")
     monkeypatch.setitem(sys.modules, "pillow_jxl", types.ModuleType("pillow_jxl"))
     with pytest.raises(CodecError, match="JPEG XL"):
+        formatted("image/jxl", SMALL_JXL).blocks[0].array()
+    with pytest.raises(FormatError, match="JPEG XL"):
         formatted("image/jxl", b"frame").blocks[0].array()
+
+
+def test_jpeg_xl_images_that_say_they_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are refused before the plugin sees them."""
+    pytest.importorskip("PIL.Image")
+    monkeypatch.setitem(sys.modules, "pillow_jxl", types.ModuleType("pillow_jxl"))
+    # 2**31 x 2**30, and 8192 x 4096: twice what any image may take.
+    for data in (b"\xff\x0a\xfe" + b"\xff" * 8, bytes.fromhex("ff0afa7f0700")):
+        with pytest.raises(FormatError, match="stored bytes cannot hold it"):
+            formatted("image/jxl", data).blocks[0].array()
 
 
 @pytest.mark.parametrize(
