@@ -116,6 +116,13 @@ def test_api_page_names_everything_public():
     assert [name for name in errors if f"`{name}`" not in text] == []
 
 
+def test_api_page_names_everything_public_of_recordings():
+    text = (DOCS / "api.md").read_text("utf-8")
+    section = text.partition("\n## VRS recordings\n")[2].partition("\n## ")[0]
+    names = bp.vrs.__all__
+    assert [name for name in names if not re.search(rf"`(vrs\.)?{name}[`(]", section)] == []
+
+
 def test_checksum_table_is_the_packages():
     text = FORMAT.read_text("utf-8").partition("\n## Checksums\n")[2].partition("\n## ")[0]
     rows = [

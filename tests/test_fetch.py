@@ -10,19 +10,9 @@ from bloscpack.storage.file import FileSource
 from bloscpack.storage.memory import MemorySource
 from bloscpack.storage.protocol import ByteSource
 
+from .counting import CountingBytes
+
 CONTENT = bytes(range(256)) * 8192  # 2 MiB
-
-
-class Counting(MemorySource):
-    """Memory that keeps account of what is read."""
-
-    def __init__(self, content: bytes) -> None:
-        super().__init__(content)
-        self.reads: list[tuple[int, int]] = []
-
-    def read_at(self, offset: int, nbytes: int) -> memoryview:
-        self.reads.append((offset, nbytes))
-        return super().read_at(offset, nbytes)
 
 
 @pytest.fixture(params=["file", "memory"])
@@ -57,13 +47,13 @@ def test_pieces_in_any_order_repeated_and_overlapping(source: ByteSource, nthrea
 
 
 def test_neighbours_are_read_at_once() -> None:
-    source = Counting(CONTENT)
+    source = CountingBytes(CONTENT)
     taken(source, [(1000 * i, 900) for i in range(20)][::-1])
     assert source.reads == [(0, 19 * 1000 + 900)]
 
 
 def test_gaps_and_long_runs_are_not() -> None:
-    source = Counting(CONTENT)
+    source = CountingBytes(CONTENT)
     gap = MAX_GAP_NBYTES + 1
     taken(source, [(0, 10), (10 + gap, 10)])
     assert source.reads == [(0, 10), (10 + gap, 10)]
@@ -74,7 +64,7 @@ def test_gaps_and_long_runs_are_not() -> None:
 
 
 def test_sources_are_read_apart() -> None:
-    sources = [Counting(CONTENT), Counting(CONTENT[::-1])]
+    sources = [CountingBytes(CONTENT), CountingBytes(CONTENT[::-1])]
     found: list[bytes] = []
     fetch(
         [

@@ -9,7 +9,7 @@ the recording.
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,7 +108,7 @@ class StreamClip:
         return ImageFormat.UNDEFINED if index is None else contents[index].image.image_format
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _clip_of, (self._content, self.id, self._block)
+        return StreamClip, (self._content, self._ordinal, self._block)
 
     def __repr__(self) -> str:
         return f"<{len(self)} images of stream {self.id} of {self._content.source.name!r}>"
@@ -404,15 +404,3 @@ def _decoded_form(block: Block) -> tuple[tuple[int, ...], np.dtype[Any]]:
     # Grey with alpha comes as RGBA, one bit as a byte: see imagecodec.py.
     shape = (*info.shape[:2], 4) if info.shape[2:] == (2,) else info.shape
     return shape, np.dtype("u1") if info.dtype.kind == "b" else info.dtype
-
-
-class _Images(Protocol):
-    def clip(self, block: int | None) -> StreamClip: ...
-
-
-class _Streams(Protocol):
-    def __getitem__(self, key: str, /) -> _Images: ...
-
-
-def _clip_of(recording: _Streams, id_: str, block: int | None) -> StreamClip:
-    return recording[id_].clip(block)

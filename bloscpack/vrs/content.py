@@ -112,7 +112,7 @@ class Content:
         self._versions: dict[int, int] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as the place of the file: what is unpickled is a recording.
+        """Pickle as the place of the file, which is opened again where it is unpickled.
 
         Raises
         ------
@@ -132,9 +132,11 @@ class Content:
         return self.description.streams.get(self.table.streams[ordinal], _NO_TAGS)
 
     def keep_decoders(self) -> Decoders:
-        """Return a store of decoders, which is used as long as the caller keeps it."""
-        decoders = Decoders()
-        self._kept = ref(decoders)
+        """Return the store of decoders, which is used as long as a caller keeps it."""
+        decoders = None if self._kept is None else self._kept()
+        if decoders is None:
+            decoders = Decoders()
+            self._kept = ref(decoders)
         return decoders
 
     def decoder(self, key: tuple[int, int, int]) -> StreamDecoder:

@@ -309,8 +309,17 @@ class DataLayout:
     def defaults(self) -> dict[str, Any]:
         """Return a value for every piece: its default, or zero, or nothing.
 
-        A default that does not fit the piece counts as none, as in the reference.
+        A default that does not fit the piece counts as none, as in the reference. Lists and dicts
+        are the caller's own.
         """
+        return {
+            key: value.copy() if isinstance(value, list | dict) else value
+            for key, value in self._defaults.items()
+        }
+
+    @cached_property
+    def _defaults(self) -> Mapping[str, Any]:
+        # Never handed out: the lists in it stand for what every later record leaves out.
         values, _ = self.decode(bytes(self.prefix_nbytes))
         for key, piece in (*self.fixed, *self.variable):
             if piece.default is not None and key in values:
@@ -339,9 +348,11 @@ class DataLayout:
         UnsupportedError
             The layout has a piece of unknown type.
         """
-        if len(values) == len(self.keys) and not self.missing:
+        if not self.missing:
+            filled = values if len(values) == len(self.keys) else {**self._defaults, **values}
             try:
-                return self._encode(values)
+                if len(filled) == len(self.keys):
+                    return self._encode(filled)
             except (KeyError, TypeError, ValueError, OverflowError, error):
                 pass  # The slow way says which piece it is, and knows more kinds of values.
         return self._encode_checked(values)
@@ -381,7 +392,7 @@ class DataLayout:
         unknown = values.keys() - set(self.keys)
         if unknown:
             raise ValueError(f"data layout: no piece is named {min(map(str, unknown))!r}")
-        values = {**self.defaults(), **values}
+        values = {**self._defaults, **values}
         fixed, parts = [], []
         for (key, piece), (_, shape) in zip(self.fixed, self._plan, strict=True):
             try:

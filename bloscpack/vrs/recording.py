@@ -111,7 +111,7 @@ class Recording(RecordSequence):
         return f"<bloscpack.vrs.Recording {self.name!r} of {len(self)} records>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return self._content.__reduce__()
+        return Recording, (self._content, self.nthreads)
 
     def __len__(self) -> int:
         return len(self._content.table)
@@ -180,7 +180,7 @@ class Recording(RecordSequence):
     @property
     def streams(self) -> Streams:
         """The streams by id, as ``"1201-1"``."""
-        return Streams(self._content, self._decoders)
+        return Streams(self._content)
 
     def find_streams(
         self, type_id: int | None = None, tag: str | None = None, value: str | None = None
@@ -274,12 +274,12 @@ def _identity_of(content: Content) -> tuple[int, int, int]:
     return content.header.creation_id, content.source.size(), len(content.table)
 
 
-def _reopen(place: Any, options: dict[str, Any], identity: tuple[int, int, int]) -> Recording:
-    """Return the recording that was pickled, opened anew."""
+def _reopen(place: Any, options: dict[str, Any], identity: tuple[int, int, int]) -> Content:
+    """Return the content of a recording that was pickled, opened anew."""
     recording = open(place, **options)
     if _identity_of(recording._content) != identity:
         recording.close()
         error = FileChangedError("the file is not the one that was opened; open it anew")
         error.path = recording.name
         raise error
-    return recording
+    return recording._content

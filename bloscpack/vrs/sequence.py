@@ -67,7 +67,7 @@ class RecordSequence(Sequence[Record]):
             The record is damaged; the message names it.
         """
         if isinstance(index, slice):
-            return Selection(self._content, self._decoders, self.rows[index])
+            return Selection(self._content, self.rows[index])
         return self._read(self._row(operator.index(index)))
 
     @abstractmethod
@@ -175,7 +175,7 @@ class RecordSequence(Sequence[Record]):
             keep &= table.timestamp[rows] >= after
         if before is not None:
             keep &= table.timestamp[rows] <= before
-        return Selection(self._content, self._decoders, rows[keep])
+        return Selection(self._content, rows[keep])
 
     def match_streams(self, names: StreamName | Iterable[StreamName]) -> list[int]:
         """Return the ordinals of the streams that fit any of the names, in order.
@@ -270,13 +270,13 @@ class RecordSequence(Sequence[Record]):
 class Selection(RecordSequence):
     """Some records of a recording, in the order of time unless they were sliced otherwise."""
 
-    def __init__(self, content: Content, decoders: Decoders, rows: IntArray) -> None:
+    def __init__(self, content: Content, rows: IntArray) -> None:
         self._content = content
-        self._decoders = decoders
+        self._decoders = content.keep_decoders()
         self._rows = rows
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _selected, (self._content, self._rows)
+        return Selection, (self._content, self._rows)
 
     def __repr__(self) -> str:
         return f"<{len(self)} records of {self._content.source.name!r}>"
@@ -294,11 +294,6 @@ class Selection(RecordSequence):
         if not -count <= index < count:
             raise IndexError(f"record {index} of a selection of {count}")
         return self._rows.item(index)
-
-
-def _selected(recording: RecordSequence, rows: IntArray) -> Selection:
-    """Return a selection that was pickled: its content comes back as a recording."""
-    return Selection(recording._content, recording._decoders, rows)
 
 
 def find_type(kind: TypeName) -> RecordType:

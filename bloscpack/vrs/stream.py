@@ -1,7 +1,6 @@
 """A stream of a recording: what is known of a device, and its records."""
 
 from collections.abc import Iterator, Mapping
-from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,7 @@ from numpy.typing import NDArray
 
 from .clips import StreamClip
 from .columns import Column, read_field
-from .content import Content, Decoders
+from .content import Content
 from .description import FLAVOR_TAG, NAME_TAG, SERIAL_NUMBER_TAG
 from .format import RecordType, StreamId
 from .places import image_index
@@ -41,19 +40,19 @@ class Stream:
 
     __slots__ = ("_content", "_decoders", "_ordinal", "id", "instance_id", "type_id")
 
-    def __init__(self, content: Content, decoders: Decoders, ordinal: int) -> None:
+    def __init__(self, content: Content, ordinal: int) -> None:
         self._content = content
-        self._decoders = decoders
+        self._decoders = content.keep_decoders()
         self._ordinal = ordinal
         stream_id: StreamId = content.table.streams[ordinal]
         self.id = str(stream_id)
         self.type_id, self.instance_id = stream_id
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Stream, (self._content, self._ordinal)
+
     def __repr__(self) -> str:
         return f"<stream {self.id} {self.name!r} of {self._content.source.name!r}>"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return getitem, (self._content, self.id)  # which unpickles as a recording
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Stream):
@@ -95,11 +94,11 @@ class Stream:
     def records(self) -> Selection:
         """All its records."""
         rows = self._content.rows_of_stream(self._ordinal)
-        return Selection(self._content, self._decoders, rows)
+        return Selection(self._content, rows)
 
     def _of_type(self, record_type: int) -> Selection:
         rows = self._content.rows_of(self._ordinal, record_type)
-        return Selection(self._content, self._decoders, rows)
+        return Selection(self._content, rows)
 
     @property
     def data(self) -> Selection:
@@ -202,9 +201,12 @@ class Streams(Mapping[str, Stream]):
 
     __slots__ = ("_content", "_decoders")
 
-    def __init__(self, content: Content, decoders: Decoders) -> None:
+    def __init__(self, content: Content) -> None:
         self._content = content
-        self._decoders = decoders
+        self._decoders = content.keep_decoders()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Streams, (self._content,)
 
     def __len__(self) -> int:
         return len(self._content.table.streams)
@@ -221,7 +223,7 @@ class Streams(Mapping[str, Stream]):
             There is none of this id.
         """
         ordinal = find_stream(self._content, stream_text(key))
-        return Stream(self._content, self._decoders, ordinal)
+        return Stream(self._content, ordinal)
 
     def __repr__(self) -> str:
         return f"<{len(self)} streams of {self._content.source.name!r}>"

@@ -8,19 +8,8 @@ import numpy as np
 from bloscpack.exceptions import NotFoundError
 from bloscpack.fetch import Piece
 from bloscpack.frames.protocol import AnyArray, FrameSelection, IntArray, read_batch, read_clip
-from bloscpack.storage.memory import MemorySource
 
-
-class CountingBytes(MemorySource):
-    """Bytes that keep account of what is read."""
-
-    def __init__(self, content: bytes) -> None:
-        super().__init__(content)
-        self.reads: list[tuple[int, int]] = []
-
-    def read_at(self, offset: int, nbytes: int) -> memoryview:
-        self.reads.append((offset, nbytes))
-        return super().read_at(offset, nbytes)
+from ..counting import CountingBytes
 
 
 class MemoryClip:

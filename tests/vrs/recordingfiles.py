@@ -7,6 +7,8 @@ from typing import Any
 
 import zstandard
 
+from bloscpack.vrs.payload import encode_payload
+
 DBL_MAX = 1.7976931348623157e308
 IMU = (241, 1)
 STATE, CONFIGURATION, DATA, TAGS = 1, 2, 3, 4
@@ -22,6 +24,8 @@ class Rec:
     type: int = DATA
     version: int = 1
     zstd: bool = False
+    preset: str = "none"
+    """Compress with a preset of ours, as a writer does; `zstd` compresses whatever it is."""
 
 
 @dataclass
@@ -87,8 +91,12 @@ def classic_index(streams: Any, listed: bytes, previous: int, *, zstd: bool, sla
     return header(32 + len(payload), previous, (1, 1), (2, DBL_MAX, DATA), *tail) + payload
 
 
-def stored(rec: Rec) -> bytes:
-    return zstandard.ZstdCompressor().compress(rec.payload) if rec.zstd else rec.payload
+def stored(rec: Rec) -> tuple[bytes, tuple[int, int]]:
+    """Return the payload as stored, and what the end of the record header says of it."""
+    if rec.zstd:
+        return zstandard.ZstdCompressor().compress(rec.payload), (2, len(rec.payload))
+    compression, body = encode_payload(rec.payload, rec.preset)
+    return bytes(body), (compression, len(rec.payload) if compression else 0)
 
 
 def build(
@@ -106,7 +114,7 @@ def build(
         streams = {stream: {"user": {}, "vrs": {}} for stream in ids}
     described = description(streams, file_tags or {})
     bodies = [stored(rec) for rec in records]
-    sizes = [32 + len(body) for body in bodies]
+    sizes = [32 + len(body) for body, _ in bodies]
     listed = entries(records, sizes)
     front, previous = b"", len(described)
     if index == "front":
@@ -120,9 +128,8 @@ def build(
     built = Built(bytearray(80) + described + front, records)
     first = len(built.data) if front else 0
     built.index_offset = 80 + len(described) if front else 0
-    for rec, body, size in zip(records, bodies, sizes, strict=True):
+    for rec, (body, tail), size in zip(records, bodies, sizes, strict=True):
         built.offsets.append(len(built.data))
-        tail = (2, len(rec.payload)) if rec.zstd else (0, 0)
         head = (rec.version, rec.timestamp, rec.type)
         built.data += header(size, previous, rec.stream, head, *tail) + body
         built.ends.append(len(built.data))

@@ -3,17 +3,9 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from bloscpack.vrs.description import Description, StreamTags, pack_description
-from bloscpack.vrs.format import (
-    DESCRIPTION_TYPE_ID,
-    RECORD_HEADER_SIZE,
-    TIMESTAMP_MAX,
-    FileHeader,
-    RecordHeader,
-    RecordType,
-    StreamId,
-)
-from bloscpack.vrs.payload import encode_payload
+from bloscpack.vrs.format import RecordType, StreamId
+
+from .recordingfiles import Rec, build
 
 Formats = Mapping[str, Mapping[str, str]]
 """VRS tags by stream: ``{"1201-1": {"RF:Data:1": "data_layout"}}``."""
@@ -31,31 +23,19 @@ class Made(NamedTuple):
 
 
 def make_recording(formats: Formats, records: Iterable[Made]) -> bytes:
-    """Return a recording without an index, which readers find by its headers."""
-    header = FileHeader(1)
-    description = Description(
-        {StreamId.parse(key): StreamTags({}, dict(tags)) for key, tags in formats.items()}
-    )
-    packed = pack_description(description)
-    size = RECORD_HEADER_SIZE + len(packed)
-    id_ = StreamId(DESCRIPTION_TYPE_ID, 1)
-    first = RecordHeader(size, 0, id_, 2, TIMESTAMP_MAX, RecordType.DATA)
-    parts = [header.pack(), first.pack(), packed]
-    for number, record in enumerate(records):
-        compression, stored = encode_payload(record.payload, record.preset)
-        previous, size = size, RECORD_HEADER_SIZE + len(stored)
-        timestamp = float(number) if record.timestamp is None else record.timestamp
-        parts += [
-            RecordHeader(
-                size,
-                previous,
-                StreamId.parse(record.stream),
-                record.version,
-                timestamp,
-                record.record_type,
-                compression,
-                len(record.payload) if compression else 0,
-            ).pack(),
-            bytes(stored),
-        ]
-    return b"".join(parts)
+    """Return a recording without an index; records without a time have their number."""
+    built = [
+        Rec(
+            float(number) if record.timestamp is None else record.timestamp,
+            record.payload,
+            StreamId.parse(record.stream),
+            record.record_type,
+            record.version,
+            preset=record.preset,
+        )
+        for number, record in enumerate(records)
+    ]
+    streams = {
+        tuple(StreamId.parse(id_)): {"user": {}, "vrs": dict(tags)} for id_, tags in formats.items()
+    }
+    return bytes(build(built, "none", streams=streams, creation_id=1).data)

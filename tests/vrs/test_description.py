@@ -21,7 +21,7 @@ from bloscpack.vrs.description import (
 )
 from bloscpack.vrs.format import RecordType, StreamId
 
-from .indexedfiles import NAMES, IndexedFile, is_tag
+from .vectorfiles import NAMES, VectorFile, is_tag
 
 # Their streams are not in the order that writers use, or come with legacy ids.
 UNSORTED = {"enc_ids"}
@@ -35,14 +35,14 @@ descriptions = st.builds(
 )
 
 
-def read(file: IndexedFile) -> tuple[Description, int, bytes]:
+def read(file: VectorFile) -> tuple[Description, int, bytes]:
     header, payload = file.record(file.header.description_offset)
     return unpack_description(payload, header.format_version), header.format_version, payload
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_tags_equal_the_manifest(name: str) -> None:
-    file = IndexedFile.load(name)
+    file = VectorFile(name)
     description, _, _ = read(file)
     streams = dict(description.streams)
     late = [unpack_tags_record(payload) for payload in file.payloads_of_type(RecordType.TAGS)]
@@ -61,7 +61,7 @@ def test_tags_equal_the_manifest(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(set(NAMES) - UNSORTED))
 def test_packing_gives_the_same_bytes(name: str) -> None:
-    file = IndexedFile.load(name)
+    file = VectorFile(name)
     description, version, payload = read(file)
     if version == 2:
         assert pack_description(description) == payload
@@ -80,7 +80,7 @@ def test_packing_gives_the_same_bytes(name: str) -> None:
 def test_missing_serials_are_those_of_the_reference(name: str, serials: dict[str, str]) -> None:
     if name not in NAMES:
         pytest.skip("no vectors")
-    stored = read(IndexedFile.load(name))[0]
+    stored = read(VectorFile(name))[0]
     found = synthesise_serials(stored).streams
     assert {str(key): tags.vrs[SERIAL_NUMBER_TAG] for key, tags in found.items()} == serials
     assert not any(SERIAL_NUMBER_TAG in tags.vrs for tags in stored.streams.values())

@@ -16,6 +16,7 @@ from bloscpack.storage.protocol import ByteSource
 from bloscpack.vrs.extents import read_into, read_ragged, read_rows
 from bloscpack.vrs.source import ChunkedSource
 
+from ..counting import CountingBytes
 from ..reference.gather import gather, gather_ragged
 
 CONTENT = bytes((7 * k + k // 251) % 256 for k in range(3 << 20))
@@ -23,18 +24,6 @@ INT64 = np.iinfo(np.int64)
 some_offsets = st.lists(
     st.integers(-10, 300) | st.sampled_from([INT64.min, INT64.max, 1 << 40]), max_size=20
 )
-
-
-class Counting(MemorySource):
-    """Memory that keeps account of what is read."""
-
-    def __init__(self, content: bytes) -> None:
-        super().__init__(content)
-        self.reads: list[tuple[int, int]] = []
-
-    def read_at(self, offset: int, nbytes: int) -> memoryview:
-        self.reads.append((offset, nbytes))
-        return super().read_at(offset, nbytes)
 
 
 def sources(tmp_path: Path) -> list[ByteSource]:
@@ -139,7 +128,7 @@ def test_ragged_rows_of_all_kinds_of_sources(tmp_path: Path, order: str) -> None
 
 
 def test_nothing_is_read_for_nothing() -> None:
-    source = Counting(CONTENT)
+    source = CountingBytes(CONTENT)
     none = np.empty(0, np.int64)
     assert read_rows(source, none, 8).shape == (0, 8)
     assert read_rows(source, np.zeros(3, np.int64), 0).shape == (3, 0)
@@ -150,7 +139,7 @@ def test_nothing_is_read_for_nothing() -> None:
 
 
 def test_neighbours_are_read_together_and_far_ones_are_not() -> None:
-    source = Counting(CONTENT)
+    source = CountingBytes(CONTENT)
     read_rows(source, np.arange(0, 100_000, 100, dtype=np.int64), 8)
     assert source.reads == [(0, 99_908)]
     source.reads.clear()

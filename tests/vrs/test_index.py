@@ -26,17 +26,17 @@ from bloscpack.vrs.index import (
     unpack_index,
 )
 
-from .indexedfiles import NAMES, IndexedFile
+from .vectorfiles import NAMES, VectorFile
 
 # Written by a newer or older Zstandard, at another level, or in another order of streams.
 NOT_REPRODUCED = {
     "cpy_pixel_formats",
     "cpy_split_zstd",
     "enc_ids",
-    "chunks",
-    "chunks-shuffled",
-    "sample_file",
-    "synthetic",
+    "upstream/chunks",
+    "upstream/chunks-shuffled",
+    "upstream/sample_file",
+    "upstream/synthetic",
 }
 ENOUGH = 1 << 30
 
@@ -64,7 +64,7 @@ def make_entries(n: int, **columns: object) -> Entries:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_entries_equal_the_records_of_the_manifest(name: str) -> None:
-    file = IndexedFile.load(name)
+    file = VectorFile(name)
     if not file.header.index_offset:
         assert file.manifest["index"].startswith("none")
         return
@@ -87,7 +87,7 @@ def test_entries_equal_the_records_of_the_manifest(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_packing_gives_the_same_bytes(name: str) -> None:
-    file = IndexedFile.load(name)
+    file = VectorFile(name)
     if not file.header.index_offset:
         return
     header, payload = file.record(file.header.index_offset)
@@ -106,7 +106,7 @@ def test_packing_gives_the_same_bytes(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in NAMES if "split" in name or "chunked" in name])
 def test_a_cut_split_index_gives_what_is_whole(name: str) -> None:
-    file = IndexedFile.load(name)
+    file = VectorFile(name)
     header, payload = file.record(file.header.index_offset)
     if header.format_version != SPLIT_VERSION:
         return

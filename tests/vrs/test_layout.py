@@ -253,6 +253,39 @@ def test_what_is_left_out_has_its_default() -> None:
     assert layout.decode(layout.encode({"d": 9}))[0] == values | {"d": 9}
 
 
+def test_defaults_are_the_callers_own() -> None:
+    layout = DataLayout(
+        [
+            Piece("array", "DataPieceArray<uint8_t>", 2, default=[1, 2]),
+            Piece("words", "DataPieceVector<string>", default=["p"]),
+            Piece("ages", "DataPieceStringMap<double>", default={"k": 1}),
+        ]
+    )
+    values = {"array": [1, 2], "words": ["p"], "ages": {"k": 1.0}}
+    block = layout.encode({})
+    taken = layout.defaults()
+    assert taken == values
+    taken["array"][0] = 9
+    taken["words"].append("q")
+    taken["ages"].clear()
+    given = {"words": ["r"]}
+    layout.encode(given)
+    given["words"].append("s")
+    assert layout.defaults() == values
+    assert layout.encode({}) == layout.encode({"array": [1, 2]}) == block
+
+
+def test_what_is_left_out_costs_no_second_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    layout = layout_of(a="DataPieceValue<float>", b="DataPieceArray<int16_t>*3")
+    expected = layout.encode({"a": 2.0, "b": [0, 0, 0]})
+    assert layout.encode({"a": 2.0}) == expected
+    with monkeypatch.context() as patched:
+        patched.setattr(DataLayout, "decode", lambda *_: pytest.fail("defaults are kept"))
+        patched.setattr(DataLayout, "_encode_checked", lambda *_: pytest.fail("the slow way"))
+        assert layout.encode({"a": 2.0}) == expected
+        assert layout.encode({"b": [0, 0, 0], "a": 2.0}) == expected
+
+
 def test_arrays_of_numpy_do_as_well() -> None:
     layout = layout_of(
         a="DataPieceValue<float>",

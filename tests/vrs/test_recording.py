@@ -1,5 +1,6 @@
 """A recording as a sequence: indexing, selections, streams, times; processes and threads."""
 
+import copy
 import gc
 import io
 import os
@@ -304,6 +305,38 @@ def test_options_are_checked(path: Path) -> None:
         vrs.open(path, "w")
     with pytest.raises(ValueError, match="index must be one of auto, rebuild, strict, not 'no'"):
         vrs.open(path, index="no")
+
+
+@pytest.mark.parametrize("carry", [lambda part: pickle.loads(pickle.dumps(part)), copy.copy])
+def test_parts_of_a_recording_travel(recording: Recording, carry: Any) -> None:
+    sliced, filtered, stream, streams, both = map(
+        carry,
+        (
+            recording[2:9:3],
+            recording.filter("241-1", "data"),
+            recording["214-1"],
+            recording.streams,
+            [recording, recording["241-1"].data],
+        ),
+    )
+    assert seen(sliced) == wanted(IN_TIME[2:9:3])
+    assert seen(filtered[3:]) == wanted(
+        [r for r in IN_TIME if r.stream == IMU and r.type == DATA][3:]
+    )
+    assert stream.tags == {"place": "right"}
+    assert seen(stream.data) == wanted(
+        [r for r in IN_TIME if r.stream == CAMERA and r.type == DATA]
+    )
+    assert list(streams) == ["214-1", "214-3", "241-1"]
+    again, part = both
+    assert part.content is again.content, "a recording is opened once"
+
+
+def test_parts_travel_without_what_decodes_them(recording: Recording) -> None:
+    assert [record.blocks for record in recording] == [()] * len(RECORDS)
+    most = len(pickle.dumps(recording)) + 300
+    for part in (recording[:2], recording["214-1"], recording.streams):
+        assert len(pickle.dumps(part)) < most
 
 
 def test_pickles_as_its_path_and_options(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

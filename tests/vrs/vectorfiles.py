@@ -1,6 +1,7 @@
 """What the VRS vectors hold, for tests of single modules: definitions and payloads as bytes.
 
-Places and sizes are those of the manifests; of the package, only payloads are decompressed here.
+Places and sizes are those of the manifests, see `manifests`; of the package, only headers are
+unpacked and payloads decompressed here.
 """
 
 import hashlib
@@ -11,17 +12,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from bloscpack.vrs.format import Compression
+from bloscpack.vrs.format import RECORD_HEADER_SIZE, Compression, FileHeader, RecordHeader
 from bloscpack.vrs.payload import decode_payload
 
-from ..conftest import VECTORS
+from . import manifests
+from .manifests import FOLDER
 
-FOLDER = VECTORS / "vrs"
-NAMES = sorted(
-    path.relative_to(FOLDER).with_suffix("").as_posix()
-    for path in FOLDER.rglob("*.json")
-    if path.name != "manifest.json"
-)
+NAMES = list(manifests.listed())
 
 
 @dataclass(frozen=True)
@@ -40,15 +37,37 @@ class VectorFile:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.manifest: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text("utf-8"))
+        self.manifest: dict[str, Any] = manifests.load(name)
+
+    @cached_property
+    def chunks(self) -> list[bytes]:
+        first = FOLDER / f"{self.name}.vrs"
+        more = [Path(f"{first}_{i}") for i in range(1, len(self.manifest["chunks"]))]
+        return [path.read_bytes() for path in (first, *more)]
 
     @cached_property
     def data(self) -> bytes:
-        first = FOLDER / f"{self.name}.vrs"
-        chunks = [first.read_bytes()]
-        while len(chunks) < len(self.manifest["chunks"]):
-            chunks.append(Path(f"{first}_{len(chunks)}").read_bytes())
-        return b"".join(chunks)
+        return b"".join(self.chunks)
+
+    @cached_property
+    def header(self) -> FileHeader:
+        return FileHeader.unpack(self.data)
+
+    def record(self, offset: int) -> tuple[RecordHeader, bytes]:
+        """Return the header and the stored payload of a record."""
+        header = RecordHeader.unpack(self.data, offset)
+        return header, self.data[offset + RECORD_HEADER_SIZE : offset + header.size]
+
+    def payloads_of_type(self, record_type: int) -> list[bytes]:
+        """Return the decoded payloads of all records of a type, by going from one to the next."""
+        found, offset = [], self.header.file_header_size
+        while offset < len(self.data):
+            header, stored = self.record(offset)
+            if header.record_type == record_type:
+                nbytes = header.uncompressed_size or len(stored)
+                found.append(bytes(decode_payload(stored, header.compression, nbytes)))
+            offset += header.size
+        return found
 
     def definitions(self) -> Iterator[tuple[str, str, str]]:
         """Yield stream, tag and text of every layout definition."""
@@ -58,14 +77,16 @@ class VectorFile:
                     yield stream_id, tag, text if isinstance(text, str) else _long_text(text)
 
     def payload(self, record: dict[str, Any]) -> bytes:
+        """Return the decoded payload of a record of the manifest."""
         start = record["offset"]
-        stored = self.data[start + 32 : start + record["disk_size"]]
+        stored = self.data[start + RECORD_HEADER_SIZE : start + record["disk_size"]]
         compression = Compression[record["compression"].upper()]
         payload = bytes(decode_payload(stored, compression, record["payload_size"]))
         assert hashlib.sha256(payload).hexdigest() == record["payload_sha256"]
         return payload
 
     def metadata_blocks(self) -> Iterator[MetadataBlock]:
+        """Yield the metadata blocks of all records that the manifest lists."""
         texts = {(stream, tag): text for stream, tag, text in self.definitions()}
         for record in self.manifest["records"]:
             if all(block["kind"] != "metadata" for block in record["blocks"]):
@@ -83,6 +104,15 @@ class VectorFile:
                     )
                 # Only an unsupported block has no size, and no block after it.
                 at += block["size"] or 0
+
+
+def is_tag(text: str, expected: object) -> bool:
+    """Return whether a tag is the one of the manifest, where long ones are digests."""
+    if not isinstance(expected, dict):
+        return text == expected
+    if "$hex" in expected:
+        return text.encode("utf-8", "surrogateescape").hex() == expected["$hex"]
+    return len(text) == expected["$len"] and text == manifests.Digest(expected["$sha256_of_json"])
 
 
 def _long_text(digest: dict[str, Any]) -> str:
