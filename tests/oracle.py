@@ -5,6 +5,7 @@ A test package says how to get its library (`Recipe`), what its snippets see (a 
 """
 
 import contextlib
+import fcntl
 import os
 import select
 import subprocess
@@ -18,6 +19,7 @@ from typing import IO, Any
 import pytest
 
 from . import snippets
+from .conftest import REPOSITORY
 
 BUILD_TIMEOUT_S = 600
 ANSWER_TIMEOUT_S = 120
@@ -58,11 +60,19 @@ class Recipe:
     def find_or_make(self) -> Path:
         """Return the python of a working environment; skip the test where that cannot be."""
         given = os.environ.get(self.variable)
-        python = self.given_python(given) if given else self.python
+        if given:
+            python = self.given_python(given)
+            if not self._works(python):
+                pytest.fail(f"{self.variable}={given} holds no working {self.library}")
+            return python
+        # Tests run in several processes: one makes it, the others wait.
+        with (REPOSITORY / f".{self.variable.lower()}.lock").open("w") as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX)
+            return self._make(self.python)
+
+    def _make(self, python: Path) -> Path:
         if self._works(python):
             return python
-        if given:
-            pytest.fail(f"{self.variable}={given} holds no working {self.library}")
         # One retry: without a network this should end in seconds.
         environment = {
             **os.environ,

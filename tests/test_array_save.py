@@ -258,7 +258,7 @@ class TestOptions:
             ({"attrs": {"a": object()}}, TypeError),
             ({"attrs": {"a": b"bytes"}}, TypeError),
         ],
-        ids=str,
+        ids=range(9),
     )
     def test_wrong_options_leave_the_old_file(
         self, tmp_path: Path, options: dict[str, Any], error: type[Exception]

@@ -86,6 +86,7 @@ PURE = {
     "vrs.description",
     "vrs.format",
     "vrs.index",
+    "vrs.indexrecord",
     "vrs.jxl",
     "vrs.layout",
     "vrs.normalization",

@@ -62,7 +62,7 @@ def choose_rows(
     """
     if after is not None and before is not None and not after <= before:
         raise ValueError(f"after {after} s and before {before} s: there is no such time")
-    rows = np.unique(sequence.filter(streams, types, before=before).rows)
+    rows = np.sort(sequence.filter(streams, types, before=before).rows)
     table = sequence.content.table
     start = np.empty(0, np.int64)
     if after is not None:

@@ -137,6 +137,17 @@ def copy(
     -----
     Records are written in the order of time. What opening the source repaired or lost, damaged
     records among it, the copy does not have: `CopyReport.notes` tells of it. Serial numbers stay.
+
+    Examples
+    --------
+    >>> from bloscpack import vrs
+    >>> with vrs.create("run.vrs") as recording:
+    ...     stream = recording.stream("imu")
+    ...     for time in range(100):
+    ...         stream.write_payload("data", time, bytes(300))
+    >>> report = vrs.copy("run.vrs", "part.vrs", after=20, before=29, compression="zmedium")
+    >>> report.nrecords, report.nskipped
+    (10, 90)
     """
     check_options(compression, index, chunk_nbytes)
     with opened(src, nthreads) as sequence:

@@ -30,11 +30,8 @@ from .format import (
     MAGIC,
     RECORD_HEADER,
     RECORD_HEADER_SIZE,
-    TIMESTAMP_MAX,
     Compression,
     FileHeader,
-    RecordHeader,
-    RecordType,
     StreamId,
 )
 from .index import (
@@ -44,8 +41,8 @@ from .index import (
     ZSTD_LEVEL,
     Entries,
     classic_nbytes,
-    pack_index,
 )
+from .indexrecord import MIN_ZSTD_RECORDS, classic_index, internal_header
 
 MAX_RECORD_NBYTES = 0xFFFFFFFF
 """A record has less than 4 GiB, its header included."""
@@ -54,8 +51,6 @@ _BUFFER_NBYTES = 1 << 20
 # From here on a copy into the buffer costs more than a call of its own.
 _LARGE_NBYTES = 1 << 16
 _ENTRY = Struct("<dIBiH")
-# Indexes of less records than this are not worth compressing (reference: IndexRecord.cpp).
-_MIN_ZSTD_RECORDS = 100
 _TIGHT_ZSTD_LEVEL = 18
 # A split index gets a frame for so many records.
 _SPLIT_RECORDS = 100_000
@@ -401,7 +396,7 @@ class RecordFile:
     def _write_front(self, entries: Entries, stream_ids: Collection[StreamId]) -> int | None:
         """Write the index where room was kept for it; return None if that is too small."""
         levels = [self._level, _TIGHT_ZSTD_LEVEL]
-        if self._level is None or len(entries) < _MIN_ZSTD_RECORDS:
+        if self._level is None or len(entries) < MIN_ZSTD_RECORDS:
             levels = [None, ZSTD_LEVEL, _TIGHT_ZSTD_LEVEL]
         for level in levels:
             payload, compression, nbytes = classic_index(entries, stream_ids, level)
@@ -449,20 +444,6 @@ class RecordFile:
             os.close(fd)
 
 
-def index_nbytes(entries: Entries, stream_ids: Collection[StreamId], level: int | None) -> int:
-    """Return the size of the payload of the index that is written for these entries."""
-    if len(entries) < _MIN_ZSTD_RECORDS:
-        level = None
-    return len(classic_index(entries, stream_ids, level)[0])
-
-
-def pack_split(entries: Entries, level: int) -> bytes:
-    """Return the payload of a compressed split index."""
-    compressor = zstandard.ZstdCompressor(level)
-    starts = range(0, len(entries), _SPLIT_RECORDS)
-    return b"".join(compressor.compress(entries[k : k + _SPLIT_RECORDS].tobytes()) for k in starts)
-
-
 def chunk_path(path: str, number: int) -> str:
     """Return the name of a file of a recording in several; number 0 is `path` itself.
 
@@ -476,34 +457,3 @@ def chunk_path(path: str, number: int) -> str:
 def _is_recording(path: str) -> bool:
     with open(path, "rb") as stream:
         return stream.read(len(MAGIC)) == MAGIC
-
-
-def internal_header(
-    type_id: int,
-    version: int,
-    nbytes: int,
-    previous_size: int,
-    compression: Compression = Compression.NONE,
-    uncompressed_size: int = 0,
-) -> bytes:
-    """Return the header of a description or of an index with a payload of `nbytes`."""
-    return RecordHeader(
-        RECORD_HEADER_SIZE + nbytes,
-        previous_size,
-        StreamId(type_id, 0),
-        version,
-        TIMESTAMP_MAX,
-        RecordType.DATA,
-        compression,
-        uncompressed_size,
-    ).pack()
-
-
-def classic_index(
-    entries: Entries, stream_ids: Collection[StreamId], level: int | None
-) -> tuple[bytes, Compression, int]:
-    """Return payload, compression and uncompressed size of an index."""
-    if level is None or not len(entries):
-        return pack_index(entries, stream_ids, Compression.NONE), Compression.NONE, 0
-    packed = pack_index(entries, stream_ids, Compression.ZSTD, level)
-    return packed, Compression.ZSTD, classic_nbytes(len(entries), len(stream_ids))

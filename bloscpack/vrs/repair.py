@@ -28,7 +28,7 @@ from .format import (
 )
 from .index import CLASSIC_VERSION, INDEX_ENTRY, SPLIT_VERSION, ZSTD_LEVEL, RecordTable
 from .indexing import Listing, read_internal_header, scan_listing
-from .recordfile import classic_index, internal_header, pack_split
+from .indexrecord import classic_index, internal_header, pack_split
 from .recording import Recording
 from .recording import open as open_recording
 from .source import ChunkedSource, open_recording_source

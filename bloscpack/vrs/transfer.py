@@ -25,9 +25,10 @@ from .content import Content
 from .description import Description, pack_description
 from .format import RECORD_HEADER_SIZE, StreamId
 from .index import INDEX_ENTRY, ZSTD_LEVEL, Entries, classic_nbytes
+from .indexrecord import index_nbytes
 from .payload import encode_payload
 from .reading import EncodedRecord
-from .recordfile import MAX_RECORD_NBYTES, RecordFile, chunk_path, index_nbytes
+from .recordfile import MAX_RECORD_NBYTES, RecordFile, chunk_path
 from .recording import open as open_recording
 from .writer import new_creation_id
 

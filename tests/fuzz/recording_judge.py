@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from recording_damage import damaged
 from recordings import RecordingVector, recording_vectors
+from rewrite_judge import RewriteJudge
 
 from bloscpack import vrs
 from bloscpack.exceptions import CodecError, FormatError, NotFoundError, UnsupportedError
@@ -86,6 +87,7 @@ class RecordingJudge:
                 (0.2, self._check_checksum),
                 (0.15, self._check_other_ways_in),
                 (0.15, self._check_pyvrs),
+                (0.15 if resync and index != "strict" else 0, self._check_rewrites),
             ):
                 if rng.random() < share:
                     check(recording, rng)
@@ -368,6 +370,10 @@ class RecordingJudge:
 
     def _payload(self, recording: Any, row: int) -> Any:
         return self.attempt("payload", lambda: bytes(recording.read_payload(row)))
+
+    def _check_rewrites(self, recording: Any, rng: Random) -> None:
+        judge = RewriteJudge(recording, self.data, self.folder, self.attempt, self.fault)
+        judge.check(rng, NOTHING)
 
     def _check_pyvrs(self, recording: Any, rng: Random) -> None:
         path = self.folder / "damaged.vrs"

@@ -92,6 +92,10 @@ def _faulty(stands_for: Any) -> Any:
         ("source.ChunkedSource.part_of", UnicodeError("text"), "UnicodeError"),
         ("pyvrs.SyncVRSReader.get_stream_info", KeyError("id"), "pyvrs 200-1: KeyError"),
         ("scan._Scanner._find_next", None, "is lost by damage"),
+        ("copy", MemoryError(), "MemoryError"),
+        ("copying.choose_rows", np.arange(1), ": 1 records"),
+        ("merge", vrs.CopyReport((), 1, 2, 0, 0, 0), "_check_merge: FileNotFoundError"),
+        ("fix_index", vrs.IndexRepair("in place", 99, ()), "fix_index: "),
     ],
 )
 def test_the_judge_of_recordings_sees_faults(
@@ -105,8 +109,9 @@ def test_the_judge_of_recordings_sees_faults(
     is_value = isinstance(stands_for, property)
     monkeypatch.setattr(f"bloscpack.vrs.{where}", stands_for if is_value else _faulty(stands_for))
     judge = RecordingJudge(vector, bytes(data), True, tmp_path)
-    for seed in range(40):
-        judge.check(Random(seed))
+    for seed in range(200):  # until every check came up
+        if not any(fault in each for each in judge.faults):
+            judge.check(Random(seed))
     assert any(fault in each for each in judge.faults), judge.faults[:5]
 
 
