@@ -62,6 +62,9 @@ LAYERS = {
     "clipwriter": 7,
     "checking": 7,
     "convert": 7,
+    "recordform": 7,
+    "recordrows": 7,
+    "recordstore": 7,
     "args": 7,
     "append": 7,
     "original": 7,
@@ -125,7 +128,8 @@ SAME_LAYER = {
     "packing": {"args"},
     "append": {"args", "packing"},
     "original": {"args", "packing"},
-    "convert": {"clipwriter", "detect"},
+    "convert": {"clipwriter", "detect", "recordstore"},
+    "recordstore": {"recordform", "recordrows"},
 }
 # Libraries beside the standard one.
 LIBRARIES = {
