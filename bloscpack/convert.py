@@ -1,7 +1,7 @@
 """Copying clips of frames: from any source to a frame store or a Gulp directory.
 
 A VRS recording is copied as a whole, all records and tags, into a frame store and out of it again:
-see recordstore.py.
+see recordstore/.
 
 Frames go through the protocol of sources. JPEG and PNG images are copied as they are, arrays
 losslessly; only into a Gulp directory, which holds nothing else, arrays are encoded as JPEG, and
@@ -141,7 +141,7 @@ def convert(
             raise ValueError(
                 "a recording goes into a frame store; vrs.copy makes another one of it"
             )
-        return _store_recording(src, making, preset or "small", verbatim=verbatim)
+        return _store_recording(src, making, preset, verbatim=verbatim)
     if verbatim:
         raise ValueError("verbatim is for a VRS recording that goes into a frame store")
     with ExitStack() as stack:
@@ -206,9 +206,11 @@ class _Making:
     nthreads: int | None
 
 
-def _store_recording(src: Any, making: _Making, preset: str, *, verbatim: bool) -> Conversion:
+def _store_recording(
+    src: Any, making: _Making, preset: str | None, *, verbatim: bool
+) -> Conversion:
     """Make a frame store of a recording."""
-    from .recordstore import store_recording
+    from .recordstore import PRESET, store_recording
     from .vrs.recording import open as open_recording
 
     _check_target("frames", making.target, making.name, overwrite=making.overwrite)
@@ -216,7 +218,7 @@ def _store_recording(src: Any, making: _Making, preset: str, *, verbatim: bool) 
         made = store_recording(
             recording,
             temporary,
-            preset=preset,
+            preset=preset or PRESET,
             verbatim=verbatim,
             verify=making.verify,
             nthreads=making.nthreads,

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ..convert import convert
+from ..detect import is_recording
 from .endpoint import check_input, read_any
 from .options import Subparsers, add_command, add_json_option, count
 from .output import Console, print_json, printable, result
@@ -29,8 +30,8 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--to",
         choices=("frames", "gulp", "vrs"),
-        help="what to make (default: a gulp directory of a frame store, unless DST ends in .blp, or "
-        "in .vrs and the store holds a recording; a frame store of everything else)",
+        help="what to make (default: a gulp directory of a frame store, unless DST ends in .blp, "
+        "or in .vrs and the store holds a recording; a frame store of everything else)",
     )
     parser.add_argument(
         "--quality",
@@ -78,7 +79,8 @@ def run(args: argparse.Namespace) -> int:
     # Several are paths: only one can be standard input.
     source: Any = args.sources
     if len(source) == 1:
-        source = source[0] if Path(source[0]).is_dir() else read_any(source[0])
+        is_other = Path(source[0]).is_dir() or is_recording(source[0])
+        source = source[0] if is_other else read_any(source[0])
     with console.progress(unit="clips") as progress:
         copied = convert(
             source,
