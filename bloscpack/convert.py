@@ -1,5 +1,8 @@
 """Copying clips of frames: from any source to a frame store or a Gulp directory.
 
+A VRS recording is copied as a whole, all records and tags, into a frame store and out of it again:
+see recordstore/.
+
 Frames go through the protocol of sources. JPEG and PNG images are copied as they are, arrays
 losslessly; only into a Gulp directory, which holds nothing else, arrays are encoded as JPEG, and
 only if a quality is given. The new file or folder is made under a temporary name, compared with
@@ -13,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .detect import open_frames
+from .detect import is_recording, open_frames
 from .exceptions import FormatError
 from .storage import disk
 from .storage.rollback import replacing
@@ -32,10 +35,11 @@ class Conversion:
 
     Attributes
     ----------
-    kind : {"frames", "gulp"}
-        Whether a frame store or a Gulp directory was made.
+    kind : {"frames", "gulp", "vrs"}
+        Whether a frame store, a Gulp directory or a VRS recording was made.
     clips, frames : int
-        How many.
+        How many; of a VRS recording, `frames` are its records, and `clips` those of the store, or
+        the streams of the recording that was made.
     images : int
         How many of the frames are JPEG or PNG images, copied byte for byte.
     """
@@ -54,34 +58,40 @@ def convert(
     verify: bool = True,
     progress: Progress | None = None,
     quality: int | None = None,
-    preset: str = "fast",
+    preset: str | None = None,
     videos_per_chunk: int = 100,
+    verbatim: bool = False,
     overwrite: bool = False,
     nthreads: int | None = None,
 ) -> Conversion:
-    """Copy all clips of a Gulp directory to a new frame store, or the other way round.
+    """Copy a Gulp directory or a VRS recording to a new frame store, or the other way round.
 
     Parameters
     ----------
     src : path, sequence of paths, or source of clips
-        What `bloscpack.frames.open` opens, or such a source.
+        What `bloscpack.frames.open` opens, or such a source. Several paths are frame stores, or the
+        files of one VRS recording.
     dst : str or PathLike
         The new file or folder. It appears whole or not at all.
-    to : {"frames", "gulp"}, optional
+    to : {"frames", "gulp", "vrs"}, optional
         What to make. By default a Gulp directory of a frame store, unless the name of `dst` ends in
-        ".blp", and a frame store of everything else.
+        ".blp", or in ".vrs" and the store holds a recording; a frame store of everything else.
     verify : bool, default True
         Compare every frame and all metadata with the source before `dst` appears: images by their
-        bytes, arrays by their pixels.
+        bytes, arrays by their pixels, recordings by `vrs.Recording.checksum`.
     progress : callable, optional
-        Called with (clips done, clips in all); comparing a clip counts as one more.
+        Called with (clips done, clips in all), of recordings records; comparing counts as much.
     quality : int, optional
         Encode clips that a Gulp directory cannot hold otherwise as JPEG of this quality, 1 to 100:
         uint8 of one or three channels. Detail is lost. Without it they are refused.
-    preset : {"fast", "small"}, default "fast"
-        For arrays in a frame store: see `bloscpack.frames.create`.
+    preset : {"fast", "small"}, optional
+        For arrays in a frame store, see `bloscpack.frames.create`: "fast" by default, and "small"
+        for recordings.
     videos_per_chunk : int, default 100
         Clips in each pair of files of a Gulp directory.
+    verbatim : bool, default False
+        Of a VRS recording, keep beside all records what else is in its files, so that they come
+        back byte for byte. What such a store is copied to is always the same bytes.
     overwrite : bool, default False
         Replace a file at `dst`. A folder is never replaced, unless it is empty.
     nthreads : int, optional
@@ -125,12 +135,23 @@ def convert(
     from .clipwriter import GulpWriter, StoreWriter, Tally  # on use, as Gulp directories are
 
     target = os.path.realpath(dst)
+    making = _Making(target, os.fspath(dst), verify, progress, overwrite, nthreads)
+    if to != "gulp" and is_recording(src):
+        if to == "vrs" or quality is not None:
+            raise ValueError(
+                "a recording goes into a frame store; vrs.copy makes another one of it"
+            )
+        return _store_recording(src, making, preset, verbatim=verbatim)
+    if verbatim:
+        raise ValueError("verbatim is for a VRS recording that goes into a frame store")
     with ExitStack() as stack:
         is_open = hasattr(src, "keys") and hasattr(src, "read")
         source: FrameSource = (
             src if is_open else stack.enter_context(open_frames(src, nthreads=nthreads))
         )
         kind = _kind(to, source, target)
+        if kind == "vrs":
+            return _restore_recording(source, making)
         if kind != "gulp" and quality is not None:
             raise ValueError(
                 "quality is for a Gulp directory; a frame store keeps arrays as they are"
@@ -140,7 +161,7 @@ def convert(
         if kind == "gulp":
             writer: Writer = GulpWriter(source, quality, videos_per_chunk, nthreads)
         else:
-            writer = StoreWriter(source, preset, nthreads)
+            writer = StoreWriter(source, preset or "fast", nthreads)
         temporary = stack.enter_context(_vanishing(temporary_path(target)))
         writer.write(temporary, tally)
         if verify:
@@ -154,15 +175,90 @@ def convert(
 
 def _kind(to: str | None, source: "FrameSource", target: str) -> str:
     """Return what to make."""
-    if to in ("frames", "gulp"):
+    if to in ("frames", "gulp", "vrs"):
         return str(to)
     if to is not None:
-        raise ValueError(f"to must be 'frames' or 'gulp', not {to!r}")
+        raise ValueError(f"to must be 'frames', 'gulp' or 'vrs', not {to!r}")
     from .frames.reader import FrameStore
 
+    if target.endswith(".vrs") and _holds_recording(source):
+        return "vrs"
     if isinstance(source, FrameStore) and not target.endswith(".blp"):
         return "gulp"
     return "frames"
+
+
+def _holds_recording(source: "FrameSource") -> bool:
+    from .recordstore import is_recording_store
+
+    return is_recording_store(source)
+
+
+@dataclass(frozen=True, slots=True)
+class _Making:
+    """Where a file is to be, and how it is made."""
+
+    target: str
+    name: str
+    verify: bool
+    progress: Progress | None
+    overwrite: bool
+    nthreads: int | None
+
+
+def _store_recording(
+    src: Any, making: _Making, preset: str | None, *, verbatim: bool
+) -> Conversion:
+    """Make a frame store of a recording."""
+    from .recordstore import PRESET, store_recording
+    from .vrs.recording import open as open_recording
+
+    _check_target("frames", making.target, making.name, overwrite=making.overwrite)
+    with open_recording(src) as recording, _vanishing(temporary_path(making.target)) as temporary:
+        made = store_recording(
+            recording,
+            temporary,
+            preset=preset or PRESET,
+            verbatim=verbatim,
+            verify=making.verify,
+            nthreads=making.nthreads,
+            progress=making.progress,
+        )
+        with replacing(making.target):
+            disk.replace(temporary, making.target)
+            disk.sync_folder(os.path.dirname(making.target))
+        return Conversion("frames", made.clips, made.records, made.images)
+
+
+def _restore_recording(source: "FrameSource", making: _Making) -> Conversion:
+    """Make a recording of a frame store."""
+    from .frames.reader import FrameStore
+    from .recordstore import restore_recording
+    from .vrs.recordfile import chunk_path
+
+    if not isinstance(source, FrameStore) or not _holds_recording(source):
+        raise ValueError("a VRS recording is made of a frame store that was made of one")
+    target = making.target
+    _check_target("vrs", target, making.name, overwrite=making.overwrite)
+    temporary = temporary_path(target)
+    made = restore_recording(
+        source,
+        lambda number: chunk_path(temporary, number),
+        verify=making.verify,
+        nthreads=making.nthreads,
+        progress=making.progress,
+    )
+    names = [chunk_path(target, number) for number in range(len(made.paths))]
+    with ExitStack() as stack:
+        for path in made.paths:
+            stack.enter_context(_vanishing(path))
+        for name in names[1:]:
+            _check_target("vrs", name, name, overwrite=False)
+        # The first file is what makes the others a recording.
+        for path, name in reversed(list(zip(made.paths, names, strict=True))):
+            disk.replace(path, name)
+        disk.sync_folder(os.path.dirname(target))
+    return Conversion("vrs", made.clips, made.records, made.images)
 
 
 def _check_target(kind: str, target: str, name: str, *, overwrite: bool) -> None:

@@ -129,7 +129,7 @@ def open_frames(
         if mode != "r":
             raise ValueError(f"mode must be 'r' for a Gulp directory, not {mode!r}")
         return GulpSource(path)
-    if _is_recording(path):
+    if is_recording(path):
         from .vrs.framesource import RecordingSource
 
         if mode != "r":
@@ -140,8 +140,10 @@ def open_frames(
     return FrameStore(path, mode, verify=verify, nthreads=nthreads)
 
 
-def _is_recording(path: Any) -> bool:
-    """Return whether a file, or a buffer, begins as VRS recordings do."""
+def is_recording(path: Any) -> bool:
+    """Return whether a file, the first of a list of files, or a buffer begins as recordings do."""
+    if isinstance(path, list | tuple) and path:
+        path = path[0]
     if not isinstance(path, str | os.PathLike):
         return isinstance(path, bytes | bytearray | memoryview) and bytes(path[:8]) == b"VisionRe"
     if not os.path.isfile(path):

@@ -62,6 +62,7 @@ LAYERS = {
     "clipwriter": 7,
     "checking": 7,
     "convert": 7,
+    "recordstore": 7,
     "args": 7,
     "append": 7,
     "original": 7,
@@ -128,7 +129,7 @@ SAME_LAYER = {
     "packing": {"args"},
     "append": {"args", "packing"},
     "original": {"args", "packing"},
-    "convert": {"clipwriter", "detect"},
+    "convert": {"clipwriter", "detect", "recordstore"},
 }
 # Libraries beside the standard one.
 LIBRARIES = {
@@ -157,6 +158,7 @@ LIBRARIES = {
     "video": {"numpy", "av"},
     "cli": {"numpy"},
     "clipwriter": {"numpy"},
+    "recordstore": {"numpy", "xxhash"},
     "frames": {"numpy", "xxhash"},
     "frames.sampler": {"numpy", "xxhash"},
     "frames.protocol": {"numpy"},
@@ -167,7 +169,14 @@ LIBRARIES = {
 # What may be imported inside a function: slow to load, and most programs never need it.
 IMPORTED_ON_USE = {
     "checking": {".frames.recovery", ".frames.verification"},
-    "convert": {".clipwriter", ".frames.reader", "shutil"},
+    "convert": {
+        ".clipwriter",
+        ".frames.reader",
+        ".recordstore",
+        ".vrs.recordfile",
+        ".vrs.recording",
+        "shutil",
+    },
     "detect": {".frames.many", ".frames.reader", ".gulp.source", ".vrs.framesource"},
     "display": {"html"},
     "checksum": {"hashlib"},

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ..convert import convert
+from ..detect import is_recording
 from .endpoint import check_input, read_any
 from .options import Subparsers, add_command, add_json_option, count
 from .output import Console, print_json, printable, result
@@ -16,17 +17,21 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = add_command(
         subparsers,
         "convert",
-        summary="copy clips between gulp directories and frame stores",
+        summary="copy gulp directories and VRS recordings to frame stores, and back",
         description="Copy all clips of a gulp directory to a new frame store, or the other way "
-        "round. JPEG images are copied byte for byte, and every frame is compared.",
+        "round. JPEG images are copied byte for byte, and every frame is compared. Of a VRS "
+        "recording all records and tags are copied, columns of fields and frames as clips, and a "
+        "store that was made of one becomes one again; their checksums are compared.",
     )
-    parser.add_argument("sources", metavar="SRC", nargs="+", help="gulp directory or frame stores")
+    parser.add_argument(
+        "sources", metavar="SRC", nargs="+", help="gulp directory, frame stores or VRS recording"
+    )
     parser.add_argument("target", metavar="DST", help="file or folder to write")
     parser.add_argument(
         "--to",
-        choices=("frames", "gulp"),
-        help="what to make (default: a gulp directory of a frame store, unless DST ends in .blp; a "
-        "frame store of everything else)",
+        choices=("frames", "gulp", "vrs"),
+        help="what to make (default: a gulp directory of a frame store, unless DST ends in .blp, "
+        "or in .vrs and the store holds a recording; a frame store of everything else)",
     )
     parser.add_argument(
         "--quality",
@@ -38,8 +43,12 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--preset",
         choices=("fast", "small"),
-        default="fast",
-        help="of arrays in a frame store (default: %(default)s)",
+        help="of arrays in a frame store (default: fast; small for recordings)",
+    )
+    parser.add_argument(
+        "--verbatim",
+        action="store_true",
+        help="of a VRS recording: keep what gives the same bytes back, beside all records",
     )
     parser.add_argument(
         "--videos-per-chunk",
@@ -70,7 +79,8 @@ def run(args: argparse.Namespace) -> int:
     # Several are paths: only one can be standard input.
     source: Any = args.sources
     if len(source) == 1:
-        source = source[0] if Path(source[0]).is_dir() else read_any(source[0])
+        is_other = Path(source[0]).is_dir() or is_recording(source[0])
+        source = source[0] if is_other else read_any(source[0])
     with console.progress(unit="clips") as progress:
         copied = convert(
             source,
@@ -81,6 +91,7 @@ def run(args: argparse.Namespace) -> int:
             quality=args.quality,
             preset=args.preset,
             videos_per_chunk=args.videos_per_chunk,
+            verbatim=args.verbatim,
             overwrite=args.force,
             nthreads=args.nthreads,
         )

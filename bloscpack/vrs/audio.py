@@ -130,6 +130,12 @@ class AudioSpec:
         return _sample_nbytes(self.sample_format)
 
     @property
+    def sample_dtype(self) -> np.dtype[Any] | None:
+        """Dtype of a sample in the file; None for 24 bits, or if it is not known."""
+        code = _SAMPLES[self.sample_format][1]
+        return np.dtype(code) if code and code[-1] != "3" else None
+
+    @property
     def min_frame_nbytes(self) -> int:
         """Bytes of the samples of one frame."""
         return self.bytes_per_sample * self.channel_count

@@ -5,15 +5,16 @@ nor the order of streams of other types: copies made by any tool have it, too. S
 1.4.0, ``utils/Validation.cpp``.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from struct import Struct
 
 import numpy as np
 import xxhash
 
 from .content import Content
-from .description import encode_text
+from .description import StreamTags, encode_text
 from .format import StreamId
+from .reading import StoredRecord
 
 _HEADER = Struct("<dIIHHB")
 # Records between two calls of `progress`.
@@ -35,22 +36,53 @@ def content_checksum(content: Content, progress: Callable[[int, int], None] | No
     FormatError, CodecError
         A record is damaged.
     """
-    table = content.table
-    ids = renumbered(table.streams)
-    headers = [xxhash.xxh64() for _ in ids]
-    payloads = [xxhash.xxh64() for _ in ids]
-    ends = np.cumsum(table.size, dtype=np.int64)
+    streams = content.table.streams
+    return records_checksum(
+        _told(content, progress),
+        streams,
+        [content.tags_of(ordinal) for ordinal in range(len(streams))],
+        content.description.file_tags,
+    )
+
+
+def _told(content: Content, progress: Callable[[int, int], None] | None) -> Iterator[StoredRecord]:
+    """Yield all records, telling now and then how far it is."""
+    ends = np.cumsum(content.table.size, dtype=np.int64)
     for row, record in content.reader.iter_records(content.all_rows):
         if progress is not None and not row % _PERIOD:
             progress(int(ends[row]), int(ends[-1]))
-        stream, record_type, version, timestamp, payload = record
+        yield record
+
+
+def records_checksum(
+    records: Iterable[StoredRecord],
+    streams: Sequence[StreamId],
+    stream_tags: Sequence[StreamTags],
+    file_tags: Mapping[str, str],
+) -> str:
+    """Return the checksum of records in the order of time, wherever they come from.
+
+    Parameters
+    ----------
+    records : iterable of StoredRecord
+        All of them.
+    streams : sequence of StreamId
+        Sorted; the ordinals of the records count them.
+    stream_tags : sequence of StreamTags
+        Of each stream.
+    file_tags : mapping of str to str
+        Of the recording.
+    """
+    ids = renumbered(streams)
+    headers = [xxhash.xxh64() for _ in ids]
+    payloads = [xxhash.xxh64() for _ in ids]
+    for stream, record_type, version, timestamp, payload in records:
         headers[stream].update(
             _HEADER.pack(timestamp, version, len(payload), *ids[stream], record_type)
         )
         payloads[stream].update(payload)
-    digests = [_tags_digest(content.description.file_tags)]
-    for ordinal in range(len(ids)):
-        tags = content.tags_of(ordinal)
+    digests = [_tags_digest(file_tags)]
+    for ordinal, tags in enumerate(stream_tags):
         digests += _tags_digest(tags.vrs), _tags_digest(tags.user)
         digests += headers[ordinal].hexdigest(), payloads[ordinal].hexdigest()
     digests.append(xxhash.xxh64("".join(f"{id_}/" for id_ in ids).encode()).hexdigest())
@@ -67,6 +99,6 @@ def renumbered(streams: Iterable[StreamId]) -> list[StreamId]:
     return renumbered
 
 
-def _tags_digest(tags: dict[str, str]) -> str:
+def _tags_digest(tags: Mapping[str, str]) -> str:
     encoded = sorted((encode_text(key), encode_text(value)) for key, value in tags.items())
     return xxhash.xxh64(b"".join(b"%b=%b/" % pair for pair in encoded)).hexdigest()
