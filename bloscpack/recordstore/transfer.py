@@ -20,9 +20,10 @@ from ..vrs.content import Content
 from ..vrs.description import pack_description
 from ..vrs.format import RECORD_HEADER_SIZE, Compression, RecordType
 from ..vrs.index import INDEX_ENTRY, ZSTD_LEVEL
+from ..vrs.indexrecord import index_nbytes
 from ..vrs.logical import content_checksum
 from ..vrs.payload import encode_payload
-from ..vrs.recordfile import RecordFile, index_nbytes
+from ..vrs.recordfile import RecordFile
 from ..vrs.recording import Recording
 from ..vrs.recording import open as open_recording
 from ..vrs.recordset import RecordSet
