@@ -1,5 +1,6 @@
 """The documentation is true: its code runs, its tables and dumps are what the package does."""
 
+import contextlib
 import doctest
 import hashlib
 import importlib
@@ -168,7 +169,8 @@ def dump_of(text):
 def format_page(tmp_path_factory):
     """Give the namespace of the format page: its example, its reader and its writer."""
     pytest.importorskip("blosc", reason="the reader of the format page uses the blosc package")
-    return run_page(FORMAT)
+    with contextlib.chdir(tmp_path_factory.mktemp("page")):
+        return run_page(FORMAT)
 
 
 def test_hex_dump_is_the_file(format_page):
