@@ -150,15 +150,16 @@ def test_images_of_other_sizes_are_other_clips(
 
 
 class Size(vrs.Layout):
-    width = vrs.Value("uint32")
-    height = vrs.Value("uint32")
-    stride = vrs.Value("uint32")
-    pixel_format = vrs.Value("uint32")
+    image_width = vrs.Value("uint32")
+    image_height = vrs.Value("uint32")
+    image_stride = vrs.Value("uint32")
+    image_pixel_format = vrs.Value("uint32")
 
 
 def _image_payload(size: dict[str, int]) -> bytes:
     nbytes = size["height"] * size["stride"]
-    return Size.definition().encode(size) + bytes(k % 251 for k in range(nbytes))
+    named = {f"image_{name}": value for name, value in size.items()}
+    return Size.definition().encode(named) + bytes(k % 251 for k in range(nbytes))
 
 
 def test_order_of_the_file_stays(tmp_path: Path) -> None:
