@@ -241,24 +241,26 @@ def _restore_recording(source: "FrameSource", making: _Making) -> Conversion:
     target = making.target
     _check_target("vrs", target, making.name, overwrite=making.overwrite)
     temporary = temporary_path(target)
-    made = restore_recording(
-        source,
-        lambda number: chunk_path(temporary, number),
-        verify=making.verify,
-        nthreads=making.nthreads,
-        progress=making.progress,
-    )
-    names = [chunk_path(target, number) for number in range(len(made.paths))]
     with ExitStack() as stack:
-        for path in made.paths:
-            stack.enter_context(_vanishing(path))
+
+        def paths(number: int) -> str:
+            return stack.enter_context(_vanishing(chunk_path(temporary, number)))
+
+        made = restore_recording(
+            source,
+            paths,
+            verify=making.verify,
+            nthreads=making.nthreads,
+            progress=making.progress,
+        )
+        names = [chunk_path(target, number) for number in range(len(made.paths))]
         for name in names[1:]:
             _check_target("vrs", name, name, overwrite=False)
         # The first file is what makes the others a recording.
         for path, name in reversed(list(zip(made.paths, names, strict=True))):
             disk.replace(path, name)
         disk.sync_folder(os.path.dirname(target))
-    return Conversion("vrs", made.clips, made.records, made.images)
+        return Conversion("vrs", made.clips, made.records, made.images)
 
 
 def _check_target(kind: str, target: str, name: str, *, overwrite: bool) -> None:

@@ -5,7 +5,9 @@ depend on how many there are. Names and shapes of the clips: docs/formats/vrs-st
 """
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from io import BytesIO
+from itertools import repeat
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO, TypeAlias, cast
 
@@ -61,6 +63,18 @@ class Spool:
         self._memory = bytearray()
         self._file.flush()
         return np.memmap(self._file, dtype, "r", 0, shape)
+
+    def iter_pieces(self, sizes: Iterable[int]) -> Iterator[bytes]:
+        """Yield all bytes in pieces of these sizes, from the first one on."""
+        if self._file is None:
+            source: BinaryIO = BytesIO(self._memory)
+        else:
+            self._file.write(self._memory)
+            self._memory = bytearray()
+            self._file.seek(0)
+            source = self._file
+        for size in sizes:
+            yield source.read(size)
 
     def close(self) -> None:
         """Give the file back."""
@@ -147,8 +161,15 @@ class RaggedColumn(Columns):
         self.id = id_ = free_id(store, f"{prefix}/{self._name}")
         block = max(1, min(total, BLOCK_NBYTES // self._nbytes))
         self.spool.pad(block * self._nbytes)
-        shape = (self.spool.nbytes // (block * self._nbytes), block, *self._shape)
-        store.append(id_, self.spool.array(self._dtype, shape), {"values": total})
+        nblocks = self.spool.nbytes // (block * self._nbytes)
+        shape = (block, *self._shape)
+        blocks = (
+            np.frombuffer(piece, self._dtype).reshape(shape)
+            for piece in self.spool.iter_pieces(repeat(block * self._nbytes, nblocks))
+        )
+        # Of no blocks the dtype would not be known.
+        frames = blocks if nblocks else np.empty((0, *shape), self._dtype)
+        store.append(id_, frames, {"values": total})
         offsets = free_id(store, f"{id_}:offsets")
         store.append(offsets, np.frombuffer(self._ends, np.int64))
         return [{"kind": "ragged", "id": id_, "offsets": offsets}]
@@ -176,18 +197,20 @@ class PixelColumn(Columns):
 
     def append_to(self, store: FrameStore, prefix: str, nrows: int) -> list[Plan]:
         """Append pixels as (N, H, W) or (N, H, W, C), and the rest as (N, bytes)."""
-        nbytes, stride = self._spec.raw_nbytes or 0, self._spec.row_nbytes
-        raw = self.spool.array(np.uint8, (nrows, nbytes))
-        one = image_view(memoryview(bytes(nbytes)), self._spec)
-        shape, strides = (nrows, *one.shape), (nbytes, *one.strides)
-        pixels: AnyArray = np.ndarray(shape, one.dtype, cast(Any, raw), 0, strides)
+        spec = self._spec
+        nbytes = spec.raw_nbytes or 0
+        one = image_view(bytes(nbytes), spec)
         id_ = free_id(store, f"{prefix}/image")
-        store.append(id_, pixels, {"pixel_format": str(self._spec.pixel_format)})
+        pixels = (image_view(raw, spec) for raw in self.spool.iter_pieces(repeat(nbytes, nrows)))
+        store.append(id_, pixels, {"pixel_format": str(spec.pixel_format)})
         if one.nbytes == nbytes:
             return [{"kind": "fixed", "id": id_}]
-        width = one[0].nbytes
+        stride, width = spec.row_nbytes, one[0].nbytes
         rest = free_id(store, f"{id_}:rest")
-        store.append(rest, (_rest_of(row, len(one), stride, width) for row in raw))
+        raws = (
+            np.frombuffer(raw, np.uint8) for raw in self.spool.iter_pieces(repeat(nbytes, nrows))
+        )
+        store.append(rest, (_rest_of(raw, len(one), stride, width) for raw in raws))
         return [{"kind": "pixels", "id": id_, "stride": stride, "rest": rest}]
 
 
@@ -212,14 +235,8 @@ class ImageColumn(Columns):
     def append_to(self, store: FrameStore, prefix: str, nrows: int) -> list[Plan]:
         """Append a clip of the images."""
         id_ = free_id(store, f"{prefix}/image")
-        store.append(id_, self._images())
+        store.append(id_, self.spool.iter_pieces(self._sizes))
         return [{"kind": "images", "id": id_}]
-
-    def _images(self) -> Iterator[bytes]:
-        data, at = self.spool.array(np.uint8, (self.spool.nbytes,)), 0
-        for size in self._sizes:
-            yield data[at : at + size].tobytes()
-            at += size
 
 
 def item_of(piece: Piece) -> tuple[np.dtype[Any], tuple[int, ...]]:

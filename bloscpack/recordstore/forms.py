@@ -28,7 +28,7 @@ from .rows import (
 # Records that are put together at once, at most.
 _BATCH_RECORDS = 1 << 16
 # What all columns of a store may hold in memory, and at least each form.
-_MEMORY_NBYTES = 64 << 20
+_MEMORY_NBYTES = 16 << 20
 _MIN_BATCH_NBYTES = 1 << 16
 
 _KINDS: dict[str, type[StoredColumn]] = {

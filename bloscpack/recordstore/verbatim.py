@@ -6,7 +6,7 @@ is no record are kept as they are.
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -64,8 +64,9 @@ def store_file(store: FrameStore, folder: str, content: Content) -> dict[str, An
         ends.append(rest.nbytes)
         block = max(1, min(rest.nbytes, BLOCK_NBYTES))
         rest.pad(block)
-        shape = (rest.nbytes // block, block)
-        store.append(f"{CLIP}/rest", rest.array(np.uint8, shape))
+        nblocks = rest.nbytes // block
+        blocks = rest.iter_pieces(repeat(block, nblocks))
+        store.append(f"{CLIP}/rest", (np.frombuffer(each, np.uint8) for each in blocks))
         store.append(f"{CLIP}/rest:offsets", np.array(ends, np.int64))
         shape = (len(table), RECORD_HEADER_SIZE)
         store.append(f"{CLIP}/headers", headers.array(np.uint8, shape))
@@ -122,24 +123,19 @@ def write_parts(
     """Write bytes into files of these sizes, durably."""
     made: list[str] = []
     content = _Content(pieces)
-    try:
-        for number, size in enumerate(sizes):
-            fd = disk.create(paths(number))
-            made.append(paths(number))
-            try:
-                at = 0
-                for piece in content.take(size):
-                    disk.write_at(fd, at, piece)
-                    at += len(piece)
-                disk.sync(fd)
-            finally:
-                os.close(fd)
-        content.check_end()
-    except BaseException:
-        for path in made:
-            with suppress(OSError):
-                disk.unlink(path)
-        raise
+    for number, size in enumerate(sizes):
+        path = paths(number)
+        fd = disk.create(path)
+        made.append(path)
+        try:
+            at = 0
+            for piece in content.take(size):
+                disk.write_at(fd, at, piece)
+                at += len(piece)
+            disk.sync(fd)
+        finally:
+            os.close(fd)
+    content.check_end()
     return made
 
 
