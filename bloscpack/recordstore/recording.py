@@ -1,12 +1,13 @@
 """The recording in a frame store: its tags and its records, and what it says of them all."""
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from ..exceptions import NotFoundError
 from ..frames.reader import FrameStore
 from ..vrs.content import Content
-from ..vrs.description import Description, StreamTags
+from ..vrs.description import Description, StreamTags, encode_text
 from ..vrs.format import StreamId
 from ..vrs.logical import records_checksum
 from ..vrs.reading import StoredRecord
@@ -176,4 +177,9 @@ def _tags_of(meta: Mapping[str, Any]) -> tuple[Description, list[StreamId]]:
 def _texts(value: Any) -> dict[str, str]:
     if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
         raise damaged("tags are no texts")
+    try:
+        for text in chain.from_iterable(value.items()):
+            encode_text(text)
+    except ValueError as err:
+        raise damaged("a tag is half of a surrogate pair") from err
     return value

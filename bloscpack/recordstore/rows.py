@@ -44,6 +44,8 @@ class StoredColumn:
         self.id: str = text_of(plan, "id")
         self._clip = store[self.id]
         self._nrows = nrows
+        if (self._clip.read_images([]) is not None) != isinstance(self, StoredImages):
+            raise damaged(f"clip {self.id!r:.80}: images are needed, or not expected")
 
     def _check_rows(self, count: int) -> None:
         if count != self._nrows:
@@ -115,8 +117,6 @@ class StoredImages(StoredColumn):
     def __init__(self, store: FrameStore, plan: Mapping[str, Any], nrows: int) -> None:
         super().__init__(store, plan, nrows)
         self._check_rows(len(self._clip))
-        if self._clip.read_images([]) is None:
-            raise damaged(f"clip {self.id!r:.80} has no images")
 
     @property
     def row_nbytes(self) -> int:

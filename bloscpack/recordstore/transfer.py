@@ -23,7 +23,7 @@ from ..vrs.index import INDEX_ENTRY, ZSTD_LEVEL
 from ..vrs.indexrecord import index_nbytes
 from ..vrs.logical import content_checksum
 from ..vrs.payload import encode_payload
-from ..vrs.recordfile import RecordFile
+from ..vrs.recordfile import MAX_RECORD_NBYTES, RecordFile
 from ..vrs.recording import Recording
 from ..vrs.recording import open as open_recording
 from ..vrs.recordset import RecordSet
@@ -33,6 +33,7 @@ from .forms import StoredForm
 from .gathering import GroupImport
 from .progress import Counter, Progress
 from .recording import ATTR, CLIP, FORMAT, StoredRecording, facts_of
+from .rows import damaged
 from .verbatim import iter_file, store_file, write_parts
 
 PRESET = "small"
@@ -275,6 +276,8 @@ def _encoded(
     for form, row, payload in batch:
         preset = _PRESETS.get(form.compressions.item(row), "none")
         compression, stored = encode_payload(payload, preset)
+        if len(payload) > MAX_RECORD_NBYTES - RECORD_HEADER_SIZE:
+            raise damaged(f"a payload of {len(payload)} bytes: less than 4 GiB fit")
         found.append((form, row, int(compression), stored, len(payload)))
     return found
 

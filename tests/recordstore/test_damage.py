@@ -15,6 +15,8 @@ from bloscpack.recordstore import transfer
 from .recordings import rewrite, write_recording
 
 DATA = "241-1/data-1"
+# The form of PNG images, and that of the motion.
+IMAGES, MOTION = 4, 1
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +71,9 @@ DAMAGE = {
     "tags are numbers": without("file_tags", {"a": 1}),
     "stream tags are a list": without("streams", {"241-1": []}),
     "creation id": without("creation_id", -1),
+    "half a surrogate pair": without("file_tags", {"a": "\ud800"}),
+    "a stream of a large type": without("streams", {"241-1": None, "99999999999-1": None}),
+    "an instance too large": with_form(0, stream="241-65536"),
     "a form is missing": changed(
         "recording", lambda frames, meta: (frames, {**meta, "forms": meta["forms"][:-1]})
     ),
@@ -78,13 +83,14 @@ DAMAGE = {
     "records": with_form(0, records=2),
     "stream": with_form(0, stream="x-1"),
     "no parts": with_form(0, parts=None),
-    "kind": with_part(0, 0, kind="other"),
-    "no clip": with_part(0, 0, id="other"),
-    "an id that is none": with_part(0, 0, id=3),
-    "index of nothing": with_part(0, 0, kind="index", ids=["a"]),
-    "stride": with_part(0, 0, kind="pixels", rest=f"{DATA}/order", stride=1),
-    "images that are none": with_part(0, 0, kind="images"),
-    "values in no blocks": with_part(0, 0, kind="ragged", offsets=f"{DATA}/order"),
+    "kind": with_part(MOTION, 0, kind="other"),
+    "no clip": with_part(MOTION, 0, id="other"),
+    "an id that is none": with_part(MOTION, 0, id=3),
+    "index of nothing": with_part(MOTION, 0, kind="index", ids=["a"]),
+    "stride": with_part(MOTION, 0, kind="pixels", rest=f"{DATA}/order", stride=1),
+    "images as an array": with_part(IMAGES, 0, kind="fixed"),
+    "images that are none": with_part(MOTION, 0, kind="images"),
+    "values in no blocks": with_part(MOTION, 0, kind="ragged", offsets=f"{DATA}/order"),
     "time": changed(f"{DATA}/timestamp", lambda frames, meta: (frames[1:], meta)),
     "another time": changed(f"{DATA}/timestamp", lambda frames, meta: (frames + 1, meta)),
     "times are numbers": changed(
