@@ -211,7 +211,7 @@ def test_a_content_size_that_lies() -> None:
         head = frame[4:6] + size.to_bytes(8, "little")
         lying = frame[:4] + head + bytes([lz4_frame.xxh32(head) >> 8 & 0xFF]) + frame[15:]
         for nbytes in (300, size):
-            with pytest.raises(CodecError, match="another number of bytes"):
+            with pytest.raises(CodecError, match=r"another number|holds more"):
                 decode_payload_into(lying, Compression.LZ4, memoryview(bytearray(nbytes)))
 
 
