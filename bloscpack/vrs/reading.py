@@ -11,6 +11,8 @@ import numpy as np
 
 from ..exceptions import BloscpackError, FormatError, TruncatedError
 from ..frames.protocol import AnyArray, IntArray
+from ..scratch import Scratch
+from .extents import read_into
 from .format import (
     RECORD_HEADER,
     RECORD_HEADER_DTYPE,
@@ -85,6 +87,9 @@ class RecordReader:
             and instance_id == stream[1]
         ):
             self._check_headers(np.frombuffer(data, RECORD_HEADER_DTYPE, 1), np.array([row]))
+        if is_large and found[7]:
+            payload = self._read_large(row, found[7], found[8])
+            return table.stream.item(row), record_type, version, timestamp, payload
         if is_large:
             nbytes = size - RECORD_HEADER_SIZE
             stored = bytes(self.source.read_at(offset + RECORD_HEADER_SIZE, nbytes))
@@ -94,6 +99,18 @@ class RecordReader:
             stored = data[RECORD_HEADER_SIZE:]
         payload = self._decode(stored, found[7], found[8], row)
         return table.stream.item(row), record_type, version, timestamp, payload
+
+    def _read_large(self, row: int, compression: int, nbytes: int) -> bytes:
+        """Read a large compressed payload to memory that is used again, and decode it."""
+        size = self.table.size.item(row)
+        offset = self.table.offset.item(row) + RECORD_HEADER_SIZE
+        stored_nbytes = size - RECORD_HEADER_SIZE
+        there = min(stored_nbytes, max(0, self.source.size() - offset))
+        with Scratch(there) as view:
+            there = read_into(self.source, offset, view)
+            if there < stored_nbytes:
+                raise self._blamed(_cut_off(size, there + RECORD_HEADER_SIZE), row)
+            return self._decode(view, compression, nbytes, row)
 
     def read_version(self, row: int) -> int:
         """Return the format version of a record, which only its header has.
