@@ -1,9 +1,6 @@
 """A contender in its own process: does a kind of work so many times.
 
-`process` starts it with the name of a contender. Each line on standard input is a JSON object, and
-gives one line of JSON on standard output: a task, for which null is given when its result was
-compared with what was stored; or a ``count``, for which the seconds are given that the last task
-took so many times. Members of a task:
+`process` starts it with the name of a contender. Members of a task:
 
 work
     One of `contender.READING` or `contender.WRITING`.
