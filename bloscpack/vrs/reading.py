@@ -139,17 +139,18 @@ class RecordReader:
         start = 0
         sizes = self.table.size[rows].astype(np.int64)
         ends = np.cumsum(sizes)
+        large = iter(np.flatnonzero(sizes >= _LARGE_NBYTES).tolist())
+        next_large = next(large, len(rows))
         while start < len(rows):
-            done = int(ends[start - 1]) if start else 0
-            stop = max(start + 1, int(np.searchsorted(ends, done + limit, side="right")))
-            large = np.flatnonzero(sizes[start:stop] >= _LARGE_NBYTES)
-            if len(large) and large[0] == 0:
-                row = int(rows[start])
+            if start == next_large:
+                row = rows.item(start)
                 yield row, self.read(row)
                 start += 1
+                next_large = next(large, len(rows))
                 continue
-            if len(large):
-                stop = start + int(large[0])
+            done = int(ends[start - 1]) if start else 0
+            stop = max(start + 1, int(np.searchsorted(ends, done + limit, side="right")))
+            stop = min(stop, next_large)
             yield from self._iter_run(rows[start:stop])
             start = stop
             limit = min(4 * limit, _MAX_RUN_NBYTES)

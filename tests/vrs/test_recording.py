@@ -229,14 +229,27 @@ def test_payloads_of_all_sizes_in_one_run() -> None:
     assert all(type(record.payload) is bytes for record in recording)
 
 
-def test_iterating_reads_ahead(path: Path) -> None:
-    class CountingFile(io.BytesIO):
-        nreads = 0
+class CountingFile(io.BytesIO):
+    """A file that counts how often it is read."""
 
-        def read(self, *args: Any) -> bytes:
-            CountingFile.nreads += 1
-            return super().read(*args)
+    nreads = 0
 
+    def read(self, *args: Any) -> bytes:
+        CountingFile.nreads += 1
+        return super().read(*args)
+
+
+def test_large_records_are_read_alone_and_those_between_them_together() -> None:
+    sizes = [*[20_000] * 5, 70_000, 70_000, *[10] * 9, 80_000, 10]
+    records = [Rec(float(k), os.urandom(size)) for k, size in enumerate(sizes)]
+    recording = vrs.open(CountingFile(bytes(build(records).data)))
+    CountingFile.nreads = 0
+    assert seen(recording) == wanted(records)
+    # Runs of 1, 3 and 1, of 9, and of 1; header and payload of each large one.
+    assert CountingFile.nreads == 5 + 3 * 2
+
+
+def test_iterating_reads_ahead() -> None:
     records = numbered(20_000)
     recording = vrs.open(CountingFile(bytes(build(records).data)))
     CountingFile.nreads = 0
