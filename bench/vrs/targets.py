@@ -86,7 +86,7 @@ def _size(run: dict[str, Any]) -> Iterator[Target]:
     if MOTION_SIZES not in run:
         return
     sizes = run[MOTION_SIZES]
-    work, target = "size of a store of the motion sensor", f"{_SMALLER:g} times smaller than VRS"
+    work, target = "size of a store of the motion sensor", f">= {_SMALLER:g} times smaller than VRS"
     if STORE not in sizes or RECORDING not in sizes:
         yield Target(work, target, "the conversion is not there", "-")
         return
