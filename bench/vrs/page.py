@@ -25,8 +25,9 @@ the wheel `vrs`, which is the C++ reference with its Python bindings, and `mcap`
 there and writes this page; `make bench-vrs ARGS=--quick` is a try with little data. Other
 benchmarks are on [their own page](benchmarks.md).
 
-Everyone reads and writes the same records: {nrecords:,} of a motion sensor, with 36 bytes of metadata
-in four fields, and {nframes} grey frames of {width} x {height}, pictures with the noise of a camera. The recordings that the wheel and we read are ours, byte for byte the same file. Whatever
+Everyone reads and writes the same records: {nrecords:,} of a motion sensor, with 36 bytes of
+metadata in four fields, and {nframes} grey frames of {width} x {height}, pictures with the noise of
+a camera. The recordings that the wheel and we read are ours, byte for byte the same file. Whatever
 anyone reads, and what is read of that which is written, is compared with what was recorded before
 anything is timed. Each contender works in a process of its own; all of a comparison take turns
 round by round in one run, in an order that rotates. Figures are medians.
@@ -36,8 +37,8 @@ round by round in one run, in an order that rotates. Figures are medians.
   else. Reading a field, the handle has read it before; the wheel and mcap have no columns: what is
   timed is the loop one writes for it.
 - All frames are read one after the other, each an array, or, where the name says so, as arrays of
-  {per_array} frames: `stream.frames[a:b]`, which decodes on all threads, and `np.stack`. The wheel, mcap and
-  what we read one by one use one thread.
+  {per_array} frames: `stream.frames[a:b]`, which decodes on all threads, and `np.stack`. The wheel,
+  mcap and what we read one by one use one thread.
 - Writing starts from dicts and arrays that are in memory and ends with the file closed, and ours
   synced, which costs nothing on a file system in memory. The wheel takes no part: it cannot write
   layouts of its users.
