@@ -3,10 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 PEERS := .venv-peers
 FRAMES := .venv-frames
+VRS := .venv-vrs
 PY := $(VENV)/bin/python
 SOURCES := setup.py pyproject.toml $(wildcard ext/*)
 
-.PHONY: demo test check bench bench-peers bench-frames clean
+.PHONY: demo test check bench bench-peers bench-frames bench-vrs clean
 
 # Pack a real clip (and FILE, if named), seek, slice, verify, compare with numpy.save.
 demo: $(VENV)/.ready
@@ -37,6 +38,12 @@ bench-frames: $(FRAMES)/.ready
 	cd bench && ../$(FRAMES)/bin/python -m frames --json ../build/frames.json $(ARGS)
 	$(if $(ARGS),,cd bench && ../$(FRAMES)/bin/python -m frames.page ../build/frames.json)
 
+# Race the vrs wheel and mcap at records of sensors, and write the page; with ARGS, such as --quick,
+# only print what was found.
+bench-vrs: $(VRS)/.ready
+	cd bench && ../$(VRS)/bin/python -m vrs --json ../build/vrs.json $(ARGS)
+	$(if $(ARGS),,cd bench && ../$(VRS)/bin/python -m vrs.page ../build/vrs.json)
+
 $(VENV)/.ready: $(SOURCES)
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[test,check,bench]'
@@ -55,5 +62,10 @@ $(FRAMES)/.ready: $(SOURCES)
 	$(FRAMES)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps gulpio2==0.0.4
 	touch $@
 
+$(VRS)/.ready: $(SOURCES)
+	$(PYTHON) -m venv $(VRS)
+	$(VRS)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[vrs-bench]'
+	touch $@
+
 clean:
-	rm -rf $(VENV) $(PEERS) $(FRAMES) build bloscpack.egg-info bloscpack/_ext/*.so
+	rm -rf $(VENV) $(PEERS) $(FRAMES) $(VRS) build bloscpack.egg-info bloscpack/_ext/*.so

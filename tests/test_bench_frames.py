@@ -93,11 +93,11 @@ def task(bench, tmp_path):
 
 
 def test_a_reader_times_what_it_has_checked(task, monkeypatch):
-    from frames.reader import Reader
     from frames.with_bloscpack import StoreSmall
+    from process import Worker
 
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    reader = Reader(StoreSmall.name)
+    reader = Worker("frames.reader_worker", StoreSmall.name)
     try:
         for bare, places in ((False, task["places"]), (True, [["a", 1], ["b", 7]])):
             loop = reader.prepare(**{**task, "bare": bare, "places": places})
@@ -106,23 +106,22 @@ def test_a_reader_times_what_it_has_checked(task, monkeypatch):
         reader.close()
 
 
-def test_a_wrong_frame_stops_the_run(task, monkeypatch, capfd):
-    from frames.reader import Reader, ReaderError
+def test_a_wrong_frame_stops_the_run(task, monkeypatch):
     from frames.with_bloscpack import StoreSmall
+    from process import Worker, WorkerError
 
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     wanted = np.load(task["wanted"])
     wanted[5, 31, 47, 2] ^= 1
     np.save(task["wanted"], wanted)
-    reader = Reader(StoreSmall.name)
+    reader = Worker("frames.reader_worker", StoreSmall.name)
     try:
-        with pytest.raises(ReaderError, match=r"bloscpack, small has ended"):
+        with pytest.raises(WorkerError, match=r"bloscpack, small has ended") as caught:
             reader.prepare(**task)
     finally:
         reader.close()
-    assert "AssertionError: bloscpack, small: a, frames slice(1, 8, 2) is not what was stored" in (
-        capfd.readouterr().err
-    )
+    wrong = "AssertionError: bloscpack, small: a, frames slice(1, 8, 2) is not what was stored"
+    assert wrong in str(caught.value)
 
 
 @pytest.mark.parametrize(("ours", "met"), [(0.124, "yes"), (0.126, "1 of 2")])

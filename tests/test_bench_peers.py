@@ -39,7 +39,7 @@ def bench(monkeypatch):
 def quick_run(tmp_path_factory):
     """What a quick run of our own contender leaves."""
     found = tmp_path_factory.mktemp("peers") / "run.json"
-    result = run("-m", "peers", "--quick", "--peer", "bloscpack", "--json", found,
+    result = run("-m", "peers", "--quick", "--who", "bloscpack", "--json", found,
                  BLOSCPACK_ORACLE=str(found.parent / "none"))  # fmt: skip
     assert result.returncode == 0, result.stderr
     return found, result.stdout
@@ -84,7 +84,7 @@ def test_a_wrong_result_stops_the_run(tmp_path):
         "from peers.__main__ import main\n"
         "honest = bloscpack.load\n"
         "bloscpack.load = lambda *args, **kwargs: honest(*args, **kwargs) + np.float32(0.25)\n"
-        "sys.exit(main(['--quick', '--peer', 'bloscpack', '--only', 'whole']))\n"
+        "sys.exit(main(['--quick', '--who', 'bloscpack', '--only', 'whole']))\n"
     )
 
     result = run(script, PYTHONPATH=f"{ROOT}{os.pathsep}{BENCH}", BLOSCPACK_ORACLE=str(tmp_path))

@@ -9,10 +9,10 @@ import numpy as np
 from harness import Loop, take_turns
 from peers.contender import remove
 from peers.race import Case, require
+from process import Worker
 
 from frames.contender import Contender, Frames, assemble
 from frames.data import Clip, Setting, load_clips, make_depth_and_masks
-from frames.reader import Reader
 from frames.with_bloscpack import encode_frames
 
 __all__ = ["Bench", "Case", "jpeg_pixels", "require", "require_frames"]
@@ -51,7 +51,7 @@ class Bench:
         self.ids = [f"clip {number:03d}" for number in range(setting.nclips)]
         self.span = (setting.window - 1) * setting.stride + 1
         self.closing = ExitStack()
-        self._readers: dict[tuple[str, bool], Reader] = {}
+        self._readers: dict[tuple[str, bool], Worker] = {}
 
     def has(self, name: str) -> bool:
         """Return whether a contender takes part."""
@@ -87,10 +87,10 @@ class Bench:
         frames = rng.integers(0, self.setting.nframes, _NREADS).tolist()
         return [(self.ids[n], frame) for n, frame in zip(numbers, frames, strict=True)]
 
-    def reader(self, name: str, *, bare: bool = False) -> Reader:
+    def reader(self, name: str, *, bare: bool = False) -> Worker:
         """Return the process of a contender, or one of its bare decoding."""
         if (name, bare) not in self._readers:
-            self._readers[name, bare] = reader = Reader(name)
+            self._readers[name, bare] = reader = Worker("frames.reader_worker", name)
             self.closing.callback(reader.close)
         return self._readers[name, bare]
 

@@ -1,9 +1,6 @@
 """A contender in its own process: reads frames at random so many times.
 
-`reader` starts it with the name of a contender. Each line on standard input is a JSON object, and
-gives one line of JSON on standard output: a task, for which null is given when what is read was
-compared with what was stored; or a ``count``, for which the seconds are given that the last task
-took so many times. Members of a task:
+`process` starts it with the name of a contender. Members of a task:
 
 path
     The files of the contender.
@@ -17,8 +14,6 @@ bare
     Whether to decode chunks from memory instead; of single frames.
 """
 
-import json
-import os
 import sys
 from contextlib import ExitStack
 from itertools import cycle
@@ -27,6 +22,7 @@ from typing import Any
 
 import numpy as np
 from harness import Loop, loop_of
+from process import serve
 
 from frames.bare import bare_frames
 from frames.contender import OURS, Contender, assemble
@@ -37,20 +33,8 @@ _NCHECKED = 20
 
 def main(arguments: list[str]) -> int:
     """Answer until there are no more requests; return the exit status."""
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what libraries print is no answer
     (contender,), _ = assemble(arguments)
-    with ExitStack() as stack:
-        loop: Loop | None = None
-        for line in sys.stdin:
-            request = json.loads(line)
-            if loop is not None and "count" in request:
-                answer = loop(request["count"])
-            else:
-                stack.close()
-                answer, loop = None, prepare(contender, request, stack)
-            print(json.dumps(answer), file=answers, flush=True)
-    return 0
+    return serve(lambda task, stack: prepare(contender, task, stack))
 
 
 def prepare(contender: Contender, task: dict[str, Any], stack: ExitStack) -> Loop:

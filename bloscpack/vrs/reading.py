@@ -11,6 +11,8 @@ import numpy as np
 
 from ..exceptions import BloscpackError, FormatError, TruncatedError
 from ..frames.protocol import AnyArray, IntArray
+from ..scratch import Scratch
+from .extents import read_into
 from .format import (
     RECORD_HEADER,
     RECORD_HEADER_DTYPE,
@@ -99,12 +101,21 @@ class RecordReader:
         CodecError, UnsupportedError
             The payload does not decode.
         """
-        stored, fields = self._read_stored(row)
-        payload = self.decode(stored, fields[7], fields[8], row)
+        data, fields = self._read_start(row)
+        compression, nbytes = fields[7], fields[8]
+        if compression and self.table.size.item(row) >= _LARGE_NBYTES:
+            payload = self._read_large(row, compression, nbytes)
+        else:
+            payload = self.decode(self._payload_behind(row, data), compression, nbytes, row)
         return self.table.stream.item(row), fields[6], fields[3], fields[4], payload
 
     def _read_stored(self, row: int) -> tuple[bytes, tuple[Any, ...]]:
         """Return the stored payload of a record, and the fields of its header, compared."""
+        data, fields = self._read_start(row)
+        return self._payload_behind(row, data), fields
+
+    def _read_start(self, row: int) -> tuple[bytes, tuple[Any, ...]]:
+        """Return a record, of a large one its header alone; and the header's fields, compared."""
         table = self.table
         offset, size = table.offset.item(row), table.size.item(row)
         is_large = size >= _LARGE_NBYTES
@@ -122,14 +133,31 @@ class RecordReader:
             and instance_id == stream[1]
         ):
             self._check_headers(np.frombuffer(data, RECORD_HEADER_DTYPE, 1), np.array([row]))
-        if is_large:
-            nbytes = size - RECORD_HEADER_SIZE
-            stored = bytes(self.source.read_at(offset + RECORD_HEADER_SIZE, nbytes))
-            if len(stored) < nbytes:
-                raise self._blamed(_cut_off(size, len(stored) + RECORD_HEADER_SIZE), row)
-        else:
-            stored = data[RECORD_HEADER_SIZE:]
-        return stored, found
+        return data, found
+
+    def _payload_behind(self, row: int, data: bytes) -> bytes:
+        """Return the stored payload of a record that starts with `data`."""
+        size = self.table.size.item(row)
+        if len(data) == size:
+            return data[RECORD_HEADER_SIZE:]
+        nbytes = size - RECORD_HEADER_SIZE
+        offset = self.table.offset.item(row) + RECORD_HEADER_SIZE
+        stored = bytes(self.source.read_at(offset, nbytes))
+        if len(stored) < nbytes:
+            raise self._blamed(_cut_off(size, len(stored) + RECORD_HEADER_SIZE), row)
+        return stored
+
+    def _read_large(self, row: int, compression: int, nbytes: int) -> bytes:
+        """Read a large compressed payload to memory that is used again, and decode it."""
+        size = self.table.size.item(row)
+        offset = self.table.offset.item(row) + RECORD_HEADER_SIZE
+        stored_nbytes = size - RECORD_HEADER_SIZE
+        there = min(stored_nbytes, max(0, self.source.size() - offset))
+        with Scratch(there) as view:
+            there = read_into(self.source, offset, view)
+            if there < stored_nbytes:
+                raise self._blamed(_cut_off(size, there + RECORD_HEADER_SIZE), row)
+            return self.decode(view, compression, nbytes, row)
 
     def read_version(self, row: int) -> int:
         """Return the format version of a record, which only its header has.
@@ -154,14 +182,19 @@ class RecordReader:
         FormatError, CodecError, UnsupportedError
             As `read` does, for the first record that has a fault; those before it are given.
         """
-        for data, listed in self._iter_runs(rows):
-            view = memoryview(data)
-            for row, stream, kind, version, time, compression, nbytes, start, stop in listed:
-                if compression:
-                    payload = self.decode(view[start:stop], compression, nbytes, row)
-                else:
-                    payload = data[start:stop]
-                yield row, (stream, kind, version, time, payload)
+        for part, is_large in self._parts(rows):
+            if is_large:
+                row = part.item(0)
+                yield row, self.read(row)
+                continue
+            for data, listed in self._iter_run(part):
+                view = memoryview(data)
+                for row, stream, kind, version, time, compression, nbytes, start, stop in listed:
+                    if compression:
+                        payload = self.decode(view[start:stop], compression, nbytes, row)
+                    else:
+                        payload = data[start:stop]
+                    yield row, (stream, kind, version, time, payload)
 
     def iter_encoded(self, rows: IntArray) -> Iterator[EncodedRecord]:
         """Yield the records at `rows` as they are stored, reading ahead.
@@ -171,32 +204,37 @@ class RecordReader:
         FormatError
             As `read` does. Payloads are not looked at.
         """
-        for data, listed in self._iter_runs(rows):
-            for row, stream, kind, version, time, compression, nbytes, start, stop in listed:
-                stored = data[start:stop]
-                yield EncodedRecord(row, stream, kind, version, time, compression, nbytes, stored)
+        for part, is_large in self._parts(rows):
+            if is_large:
+                row = part.item(0)
+                stored, found = self._read_stored(row)
+                fields = found[6], found[3], found[4], found[7], found[8]
+                yield EncodedRecord(row, self.table.stream.item(row), *fields, stored)
+                continue
+            for data, listed in self._iter_run(part):
+                for row, stream, kind, version, time, compression, nbytes, start, stop in listed:
+                    stored = data[start:stop]
+                    fields = kind, version, time, compression, nbytes
+                    yield EncodedRecord(row, stream, *fields, stored)
 
-    def _iter_runs(self, rows: IntArray) -> Iterator[tuple[bytes, Iterable[_Listed]]]:
-        """Yield bytes, and what records have their payloads in them."""
+    def _parts(self, rows: IntArray) -> Iterator[tuple[IntArray, bool]]:
+        """Yield rows that are read together, and large ones by themselves; which of both."""
         limit = _MIN_RUN_NBYTES
         start = 0
         sizes = self.table.size[rows].astype(np.int64)
         ends = np.cumsum(sizes)
+        large = iter(np.flatnonzero(sizes >= _LARGE_NBYTES).tolist())
+        next_large = next(large, len(rows))
         while start < len(rows):
+            if start == next_large:
+                yield rows[start : start + 1], True
+                start += 1
+                next_large = next(large, len(rows))
+                continue
             done = int(ends[start - 1]) if start else 0
             stop = max(start + 1, int(np.searchsorted(ends, done + limit, side="right")))
-            large = np.flatnonzero(sizes[start:stop] >= _LARGE_NBYTES)
-            if len(large) and large[0] == 0:
-                row = int(rows[start])
-                stored, found = self._read_stored(row)
-                stream = self.table.stream.item(row)
-                fields = found[6], found[3], found[4], found[7], found[8]
-                yield stored, [(row, stream, *fields, 0, len(stored))]
-                start += 1
-                continue
-            if len(large):
-                stop = start + int(large[0])
-            yield from self._iter_run(rows[start:stop])
+            stop = min(stop, next_large)
+            yield rows[start:stop], False
             start = stop
             limit = min(4 * limit, _MAX_RUN_NBYTES)
 

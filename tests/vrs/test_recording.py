@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from bloscpack import vrs
-from bloscpack.exceptions import FileChangedError, NotFoundError, TruncatedError
+from bloscpack.exceptions import CodecError, FileChangedError, NotFoundError, TruncatedError
 from bloscpack.vrs.format import RecordType, StreamId
 from bloscpack.vrs.recording import Recording
 
@@ -230,14 +230,27 @@ def test_payloads_of_all_sizes_in_one_run() -> None:
     assert all(type(record.payload) is bytes for record in recording)
 
 
-def test_iterating_reads_ahead(path: Path) -> None:
-    class CountingFile(io.BytesIO):
-        nreads = 0
+class CountingFile(io.BytesIO):
+    """A file that counts how often it is read."""
 
-        def read(self, *args: Any) -> bytes:
-            CountingFile.nreads += 1
-            return super().read(*args)
+    nreads = 0
 
+    def read(self, *args: Any) -> bytes:
+        CountingFile.nreads += 1
+        return super().read(*args)
+
+
+def test_large_records_are_read_alone_and_those_between_them_together() -> None:
+    sizes = [*[20_000] * 5, 70_000, 70_000, *[10] * 9, 80_000, 10]
+    records = [Rec(float(k), os.urandom(size)) for k, size in enumerate(sizes)]
+    recording = vrs.open(CountingFile(bytes(build(records).data)))
+    CountingFile.nreads = 0
+    assert seen(recording) == wanted(records)
+    # Runs of 1, 3 and 1, of 9, and of 1; header and payload of each large one.
+    assert CountingFile.nreads == 5 + 3 * 2
+
+
+def test_iterating_reads_ahead() -> None:
     records = numbered(20_000)
     recording = vrs.open(CountingFile(bytes(build(records).data)))
     CountingFile.nreads = 0
@@ -274,6 +287,35 @@ def test_a_file_that_is_cut_while_it_is_open(path: Path) -> None:
             else:
                 with pytest.raises(TruncatedError, match=f"record {row} of stream"):
                     recording[row]
+
+
+@pytest.mark.parametrize("where", ["file", "memory"])
+def test_large_compressed_records(tmp_path: Path, where: str) -> None:
+    rng = np.random.default_rng(4)
+    records = [Rec(k, rng.bytes(100_000 + k) * 2, IMU, DATA, zstd=k % 3 > 0) for k in range(6)]
+    built, path = build(records), tmp_path / "large.vrs"
+    path.write_bytes(built.data)
+    with vrs.open(path if where == "file" else bytes(built.data)) as recording:
+        assert seen(recording) == wanted(records)
+        assert seen([recording[k] for k in (4, 1, 4)]) == wanted([records[k] for k in (4, 1, 4)])
+
+    with vrs.open(path) as recording:
+        os.truncate(path, built.ends[4] - 1)
+        kept = recording[1]
+        message = r"record 4 of stream .*: 100\d+ of its 100\d+ bytes are there"
+        with pytest.raises(TruncatedError, match=message):
+            recording[4]
+        with pytest.raises(TruncatedError, match="record 5 of stream"):
+            recording[5]
+        assert seen([kept]) == wanted(records[1:2])
+
+    path.write_bytes(
+        built.data[: built.offsets[1] + 32] + b"?" + built.data[built.offsets[1] + 33 :]
+    )
+    with vrs.open(path) as recording:
+        with pytest.raises(CodecError, match=r"record 1 of stream .*no such frame"):
+            recording[1]
+        assert seen(recording[2:]) == wanted(records[2:])
 
 
 def test_closing(path: Path) -> None:
