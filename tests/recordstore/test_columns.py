@@ -99,6 +99,7 @@ def test_payloads_that_do_not_fit_keep_their_bytes(tmp_path: Path) -> None:
                 fixed + entries + b"abc\1\0more",  # bytes behind the block
                 fixed + pack("<4I", 1, 2, 3, 2) + b"abc\1\0",  # a gap
                 fixed + pack("<4I", 0, 3, 1, 4) + b"abc\1\0",  # an overlap
+                fixed + pack("<4I", 1, 3, 3, 2) + b"abc\1\0",  # both
                 fixed + pack("<4I", 0, 2, 2, 3) + b"abc\1\0",  # half a value at the end
                 fixed + entries + b"abc\1\0",
             ]
@@ -107,7 +108,7 @@ def test_payloads_that_do_not_fit_keep_their_bytes(tmp_path: Path) -> None:
         imu.write_payload("data", 9, b"state", version=7)  # no format
     ids, _ = there_and_back(tmp_path / "a.vrs")
     with bp.frames.open(tmp_path / "a.blp") as store:
-        assert len(store["241-1/data-1.raw/timestamp"]) == 6
+        assert len(store["241-1/data-1.raw/timestamp"]) == 7
         assert len(store["241-1/data-1/timestamp"]) == 2
         assert store["241-1/data-7.raw/payload"][:].tobytes() == b"state"
     assert "241-1/data-1.raw/payload:offsets" in ids
