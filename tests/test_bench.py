@@ -16,7 +16,9 @@ for package in ("zstandard", "blosc", "pytest_benchmark"):
 
 
 def run(*command: object, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    # A pytest of its own, not a worker of this one's.
+    own = {name: value for name, value in os.environ.items() if "XDIST" not in name}
+    env = {**own, "PYTHONPATH": str(ROOT), **environment}
     return subprocess.run(
         [sys.executable, *map(str, command)],
         cwd=cwd,

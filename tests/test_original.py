@@ -69,7 +69,7 @@ class TestBuffers:
             np.zeros((3, 0)),
             np.float64(3.5),
         ],
-        ids=range(9),
+        ids=range(10),
     )
     def test_all_bytes_are_packed(self, content: Any, tmp_path: Path) -> None:
         expected = memoryview(content).tobytes()

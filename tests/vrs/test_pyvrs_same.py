@@ -152,7 +152,7 @@ DIFFERENT: dict[str, tuple[Any, Any]] = {
     ),
     # Errors of opening.
     "vrs.SyncVRSReader('/nowhere')": ("ValueError", "FileNotFoundError"),
-    "vrs.SyncVRSReader(folder + '/manifest.json')": ("RuntimeError", "FormatError"),
+    "vrs.SyncVRSReader(folder + '/manifest.json')": ("RuntimeError", "NotBloscpackError"),
     "vrs.SyncVRSReader([])": ("AssertionError", "ValueError"),
     "vrs.SyncVRSReader([], multi_path=True)": ("IndexError", "ValueError"),
     "vrs.SyncVRSReader(folder + '/enc_minimal.vrs', encoding='nothing').n_records": (
