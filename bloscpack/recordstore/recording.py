@@ -6,11 +6,11 @@ from typing import Any
 
 from ..exceptions import NotFoundError
 from ..frames.reader import FrameStore
+from ..vrs.checksum import records_checksum
 from ..vrs.content import Content
 from ..vrs.description import Description, StreamTags, encode_text
 from ..vrs.format import StreamId
-from ..vrs.logical import records_checksum
-from ..vrs.reading import StoredRecord
+from ..vrs.recordreader import StoredRecord
 from .columns import Plan
 from .forms import StoredTable
 from .progress import Counter

@@ -16,12 +16,12 @@ import numpy as np
 from ..exceptions import FormatError
 from ..frames.reader import FrameStore
 from ..threads import map_ordered, resolve_nthreads
+from ..vrs.checksum import content_checksum
 from ..vrs.content import Content
 from ..vrs.description import pack_description
 from ..vrs.format import RECORD_HEADER_SIZE, Compression, RecordType
 from ..vrs.index import INDEX_ENTRY, ZSTD_LEVEL
 from ..vrs.indexrecord import index_nbytes
-from ..vrs.logical import content_checksum
 from ..vrs.payload import encode_payload
 from ..vrs.recordfile import MAX_RECORD_NBYTES, RecordFile
 from ..vrs.recording import Recording

@@ -29,9 +29,9 @@ from .content import Content
 from .description import FLAVOR_TAG, NAME_TAG
 from .extents import locate
 from .format import RecordType
+from .imageplace import IRREGULAR, ImageForm, ImagePlaces, image_block, image_index
 from .payload import decode_payload, decode_payload_into
 from .pixels import ImageFormat, ImageSpec
-from .places import IRREGULAR, ImageForm, ImagePlaces, image_block, image_index
 from .record import Block, Record
 from .recordset import RecordSet, tagged_versions
 from .typenames import type_name

@@ -26,7 +26,7 @@ from ..fetch import Piece as StoredPiece
 from ..fetch import fetch
 from ..frames.protocol import AnyArray, IntArray
 from .extents import Bytes, locate, read_ragged, read_rows
-from .field import FieldPlace, find_places
+from .fieldplace import FieldPlace, find_places
 from .layout import INDEX_ENTRY_SIZE, DataLayout
 from .payload import decode_payload
 from .pieces import Piece, PieceKind

@@ -32,9 +32,9 @@ from .format import (
     StreamId,
 )
 from .index import RecordTable
-from .indexing import Listing, read_internal_header, read_listing, scan_listing
-from .reading import RecordReader
+from .listing import Listing, read_internal_header, read_listing, scan_listing
 from .record import Record
+from .recordreader import RecordReader
 from .report import Report
 from .source import ChunkedSource
 

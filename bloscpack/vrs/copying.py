@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from .checksum import renumbered
 from .choice import (
     Decimation,
     TagChanges,
@@ -21,7 +22,6 @@ from .choice import (
     choose_streams,
     described,
 )
-from .logical import renumbered
 from .payload import check_preset
 from .recording import open as open_recording
 from .sequence import RecordSequence, StreamName, TypeName

@@ -7,10 +7,10 @@ from typing import Any, Self, overload
 from ..exceptions import BloscpackError, FileChangedError, NotFoundError
 from ..frames.protocol import IntArray
 from ..storage.memory import MemorySource
+from .checksum import content_checksum
 from .content import INDEX_MODES, Content, read_content
 from .format import FileHeader
 from .index import RecordTable
-from .logical import content_checksum
 from .record import Record
 from .report import Report
 from .sequence import RecordSequence, Selection

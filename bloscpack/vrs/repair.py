@@ -27,8 +27,8 @@ from .format import (
     RecordType,
 )
 from .index import CLASSIC_VERSION, INDEX_ENTRY, SPLIT_VERSION, ZSTD_LEVEL, RecordTable
-from .indexing import Listing, read_internal_header, scan_listing
 from .indexrecord import classic_index, internal_header, pack_split
+from .listing import Listing, read_internal_header, scan_listing
 from .recording import Recording
 from .recording import open as open_recording
 from .source import ChunkedSource, open_recording_source

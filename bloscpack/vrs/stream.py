@@ -11,7 +11,7 @@ from .columns import Column, read_field
 from .content import Content
 from .description import FLAVOR_TAG, NAME_TAG, SERIAL_NUMBER_TAG
 from .format import RECORD_TYPE_NAMES, RecordType, StreamId, find_record_type
-from .places import image_index
+from .imageplace import image_index
 from .recordset import RecordSet, tagged_versions
 from .sequence import (
     FloatArray,

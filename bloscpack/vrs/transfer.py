@@ -27,9 +27,9 @@ from .format import RECORD_HEADER_SIZE, StreamId
 from .index import INDEX_ENTRY, ZSTD_LEVEL, Entries, classic_nbytes
 from .indexrecord import index_nbytes
 from .payload import encode_payload
-from .reading import EncodedRecord
 from .recordfile import MAX_RECORD_NBYTES, RecordFile, chunk_path
 from .recording import open as open_recording
+from .recordreader import EncodedRecord
 from .writer import new_creation_id
 
 Progress = Callable[[int, int], object]

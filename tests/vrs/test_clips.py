@@ -22,10 +22,10 @@ from bloscpack.storage.memory import MemorySource
 from bloscpack.vrs.clips import StreamClip
 from bloscpack.vrs.format import RecordType
 from bloscpack.vrs.framesource import RecordingSource
+from bloscpack.vrs.imageplace import IRREGULAR
 from bloscpack.vrs.layout import DataLayout
 from bloscpack.vrs.pieces import Piece, format_definition
 from bloscpack.vrs.pixels import PixelFormat
-from bloscpack.vrs.places import IRREGULAR
 
 from .recordings import Made, make_recording
 from .vectorfiles import FOLDER, NAMES

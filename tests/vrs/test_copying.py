@@ -11,7 +11,7 @@ import pytest
 from bloscpack import vrs
 from bloscpack.exceptions import CodecError, NotFoundError
 from bloscpack.vrs.format import Compression
-from bloscpack.vrs.reading import EncodedRecord
+from bloscpack.vrs.recordreader import EncodedRecord
 from tests.faults.disk import Crash, StoppingDisk, installed
 from tests.oracle import Oracle
 

@@ -14,7 +14,7 @@ import xxhash
 from .content import Content
 from .description import StreamTags, encode_text
 from .format import StreamId
-from .reading import StoredRecord
+from .recordreader import StoredRecord
 
 _HEADER = Struct("<dIIHHB")
 # Records between two calls of `progress`.
