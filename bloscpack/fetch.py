@@ -17,8 +17,9 @@ from .wire import BytesLike
 
 # What is read at once stays in a core's own cache until it is decoded.
 MAX_RUN_NBYTES = 1 << 18
-# Bytes nobody asked for that are read rather than skipped: a call costs about as much as these.
-MAX_GAP_NBYTES = 1 << 12
+# Bytes nobody asked for that are read rather than skipped: a call costs about as much as 16 KiB of
+# these, and on several threads some waiting for the interpreter as well.
+MAX_GAP_NBYTES = 1 << 15
 # Runs for each thread, so that none waits long for the last one.
 _RUNS_PER_THREAD = 4
 

@@ -25,6 +25,7 @@ def main(arguments: list[str]) -> int:
         frame = directory[key, [int(number)]][0][0]
     else:
         import bloscpack as bp
+        import bloscpack.frames
 
         before, start = resident(), perf_counter()
         source = bp.frames.open(path)
