@@ -80,8 +80,8 @@ def _faulty(stands_for: Any) -> Any:
 @pytest.mark.parametrize(
     ("where", "stands_for", "fault"),
     [
-        ("reading.RecordReader.iter_records", iter([]), "iteration ends after 0 records"),
-        ("reading.decode_payload", b"invented", "is another by damage"),
+        ("recordreader.RecordReader.iter_records", iter([]), "iteration ends after 0 records"),
+        ("recordreader.decode_payload", b"invented", "is another by damage"),
         ("record.Record.metadata_blocks", property(lambda _: ({"other": 1},)), "by block"),
         ("stream.Stream.field", np.full(99, 7, "u1"), "field"),
         ("stream.Stream.counts", property(_faulty(IndexError("no"))), "stream 200-1: IndexError"),
@@ -101,7 +101,7 @@ def _faulty(stands_for: Any) -> Any:
 def test_the_judge_of_recordings_sees_faults(
     where: str, stands_for: Any, fault: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    names = {"reading": "enc_compression", "scan": "enc_no_index"}
+    names = {"recordreader": "enc_compression", "scan": "enc_no_index"}
     vector = named(names.get(where.partition(".")[0], "enc_image_spec_places"))
     data = bytearray(vector.data)
     if where.startswith("scan"):
