@@ -8,10 +8,11 @@ from ..checking import verify
 from ..detect import open_frames
 from ..frames.scan import scan
 from ..report import Report
+from .eachfile import run_each
 from .endpoint import STDIO, check_input, read_any
 from .options import Subparsers, add_command, add_json_option
-from .output import Console, error, print_json, printable, result
-from .status import EXPECTED, STATUS_NAMES, ExitCode, describe, exit_code, heaviest
+from .output import Console, printable, result
+from .status import ExitCode
 from .store import is_store
 
 
@@ -32,52 +33,32 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     """Verify each source."""
     console = Console(args)
-    codes: list[ExitCode] = []
-    documents: list[dict[str, Any]] = []
-    for name in args.files:
-        code, document = _verify(console, name, args.nthreads, is_text=not args.json)
-        codes.append(code)
-        documents.append(document)
-    if args.json:
-        print_json("frames verify", {"files": documents})
-    return heaviest(codes)
+
+    def check(name: str) -> tuple[ExitCode, dict[str, Any]]:
+        damage, lines = _verify(console, name, args.nthreads)
+        if not args.json:
+            for line in lines or ["ok"]:
+                result(printable(f"{name}: {line}"))
+        return ExitCode.DAMAGED if damage else ExitCode.OK, {"damage": damage}
+
+    return run_each(args, "frames verify", check, {"damage": []})
 
 
 def _verify(
-    console: Console, name: str, nthreads: int | None, *, is_text: bool
-) -> tuple[ExitCode, dict[str, Any]]:
-    """Verify one source; return its exit code and its JSON entry."""
-    damage: list[dict[str, Any]] = []
-    message: str | None = None
-    code = ExitCode.OK
-    try:
-        check_input(name, "file")
-        is_folder = name != STDIO and Path(name).is_dir()
-        where = name if is_folder else read_any(name)
-        if not is_folder and is_store(where):
-            report = _verify_store(console, where, nthreads)
-            damage = [_document(each.what, each.clip, each.frames) for each in report.damage]
-            lines = [str(each) for each in report.damage]
-            for notice in report.notices:
-                console.note(f"{name}: {notice}")
-        else:
-            damage = _scan(console, where, nthreads)
-            lines = [each["what"] for each in damage]
-        code = ExitCode.DAMAGED if damage else ExitCode.OK
-        if is_text:
-            for line in lines or ["ok"]:
-                result(printable(f"{name}: {line}"))
-    except BrokenPipeError:
-        raise
-    except EXPECTED as err:
-        code, message = exit_code(err), describe(err)
-        error(message)
-    return code, {
-        "path": name,
-        "status": STATUS_NAMES[code],
-        "damage": damage,
-        "error": message,
-    }
+    console: Console, name: str, nthreads: int | None
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Verify one source; return what is damaged for JSON, and as lines."""
+    check_input(name, "file")
+    is_folder = name != STDIO and Path(name).is_dir()
+    where = name if is_folder else read_any(name)
+    if is_folder or not is_store(where):
+        damage = _scan(console, where, nthreads)
+        return damage, [each["what"] for each in damage]
+    report = _verify_store(console, where, nthreads)
+    for notice in report.notices:
+        console.note(f"{name}: {notice}")
+    damage = [_document(each.what, each.clip, each.frames) for each in report.damage]
+    return damage, [str(each) for each in report.damage]
 
 
 def _verify_store(console: Console, where: Any, nthreads: int | None) -> Report:

@@ -6,11 +6,11 @@ from typing import Any
 from ..checking import verify as verify_file
 from ..report import Report
 from .describe import damage_documents
+from .eachfile import run_each
 from .endpoint import check_input, read_any
 from .options import Subparsers, add_command, add_json_option
-from .output import Console, error, print_json, printable, result
-from .progress import Progress
-from .status import EXPECTED, STATUS_NAMES, ExitCode, describe, exit_code, heaviest
+from .output import Console, printable, result
+from .status import ExitCode
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -36,53 +36,35 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     """Verify each file."""
     console = Console(args)
-    codes: list[ExitCode] = []
-    documents: list[dict[str, Any]] = []
-    for name in args.files:
+
+    def check(name: str) -> tuple[ExitCode, dict[str, Any]]:
         with console.progress() as progress:
-            code, document = _verify(
-                console, name, args.nthreads, progress, fix=args.fix, is_text=not args.json
+            check_input(name, "file")
+            report = verify_file(
+                read_any(name), nthreads=args.nthreads, progress=progress, fix=args.fix
             )
-        codes.append(code)
-        documents.append(document)
-    if args.json:
-        print_json("verify", {"files": documents})
-    return heaviest(codes)
+        if not args.json:
+            _print(console, name, report)
+        return ExitCode.OK if report.ok else ExitCode.DAMAGED, {
+            "nchunks": report.nchunks,
+            "nbytes": report.nbytes,
+            "trailer": report.trailer,
+            "damage": damage_documents(report),
+            "notices": report.notices,
+        }
 
-
-def _verify(
-    console: Console,
-    name: str,
-    nthreads: int | None,
-    progress: Progress,
-    *,
-    fix: bool,
-    is_text: bool,
-) -> tuple[ExitCode, dict[str, Any]]:
-    """Verify one file; return its exit code and its JSON entry."""
-    report: Report | None = None
-    message: str | None = None
-    try:
-        check_input(name, "file")
-        report = verify_file(read_any(name), nthreads=nthreads, progress=progress, fix=fix)
-        code = ExitCode.OK if report.ok else ExitCode.DAMAGED
-        if is_text:
-            for line in map(str, report.damage) if report.damage else ["ok"]:
-                result(printable(f"{name}: {line}"))
-            for line in report.notices:
-                console.note(f"{name}: {line}")
-    except BrokenPipeError:
-        raise
-    except EXPECTED as err:
-        code, message = exit_code(err), describe(err)
-        error(message)
-    return code, {
-        "path": name,
-        "status": STATUS_NAMES[code],
-        "nchunks": report and report.nchunks,
-        "nbytes": report and report.nbytes,
-        "trailer": report and report.trailer,
-        "damage": [] if report is None else damage_documents(report),
-        "notices": [] if report is None else report.notices,
-        "error": message,
+    failed: dict[str, Any] = {
+        "nchunks": None,
+        "nbytes": None,
+        "trailer": None,
+        "damage": [],
+        "notices": [],
     }
+    return run_each(args, "verify", check, failed)
+
+
+def _print(console: Console, name: str, report: Report) -> None:
+    for line in map(str, report.damage) if report.damage else ["ok"]:
+        result(printable(f"{name}: {line}"))
+    for line in report.notices:
+        console.note(f"{name}: {line}")

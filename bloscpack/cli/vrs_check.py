@@ -3,13 +3,16 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from .eachfile import run_each
 from .options import Subparsers, add_command, add_json_option
-from .output import Console, error, print_json, printable, result
+from .output import Console, printable, result
 from .recordings import open_recording
-from .status import EXPECTED, STATUS_NAMES, ExitCode, describe, exit_code, heaviest
+from .status import ExitCode
 
 if TYPE_CHECKING:
     from ..vrs.checking import CheckReport
+
+_NUMBERS = "nrecords", "nblocks", "nbytes", "nproblems"
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -29,50 +32,25 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Check each file."""
-    console = Console(args)
-    codes: list[ExitCode] = []
-    documents: list[dict[str, Any]] = []
-    for name in args.files:
-        code, document = _check(console, name, args)
-        codes.append(code)
-        documents.append(document)
-    if args.json:
-        print_json("vrs check", {"files": documents})
-    return heaviest(codes)
-
-
-def _check(
-    console: Console, name: str, args: argparse.Namespace
-) -> tuple[ExitCode, dict[str, Any]]:
-    """Check one file; return its exit code and its JSON entry."""
     from ..vrs.checking import check_recording
 
-    report: CheckReport | None = None
-    message: str | None = None
-    try:
+    console = Console(args)
+
+    def check(name: str) -> tuple[ExitCode, dict[str, Any]]:
         with open_recording(name, args.nthreads) as recording, console.progress() as progress:
             report = check_recording(
                 recording, decode=args.decode, nthreads=args.nthreads, progress=progress
             )
-        code = ExitCode.OK if report.ok else ExitCode.DAMAGED
         if not args.json:
             _print(console, name, report)
-    except BrokenPipeError:
-        raise
-    except EXPECTED as err:
-        code, message = exit_code(err), describe(err)
-        error(message)
-    return code, {
-        "path": name,
-        "status": STATUS_NAMES[code],
-        "nrecords": report and report.nrecords,
-        "nblocks": report and report.nblocks,
-        "nbytes": report and report.nbytes,
-        "nproblems": report and report.nproblems,
-        "problems": [] if report is None else [each._asdict() for each in report.problems],
-        "notices": [] if report is None else report.notices,
-        "error": message,
-    }
+        return ExitCode.OK if report.ok else ExitCode.DAMAGED, {
+            **{number: getattr(report, number) for number in _NUMBERS},
+            "problems": [each._asdict() for each in report.problems],
+            "notices": report.notices,
+        }
+
+    failed: dict[str, Any] = {**dict.fromkeys(_NUMBERS), "problems": [], "notices": []}
+    return run_each(args, "vrs check", check, failed)
 
 
 def _print(console: Console, name: str, report: "CheckReport") -> None:

@@ -3,10 +3,11 @@
 import argparse
 from typing import Any
 
+from .eachfile import run_each
 from .options import Subparsers, add_command, add_json_option
-from .output import Console, error, print_json, printable, result
+from .output import Console, printable, result
 from .recordings import open_recording
-from .status import EXPECTED, STATUS_NAMES, ExitCode, describe, exit_code, heaviest
+from .status import ExitCode
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -26,26 +27,15 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the checksum of each file."""
     console = Console(args)
-    codes: list[ExitCode] = []
-    documents: list[dict[str, Any]] = []
-    for name in args.files:
-        code, message, checksum = ExitCode.OK, None, None
-        try:
-            with (
-                open_recording(name, args.nthreads, console) as recording,
-                console.progress() as progress,
-            ):
-                checksum = recording.checksum(progress=progress)
-            if not args.json:
-                result(printable(f"{checksum}  {name}"))
-        except BrokenPipeError:
-            raise
-        except EXPECTED as err:
-            code, message = exit_code(err), describe(err)
-            error(message)
-        status = STATUS_NAMES[code]
-        documents.append({"path": name, "status": status, "checksum": checksum, "error": message})
-        codes.append(code)
-    if args.json:
-        print_json("vrs checksum", {"files": documents})
-    return heaviest(codes)
+
+    def check(name: str) -> tuple[ExitCode, dict[str, Any]]:
+        with (
+            open_recording(name, args.nthreads, console) as recording,
+            console.progress() as progress,
+        ):
+            checksum = recording.checksum(progress=progress)
+        if not args.json:
+            result(printable(f"{checksum}  {name}"))
+        return ExitCode.OK, {"checksum": checksum}
+
+    return run_each(args, "vrs checksum", check, {"checksum": None})
