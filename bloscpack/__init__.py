@@ -37,7 +37,7 @@ from .version import __version__
 from .writer import Writer
 
 if TYPE_CHECKING:
-    from . import frames, gulp, vrs
+    from . import benzina, frames, gulp, vrs
 
 __all__ = [
     "Array",
@@ -51,6 +51,7 @@ __all__ = [
     "__version__",
     "append",
     "args",
+    "benzina",
     "convert",
     "exceptions",
     "frames",
@@ -84,6 +85,6 @@ __all__ = [
 
 def __getattr__(name: str) -> ModuleType:
     """Import the kinds of files that most programs have none of, when they are named."""
-    if name in ("frames", "gulp", "vrs"):
+    if name in ("benzina", "frames", "gulp", "vrs"):
         return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

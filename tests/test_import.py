@@ -59,11 +59,13 @@ def test_frames_are_not_loaded(probe: dict[str, object]) -> None:
     assert not [
         name
         for name in own
-        if name.startswith(("bloscpack.frames", "bloscpack.gulp", "bloscpack.vrs"))
+        if name.startswith(
+            ("bloscpack.benzina", "bloscpack.frames", "bloscpack.gulp", "bloscpack.vrs")
+        )
     ]
 
 
-@pytest.mark.parametrize("name", ["frames", "gulp", "vrs"])
+@pytest.mark.parametrize("name", ["benzina", "frames", "gulp", "vrs"])
 def test_folders_are_loaded_when_they_are_named(name: str) -> None:
     program = f"import bloscpack; print(bloscpack.{name}.__name__)"
     run = subprocess.run(

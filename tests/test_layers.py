@@ -163,6 +163,7 @@ LIBRARIES = {
     "frames.sampler": {"numpy", "xxhash"},
     "frames.protocol": {"numpy"},
     "gulp": {"numpy", "xxhash", "PIL", "tqdm"},
+    "benzina": {"numpy", "av", "PIL", "torch"},
     "vrs": {"numpy", "xxhash", "zstandard", "av", "PIL", "pillow_jxl"},
     "integrations.torch": {"numpy", "torch"},
 }
