@@ -75,10 +75,13 @@ LAYERS = {
 }
 PURE = {
     "benzina.bmff",
+    "benzina.boxes",
     "benzina.format",
     "benzina.movie",
+    "benzina.moviepacking",
     "benzina.plainsample",
     "benzina.samplelayout",
+    "benzina.samplepacking",
     "container.format",
     "container.journal",
     "container.metadata",
