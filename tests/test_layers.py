@@ -82,6 +82,8 @@ PURE = {
     "gulp.errors",
     "gulp.format",
     "gulp.index",
+    "benzina.locations",
+    "benzina.splits",
     "vrs.audio",
     "vrs.conventions",
     "vrs.description",
