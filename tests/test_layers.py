@@ -74,6 +74,11 @@ LAYERS = {
     "__main__": 10,
 }
 PURE = {
+    "benzina.bmff",
+    "benzina.format",
+    "benzina.movie",
+    "benzina.plainsample",
+    "benzina.samplelayout",
     "container.format",
     "container.journal",
     "container.metadata",
