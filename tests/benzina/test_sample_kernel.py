@@ -213,14 +213,9 @@ def resized(traks: bytes, old: bytes, new: bytes) -> bytes:
     return bytes(out)
 
 
-def nested(kind: bytes, depth: int, inside: bytes = b"") -> bytes:
-    sizes = range(len(inside) + 8 * depth, len(inside), -8)
-    return b"".join(nbytes.to_bytes(4, "big") + kind for nbytes in sizes) + inside
-
-
 @pytest.mark.parametrize("kind", [b"moov", b"trak", b"mdia", b"stbl", b"free"])
 def test_depth_costs_nothing(kind: bytes) -> None:
-    deep = nested(kind, 20_000)
+    deep = making.nested(kind, 20_000)
     for data in (deep, pack_box(b"moov", deep), pack_box(b"moov", pack_box(b"trak", deep))):
         code = kernel.parse_sample(data)[0]
         assert code in (0, kernel.NO_MOOV)
