@@ -8,7 +8,7 @@ from bloscpack.benzina.format import INPUT, NAME, TARGET, THUMB, Profile, pack_n
 from bloscpack.benzina.moviepacking import Extents, film_entry, pack_head, pack_movie
 from bloscpack.benzina.samplepacking import StoredPicture, pack_sample
 
-HVCC = b"\x01" + bytes(range(22))
+HVCC = b"\x01" + bytes(range(1, 22)) + b"\0"  # of no parameter sets
 
 
 def picture(
