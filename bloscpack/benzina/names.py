@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar, overload
 
 import numpy as np
 
-from .format import unpack_name
+from .format import unpack_text
 from .track import IntArray
 
 Item = TypeVar("Item", covariant=True)
@@ -52,7 +52,7 @@ class NameTable:
     def __getitem__(self, index: int) -> str | None:
         """Return a name as text; None if there is none."""
         stored = self.stored(index)
-        return None if stored is None else unpack_name(stored)
+        return None if stored is None else unpack_text(stored)
 
 
 class IdTable:
