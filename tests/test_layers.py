@@ -83,7 +83,6 @@ PURE = {
     "benzina.format",
     "benzina.movie",
     "benzina.moviepacking",
-    "benzina.plainsample",
     "benzina.samplelayout",
     "benzina.samplepacking",
     "benzina.sequence",
