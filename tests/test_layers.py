@@ -74,6 +74,10 @@ LAYERS = {
     "__main__": 10,
 }
 PURE = {
+    "benzina.av1sequence",
+    "benzina.bitreader",
+    "benzina.codecconfig",
+    "benzina.sequence",
     "container.format",
     "container.journal",
     "container.metadata",
