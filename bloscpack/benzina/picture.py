@@ -20,12 +20,11 @@ from typing import Any
 import numpy as np
 
 from ..exceptions import CodecError, UnsupportedError
+from .codecconfig import DEFAULT_MAX_PIXELS
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Rgb = np.ndarray[Any, np.dtype[np.uint8]]
 
-# Pixels of a coded frame, which is what a decoder has to take on.
-MAX_PIXELS = 1 << 26
 # Names of Pillow. EPS is not among them: it runs a program.
 _KINDS = "JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP", "PPM", "AVIF", "JPEG2000"
 _ORIENTATION_TAG = 0x0112
@@ -43,7 +42,7 @@ _TURNS: dict[int, tuple[bool, slice, slice]] = {
 _BAND = 64
 
 
-def read_picture(picture: Any, *, max_pixels: int = MAX_PIXELS) -> Rgb:
+def read_picture(picture: Any, *, max_pixels: int = DEFAULT_MAX_PIXELS) -> Rgb:
     """Return a picture as upright RGB.
 
     Parameters
