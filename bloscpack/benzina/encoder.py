@@ -91,9 +91,9 @@ class CodecRow(NamedTuple):
 
 
 CODECS = {
-    "hevc": CodecRow("libx265", "libx265", HVCC, 20, 51, _X_PRESETS, "medium"),
-    "h264": CodecRow("libx264", "libx264rgb", AVCC, 18, 51, _X_PRESETS, "medium"),
-    "av1": CodecRow("libsvtav1", "", AV1C, 20, 63, _SVT_PRESETS, "8"),
+    "hevc": CodecRow("libx265", "libx265", HVCC, 24, 51, _X_PRESETS, "medium"),
+    "h264": CodecRow("libx264", "libx264rgb", AVCC, 20, 51, _X_PRESETS, "medium"),
+    "av1": CodecRow("libsvtav1", "", AV1C, 12, 63, _SVT_PRESETS, "8"),
 }
 
 

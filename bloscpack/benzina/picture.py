@@ -160,6 +160,8 @@ def _from_array(array: Array) -> Rgb:
         )
     if not array.size:
         raise ValueError(f"a picture of shape {array.shape} has no pixels")
+    if array.dtype == np.uint8 and array.shape[2:] == (3,):
+        return np.ascontiguousarray(array)
     samples = array[..., np.newaxis] if array.ndim == 2 else array
     # Of two channels, and of four, the last is alpha.
     samples = samples[..., :3] if samples.shape[2] > 2 else samples[..., :1]
