@@ -75,8 +75,10 @@ LAYERS = {
 }
 PURE = {
     "benzina.bmff",
+    "benzina.boxes",
     "benzina.format",
     "benzina.movie",
+    "benzina.moviepacking",
     "benzina.plainsample",
     "benzina.samplelayout",
     "benzina.av1sequence",
@@ -84,6 +86,7 @@ PURE = {
     "benzina.codecconfig",
     "benzina.sequence",
     "benzina.splits",
+    "benzina.samplepacking",
     "container.format",
     "container.journal",
     "container.metadata",
