@@ -80,6 +80,7 @@ PURE = {
     "benzina.movie",
     "benzina.moviepacking",
     "benzina.plainsample",
+    "benzina.sampleindex",
     "benzina.samplelayout",
     "benzina.av1sequence",
     "benzina.bitreader",

@@ -1,9 +1,11 @@
 """Benzina datasets: pictures, targets and names in one mp4, each picture an mp4 of its own."""
 
 from .dataset import Dataset, open  # noqa: A004
+from .packing import PackReport, SkippedPicture, pack
 from .sample import Sample
 from .samplelayout import CleanAperture, InnerTrack, SampleLayout, parse_sample
 from .track import DatasetTrack, Location
+from .writer import Writer
 
 __all__ = [
     "CleanAperture",
@@ -11,8 +13,12 @@ __all__ = [
     "DatasetTrack",
     "InnerTrack",
     "Location",
+    "PackReport",
     "Sample",
     "SampleLayout",
+    "SkippedPicture",
+    "Writer",
     "open",
+    "pack",
     "parse_sample",
 ]
