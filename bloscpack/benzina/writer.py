@@ -124,7 +124,6 @@ class Writer:
         overwrite: bool = False,
         max_pixels: int = DEFAULT_MAX_PIXELS,
     ) -> None:
-        self._is_open = False
         self._reference = is_reference(profile)
         tile = operator.index(tile)
         if tile < _MIN_TILE or tile % _MIN_TILE or tile * tile > max_pixels:
@@ -370,7 +369,8 @@ class Writer:
             self.abort()
 
     def __del__(self) -> None:
-        if self._is_open:
+        # Of an object whose making failed there may be no attributes.
+        if getattr(self, "_is_open", False):
             warnings.warn(f"dataset {self.path!r} was never closed", ResourceWarning, 2)
             self.abort()
 
