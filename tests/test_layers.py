@@ -79,6 +79,7 @@ PURE = {
     "benzina.bmff",
     "benzina.boxes",
     "benzina.codecconfig",
+    "benzina.colour",
     "benzina.format",
     "benzina.movie",
     "benzina.moviepacking",
@@ -208,6 +209,7 @@ IMPORTED_ON_USE = {
     "benzina.encoder": {"av"},
     "benzina.picture": {"PIL"},
     "gulp.utils": {"PIL.Image"},
+    "benzina.decoder": {"av"},
     "vrs.imagecodec": {"av", "PIL", "pillow_jxl"},
     "gulp.ingest": {"tqdm"},
     # Every command would load them.
