@@ -313,8 +313,8 @@ class Writer:
         """Write what is behind the samples, and the size of it all in front of them."""
         if self._reference and self._index.nlost_targets:
             notice(
-                "%s: %d targets are left out, as by Benzina's tools: they are behind the first "
-                "sample without one",
+                "%s: as by Benzina's tools, targets behind the first sample without one are left "
+                "out: %d",
                 self.path,
                 self._index.nlost_targets,
             )
