@@ -190,6 +190,17 @@ def test_planes_are_those_of_the_padded_picture(
         assert np.abs(found - exact).max() < 0.502
 
 
+def test_the_most_of_each_chroma() -> None:
+    colours = np.array([[0, 0, 255], [255, 0, 0], [255, 255, 0], [0, 255, 255]], "u1")
+    found = [yuv_planes(np.tile(rgb, (16, 16, 1)), 16, 16) for rgb in colours]
+    assert [[int(plane[0, 0]) for plane in planes] for planes in found] == [
+        [29, 255, 107],
+        [76, 85, 255],
+        [226, 1, 149],
+        [179, 171, 1],
+    ]
+
+
 def test_grey_stays_grey() -> None:
     grey = np.repeat(np.arange(256, dtype="u1").reshape(16, 16, 1), 3, axis=2)
     luma, blue, red = yuv_planes(grey, 16, 16)
