@@ -1,6 +1,9 @@
 """Benzina datasets: pictures, targets and names in one mp4, each picture an mp4 of its own."""
 
 from .dataset import Dataset, open  # noqa: A004
+from .decoder import Planes
+from .original import File, Track
+from .originaldatasets import ClassificationDataset, ImageNet
 from .packing import PackReport, SkippedPicture, pack
 from .sample import Sample
 from .samplelayout import CleanAperture, InnerTrack, SampleLayout, parse_sample
@@ -8,15 +11,20 @@ from .track import DatasetTrack, Location
 from .writer import Writer
 
 __all__ = [
+    "ClassificationDataset",
     "CleanAperture",
     "Dataset",
     "DatasetTrack",
+    "File",
+    "ImageNet",
     "InnerTrack",
     "Location",
     "PackReport",
+    "Planes",
     "Sample",
     "SampleLayout",
     "SkippedPicture",
+    "Track",
     "Writer",
     "open",
     "pack",

@@ -11,16 +11,22 @@ from typing import Any
 
 import numpy as np
 
-from ..exceptions import BloscpackError, FormatError
+from ..exceptions import BloscpackError, FormatError, UnsupportedError
+from ..storage.file import open_source
 from ..storage.memory import MemorySource
 from ..storage.protocol import ByteSource
-from .bmff import BoxHeader, Read, Window, children
+from .bmff import BoxHeader, Read, Window, children, read_payload
+from .boxes import unpack_brands
 from .format import INPUT, NAME, TARGET, TARGET_NBYTES
 from .movie import Movie, unpack_movie
 from .names import IdTable, NameTable
 from .splits import KIND as SPLITS_KIND
 from .splits import unpack_splits
 from .track import DatasetTrack, IntArray
+
+# Of the compatible brands of a dataset: stored on disk.
+BRAND = b"bzna"
+_BRANDS_NBYTES = 4096
 
 
 class Content:
@@ -68,6 +74,11 @@ class Content:
             }
         )
         self.input = self.tracks[INPUT]
+        if self.input.table.config_kind:
+            raise FormatError(
+                f"track {INPUT!r} is pictures, not mp4 files that hold them: this is a sample of a "
+                "dataset, which benzina.parse_sample reads"
+            )
         self.nthreads: int | None = None
         self.origin: tuple[Callable[..., Content], tuple[Any, ...]] | None = None
         self.declared: dict[str, range] | None = None
@@ -90,7 +101,7 @@ class Content:
         return self.nbytes, self.movie.moov.offset, len(self)
 
     def _entries(self, name: str) -> DatasetTrack | None:
-        """Return the track of an entry for each sample; None if there is none.
+        """Return the track that has an entry for each sample, or the first of them, if any.
 
         Raises
         ------
@@ -98,10 +109,11 @@ class Content:
             It has more entries than there are samples.
         """
         track = self.tracks.get(name)
-        if track is not None and len(track) > len(self):
-            raise self.blamed(
-                FormatError(f"track {name!r}: {len(track)} entries for {len(self)} samples")
-            )
+        if track is not None:
+            try:
+                _check_entries(track, len(self))
+            except FormatError as err:
+                raise self.blamed(err) from None
         return track
 
     def blamed(self, err: BloscpackError, index: int | None = None) -> BloscpackError:
@@ -122,13 +134,10 @@ class Content:
             There are more than samples, or one is not of 8 bytes.
         """
         if self._targets is None:
-            targets = np.full(len(self), -1, np.int64)
-            track = self._entries(TARGET)
-            if track is not None:
-                for index in np.flatnonzero(track.sizes != TARGET_NBYTES)[:1].tolist():
-                    raise self._wrong_target(index, track.sizes.item(index))
-                data, _ = track.read_all()
-                targets[: len(track)] = np.frombuffer(data, "<i8")
+            try:
+                targets = read_targets(self._entries(TARGET), len(self))
+            except FormatError as err:
+                raise self.blamed(err) from None
             targets.flags.writeable = False
             self._targets = targets
         return self._targets
@@ -140,14 +149,9 @@ class Content:
         track = self._entries(TARGET)
         if track is None or index >= len(track):
             return -1
-        data = track.read(index) if track.sizes.item(index) == TARGET_NBYTES else b""
-        if not data:
-            raise self._wrong_target(index, track.sizes.item(index))
-        return int.from_bytes(data, "little", signed=True)
-
-    def _wrong_target(self, index: int, nbytes: int) -> BloscpackError:
-        what = f"its target has {nbytes} bytes, {TARGET_NBYTES} are needed"
-        return self.blamed(FormatError(what, field=TARGET), index)
+        if (nbytes := track.sizes.item(index)) != TARGET_NBYTES:
+            raise self.blamed(_wrong_target(index, nbytes))
+        return int.from_bytes(track.read(index), "little", signed=True)
 
     @property
     def names(self) -> NameTable:
@@ -221,6 +225,37 @@ def _find_splits(read: Read, moov: BoxHeader) -> BoxHeader | None:
     return None
 
 
+def read_targets(track: DatasetTrack | None, count: int) -> IntArray:
+    """Return the targets of `count` samples, int64 little-endian as they are stored, else -1.
+
+    Raises
+    ------
+    FormatError
+        There are more targets than samples, or one is not of 8 bytes.
+    """
+    targets = np.full(count, -1, np.int64)
+    if track is not None:
+        _check_entries(track, count)
+        for index in np.flatnonzero(track.sizes != TARGET_NBYTES)[:1].tolist():
+            raise _wrong_target(index, track.sizes.item(index))
+        data, _ = track.read_all()
+        targets[: len(track)] = np.frombuffer(data, "<i8")
+    return targets
+
+
+def _wrong_target(index: int, nbytes: int) -> FormatError:
+    return FormatError(
+        f"sample {index}: its target has {nbytes} bytes, {TARGET_NBYTES} are needed", field=TARGET
+    )
+
+
+def _check_entries(track: DatasetTrack, count: int) -> None:
+    if len(track) > count:
+        raise FormatError(
+            f"track {track.name!r}: {len(track)} entries for {count} samples", field=track.name
+        )
+
+
 def open_content(source: ByteSource) -> Content:
     """Return the content of a source, which is closed if there is none.
 
@@ -238,6 +273,33 @@ def open_content(source: ByteSource) -> Content:
     except BaseException:
         source.close()
         raise
+
+
+def is_dataset(where: Any) -> bool:
+    """Return whether a file says that it is a dataset, or has the track of samples.
+
+    Raises
+    ------
+    OSError
+        It cannot be read.
+    """
+    source = open_source(where)
+    try:
+        return _is_dataset(Window(source.read_at), source.size())
+    except (FormatError, UnsupportedError):
+        return False
+    finally:
+        source.close()
+
+
+def _is_dataset(read: Read, nbytes: int) -> bool:
+    first = next(children(read, 0, nbytes, to_end=True), None)
+    if first is not None and first.kind == b"ftyp":
+        brands = unpack_brands(read_payload(read, first, _BRANDS_NBYTES))
+        if BRAND in brands:
+            return True
+    track = unpack_movie(read, nbytes).tracks.get(INPUT)
+    return track is not None and not track.config_kind
 
 
 def place_of(source: ByteSource) -> Any:
