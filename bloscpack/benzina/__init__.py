@@ -4,9 +4,11 @@ from .dataset import Dataset, open  # noqa: A004
 from .decoder import Planes
 from .original import File, Track
 from .originaldatasets import ClassificationDataset, ImageNet
+from .packing import PackReport, SkippedPicture, pack
 from .sample import Sample
 from .samplelayout import CleanAperture, InnerTrack, SampleLayout, parse_sample
 from .track import DatasetTrack, Location
+from .writer import Writer
 
 __all__ = [
     "ClassificationDataset",
@@ -17,10 +19,14 @@ __all__ = [
     "ImageNet",
     "InnerTrack",
     "Location",
+    "PackReport",
     "Planes",
     "Sample",
     "SampleLayout",
+    "SkippedPicture",
     "Track",
+    "Writer",
     "open",
+    "pack",
     "parse_sample",
 ]
