@@ -74,6 +74,9 @@ LAYERS = {
     "__main__": 10,
 }
 PURE = {
+    "benzina.affine",
+    "benzina.samplestream",
+    "benzina.transforms",
     "container.format",
     "container.journal",
     "container.metadata",
