@@ -54,7 +54,7 @@ LAYERS = {
     "frames": 6,
     "frames.__init__": 8,
     "frames.protocol": 5,
-    "frames.sampler": 6,
+    "frames.sampler": 5,
     "gulp": 6,
     "benzina": 6,
     "vrs": 6,
@@ -208,6 +208,7 @@ IMPORTED_ON_USE = {
     "image": {"simplejpeg", "PIL"},
     "gulp.utils": {"PIL.Image"},
     "benzina.decoder": {"av"},
+    "benzina.loader": {"torch"},
     "vrs.imagecodec": {"av", "PIL", "pillow_jxl"},
     "gulp.ingest": {"tqdm"},
     # Every command would load them.

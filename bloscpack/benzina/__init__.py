@@ -1,6 +1,8 @@
 """Benzina datasets: pictures, targets and names in one mp4, each picture an mp4 of its own."""
 
+from . import transforms
 from .dataset import Dataset, open  # noqa: A004
+from .loader import Loader
 from .sample import Sample
 from .samplelayout import CleanAperture, InnerTrack, SampleLayout, parse_sample
 from .track import DatasetTrack, Location
@@ -10,9 +12,11 @@ __all__ = [
     "Dataset",
     "DatasetTrack",
     "InnerTrack",
+    "Loader",
     "Location",
     "Sample",
     "SampleLayout",
     "open",
     "parse_sample",
+    "transforms",
 ]

@@ -212,7 +212,7 @@ class Loader:
     def _converted(self, batch: Batch) -> tuple[Any, Any]:
         if not self._as_tensors:
             return tuple(batch)
-        torch = import_torch()
+        torch = _import_torch()
         return torch.from_numpy(batch.images), torch.from_numpy(batch.aux)
 
     def set_epoch(self, epoch: int) -> None:
@@ -248,3 +248,13 @@ def _positive(name: str, value: int) -> int:
     if number < 1:
         raise ValueError(f"{name} must be at least 1, not {number}")
     return number
+
+
+def _import_torch() -> Any:
+    try:
+        import torch
+    except ImportError as err:
+        raise ImportError(
+            'tensors need torch: install it, or "bloscpack[torch]"', name="torch"
+        ) from err
+    return torch
