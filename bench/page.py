@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from harness import BARE, ORIGINAL
-from peers.page import HEADING, section
+from peers.page import HEADING
+from peers.page import PAGE as PEERS
 from report import Row, cells, markdown_table
 
 BENCH = Path(__file__).resolve().parent
@@ -49,7 +50,7 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
     ours, peers = parts_of(args.output)
     if args.peers is not None:
-        peers = section(json.loads(args.peers.read_text("utf-8")))
+        peers = PEERS.markdown(json.loads(args.peers.read_text("utf-8")))
     elif args.run is not None:
         ours = page(json.loads(args.run.read_text("utf-8")))
     else:

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from .frames.protocol import FrameSource
     from .frames.reader import FrameStore
 
+_RECORDING = b"VisionRe"
+# What an mp4 may begin with, behind the size.
+_FIRST_BOXES = b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"uuid"
+
 
 def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
     path: Any, mode: str = "r", *, verify: Verify = True, nthreads: int | None = None
@@ -80,8 +84,8 @@ def open_frames(
     Parameters
     ----------
     path : str, PathLike, bytes-like or binary file, or list of these
-        A frame store, the folder of a Gulp directory or a VRS recording; or several stores that are
-        read as one.
+        A frame store, the folder of a Gulp directory, a VRS recording or a Benzina dataset; or
+        several stores that are read as one.
     mode : {"r", "a"}, default "r"
         Reading, or reading and appending; the latter needs a path, and one handle at a time may.
     verify : bool, default True
@@ -91,7 +95,7 @@ def open_frames(
 
     Returns
     -------
-    FrameStore, GulpSource, RecordingSource or ManyStores
+    FrameStore, GulpSource, RecordingSource, Dataset or ManyStores
         To be closed, or used as a context manager. Of several stores the clips come in the order of
         the list.
 
@@ -129,12 +133,19 @@ def open_frames(
         if mode != "r":
             raise ValueError(f"mode must be 'r' for a Gulp directory, not {mode!r}")
         return GulpSource(path)
-    if is_recording(path):
+    first = _first_bytes(path)
+    if first == _RECORDING:
         from .vrs.framesource import RecordingSource
 
         if mode != "r":
             raise ValueError(f"mode must be 'r' for a VRS recording, not {mode!r}")
         return RecordingSource(path, nthreads=nthreads)
+    if first[4:] in _FIRST_BOXES and is_benzina(path):
+        from .benzina.dataset import open as open_dataset
+
+        if mode != "r":
+            raise ValueError(f"mode must be 'r' for a Benzina dataset, not {mode!r}")
+        return open_dataset(path, nthreads=nthreads)
     from .frames.reader import FrameStore
 
     return FrameStore(path, mode, verify=verify, nthreads=nthreads)
@@ -144,12 +155,26 @@ def is_recording(path: Any) -> bool:
     """Return whether a file, the first of a list of files, or a buffer begins as recordings do."""
     if isinstance(path, list | tuple) and path:
         path = path[0]
-    if not isinstance(path, str | os.PathLike):
-        return isinstance(path, bytes | bytearray | memoryview) and bytes(path[:8]) == b"VisionRe"
-    if not os.path.isfile(path):
+    return _first_bytes(path) == _RECORDING
+
+
+def is_benzina(path: Any) -> bool:
+    """Return whether a file or a buffer is an mp4 that is a Benzina dataset."""
+    if _first_bytes(path)[4:] not in _FIRST_BOXES:
         return False
+    from .benzina.content import is_dataset
+
+    return is_dataset(path)
+
+
+def _first_bytes(path: Any) -> bytes:
+    """Return the first 8 bytes of a file or a buffer; none of anything else."""
+    if isinstance(path, bytes | bytearray | memoryview):
+        return bytes(path[:8])
+    if not isinstance(path, str | os.PathLike) or not os.path.isfile(path):
+        return b""
     with builtins.open(path, "rb") as stream:
-        return stream.read(8) == b"VisionRe"
+        return stream.read(8)
 
 
 def create_frames(

@@ -129,10 +129,11 @@ def test_a_worker_times_what_it_has_checked(stored):
 def test_a_wrong_value_stops_the_run(stored, name, work):
     from contextlib import ExitStack
 
-    from vrs.contender import assemble
+    from races import assemble
+    from vrs.contender import TABLE
     from vrs.worker import prepare
 
-    ((contender,), _) = assemble([name])
+    ((contender,), _) = assemble(TABLE, [name])
     wanted = task(stored, work)["wanted"]
     values = np.load(wanted)
     if values.dtype == np.uint8:

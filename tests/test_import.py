@@ -127,3 +127,19 @@ def test_missing_kernel_tells_how_to_build() -> None:
     )
     assert "bloscpack._ext.blosc" in run.stdout
     assert "pip install" in run.stdout
+
+
+@pytest.mark.parametrize("name", ["frames", "gulp.source", "vrs"])
+def test_what_reading_needs_of_numpy_is_imported_before(name):
+    code = f"""
+import sys
+import bloscpack.{name}
+import numpy as np
+before = set(sys.modules)
+np.unique(np.arange(5)), np.isin(np.arange(5), [1]), np.union1d([1], [2])
+sys.exit(str(set(sys.modules) - before) if set(sys.modules) != before else 0)
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True
+    )
+    assert (run.returncode, run.stderr) == (0, "")

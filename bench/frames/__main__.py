@@ -22,7 +22,7 @@ from frames.data import FULL, QUICK
 from frames.ingesting import race_ingest
 from frames.loading import measure_loading
 from frames.opening import measure_opening
-from frames.page import text
+from frames.page import PAGE
 from frames.race import Bench
 
 WORK = {
@@ -36,7 +36,7 @@ WORK = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the benchmarks; return the exit status."""
-    return run(argv, prog="frames", work=WORK, names=TABLE, measure=measure, text=text)
+    return run(argv, prog="frames", work=WORK, names=TABLE, measure=measure, text=PAGE.text)
 
 
 def measure(work: list[str], names: list[str], say: Say, *, is_quick: bool) -> dict[str, Any]:

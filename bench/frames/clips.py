@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import numpy as np
-from peers.contender import size_of
+from races import Case, size_of
 
 from frames.contender import (
     BARE_JPEG,
@@ -15,7 +15,7 @@ from frames.contender import (
     STORE_SMALL,
 )
 from frames.data import Clip
-from frames.race import Bench, Case, jpeg_pixels
+from frames.race import Bench, jpeg_pixels
 
 BARE = "bare decoding of "
 STORES = (STORE_JPEG, STORE_FAST, STORE_SMALL)

@@ -7,13 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 from harness import loop_of
+from races import Case
 
 from bloscpack import image
 from bloscpack.frames import lossless
 from frames.bare import BareClip
 from frames.contender import FFV1, PNG, Frames
 from frames.data import Clip
-from frames.race import Bench, Case, jpeg_pixels, require_frames
+from frames.race import Bench, jpeg_pixels, require_frames
 
 FAST, SMALL = "bloscpack, fast", "bloscpack, small"
 PNG_CV2, PNG_PILLOW, JPEG = "PNG, cv2", "PNG, Pillow", "JPEG, simplejpeg"

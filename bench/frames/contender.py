@@ -4,9 +4,8 @@ A contender that is not installed is not an error: `assemble` says why it is mis
 tables repeat it.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from importlib import import_module
 from pathlib import Path
 from typing import Protocol
 
@@ -81,16 +80,3 @@ class Contender(Protocol):
     def open(self, path: Path) -> AbstractContextManager[ReadClip]:
         """Open for reading; gives the function that reads frames of a clip."""
         ...
-
-
-def assemble(names: Iterable[str] = TABLE) -> tuple[list[Contender], dict[str, str]]:
-    """Return the contenders that are installed, and for the others why they are not there."""
-    present: list[Contender] = []
-    absent = {}
-    for name in names:
-        module, kind = TABLE[name]
-        try:
-            present.append(getattr(import_module(module), kind)())
-        except ImportError as err:
-            absent[name] = f"not installed ({err})"
-    return present, absent

@@ -9,7 +9,7 @@ from time import perf_counter
 
 import numpy as np
 from harness import Loop, take_turns
-from peers.contender import remove
+from races import Case, remove
 
 import bloscpack as bp
 from bloscpack import image
@@ -17,7 +17,7 @@ from bloscpack.frames import listing
 from bloscpack.gulp import GulpIngestor
 from bloscpack.gulp.adapters import Custom20BNCsvJpegAdapter
 from frames.contender import GULPIO2
-from frames.race import Bench, Case, jpeg_pixels, require_frames
+from frames.race import Bench, jpeg_pixels, require_frames
 from frames.with_bloscpack import encode_frames
 
 WORKERS = 2

@@ -7,13 +7,13 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
-from peers.contender import remove
+from races import remove, require
 
 import bloscpack as bp
 from bloscpack import image
 from frames.contender import GULPIO2
 from frames.opening_worker import STATUS
-from frames.race import Bench, require
+from frames.race import Bench
 
 OURS, OURS_GULP = "bloscpack, frame store", "bloscpack, Gulp directory"
 BENCH = Path(__file__).resolve().parents[1]

@@ -3,19 +3,12 @@
 ``python -m frames.page RUN.json`` writes it.
 """
 
-import argparse
-import json
 import sys
-from pathlib import Path
-from textwrap import fill
-from typing import Any
 
-import report
+from racepage import DOCS, RacePage
 
-from frames.tables import Lines, all_tables
+from frames.tables import all_tables
 from frames.targets import targets_of
-
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks-frames.md"
 
 _INTRODUCTION = """\
 # Benchmarks of frames
@@ -50,55 +43,13 @@ Files are in the page cache.
 """
 
 
-def page(run: dict[str, Any]) -> str:
-    """Return the Markdown of a run."""
-    about = {name: text for name, text in run["about"].items() if name != "date"}
-    parts = [_INTRODUCTION.format(**run["setting"]), f"Run on {run['about']['date']}:\n"]
-    parts += [_items(about), "The clips:\n", _items(run["clips"])]
-    parts += ["Who takes part:\n", _items(run["notes"]), "## Targets\n"]
-    parts.append("\n".join(report.markdown_table(target_lines(run))) + "\n")
-    for table in all_tables(run):
-        parts.append(f"## {table.title}\n")
-        parts.append(fill(table.about, 100) + "\n")
-        parts.append("\n".join(report.markdown_table(table.lines)) + "\n")
-    return "\n".join(parts)
-
-
-def _items(texts: dict[str, str]) -> str:
-    lines = [
-        fill(f"- {name}: {text}", 100, subsequent_indent="  ", break_on_hyphens=False)
-        for name, text in texts.items()
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def target_lines(run: dict[str, Any]) -> Lines:
-    """Return the table of targets, the head first."""
-    lines: Lines = [("work", "target", "found", "met")]
-    lines += [(one.work, one.target, one.found, one.met) for one in targets_of(run)]
-    return lines
-
-
-def text(run: dict[str, Any]) -> list[str]:
-    """Return everything as lines for a terminal, the targets last."""
-    lines: list[str] = []
-    for table in all_tables(run):
-        lines += ["", table.title, table.about, *report.text_table(table.lines)]
-    lines += ["", *(f"{name}: {about}" for name, about in run["about"].items())]
-    found = target_lines(run)
-    return [*lines, "", "Targets", *report.text_table(found)] if len(found) > 1 else lines
-
-
-def main(argv: list[str] | None = None) -> int:
-    """Write the page; return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m frames.page", description="Write the page.")
-    parser.add_argument("run", type=Path, help="JSON that `python -m frames --json` left")
-    parser.add_argument("-o", "--output", type=Path, default=PAGE)
-    args = parser.parse_args(argv)
-    args.output.write_text(page(json.loads(args.run.read_text("utf-8"))), "utf-8")
-    print(f"wrote {args.output}", file=sys.stderr)
-    return 0
-
+PAGE = RacePage(
+    prog="frames",
+    introduction=lambda run: _INTRODUCTION.format(**run["setting"]),
+    lists={"The clips:": "clips", "Who takes part:": "notes"},
+    tables=all_tables,
+    targets=targets_of,
+)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(PAGE.main(DOCS / "benchmarks-frames.md"))

@@ -1,27 +1,22 @@
 """One run: its clips, its contenders, the files they wrote, and the races held so far."""
 
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from harness import Loop, take_turns
-from peers.contender import remove
-from peers.race import Case, require
+from harness import Loop
 from process import Worker
+from races import Case, Races, assemble, remove, require
 
-from frames.contender import Contender, Frames, assemble
+from frames.contender import TABLE, Contender, Frames
 from frames.data import Clip, Setting, load_clips, make_depth_and_masks
 from frames.with_bloscpack import encode_frames
-
-__all__ = ["Bench", "Case", "jpeg_pixels", "require", "require_frames"]
 
 _SEED = 11
 _NREADS = 499  # reads before the same ones come again; a prime number
 
 
-class Bench:
+class Bench(Races):
     """What all work shares.
 
     Parameters
@@ -39,18 +34,14 @@ class Bench:
     def __init__(
         self, setting: Setting, folder: Path, names: list[str], say: Callable[[str], object]
     ) -> None:
+        super().__init__(*assemble(TABLE, names), say)
         self.setting = setting
         self.folder = folder
-        self.say = say
-        self.cases: list[Case] = []
-        self.found: dict[str, Any] = {}
-        self.contenders, self.absent = assemble(names)
         self.clips, absent = load_clips(setting)
         self.absent.update(absent)
         self.other_clips = make_depth_and_masks(setting)
         self.ids = [f"clip {number:03d}" for number in range(setting.nclips)]
         self.span = (setting.window - 1) * setting.stride + 1
-        self.closing = ExitStack()
         self._readers: dict[tuple[str, bool], Worker] = {}
 
     def has(self, name: str) -> bool:
@@ -106,11 +97,7 @@ class Bench:
         per_call : int
             How many of the things that are timed a call does.
         """
-        self.say(case.title)
-        case.skipped.update(dict.fromkeys(self.absent, "not there"))
-        timings = take_turns(loops, per_call, self.setting.nrounds)
-        case.seconds = {name: list(timing.seconds) for name, timing in timings.items()}
-        self.cases.append(case)
+        self.hold(case, loops, per_call, self.setting.nrounds)
 
 
 def jpeg_pixels(frames: np.ndarray) -> np.ndarray:

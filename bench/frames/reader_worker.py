@@ -23,9 +23,10 @@ from typing import Any
 import numpy as np
 from harness import Loop, loop_of
 from process import serve
+from races import assemble
 
 from frames.bare import bare_frames
-from frames.contender import OURS, Contender, assemble
+from frames.contender import OURS, TABLE, Contender
 from frames.race import require_frames
 
 _NCHECKED = 20
@@ -33,7 +34,7 @@ _NCHECKED = 20
 
 def main(arguments: list[str]) -> int:
     """Answer until there are no more requests; return the exit status."""
-    (contender,), _ = assemble(arguments)
+    (contender,), _ = assemble(TABLE, arguments)
     return serve(lambda task, stack: prepare(contender, task, stack))
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from peers.race import Case
+from races import Case
 
 from frames.codecs import PNG_CV2
 from frames.contender import GULPIO2, PNG

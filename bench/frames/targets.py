@@ -1,9 +1,11 @@
 """The figures that are aimed at, and whether a run met them."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import median
 from typing import Any
+
+from racepage import Target, cases_of
 
 from frames.clips import BARE, STORES
 from frames.codecs import PNG_CV2, PNG_PILLOW
@@ -21,7 +23,6 @@ from frames.contender import (
 )
 from frames.ingesting import OURS_GULP, OURS_STORE
 from frames.opening import OURS
-from frames.tables import cases_of
 
 _OTHERS = ("depth, uint16", "mask, uint8", "mask, bool")
 _OURS_CODED = ("bloscpack, fast", "bloscpack, small")
@@ -49,24 +50,6 @@ _DECODING = (
 )
 _SINGLE = 30e-6  # seconds
 _OPEN, _RESIDENT = 0.020, 64e6  # seconds, bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """One line of the table.
-
-    Attributes
-    ----------
-    work, target, found : str
-        In words.
-    met : str
-        "yes", "no", or how often of several clips.
-    """
-
-    work: str
-    target: str
-    found: str
-    met: str
 
 
 def targets_of(run: dict[str, Any]) -> list[Target]:
@@ -198,7 +181,7 @@ def _opening(run: dict[str, Any]) -> Iterator[Target]:
         found = text.format(ours[key] * scale)
         if theirs is not None:
             found += f" ({GULPIO2}: {text.format(theirs[key] * scale)})"
-        yield Target(work, target, found, "yes" if is_met else "no")
+        yield Target.judged(work, target, found, is_met)
 
 
 def _ingest(run: dict[str, Any]) -> Iterator[Target]:

@@ -20,7 +20,7 @@ from peers.damage import damage_files
 from peers.data import FULL, QUICK
 from peers.files import race_files
 from peers.memory import measure_memory
-from peers.page import text
+from peers.page import PAGE
 from peers.parts import race_parts
 from peers.race import Bench
 from peers.whole import race_whole
@@ -39,7 +39,13 @@ _IN_MEMORY = Path("/dev/shm")
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the benchmarks; return the exit status."""
     return run(
-        argv, prog="peers", work=WORK, names=TABLE, measure=measure, text=text, always=Ours.name
+        argv,
+        prog="peers",
+        work=WORK,
+        names=TABLE,
+        measure=measure,
+        text=PAGE.text,
+        always=Ours.name,
     )
 
 

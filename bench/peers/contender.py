@@ -4,11 +4,9 @@ A contender that is not installed is not an error: `assemble` says why it is mis
 tables repeat it.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from importlib import import_module
 from pathlib import Path
-from shutil import rmtree
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -104,30 +102,3 @@ class GrowingFile:
         self.write(path, np.empty((0, *row.shape), row.dtype), spec)
         with self.appender(path) as append:
             yield append
-
-
-def assemble(names: Iterable[str] = TABLE) -> tuple[list[Contender], dict[str, str]]:
-    """Return the contenders that are installed, and for the others why they are not there."""
-    present, absent = [], {}
-    for name in names:
-        module, kind = TABLE[name]
-        try:
-            present.append(getattr(import_module(module), kind)())
-        except ImportError as err:
-            absent[name] = f"not installed ({err})"
-    return present, absent
-
-
-def remove(path: Path) -> None:
-    """Remove a file or folder, if it is there."""
-    if path.is_dir():
-        rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
-
-
-def size_of(path: Path) -> int:
-    """Return the bytes in a file, or in all files of a folder."""
-    if path.is_dir():
-        return sum(entry.stat().st_size for entry in path.rglob("*") if entry.is_file())
-    return path.stat().st_size

@@ -19,8 +19,9 @@ from typing import Any
 
 import numpy as np
 from harness import NTHREADS
+from races import remove
 
-from peers.contender import Contender, DataExtent, remove
+from peers.contender import Contender, DataExtent
 from peers.data import ZSTD
 from peers.race import Bench
 

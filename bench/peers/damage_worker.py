@@ -15,8 +15,9 @@ from shutil import copyfile, copytree
 from typing import Any
 
 import numpy as np
+from races import assemble, remove
 
-from peers.contender import Contender, assemble, remove
+from peers.contender import TABLE, Contender
 from peers.data import ZSTD
 from peers.with_bloscpack import Ours
 
@@ -30,7 +31,7 @@ def main(arguments: list[str]) -> int:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     action, name, path, array, *rest = arguments
-    (contender,), _ = assemble([name])
+    (contender,), _ = assemble(TABLE, [name])
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 

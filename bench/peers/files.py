@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 from harness import OURS, Loop, loop_of
+from races import Case, remove, require, timed_loop
 
 import bloscpack as bp
-from peers.contender import Contender, remove
+from peers.contender import Contender
 from peers.data import ZSTD, ZSTD_SMALL
-from peers.race import Bench, Case, require, timed_loop
+from peers.race import Bench
 
 _NCHUNKS = 1000
 _NAPPENDED = 16  # chunks before

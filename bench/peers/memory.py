@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from races import assemble, remove
 
-from peers.contender import assemble, remove
+from peers.contender import TABLE
 from peers.data import ZSTD, field
 from peers.race import Bench
 
@@ -54,7 +55,7 @@ def measure_memory(bench: Bench) -> None:
 def main(arguments: list[str]) -> int:
     """Do one of the actions and print the growth; return the exit status."""
     action, name, path, nrows = arguments
-    (contender,), _ = assemble([name])
+    (contender,), _ = assemble(TABLE, [name])
     if action == "read":
         before = start()
         result = contender.read(Path(path))

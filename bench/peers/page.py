@@ -1,12 +1,9 @@
 """The part of docs/benchmarks.md on limit and peers."""
 
-from textwrap import fill
-from typing import Any
-
-import report
+from racepage import RacePage
 
 from peers.data import LARGE, SMALL
-from peers.tables import Lines, all_tables
+from peers.tables import all_tables
 from peers.targets import targets_of
 
 HEADING = "# How far from the limit, and how far ahead of peers"
@@ -57,40 +54,11 @@ of a chunk cheap.
 """
 
 
-def section(run: dict[str, Any]) -> str:
-    """Return the Markdown of a run."""
-    parts = [_INTRODUCTION, f"Run on {run['about']['date']}:\n"]
-    about = {name: text for name, text in run["about"].items() if name != "date"}
-    parts.append("\n".join(_item(name, text) for name, text in about.items()) + "\n")
-    parts.append("What each contender checks, with its defaults:\n")
-    parts.append("\n".join(_item(name, text) for name, text in run["notes"].items()) + "\n")
-    parts.append("## Targets\n")
-    parts.append("\n".join(report.markdown_table(target_lines(run))) + "\n")
-    parts.append(_LIMITS)
-    parts.append(f"![Speeds and times of all contenders]({PLOT})\n")
-    for table in all_tables(run):
-        parts.append(f"## {table.title}\n")
-        parts.append("\n".join(report.markdown_table(table.lines)) + "\n")
-    return "\n".join(parts)
-
-
-def _item(name: str, text: str) -> str:
-    return fill(f"- {name}: {text}", 100, subsequent_indent="  ", break_on_hyphens=False)
-
-
-def target_lines(run: dict[str, Any]) -> Lines:
-    """Return the table of targets, the head first."""
-    lines: Lines = [("work", "target", "found", "met")]
-    for target in targets_of(run):
-        lines.append((target.work, target.target, target.found, "yes" if target.is_met else "no"))
-    return lines
-
-
-def text(run: dict[str, Any]) -> list[str]:
-    """Return everything as lines for a terminal, the targets last."""
-    lines: list[str] = []
-    for table in all_tables(run):
-        lines += ["", table.title, *report.text_table(table.lines)]
-    lines += ["", *(f"{name}: {about}" for name, about in run["about"].items())]
-    found = target_lines(run)
-    return [*lines, "", "Targets", *report.text_table(found)] if len(found) > 1 else lines
+PAGE = RacePage(
+    prog="peers",
+    introduction=lambda run: _INTRODUCTION,
+    lists={"What each contender checks, with its defaults:": "notes"},
+    tables=all_tables,
+    targets=targets_of,
+    remarks=f"{_LIMITS}\n![Speeds and times of all contenders]({PLOT})\n",
+)

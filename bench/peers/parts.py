@@ -4,10 +4,11 @@ from typing import Any
 
 import numpy as np
 from harness import BARE, Loop, loop_of
+from races import Case, cycling, require, timed_loop
 
 from peers.contender import Contender
 from peers.data import ROW_NBYTES, ROW_NITEMS, ZSTD, ZSTD_SMALL, Spec
-from peers.race import Bench, Case, cycling, require, timed_loop
+from peers.race import Bench
 
 _SEED = 7
 _NROWS = 4096  # distinct rows, so that no cache of decoded data can hold them

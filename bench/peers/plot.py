@@ -9,10 +9,10 @@ import matplotlib as mpl
 from harness import BARE, OURS
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from racepage import cases_of
+from races import Case
 
 from peers.data import LZ4, ZSTD, ZSTD_SMALL
-from peers.race import Case
-from peers.tables import cases_of
 
 # Key of a race, and whether its panel shows the speed as a share of C-Blosc or the time.
 PANELS = (

@@ -1,20 +1,16 @@
 """One run: its contenders, the files they wrote, and the races held so far."""
 
 from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import dataclass, field
 from functools import cache
-from itertools import cycle
 from pathlib import Path
-from time import perf_counter
-from typing import Any
 
 import numpy as np
-from harness import BARE, ORIGINAL, Loop, Timing, take_turns
+from harness import BARE, ORIGINAL, Loop
 from original import NoOriginalError, Original
+from races import Case, Races, assemble
 
 from peers.bare import Bare, BareDecoder, NoBareError, build
-from peers.contender import Contender, assemble
+from peers.contender import TABLE, Contender
 from peers.data import Setting, Spec
 from peers.data import field as make_field
 from peers.with_bloscpack import Ours, stored_chunks
@@ -22,37 +18,7 @@ from peers.with_bloscpack import Ours, stored_chunks
 BARE_OWN_BLOCKS = f"{BARE}, its own blocks"
 
 
-@dataclass(slots=True)
-class Case:
-    """What came out of one race.
-
-    Attributes
-    ----------
-    key : str
-        For `targets`.
-    title : str
-        What was done.
-    nbytes : int
-        Decoded bytes one call handles; 0 where a speed says nothing.
-    seconds : dict of str to list of float
-        Seconds a call by contender, one figure a round.
-    skipped : dict of str to str
-        Who did not take part, and why.
-    """
-
-    key: str
-    title: str
-    nbytes: int
-    seconds: dict[str, list[float]] = field(default_factory=dict)
-    skipped: dict[str, str] = field(default_factory=dict)
-
-    def median(self, name: str) -> float | None:
-        """Return the median of a contender, None if it did not take part."""
-        found = self.seconds.get(name)
-        return Timing(tuple(found)).median if found else None
-
-
-class Bench:
+class Bench(Races):
     """What all work shares.
 
     Parameters
@@ -77,17 +43,13 @@ class Bench:
         names: list[str],
         say: Callable[[str], object],
     ) -> None:
+        super().__init__(*assemble(TABLE, names), say)
         self.setting = setting
         self.folder = folder
         self.memory_folder = memory_folder
-        self.say = say
-        self.cases: list[Case] = []
-        self.found: dict[str, Any] = {}
-        self.contenders, self.absent = assemble(names)
         self.array = make_field(setting.nrows)
         self._written = cache(self._write)
         self.chunks_of = cache(self._chunks)
-        self.closing = ExitStack()
         self.original = self._start_original()
         try:
             self.library = build(folder)
@@ -161,8 +123,6 @@ class Bench:
         is_part : bool
             Whether a call handles a small part of a file, in microseconds.
         """
-        self.say(case.title)
-        case.skipped.update(dict.fromkeys(self.absent, "not there"))
         loops: dict[str, Loop] = {}
         for contender in self.contenders:
             if is_plain and contender.is_variant:
@@ -175,44 +135,4 @@ class Bench:
         loops.update(others)
         setting = self.setting
         nrounds = setting.nrounds_of_parts if is_part else setting.nrounds
-        timings = take_turns(loops, per_call, nrounds) if loops else {}
-        case.seconds = {name: list(timing.seconds) for name, timing in timings.items()}
-        self.cases.append(case)
-
-
-def timed_loop(call: Callable[[], object], before: Callable[[], object] = lambda: None) -> Loop:
-    """Return the loop that runs `before`, untimed, ahead of every call."""
-
-    def loop(count: int) -> float:
-        seconds = 0.0
-        for _ in range(count):
-            before()
-            start = perf_counter()
-            call()
-            seconds += perf_counter() - start
-        return seconds
-
-    return loop
-
-
-def cycling(get: Callable[[Any], object], items: list[Any], per_call: int) -> Callable[[], None]:
-    """Return a call that gets the next `per_call` of `items`, beginning anew at the end."""
-    forever = cycle(items)
-
-    def call() -> None:
-        for _ in range(per_call):
-            get(next(forever))
-
-    return call
-
-
-def require(is_equal: bool, who: str, what: str) -> None:
-    """Fail the run unless a result was right.
-
-    Raises
-    ------
-    AssertionError
-        It was not.
-    """
-    if not is_equal:
-        raise AssertionError(f"{who}: {what} is not what was stored")
+        self.hold(case, loops, per_call, nrounds)

@@ -1,15 +1,12 @@
 """The figures of a run as tables: a column for each race, a line for each contender."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import report
 from harness import ORIGINAL, OURS
-
-from peers.race import Case
-
-Lines = list[tuple[str, ...]]
+from racepage import Lines, Table, cases_of
+from races import Case
 
 # Title, and how the keys of its races begin.
 GROUPS = (
@@ -22,19 +19,6 @@ GROUPS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A title and lines of cells, the head first."""
-
-    title: str
-    lines: Lines
-
-
-def cases_of(run: dict[str, Any]) -> list[Case]:
-    """Return the races of a run."""
-    return [Case(**entry) for entry in run["cases"]]
-
-
 def timing_tables(cases: Iterable[Case]) -> list[Table]:
     """Return the tables of all races."""
     cases = list(cases)
@@ -42,7 +26,7 @@ def timing_tables(cases: Iterable[Case]) -> list[Table]:
     for title, keys in GROUPS:
         chosen = [case for case in cases if case.key.startswith(keys)]
         if chosen:
-            tables.append(Table(title, _lines(chosen)))
+            tables.append(Table(title, "", _lines(chosen)))
     return tables
 
 
@@ -86,7 +70,7 @@ def size_table(run: dict[str, Any]) -> list[Table]:
             share = found.get(name, 0) / found[OURS]
             cells.append(f"{found[name]:,} ({share:.3f})" if name in found else "-")
         lines.append((name, *cells))
-    return [Table("Sizes", lines)]
+    return [Table("Sizes", "", lines)]
 
 
 def memory_table(run: dict[str, Any]) -> list[Table]:
@@ -101,7 +85,7 @@ def memory_table(run: dict[str, Any]) -> list[Table]:
             f"{grown / 2**20:.1f}" if isinstance(grown, int) else str(grown) for grown in found
         ]
         lines.append((name, *cells))
-    return [Table("Peak memory", lines)]
+    return [Table("Peak memory", "", lines)]
 
 
 def damage_tables(run: dict[str, Any]) -> list[Table]:
@@ -117,14 +101,14 @@ def damage_tables(run: dict[str, Any]) -> list[Table]:
         for name, found in flips.items():
             cells = [str(found[where][what]) for where in _WHERE for what in outcomes]
             lines.append((name, *cells))
-        tables.append(Table("Bit flips", lines))
+        tables.append(Table("Bit flips", "", lines))
     if cut := run.get("truncation"):
         lines = [("60 % of a file", "whole read", "chunks whole", *_CUT.values())]
         for name, found in cut.items():
             chunks = found.get("chunks", {})
             cells = [str(chunks.get(what, "-")) for what in _CUT]
             lines.append((name, found["read"], f"{found['nwhole']} of {found['nchunks']}", *cells))
-        tables.append(Table("Truncation", lines))
+        tables.append(Table("Truncation", "", lines))
     return tables
 
 

@@ -1,38 +1,20 @@
 """The figures that are aimed at, and whether a run met them."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from harness import BARE, OURS
+from racepage import Target, cases_of
+from races import Case
 
 from peers.data import LZ4, ZSTD, ZSTD_SMALL, Spec
 from peers.files import tiny_name
-from peers.race import BARE_OWN_BLOCKS, Case
-from peers.tables import cases_of
+from peers.race import BARE_OWN_BLOCKS
 from peers.whole import OUR_CHUNKS, threads_name
 
 _SMALL_MEMORY = 16 << 20  # bytes that do not depend on the chunks
 # Those who compress, as we do: what is not compressed is another kind of thing.
 _NO_PEERS = (OURS, BARE, BARE_OWN_BLOCKS, "numpy.save")
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """One line of the table.
-
-    Attributes
-    ----------
-    work, target, found : str
-        In words.
-    is_met : bool
-        Whether what was found is what was aimed at.
-    """
-
-    work: str
-    target: str
-    found: str
-    is_met: bool
 
 
 def targets_of(run: dict[str, Any]) -> list[Target]:
@@ -65,12 +47,12 @@ def _whole(case: Case, work: str, limit: float) -> Iterator[Target]:
         text = f"{share:.2f}"
         if own := case.median(BARE_OWN_BLOCKS):
             text += f" ({own / ours:.2f} of C-Blosc with its own blocks)"
-        yield Target(work, f">= {limit:.2f} of bare C-Blosc", text, share >= limit)
+        yield Target.judged(work, f">= {limit:.2f} of bare C-Blosc", text, share >= limit)
     peers = {name: case.median(name) for name in case.seconds if name not in _NO_PEERS}
     if peers:
         name, seconds = min(peers.items(), key=lambda item: item[1] or 0)
         ahead = (seconds or 0) / ours
-        yield Target(work, "ahead of every peer", f"{ahead:.2f} times {name}", ahead > 1)
+        yield Target.judged(work, "ahead of every peer", f"{ahead:.2f} times {name}", ahead > 1)
 
 
 def _threads(case: Case | None, spec: Spec, nthreads: int) -> Iterator[Target]:
@@ -84,7 +66,7 @@ def _threads(case: Case | None, spec: Spec, nthreads: int) -> Iterator[Target]:
     bare = [case.median(threads_name(BARE, count)) for count in (1, nthreads)]
     if bare[0] and bare[1]:
         text += f" (bare C-Blosc: {bare[0] / bare[1]:.2f})"
-    yield Target(work, f">= {0.9 * nthreads:.1f}", text, gain >= 0.9 * nthreads)
+    yield Target.judged(work, f">= {0.9 * nthreads:.1f}", text, gain >= 0.9 * nthreads)
 
 
 def _at_most(case: Case | None, name: str, limit: float) -> Iterator[Target]:
@@ -97,7 +79,7 @@ def _at_most(case: Case | None, name: str, limit: float) -> Iterator[Target]:
     whole = ", the whole chunk" if case.key.startswith("first/") else ""
     share = ours / other
     target = f"<= {limit:g} of the time of {name}{whole}"
-    yield Target(case.title, target, f"{share:.2f}", share <= limit)
+    yield Target.judged(case.title, target, f"{share:.2f}", share <= limit)
 
 
 def _sizes(run: dict[str, Any]) -> Iterator[Target]:
@@ -106,7 +88,7 @@ def _sizes(run: dict[str, Any]) -> Iterator[Target]:
         more = found[OUR_CHUNKS] / found[BARE_OWN_BLOCKS]
         text = f"{100 * (more - 1):+.1f} %"
         target = "<= +3 % of C-Blosc's own blocks"
-        yield Target(f"size of the chunks, {ZSTD}", target, text, more <= 1.03)
+        yield Target.judged(f"size of the chunks, {ZSTD}", target, text, more <= 1.03)
 
 
 def _open_tiny(case: Case | None, ntiny: int) -> Iterator[Target]:
@@ -116,7 +98,7 @@ def _open_tiny(case: Case | None, ntiny: int) -> Iterator[Target]:
     if few is None or many is None:
         return
     work, times = f"open a file of {ntiny:,} chunks", many / few
-    yield Target(work, "<= 3 times that of the smaller file", f"{times:.2f}", times <= 3)
+    yield Target.judged(work, "<= 3 times that of the smaller file", f"{times:.2f}", times <= 3)
 
 
 def _memory(run: dict[str, Any]) -> Iterator[Target]:
@@ -140,7 +122,7 @@ def _memory(run: dict[str, Any]) -> Iterator[Target]:
         grown = memory[action].get(OURS)
         if isinstance(grown, int):
             text = f"{grown / 2**20:.1f} of {limit / 2**20:.1f} MiB"
-            yield Target(work, target, text, grown <= limit)
+            yield Target.judged(work, target, text, grown <= limit)
 
 
 def _flips(run: dict[str, Any]) -> Iterator[Target]:
@@ -154,7 +136,9 @@ def _flips(run: dict[str, Any]) -> Iterator[Target]:
         text = f"{counts['wrong']} wrong of {total}"
         if silent > counts["wrong"]:
             text += f", {counts['crashed']} crashes, {counts['hung']} hangs"
-        yield Target(f"bit flips in the {region}", "0 silently wrong results", text, silent == 0)
+        yield Target.judged(
+            f"bit flips in the {region}", "0 silently wrong results", text, silent == 0
+        )
 
 
 def _truncation(run: dict[str, Any]) -> Iterator[Target]:
@@ -167,4 +151,4 @@ def _truncation(run: dict[str, Any]) -> Iterator[Target]:
     ):
         count = cut.get(key)
         text = "not there yet" if count is None else f"{count} of {cut['nwhole']} whole chunks"
-        yield Target("truncation to 60 %", target, text, count == cut["nwhole"])
+        yield Target.judged("truncation to 60 %", target, text, count == cut["nwhole"])

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import numpy as np
 from harness import BARE, NTHREADS, ORIGINAL, OURS, Loop, loop_of
+from races import Case, remove, require, size_of, timed_loop
 
 from peers.bare import Bare
-from peers.contender import Contender, remove, size_of
+from peers.contender import Contender
 from peers.data import LZ4, LZ4_SMALL, SMALL, SPECS, ZSTD, Spec
-from peers.race import BARE_OWN_BLOCKS, Bench, Case, require, timed_loop
+from peers.race import BARE_OWN_BLOCKS, Bench
 from peers.with_bloscpack import Ours
 
 BARE_SYNCED = f"{BARE}, synced"

@@ -17,7 +17,7 @@ from harness import NTHREADS
 from vrs.about import surroundings
 from vrs.contender import PER_ARRAY, TABLE
 from vrs.data import FULL, QUICK
-from vrs.page import text
+from vrs.page import PAGE
 from vrs.race import Bench
 from vrs.work import measure_sizes, race_frames, race_records, race_writing
 
@@ -32,7 +32,7 @@ _IN_MEMORY = Path("/dev/shm")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the benchmarks; return the exit status."""
-    return run(argv, prog="vrs", work=WORK, names=TABLE, measure=measure, text=text)
+    return run(argv, prog="vrs", work=WORK, names=TABLE, measure=measure, text=PAGE.text)
 
 
 def measure(work: list[str], names: list[str], say: Say, *, is_quick: bool) -> dict[str, Any]:

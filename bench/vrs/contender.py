@@ -4,9 +4,8 @@ A contender that is not installed is not an error: `assemble` says why it is mis
 tables repeat it.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -98,19 +97,6 @@ class Contender(Protocol):
     def frames_writer(self, frames: np.ndarray, preset: str) -> Callable[[Path], object]:
         """Return what writes a new file with a record for each frame, compressed by `preset`."""
         ...
-
-
-def assemble(names: Iterable[str] = TABLE) -> tuple[list[Contender], dict[str, str]]:
-    """Return the contenders that are installed, and for the others why they are not there."""
-    present: list[Contender] = []
-    absent = {}
-    for name in names:
-        module, kind = TABLE[name]
-        try:
-            present.append(getattr(import_module(module), kind)())
-        except ImportError as err:
-            absent[name] = f"not installed ({err})"
-    return present, absent
 
 
 def rows_of(values: np.ndarray) -> list[dict[str, Any]]:

@@ -1,27 +1,23 @@
 """One run: its contenders, the files they wrote, and the races held so far."""
 
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from harness import take_turns
-from peers.race import Case
 from process import Worker
+from races import Case, Races, assemble
 
-from vrs.contender import Contender, assemble
+from vrs.contender import TABLE, Contender
 from vrs.data import Setting, make_frames, make_motion
 from vrs.with_bloscpack import Ours
-
-__all__ = ["Bench", "Case"]
 
 _SEED = 11
 _NREADS = 499  # reads before the same ones come again; a prime number
 MOTION, FRAMES = "motion", "frames"
 
 
-class Bench:
+class Bench(Races):
     """What all work shares.
 
     Parameters
@@ -46,17 +42,13 @@ class Bench:
         names: list[str],
         say: Callable[[str], object],
     ) -> None:
+        super().__init__(*assemble(TABLE, names), say)
         self.setting = setting
         self.folder = folder
         self.memory_folder = memory_folder
-        self.say = say
-        self.cases: list[Case] = []
-        self.found: dict[str, Any] = {}
-        self.contenders, self.absent = assemble(names)
         self.stored = {MOTION: make_motion(setting), FRAMES: make_frames(setting)}
         for what, values in self.stored.items():
             np.save(self.wanted(what), values)
-        self.closing = ExitStack()
         self._workers: dict[str, Worker] = {}
 
     def wanted(self, what: str) -> Path:
@@ -131,8 +123,4 @@ class Bench:
 
     def _race(self, case: Case, loops: dict[str, Any], per_call: int) -> None:
         """Let all run in turns and keep the result: seconds for each of what a call does."""
-        self.say(case.title)
-        case.skipped.update(dict.fromkeys(self.absent, "not there"))
-        timings = take_turns(loops, per_call, self.setting.nrounds) if loops else {}
-        case.seconds = {name: list(timing.seconds) for name, timing in timings.items()}
-        self.cases.append(case)
+        self.hold(case, loops, per_call, self.setting.nrounds)

@@ -3,13 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-from frames.tables import Lines, Table, cases_of
-from peers.race import Case
+from racepage import Lines, Table, cases_of
+from races import Case
 
 from vrs.contender import WHEEL
 from vrs.work import FRAME_SIZES, MOTION_SIZES
-
-__all__ = ["Lines", "Table", "all_tables", "cases_of"]
 
 
 def all_tables(run: dict[str, Any]) -> list[Table]:

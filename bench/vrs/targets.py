@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from frames.targets import Target
-from peers.race import Case
+from racepage import Target
+from races import Case
 
 from vrs.contender import MCAP, OURS, OURS_ARRAYS, WHEEL
 from vrs.work import MOTION_SIZES, PRESETS, RECORDING, STORE
@@ -70,7 +70,7 @@ def _ratio(cases: dict[str, Case], ratio: Ratio) -> Iterator[Target]:
         yield Target(ratio.work, target, f"{ratio.other} is not there", "-")
     elif seconds is not None:
         found = base / seconds
-        yield Target(ratio.work, target, f"{found:.2f}", "yes" if found >= ratio.times else "no")
+        yield Target.judged(ratio.work, target, f"{found:.2f}", found >= ratio.times)
 
 
 def _writing(cases: dict[str, Case]) -> Iterator[Target]:

@@ -1,14 +1,13 @@
 """The kinds of work: records, frames, writing, and the sizes of files."""
 
 import numpy as np
-from peers.contender import size_of
-from peers.race import require
+from races import Case, require, size_of
 
 import bloscpack as bp
 from bloscpack import vrs
 from vrs.contender import MCAP, OURS
 from vrs.data import FIELD
-from vrs.race import FRAMES, MOTION, Bench, Case
+from vrs.race import FRAMES, MOTION, Bench
 from vrs.with_bloscpack import Ours
 
 # Presets of VRS by how tables call them.

@@ -26,10 +26,10 @@ from typing import Any
 
 import numpy as np
 from harness import Loop, loop_of
-from peers.race import require, timed_loop
 from process import serve
+from races import assemble, require, timed_loop
 
-from vrs.contender import READING, Contender, Handle, assemble
+from vrs.contender import READING, TABLE, Contender, Handle
 from vrs.data import FIELD
 
 Call = Callable[[], object]
@@ -39,7 +39,7 @@ _NCHECKED = 40
 
 def main(arguments: list[str]) -> int:
     """Answer until there are no more requests; return the exit status."""
-    (contender,), _ = assemble(arguments)
+    (contender,), _ = assemble(TABLE, arguments)
     return serve(lambda task, stack: prepare(contender, task, stack))
 
 

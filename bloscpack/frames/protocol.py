@@ -12,6 +12,10 @@ from typing import Any, NamedTuple, Protocol, Self, TypeAlias
 
 import numpy as np
 
+# np.unique imports it at its first call. A process that is forked while another thread does would
+# wait for the end of that import for ever; so it is done before there can be a source to read.
+import numpy.ma
+
 from ..fetch import Piece, fetch
 
 AnyArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]

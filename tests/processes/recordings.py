@@ -3,14 +3,13 @@
 import multiprocessing
 import os
 import pickle
-import threading
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
-from forks import check_no_thread_is_left, in_child, wait_for
+import sharing
+from forks import in_child, wait_for
 
 from bloscpack import vrs
 from bloscpack.vrs import pyvrs
@@ -102,14 +101,7 @@ def check_columns(recording: Any, rng: Random) -> None:
 
 
 def fork_after_use(path: Path, kind: str) -> None:
-    """Read, fork, and read in the parent and in children at the same time."""
-    recording = opened(path, kind)
-    check(recording, 0)
-    check_no_thread_is_left()
-    children = [in_child(lambda seed=seed: check(recording, seed)) for seed in range(3)]
-    check(recording, 9)
-    wait_for(children)
-    check(recording, 1)
+    sharing.fork_after_use(opened(path, kind), check)
 
 
 def fork_in_a_row(path: Path, kind: str) -> None:
@@ -130,57 +122,11 @@ def fork_in_a_row(path: Path, kind: str) -> None:
 
 
 def fork_while_reading(path: Path, kind: str) -> None:
-    """Fork again and again while other threads are in the middle of reads."""
-    recording = opened(path, kind)
-    # numpy imports some of itself on use, and a fork amid an import is trouble of its own.
-    np.unique(recording.rows)
-    stopped = threading.Event()
-    errors: list[BaseException] = []
-
-    def read(seed: int) -> None:
-        while not stopped.is_set():
-            try:
-                check(recording, seed := seed + 2)
-            except BaseException as err:
-                errors.append(err)
-                return
-
-    threads = [threading.Thread(target=read, args=(seed,)) for seed in range(2)]
-    for thread in threads:
-        thread.start()
-    try:
-        for seed in range(6):
-            wait_for([in_child(lambda seed=seed: check(recording, seed))])
-    finally:
-        stopped.set()
-        for thread in threads:
-            thread.join()
-    if errors:
-        raise errors[0]
+    sharing.fork_while_reading(opened(path, kind), check)
 
 
 def threads_share_a_recording(path: Path, kind: str) -> None:
-    """Read in 8 threads, from the start: what is kept with the recording is made by all at once."""
-    recording = opened(path, kind)
-    errors: list[BaseException] = []
-    together = threading.Barrier(8)
-
-    def read(seed: int) -> None:
-        together.wait()
-        try:
-            for each in range(3):
-                check(recording, 10 * seed + each)
-        except BaseException as err:
-            errors.append(err)
-
-    threads = [threading.Thread(target=read, args=(seed,)) for seed in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
-    check_no_thread_is_left()
+    sharing.read_in_threads(opened(path, kind), check)
 
 
 def check_clip(clip: Any, seed: int) -> int:
@@ -198,33 +144,18 @@ def check_reader(reader: Any, seed: int) -> int:
 
 
 def travel(path: Path, kind: str, method: str) -> None:
-    """Give recordings, records, clips and pyvrs's readers to processes, pools and executors."""
-    context = multiprocessing.get_context(method)
+    """Give recordings, records, clips and pyvrs's readers to other processes."""
     with opened(path, kind) as recording:
-        check(recording, 0)
+        sharing.travel(recording, check, method)
         record = pickle.loads(pickle.dumps(recording[5]))
         if record.payload != recording[5].payload:
             raise ValueError("a record differs")
-        processes = [context.Process(target=check, args=(recording, seed)) for seed in range(2)]
-        for process in processes:
-            process.start()
-        check(recording, 1)
-        for process in processes:
-            process.join()
-        if any(process.exitcode for process in processes):
-            raise ValueError([process.exitcode for process in processes])
-        with context.Pool(2) as pool:
-            if os.getpid() in pool.starmap(check, [(recording, seed) for seed in range(4)]):
-                raise ValueError("not another process")
+        with multiprocessing.get_context(method).Pool(2) as pool:
             clip = recording.streams["1201-1"].frames
             pool.starmap(check_clip, [(clip, seed) for seed in range(6)])
             if kind == "path":
                 reader = pyvrs.SyncVRSReader(path)
                 pool.starmap(check_reader, [(reader, seed) for seed in range(6)])
-        with ProcessPoolExecutor(2, mp_context=context) as executor:
-            if os.getpid() in executor.map(check, [recording] * 4, range(4)):
-                raise ValueError("not another process")
-        check(recording, 2)
 
 
 def write(path: Path, started: Any, count: int) -> None:

@@ -3,14 +3,13 @@
 import multiprocessing
 import os
 import pickle
-import threading
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
-from forks import check_no_thread_is_left, in_child, wait_for
+import sharing
+from forks import in_child, wait_for
 
 import bloscpack as bp
 
@@ -66,89 +65,20 @@ def check(source: Any, seed: int) -> int:
 
 
 def fork_after_use(path: Path, kind: str) -> None:
-    """Read, fork, and read in the parent and in children at the same time."""
-    source = opened(path, kind)
-    check(source, 0)
-    check_no_thread_is_left()
-    children = [in_child(lambda seed=seed: check(source, seed)) for seed in range(3)]
-    check(source, 9)
-    wait_for(children)
-    check(source, 1)
+    sharing.fork_after_use(opened(path, kind), check)
 
 
 def fork_while_reading(path: Path, kind: str) -> None:
-    """Fork again and again while other threads are in the middle of reads."""
-    source = opened(path, kind)
-    stopped = threading.Event()
-    errors: list[BaseException] = []
-
-    def read() -> None:
-        seed = 0
-        while not stopped.is_set():
-            try:
-                check(source, seed := seed + 1)
-            except BaseException as err:
-                errors.append(err)
-                return
-
-    threads = [threading.Thread(target=read) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    try:
-        for seed in range(6):
-            wait_for([in_child(lambda seed=seed: check(source, seed))])
-    finally:
-        stopped.set()
-        for thread in threads:
-            thread.join()
-    if errors:
-        raise errors[0]
+    sharing.fork_while_reading(opened(path, kind), check)
 
 
 def threads_share_a_handle(path: Path, kind: str) -> None:
-    """Read with one handle in 8 threads, from the start."""
-    source = opened(path, kind)
-    errors: list[BaseException] = []
-    together = threading.Barrier(8)
-
-    def read(seed: int) -> None:
-        together.wait()
-        try:
-            for each in range(4):
-                check(source, 10 * seed + each)
-        except BaseException as err:
-            errors.append(err)
-
-    threads = [threading.Thread(target=read, args=(seed,)) for seed in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
-    check_no_thread_is_left()
+    sharing.read_in_threads(opened(path, kind), check)
 
 
 def travel(path: Path, kind: str, method: str) -> None:
-    """Give a handle that was used to processes, to a pool and to an executor."""
-    context = multiprocessing.get_context(method)
     with opened(path, kind) as source:
-        check(source, 0)
-        processes = [context.Process(target=check, args=(source, seed)) for seed in range(2)]
-        for process in processes:
-            process.start()
-        check(source, 1)
-        for process in processes:
-            process.join()
-        if any(process.exitcode for process in processes):
-            raise ValueError([process.exitcode for process in processes])
-        with context.Pool(2) as pool:
-            if os.getpid() in pool.starmap(check, [(source, seed) for seed in range(4)]):
-                raise ValueError("not another process")
-        with ProcessPoolExecutor(2, mp_context=context) as executor:
-            if os.getpid() in executor.map(check, [source] * 4, range(4)):
-                raise ValueError("not another process")
-        check(source, 2)
+        sharing.travel(source, check, method)
 
 
 def write(path: Path, started: Any, nclips: int) -> None:

@@ -38,45 +38,45 @@ def chained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @forks
 @kinds
 def test_fork_after_use(path: Path, kind: str) -> None:
-    run("forks", "fork_after_use", path, kind)
+    run("arrays", "fork_after_use", path, kind)
 
 
 @forks
 @pytest.mark.parametrize("kind", ["path", "file object", "other object"])
 def test_fork_while_reading(path: Path, kind: str) -> None:
-    run("forks", "fork_while_reading", path, kind)
+    run("arrays", "fork_while_reading", path, kind)
 
 
 @forks
 def test_fork_without_offset_table(chained: Path) -> None:
-    run("forks", "fork_while_reading", chained, "path")
+    run("arrays", "fork_while_reading", chained, "path")
 
 
 @forks
 def test_fork_in_a_read(path: Path) -> None:
-    run("forks", "fork_in_a_read", path)
+    run("arrays", "fork_in_a_read", path)
 
 
 @kinds
 def test_threads_share_a_handle(path: Path, kind: str) -> None:
-    run("forks", "threads_share_a_handle", path, kind)
+    run("arrays", "threads_share_a_handle", path, kind)
 
 
 def test_threads_share_a_handle_without_offset_table(chained: Path) -> None:
-    run("forks", "threads_share_a_handle", chained, "path")
+    run("arrays", "threads_share_a_handle", chained, "path")
 
 
 def test_close_while_reading(path: Path) -> None:
-    run("forks", "close_while_reading", path)
+    run("arrays", "close_while_reading", path)
 
 
 @forks
 def test_interrupt(path: Path) -> None:
-    run("forks", "interrupt", path)
+    run("arrays", "interrupt", path)
 
 
 def test_end_while_reading(path: Path) -> None:
-    run("forks", "end_while_reading", path)
+    run("arrays", "end_while_reading", path)
 
 
 @methods
