@@ -205,7 +205,8 @@ static inline float channel_of(const float *matrix, float y, float u, float v, b
     float value = ((matrix[0] * y + matrix[1] * u) + matrix[2] * v) + matrix[3];
     if (!rounded)
         return value;
-    value = value < 0.0f ? 0.0f : value > 255.0f ? 255.0f : value;
+    /* So that NaN is 0. */
+    value = value > 0.0f ? (value < 255.0f ? value : 255.0f) : 0.0f;
     return (float)(int32_t)(value + 0.5f);
 }
 
