@@ -84,7 +84,6 @@ PURE = {
     "benzina.format",
     "benzina.movie",
     "benzina.moviepacking",
-    "benzina.plainsample",
     "benzina.samplelayout",
     "benzina.samplepacking",
     "benzina.samplestream",
