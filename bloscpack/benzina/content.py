@@ -15,7 +15,8 @@ from ..exceptions import BloscpackError, FormatError, UnsupportedError
 from ..storage.file import open_source
 from ..storage.memory import MemorySource
 from ..storage.protocol import ByteSource
-from .bmff import BoxHeader, Read, Window, children, read_payload, unpack_brands
+from .bmff import BoxHeader, Read, Window, children, read_payload
+from .boxes import unpack_brands
 from .format import INPUT, NAME, TARGET, TARGET_NBYTES
 from .movie import Movie, unpack_movie
 from .names import IdTable, NameTable
