@@ -1,5 +1,7 @@
 """Benzina datasets: pictures, targets and names in one mp4, each picture an mp4 of its own."""
 
+from typing import TYPE_CHECKING, Any
+
 from . import transforms
 from .dataset import Dataset, open  # noqa: A004
 from .decoder import Planes
@@ -10,9 +12,13 @@ from .sample import Sample
 from .samplelayout import CleanAperture, InnerTrack, SampleLayout, parse_sample
 from .track import DatasetTrack, Location
 
+if TYPE_CHECKING:
+    from .torchloader import DataLoader
+
 __all__ = [
     "ClassificationDataset",
     "CleanAperture",
+    "DataLoader",
     "Dataset",
     "DatasetTrack",
     "File",
@@ -28,3 +34,12 @@ __all__ = [
     "parse_sample",
     "transforms",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs torch when it is named."""
+    if name == "DataLoader":
+        from .torchloader import DataLoader
+
+        return DataLoader
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

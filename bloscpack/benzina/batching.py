@@ -10,23 +10,48 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 from ..exceptions import BloscpackError, NotFoundError
 from ..threads import map_ahead
 from .affine import Shape
-from .planes import Floats
+from .planes import Planes
 from .recipe import Numbers, Recipe
-from .sample import Sample
+from .samplelayout import SampleLayout
 from .samplestream import SampleStreams
 
-# A sample, and which of its tracks is shown.
-Picture: TypeAlias = tuple[Sample, str]
 
-# Samples that a thread does in a row: each task wakes the calling thread.
-_MAX_TASK = 8
+class AnySample(Protocol):
+    """A sample of a dataset of ours, or of one of Benzina's own classes."""
+
+    @property
+    def index(self) -> int:
+        """Its ordinal."""
+        ...
+
+    @property
+    def name(self) -> str | None:
+        """Its name."""
+        ...
+
+    @property
+    def layout(self) -> SampleLayout:
+        """Where its tracks are."""
+        ...
+
+    def read_track(self, name: str) -> bytes:
+        """Return the bytes of a track."""
+        ...
+
+    def frame(self, track: str) -> Planes:
+        """Decode the picture of a track."""
+        ...
+
+
+# A sample, and which of its tracks is shown.
+Picture: TypeAlias = tuple[AnySample, str]
 
 
 class Key(NamedTuple):
@@ -56,11 +81,11 @@ class Batch(NamedTuple):
     aux: Any
 
 
-class _Task(NamedTuple):
+class Task(NamedTuple):
     """A part of a batch."""
 
     plan: Plan
-    images: Floats
+    images: Any
     first: int
     last: int
     pictures: Iterable[Picture]
@@ -77,7 +102,14 @@ class Filler:
         What becomes of the pictures.
     seed, epoch : int
         For what is drawn at random.
+
+    Attributes
+    ----------
+    max_task : int
+        Samples that a thread does in a row: each task wakes the calling thread.
     """
+
+    max_task = 8
 
     def __init__(self, recipe: Recipe, seed: int, epoch: int) -> None:
         self._recipe = recipe
@@ -98,7 +130,7 @@ class Filler:
         if first is None:
             return
         # What keeps all threads busy, should the batches be small.
-        ahead = max(prefetch * len(_cuts(len(first.keys), threads)), 2 * threads)
+        ahead = max(prefetch * len(self._cuts(len(first.keys), threads)), 2 * threads)
         tasks = self._tasks(chain([first], plans), threads)
         del first
         for task in map_ahead(self._fill, tasks, threads, ahead):
@@ -107,15 +139,15 @@ class Filler:
                 del task
                 yield batch.pop()  # from now on the caller's alone
 
-    def _tasks(self, plans: Iterable[Plan], threads: int) -> Iterator[_Task]:
+    def _tasks(self, plans: Iterable[Plan], threads: int) -> Iterator[Task]:
         for plan in plans:
-            images = np.empty((len(plan.keys), 3, *self._recipe.shape), np.float32)
-            for first, last in _cuts(len(plan.keys), threads):
+            images = self._new_images(len(plan.keys))
+            for first, last in self._cuts(len(plan.keys), threads):
                 pictures, numbers = plan.pictures(first, last), None
                 if self._in_order is not None:
                     pictures = list(pictures)
                     numbers = self._drawn(plan.keys[first:last], pictures, self._in_order)
-                yield _Task(plan, images, first, last, pictures, numbers)
+                yield Task(plan, images, first, last, pictures, numbers)
 
     def _drawn(
         self, keys: Sequence[Key], pictures: Iterable[Picture], rng: np.random.RandomState
@@ -123,22 +155,33 @@ class Filler:
         """Draw for samples in their order, from the one stream that all share."""
         found = []
         for key, (sample, track) in zip(keys, pictures, strict=True):
-            with _blamed(sample):
+            with blamed(sample):
                 found.append(self._recipe.numbers(key.position, _shape(sample, track), rng))
         return found
 
-    def _fill(self, task: _Task) -> _Task:
-        recipe = self._recipe
+    def _cuts(self, count: int, threads: int) -> list[tuple[int, int]]:
+        """Return the parts of a batch: several for each thread, one if it is empty."""
+        size = max(1, min(self.max_task, count // (2 * threads)))
+        return [(first, min(first + size, count)) for first in range(0, max(count, 1), size)]
+
+    def _new_images(self, count: int) -> Any:
+        return np.empty((count, 3, *self._recipe.shape), np.float32)
+
+    def _fill(self, task: Task) -> Task:
+        """Do a task, in one of the threads."""
         for place, (sample, track) in enumerate(task.pictures, task.first):
-            with _blamed(sample):
+            with blamed(sample):
                 planes = sample.frame(track)
-                if task.numbers is None:
-                    rng = self._stream(task.plan.keys[place])
-                    numbers = recipe.numbers(task.plan.keys[place].position, planes.shape, rng)
-                else:
-                    numbers = task.numbers[place - task.first]
-                recipe.fill(planes, numbers, task.images[place])
+                numbers = self._numbers(task, place, planes.shape)
+                self._recipe.fill(planes, numbers, task.images[place])
         return task
+
+    def _numbers(self, task: Task, place: int, shape: Shape) -> Numbers:
+        """Return what the transforms say for a place of a batch, its picture of this shape."""
+        if task.numbers is not None:
+            return task.numbers[place - task.first]
+        key = task.plan.keys[place]
+        return self._recipe.numbers(key.position, shape, self._stream(key))
 
     def _stream(self, key: Key) -> np.random.Generator | None:
         """Return what is drawn from for a sample, in this thread."""
@@ -151,7 +194,7 @@ class Filler:
         return found
 
 
-def _shape(sample: Sample, track: str) -> Shape:
+def _shape(sample: AnySample, track: str) -> Shape:
     """Return height and width of a picture that is not decoded yet."""
     found = sample.layout.tracks.get(track)
     if found is None:
@@ -159,14 +202,8 @@ def _shape(sample: Sample, track: str) -> Shape:
     return found.clean.height, found.clean.width
 
 
-def _cuts(count: int, threads: int) -> list[tuple[int, int]]:
-    """Return the parts of a batch: several for each thread, one if it is empty."""
-    size = max(1, min(_MAX_TASK, count // (2 * threads)))
-    return [(first, min(first + size, count)) for first in range(0, max(count, 1), size)]
-
-
 @contextmanager
-def _blamed(sample: Sample) -> Iterator[None]:
+def blamed(sample: AnySample) -> Iterator[None]:
     """Say of errors which sample they are about."""
     try:
         yield

@@ -11,7 +11,7 @@ from typing import Any
 from ..frames.sampler import ClipSampler
 from ..threads import resolve_nthreads
 from .affine import Compat
-from .batching import Batch, Filler, Key, Picture, Plan, stream_of_epoch
+from .batching import Filler, Key, Picture, Plan, stream_of_epoch
 from .dataset import Dataset
 from .dataset import open as open_dataset
 from .format import THUMB
@@ -167,7 +167,14 @@ class Loader:
             drop_last=drop_last,
         )
         self.track = track
-        self._as_tensors = as_tensors
+        # None where batches are arrays: torch is not needed for these.
+        self._device: Any = None
+        if as_tensors or device != "cpu":
+            from .ongpu import checked_device
+
+            if as_tensors is False:
+                raise ValueError("as_tensors is False: arrays are made on device='cpu' only")
+            self._device = checked_device(device)
         self._threads = None if threads is None else _positive("threads", threads)
         self._prefetch = _positive("prefetch", prefetch)
         # Samples of this pass that were yielded: the sampler is ahead.
@@ -194,12 +201,21 @@ class Loader:
         self._given = 0
         if first is None:
             return
-        filler = Filler(self._recipe, self.seed, self._sampler.epoch)
+        filler = self._filler(self._sampler.epoch)
         plans = map(self._plan, chain([first], order))
         threads = self._threads or resolve_nthreads(None, _MUCH)
-        for batch in filler.batches(plans, threads, self._prefetch):
-            self._given += len(batch.images)
-            yield self._converted(batch)
+        for images, targets in filler.batches(plans, threads, self._prefetch):
+            self._given += len(images)
+            batch = [self._converted(images, targets)]
+            del images, targets
+            yield batch.pop()  # from now on the caller's alone
+
+    def _filler(self, epoch: int) -> Filler:
+        if self._device is None or self._device.type == "cpu":
+            return Filler(self._recipe, self.seed, epoch)
+        from .ongpu import DeviceFiller
+
+        return DeviceFiller(self._recipe, self.seed, epoch, self._device)
 
     def _plan(self, positions: list[int]) -> Plan:
         keys = [Key(int(position)) for position in positions]
@@ -209,11 +225,12 @@ class Loader:
         for sample in self.dataset.samples(positions[first:last]):
             yield sample, self.track
 
-    def _converted(self, batch: Batch) -> tuple[Any, Any]:
-        if not self._as_tensors:
-            return tuple(batch)
-        torch = _import_torch()
-        return torch.from_numpy(batch.images), torch.from_numpy(batch.aux)
+    def _converted(self, images: Any, targets: Any) -> tuple[Any, Any]:
+        if self._device is None:
+            return images, targets
+        import torch
+
+        return torch.as_tensor(images), torch.from_numpy(targets)
 
     def set_epoch(self, epoch: int) -> None:
         """Say which epoch the next pass is; see `frames.sampler.ClipSampler.set_epoch`."""
@@ -248,13 +265,3 @@ def _positive(name: str, value: int) -> int:
     if number < 1:
         raise ValueError(f"{name} must be at least 1, not {number}")
     return number
-
-
-def _import_torch() -> Any:
-    try:
-        import torch
-    except ImportError as err:
-        raise ImportError(
-            'tensors need torch: install it, or "bloscpack[torch]"', name="torch"
-        ) from err
-    return torch

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from .affine import Compat, Shape, checked_compat
-from .colour import Coefficients, benzina_coefficients
+from .colour import Coefficients, benzina_coefficients, coefficients
 from .planes import PADDINGS, Floats, Planes, warp_planes
 from .sequence import MATRIX_RGB
 from .transforms import (
@@ -40,10 +40,13 @@ class Numbers(NamedTuple):
     norm: Sequence[float]
     oob: Sequence[float]
 
-    def matrix(self, planes: Planes) -> Coefficients | None:
-        """Return the conversion of colours; None for that of the picture, which RGB keeps."""
-        if self.color is None or planes.matrix == MATRIX_RGB:
-            return None
+    def conversion(self, matrix: int, full_range: bool) -> Coefficients:
+        """Return how colours of a picture are converted: as it says, if nothing else is wanted.
+
+        A picture that is stored as RGB is left as it is.
+        """
+        if self.color is None or matrix == MATRIX_RGB:
+            return coefficients(matrix, full_range)
         return benzina_coefficients(self.color)
 
 
@@ -117,7 +120,7 @@ class Recipe:
             bias=numbers.bias,
             scale=numbers.norm,
             outside=numbers.oob,
-            matrix=numbers.matrix(planes),
+            matrix=numbers.conversion(planes.matrix, planes.full_range),
             padding=self.padding,
             nearest=self.interpolation == "nearest",
         )
