@@ -151,10 +151,12 @@ class Decoder:
         """
         context = self._context(kind, config)
         info, payload, is_changed = self._checked(context, payload)
+        frames = []
         try:
             frames = self._frames(context, payload)
         finally:
-            if is_changed:
+            # After an error there may be frames left in a decoder, whatever it is told.
+            if is_changed or len(frames) != 1:
                 del self._contexts()[kind, config]
         if len(frames) != 1:
             raise CodecError(
@@ -170,7 +172,8 @@ class Decoder:
                 codec=info.codec,
             )
         clean = clean or (0, 0, width, height)
-        if clean[0] + clean[2] > width or clean[1] + clean[3] > height or min(clean) < 0:
+        right, bottom = clean[0] + clean[2], clean[1] + clean[3]
+        if right > width or bottom > height or min(clean) < 0 or 0 in clean[2:]:
             raise FormatError(
                 f"clean aperture {tuple(clean)} is not inside a picture of {width} x {height}",
                 field="clap",
