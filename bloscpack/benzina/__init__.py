@@ -1,7 +1,11 @@
 """Benzina datasets: pictures, targets and names in one mp4, each picture an mp4 of its own."""
 
+from typing import TYPE_CHECKING, Any
+
+from . import transforms
 from .dataset import Dataset, open  # noqa: A004
 from .decoder import Planes
+from .loader import Loader
 from .original import File, Track
 from .originaldatasets import ClassificationDataset, ImageNet
 from .packing import PackReport, SkippedPicture, pack
@@ -10,14 +14,19 @@ from .samplelayout import CleanAperture, InnerTrack, SampleLayout, parse_sample
 from .track import DatasetTrack, Location
 from .writer import Writer
 
+if TYPE_CHECKING:
+    from .torchloader import DataLoader
+
 __all__ = [
     "ClassificationDataset",
     "CleanAperture",
+    "DataLoader",
     "Dataset",
     "DatasetTrack",
     "File",
     "ImageNet",
     "InnerTrack",
+    "Loader",
     "Location",
     "PackReport",
     "Planes",
@@ -29,4 +38,14 @@ __all__ = [
     "open",
     "pack",
     "parse_sample",
+    "transforms",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs torch when it is named."""
+    if name == "DataLoader":
+        from .torchloader import DataLoader
+
+        return DataLoader
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -178,7 +178,16 @@ class Decoder:
                 f"clean aperture {tuple(clean)} is not inside a picture of {width} x {height}",
                 field="clap",
             )
-        return _planes(found, info, clean)
+        result: Planes = self._planes(found, info, clean)
+        return result
+
+    def _create(self, name: str) -> Any:
+        """Return a decoder of FFmpeg that is not open yet."""
+        return self._av.CodecContext.create(name, "r")
+
+    def _planes(self, frame: Any, info: PictureInfo, clean: Aperture) -> Any:
+        """Return what `decode` does of a frame."""
+        return _planes(frame, info, clean)
 
     def close(self) -> None:
         """Close the decoders of this thread; those of others go with their threads."""
@@ -214,7 +223,7 @@ class Decoder:
         if sets.codec == AV1:
             options = {"max_pixels": str(self._max_pixels), "max_frame_delay": "1"}
         try:
-            codec = self._av.CodecContext.create(_DECODERS[sets.codec], "r")
+            codec = self._create(_DECODERS[sets.codec])
             codec.extradata = config
             codec.thread_count = 1
             codec.thread_type = "NONE"

@@ -21,7 +21,7 @@ PADDINGS = {"clean": kernel.CLEAN, "smear": kernel.SMEAR, "edge": kernel.EDGE}
 IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
 _ZEROS, _ONES = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
 # By chroma_format_idc: whether chroma is halved across and down, and what it is called.
-_HALVED = ((0, 0), (1, 1), (1, 0), (0, 0))
+HALVED = ((0, 0), (1, 1), (1, 0), (0, 0))
 _SUBSAMPLINGS = ("grey", "4:2:0", "4:2:2", "4:4:4")
 
 
@@ -97,7 +97,7 @@ def decode_rgb(planes: Planes, *, out: Plane | None = None) -> Plane:
     """
     if out is None:
         out = np.empty((*planes.shape, 3), np.uint8)
-    across, down = _HALVED[planes.chroma]
+    across, down = HALVED[planes.chroma]
     matrix = coefficients(planes.matrix, planes.full_range)
     y, u, v = planes.y, planes.u, planes.v
     kernel.picture(y, u, v, across, down, planes.clean, matrix, out)
@@ -158,7 +158,7 @@ def warp_planes(
         matrix = coefficients(planes.matrix, planes.full_range)
     if padding not in PADDINGS:
         raise ValueError(f"padding must be one of {', '.join(PADDINGS)}, not {padding!r}")
-    across, down = _HALVED[planes.chroma]
+    across, down = HALVED[planes.chroma]
     kernel.warp(
         planes.y,
         planes.u,
