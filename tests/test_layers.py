@@ -74,6 +74,7 @@ LAYERS = {
     "__main__": 10,
 }
 PURE = {
+    "benzina.filename",
     "container.format",
     "container.journal",
     "container.metadata",
