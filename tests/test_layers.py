@@ -75,6 +75,16 @@ LAYERS = {
 }
 PURE = {
     "benzina.filename",
+    "benzina.bmff",
+    "benzina.format",
+    "benzina.movie",
+    "benzina.plainsample",
+    "benzina.samplelayout",
+    "benzina.av1sequence",
+    "benzina.bitreader",
+    "benzina.codecconfig",
+    "benzina.sequence",
+    "benzina.splits",
     "container.format",
     "container.journal",
     "container.metadata",

@@ -1,1 +1,18 @@
 """Benzina datasets: pictures, targets and names in one mp4, each picture an mp4 of its own."""
+
+from .dataset import Dataset, open  # noqa: A004
+from .sample import Sample
+from .samplelayout import CleanAperture, InnerTrack, SampleLayout, parse_sample
+from .track import DatasetTrack, Location
+
+__all__ = [
+    "CleanAperture",
+    "Dataset",
+    "DatasetTrack",
+    "InnerTrack",
+    "Location",
+    "Sample",
+    "SampleLayout",
+    "open",
+    "parse_sample",
+]

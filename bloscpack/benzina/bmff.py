@@ -1,0 +1,413 @@
+"""Boxes of ISO base media files (ISO/IEC 14496-12), read within their bounds, and written.
+
+Nothing here reads by itself: what walks over boxes is given ``read(offset, nbytes)``, asks for
+headers only and compares every size with the end of the parent before it believes it. Depth is a
+list, never a call, so that no nesting exhausts the stack. Contract: any bytes give values or a
+`FormatError`. All numbers are big-endian; positions are absolute.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from struct import Struct
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..exceptions import FormatError, TruncatedError
+from ..wire import BytesLike, unpack_fields
+
+HEADER_NBYTES = 4 + 4
+LARGE_HEADER_NBYTES = 4 + 4 + 8
+FULL_NBYTES = 1 + 3
+"""Version and flags, with which the payload of a full box begins."""
+
+MAX_DEPTH = 32
+"""How deep known containers may lie in each other; writers need 6."""
+
+CONTAINERS = frozenset((b"moov", b"trak", b"edts", b"mdia", b"minf", b"dinf", b"stbl"))
+"""Boxes that hold boxes and nothing else. ``udta`` is none: QuickTime ends it with a zero."""
+
+Read = Callable[[int, int], BytesLike]
+"""Returns exactly so many bytes from an offset, or raises `TruncatedError`."""
+
+_SIZE_AND_KIND = Struct(">I4s")
+_LARGE_SIZE = Struct(">Q")
+_FULL = Struct(">I")
+
+
+class BoxHeader(NamedTuple):
+    """Where a box lies."""
+
+    kind: bytes
+    """Four bytes, of any value."""
+    offset: int
+    header_nbytes: int
+    nbytes: int
+    """Size with the header."""
+
+    @property
+    def payload_offset(self) -> int:
+        """Where the payload begins."""
+        return self.offset + self.header_nbytes
+
+    @property
+    def end(self) -> int:
+        """Where the next box begins."""
+        return self.offset + self.nbytes
+
+
+class Window:
+    """A `Read` for small reads close to each other, made of fewer and larger ones.
+
+    Parameters
+    ----------
+    read_at : callable
+        Positional read, such as `ByteSource.read_at`; may return less at the end.
+    nbytes : int
+        Size of a read, unless more is asked for.
+    """
+
+    def __init__(self, read_at: Callable[[int, int], BytesLike], nbytes: int = 8192) -> None:
+        self._read_at = read_at
+        self._nbytes = nbytes
+        self._start = 0
+        self._held: BytesLike = b""
+
+    def __call__(self, offset: int, nbytes: int) -> BytesLike:
+        """Return `nbytes` from `offset`; a view of what is held."""
+        at = offset - self._start
+        if at < 0 or at + nbytes > len(self._held):
+            self._held, self._start, at = b"", offset, 0
+            self._held = self._read_at(offset, max(nbytes, self._nbytes))
+            if len(self._held) < nbytes:
+                raise TruncatedError(
+                    f"{nbytes} bytes wanted at offset {offset}, {len(self._held)} are there",
+                    offset=offset,
+                )
+        return memoryview(self._held)[at : at + nbytes]
+
+
+def reader_of(data: BytesLike) -> Read:
+    """Return a `Read` of bytes in memory."""
+
+    def read(offset: int, nbytes: int) -> BytesLike:
+        if offset + nbytes > len(view):
+            raise TruncatedError(
+                f"{nbytes} bytes wanted at offset {offset}, {max(len(view) - offset, 0)} are there",
+                offset=offset,
+            )
+        return view[offset : offset + nbytes]
+
+    view = memoryview(data)
+    return read
+
+
+def name_of(kind: bytes) -> str:
+    """Return the four bytes of a kind as text for a message."""
+    return kind.decode("ascii", "backslashreplace")
+
+
+def unpack_header(
+    view: BytesLike, at: int, offset: int, end: int, *, to_end: bool = False
+) -> BoxHeader:
+    """Unpack the header of a box and compare its size with its surroundings.
+
+    Parameters
+    ----------
+    view : bytes
+        Holds the header at position `at`: 16 bytes, or fewer if `end` comes first.
+    offset, end : int
+        Where the box begins and where its parent ends.
+    to_end : bool
+        Whether a size of 0 means "up to `end`", as it does only for boxes in no other box.
+
+    Raises
+    ------
+    FormatError
+        The size is less than the header's, or the box is longer than its parent.
+    """
+    nbytes, kind = unpack_fields(_SIZE_AND_KIND, view, at, f"box at offset {offset}")
+    header_nbytes = HEADER_NBYTES
+    if nbytes == 1:
+        what = f"64-bit size of box {name_of(kind)!r}"
+        (nbytes,) = unpack_fields(_LARGE_SIZE, view, at + HEADER_NBYTES, what)
+        header_nbytes = LARGE_HEADER_NBYTES
+    elif nbytes == 0 and to_end:
+        nbytes = end - offset
+    if nbytes < header_nbytes:
+        raise FormatError(
+            f"box {name_of(kind)!r} at offset {offset}: its size of {nbytes} is less than the "
+            f"{header_nbytes} bytes of its header",
+            offset=offset,
+        )
+    if nbytes > end - offset:
+        raise FormatError(
+            f"box {name_of(kind)!r} at offset {offset}: its size of {nbytes} exceeds the "
+            f"{end - offset} bytes left there",
+            offset=offset,
+        )
+    return BoxHeader(kind, offset, header_nbytes, nbytes)
+
+
+def children(read: Read, start: int, end: int, *, to_end: bool = False) -> Iterator[BoxHeader]:
+    """Yield the boxes that lie from `start` to `end`, which they fill, without their children."""
+    while start < end:
+        view = read(start, min(LARGE_HEADER_NBYTES, end - start))
+        header = unpack_header(view, 0, start, end, to_end=to_end)
+        yield header
+        start = header.end
+
+
+def walk(
+    read: Read,
+    start: int,
+    end: int,
+    containers: frozenset[bytes] = CONTAINERS,
+    *,
+    to_end: bool = False,
+) -> Iterator[tuple[tuple[bytes, ...], BoxHeader]]:
+    """Yield all boxes from `start` to `end` in the order of the file, each with its path.
+
+    Parameters
+    ----------
+    containers : frozenset of bytes
+        Kinds whose payload is boxes; others are not looked into.
+    to_end : bool
+        Whether a size of 0 is allowed at the outermost level.
+
+    Yields
+    ------
+    path : tuple of bytes
+        Kinds of the boxes around it, outermost first.
+    header : BoxHeader
+        The box.
+
+    Raises
+    ------
+    FormatError
+        A box does not fit its parent, or containers lie deeper than `MAX_DEPTH`.
+    """
+    path: list[bytes] = []
+    ends = [end]
+    while True:
+        while start == ends[-1]:
+            ends.pop()
+            if not ends:
+                return
+            path.pop()
+        view = read(start, min(LARGE_HEADER_NBYTES, ends[-1] - start))
+        header = unpack_header(view, 0, start, ends[-1], to_end=to_end and not path)
+        yield tuple(path), header
+        start = header.end
+        if header.kind in containers:
+            if len(path) == MAX_DEPTH:
+                raise FormatError(
+                    f"box {name_of(header.kind)!r} at offset {header.offset}: more than "
+                    f"{MAX_DEPTH} containers lie in each other",
+                    offset=header.offset,
+                )
+            path.append(header.kind)
+            ends.append(header.end)
+            start = header.payload_offset
+
+
+def first_of(boxes: Iterator[BoxHeader], *kinds: bytes) -> dict[bytes, BoxHeader]:
+    """Go through all boxes and return the first of each kind asked for."""
+    found: dict[bytes, BoxHeader] = {}
+    for header in boxes:
+        if header.kind in kinds:
+            found.setdefault(header.kind, header)
+    return found
+
+
+def read_payload(read: Read, header: BoxHeader, limit: int) -> BytesLike:
+    """Return the payload of a box, or its first `limit` bytes."""
+    return read(header.payload_offset, min(header.nbytes - header.header_nbytes, limit))
+
+
+# Payloads: each NamedTuple is what one kind of box says. Sections are those of ISO/IEC 14496-12.
+
+MOVIE_HEADER_NBYTES = FULL_NBYTES + 3 * 8 + 4 + 4 + 2 + 10 + 36 + 24 + 4
+TRACK_HEADER_NBYTES = FULL_NBYTES + 3 * 8 + 2 * 4 + 8 + 4 * 2 + 36 + 2 * 4
+MEDIA_HEADER_NBYTES = FULL_NBYTES + 3 * 8 + 4 + 2 * 2
+HANDLER_NBYTES = FULL_NBYTES + 4 + 4 + 12
+VISUAL_ENTRY_NBYTES = 6 + 2 + 16 + 2 + 2 + 4 + 4 + 4 + 2 + 32 + 2 + 2
+"""Fixed part of a visual sample entry; boxes follow."""
+
+_MEDIA_TIMES = {0: Struct(">8xII"), 1: Struct(">16xIQ")}
+_TRACK_TIMES = {0: Struct(">8xI4xI"), 1: Struct(">16xI4xQ")}
+_MOVIE_REST = Struct(">iH10x36s24xI")
+_TRACK_REST = Struct(">8xhhh2x36sII")
+_MEDIA_REST = Struct(">HH")
+_HANDLER = Struct(">I4x4s12x")
+_CLAP = Struct(">IIIIiIiI")
+_VISUAL = Struct(">6xH16xHHII4xH32sHH")
+
+
+class MovieHeader(NamedTuple):
+    """``mvhd`` (8.2.2): times of the whole movie."""
+
+    timescale: int
+    """Units per second."""
+    duration: int
+    next_track_id: int
+
+
+class TrackHeader(NamedTuple):
+    """``tkhd`` (8.3.2): a track as the movie shows it."""
+
+    flags: int
+    track_id: int
+    duration: int
+    """In units of the movie."""
+    width: int
+    """16.16 fixed point, as `height`."""
+    height: int
+
+
+class MediaHeader(NamedTuple):
+    """``mdhd`` (8.4.2): times of a track's samples."""
+
+    timescale: int
+    duration: int
+
+
+class Handler(NamedTuple):
+    """``hdlr`` (8.4.3): what a track is, and its name."""
+
+    kind: bytes
+    name: bytes
+    """Up to the first NUL, or all there is without one, as older tools of Benzina wrote it."""
+
+
+class VisualEntry(NamedTuple):
+    """Fixed part of a visual sample entry (12.1.3)."""
+
+    width: int
+    """Of the coded frame, in pixels, as `height`."""
+    height: int
+    compressor: bytes
+    """Name of what coded it, at most 31 bytes."""
+
+
+class Clap(NamedTuple):
+    """``clap`` (12.1.4): size and offset of the clean aperture as fractions."""
+
+    width: tuple[int, int]
+    height: tuple[int, int]
+    horizontal: tuple[int, int]
+    """Offset of its centre from the frame's, to the right; signed."""
+    vertical: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Where the numbers of a table lie."""
+
+    offset: int
+    count: int
+    dtype: np.dtype[Any]
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the numbers."""
+        return self.count * self.dtype.itemsize
+
+
+UINT32 = np.dtype(">u4")
+UINT64 = np.dtype(">u8")
+CHUNK_RUN = np.dtype([("first", ">u4"), ("samples", ">u4"), ("entry", ">u4")])
+"""A run of ``stsc``: the first chunk, counted from 1, and what all up to the next run hold."""
+TIME_RUN = np.dtype([("count", ">u4"), ("duration", ">u4")])
+"""A run of ``stts``."""
+
+
+def unpack_full(payload: BytesLike, what: str) -> tuple[int, int]:
+    """Unpack (version, flags)."""
+    (word,) = unpack_fields(_FULL, payload, 0, what)
+    return word >> 24, word & 0xFFFFFF
+
+
+def _times(layouts: dict[int, Struct], payload: BytesLike, what: str) -> tuple[int, int, int, int]:
+    """Return (flags, the two numbers of `layouts`, where they end)."""
+    version, flags = unpack_full(payload, what)
+    if version not in layouts:
+        raise FormatError(f"{what}: version {version}, where 0 and 1 are defined")
+    first, second = unpack_fields(layouts[version], payload, FULL_NBYTES, what)
+    return flags, first, second, FULL_NBYTES + layouts[version].size
+
+
+def unpack_mvhd(payload: BytesLike) -> MovieHeader:
+    """Unpack a movie header."""
+    _, timescale, duration, at = _times(_MEDIA_TIMES, payload, "mvhd")
+    *_, next_track_id = unpack_fields(_MOVIE_REST, payload, at, "mvhd")
+    return MovieHeader(timescale, duration, next_track_id)
+
+
+def unpack_tkhd(payload: BytesLike) -> TrackHeader:
+    """Unpack a track header."""
+    flags, track_id, duration, at = _times(_TRACK_TIMES, payload, "tkhd")
+    *_, width, height = unpack_fields(_TRACK_REST, payload, at, "tkhd")
+    return TrackHeader(flags, track_id, duration, width, height)
+
+
+def unpack_mdhd(payload: BytesLike) -> MediaHeader:
+    """Unpack a media header."""
+    _, timescale, duration, at = _times(_MEDIA_TIMES, payload, "mdhd")
+    unpack_fields(_MEDIA_REST, payload, at, "mdhd")
+    return MediaHeader(timescale, duration)
+
+
+def unpack_hdlr(payload: BytesLike) -> Handler:
+    """Unpack a handler."""
+    _, kind = unpack_fields(_HANDLER, payload, 0, "hdlr")
+    return Handler(kind, bytes(payload[HANDLER_NBYTES:]).split(b"\0", 1)[0])
+
+
+def unpack_mett(payload: BytesLike) -> tuple[bytes, bytes]:
+    """Unpack a text metadata entry (12.3.3.2): (content encoding, mime type)."""
+    if len(payload) < 6 + 2:
+        raise TruncatedError(f"mett: {len(payload)} bytes, at least 8 are needed")
+    encoding, _, rest = bytes(payload[8:]).partition(b"\0")
+    return encoding, rest.split(b"\0", 1)[0]
+
+
+def unpack_visual(payload: BytesLike) -> VisualEntry:
+    """Unpack the fixed part of a visual sample entry."""
+    _, width, height, _, _, _, name, _, _ = unpack_fields(_VISUAL, payload, 0, "visual entry")
+    return VisualEntry(width, height, name[1 : 1 + min(name[0], 31)])
+
+
+def unpack_clap(payload: BytesLike) -> Clap:
+    """Unpack a clean aperture."""
+    fields = unpack_fields(_CLAP, payload, 0, "clap")
+    return Clap(fields[0:2], fields[2:4], fields[4:6], fields[6:8])
+
+
+def unpack_brands(payload: BytesLike) -> tuple[bytes, ...]:
+    """Unpack ``ftyp`` (4.3): the major brand and the compatible ones; whole ones only."""
+    brands = bytes(payload)
+    return brands[:4], *(brands[at : at + 4] for at in range(8, len(brands) - 3, 4))
+
+
+def unpack_table(read: Read, header: BoxHeader, dtype: np.dtype[Any], skip: int = 0) -> Table:
+    """Return where the table of a full box lies, its count checked against the box.
+
+    Parameters
+    ----------
+    skip : int
+        Bytes between the flags and the count.
+    """
+    start = FULL_NBYTES + skip + 4
+    view = read_payload(read, header, start)
+    (count,) = unpack_fields(_FULL, view, start - 4, name_of(header.kind))
+    table = Table(header.payload_offset + start, count, dtype)
+    room = header.end - table.offset
+    if table.nbytes > room:
+        raise FormatError(
+            f"box {name_of(header.kind)!r} at offset {header.offset}: {count} entries of "
+            f"{dtype.itemsize} bytes exceed the {room} bytes it has for them",
+            offset=header.offset,
+            field=name_of(header.kind),
+        )
+    return table

@@ -1,0 +1,323 @@
+"""The outline of a dataset: which tracks its mp4 has and where their tables lie.
+
+Only headers are read, through a `Read` that the caller gives, and the runs of chunks, to check that
+a track's tables are of the same samples; the tables stay where they are until somebody wants the
+track. Contract: any bytes give a `Movie`, a `FormatError` or an `UnsupportedError`.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..exceptions import FormatError, UnsupportedError
+from .bmff import (
+    CHUNK_RUN,
+    CONTAINERS,
+    FULL_NBYTES,
+    HEADER_NBYTES,
+    MEDIA_HEADER_NBYTES,
+    TIME_RUN,
+    TRACK_HEADER_NBYTES,
+    UINT32,
+    UINT64,
+    VISUAL_ENTRY_NBYTES,
+    BoxHeader,
+    MediaHeader,
+    Read,
+    Table,
+    TrackHeader,
+    children,
+    first_of,
+    name_of,
+    read_payload,
+    unpack_brands,
+    unpack_hdlr,
+    unpack_mdhd,
+    unpack_mett,
+    unpack_table,
+    unpack_tkhd,
+    unpack_visual,
+    walk,
+)
+from .format import CONFIG_KINDS, PREFIX, VIDEO_HANDLER, unpack_text
+
+# What is read of texts and lists that a file may make as long as it is.
+_TEXT_LIMIT = 4096
+_MAX_OTHERS = 64
+
+_MAX_OFFSET = 2**62
+
+
+class Extent(NamedTuple):
+    """Bytes of the file."""
+
+    offset: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class TrackTable:
+    """One track of a dataset: what its samples are and where the tables lie that locate them."""
+
+    name: str
+    handler: bytes
+    """``vide`` or ``meta``."""
+    header: TrackHeader
+    media: MediaHeader
+    entry_kind: bytes
+    """Kind of the first sample entry: ``mett``, ``hvc1``, ...; empty if there is none."""
+    entry: Extent
+    """The first sample entry, whole."""
+    mime: str
+    """Of metadata; empty for pictures."""
+    frame: tuple[int, int]
+    """(width, height) of pictures, of the first entry; (0, 0) for metadata."""
+    config_kind: bytes
+    """``hvcC``, ``avcC``, ``av1C``, or empty."""
+    config: Extent
+    """Payload of that box."""
+    count: int
+    """Number of samples."""
+    sample_nbytes: int
+    """Size of each sample, or 0 where `sizes` has them."""
+    sizes: Table
+    runs: Table
+    """Of `CHUNK_RUN`."""
+    chunks: Table
+    """Offsets of chunks, 32 or 64 bits each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Movie:
+    """Outline of a dataset."""
+
+    brands: tuple[bytes, ...]
+    moov: BoxHeader
+    tracks: dict[str, TrackTable]
+    """The tracks whose names begin with ``bzna_``, in the order of the file."""
+    others: tuple[str, ...]
+    """Names of other tracks, the first of them."""
+
+
+def unpack_movie(read: Read, nbytes: int) -> Movie:
+    """Read the outline of a dataset.
+
+    Parameters
+    ----------
+    read : callable
+        Gives bytes of the file; see `bmff.Window`.
+    nbytes : int
+        Size of the file.
+
+    Raises
+    ------
+    FormatError
+        A box exceeds its parent or a table its box, a table is missing, two tables cannot both be
+        right, or two tracks have one name.
+    UnsupportedError
+        Sample sizes are in the compact form (``stz2``).
+    """
+    brands: tuple[bytes, ...] = ()
+    moov: BoxHeader | None = None
+    for box in children(read, 0, nbytes, to_end=True):
+        if box.kind == b"ftyp" and not brands:
+            brands = unpack_brands(read_payload(read, box, _TEXT_LIMIT))
+        elif box.kind == b"moov":
+            if moov is not None:
+                raise FormatError(
+                    f"a second box 'moov' at offset {box.offset}; one is at {moov.offset}",
+                    offset=box.offset,
+                )
+            moov = box
+    if moov is None:
+        raise FormatError("no box 'moov': not a dataset, or one that was not finished")
+    tracks: dict[str, TrackTable] = {}
+    others: list[str] = []
+    for box in children(read, moov.payload_offset, moov.end):
+        if box.kind == b"trak":
+            _add_track(read, box, nbytes, tracks, others)
+        elif box.kind in CONTAINERS:
+            for _ in walk(read, box.payload_offset, box.end):
+                pass  # nothing of it is used, but it must be sound
+    return Movie(brands, moov, tracks, tuple(others))
+
+
+def _add_track(
+    read: Read, trak: BoxHeader, nbytes: int, tracks: dict[str, TrackTable], others: list[str]
+) -> None:
+    """Read a track into `tracks`, or only its name into `others`."""
+    inner = first_of(children(read, trak.payload_offset, trak.end), b"tkhd", b"mdia")
+    media: dict[bytes, BoxHeader] = {}
+    if b"mdia" in inner:
+        mdia = inner[b"mdia"]
+        boxes = children(read, mdia.payload_offset, mdia.end)
+        media = first_of(boxes, b"mdhd", b"hdlr", b"minf")
+    handler, name = b"", ""
+    if b"hdlr" in media:
+        handler, stored = unpack_hdlr(read_payload(read, media[b"hdlr"], _TEXT_LIMIT))
+        name = unpack_text(stored)
+    if not name.startswith(PREFIX):
+        if len(others) < _MAX_OTHERS:
+            others.append(name)
+        return
+    if name in tracks:
+        raise FormatError(f"two tracks are called {name!r}", offset=trak.offset)
+    try:
+        tracks[name] = _unpack_track(read, trak, {**inner, **media}, handler, name)
+        _check_counts(read, tracks[name], nbytes)
+    except FormatError as err:
+        message = f"track {name!r}: {err}"
+        raise type(err)(message, offset=err.offset, field=err.field) from err
+
+
+def _unpack_track(
+    read: Read, trak: BoxHeader, boxes: dict[bytes, BoxHeader], handler: bytes, name: str
+) -> TrackTable:
+    inner: dict[bytes, BoxHeader] = {}
+    for path, box in walk(read, trak.payload_offset, trak.end):
+        if path == (b"mdia", b"minf", b"stbl"):
+            if box.kind in (b"stco", b"co64") and inner.keys() & {b"stco", b"co64"}:
+                raise FormatError("two tables of chunk offsets", offset=box.offset)
+            inner.setdefault(box.kind, box)
+    if b"stz2" in inner:
+        raise UnsupportedError(f"track {name!r}: sample sizes in the compact form 'stz2'")
+    offsets_kind = b"co64" if b"co64" in inner else b"stco"
+    for kind in (b"stsz", b"stsc", offsets_kind):
+        if kind not in inner:
+            raise FormatError(f"it has no box {name_of(kind)!r}", offset=trak.offset)
+    if b"stts" in inner:
+        unpack_table(read, inner[b"stts"], TIME_RUN)
+    stsz = inner[b"stsz"]
+    sample_nbytes = int.from_bytes(read_payload(read, stsz, FULL_NBYTES + 4)[FULL_NBYTES:], "big")
+    # With a size that all samples share, no table follows the count.
+    sizes = unpack_table(read, stsz, UINT32 if sample_nbytes == 0 else _NOTHING, skip=4)
+    entry = _unpack_entry(read, inner[b"stsd"], handler) if b"stsd" in inner else _NO_ENTRY
+    return TrackTable(
+        name,
+        handler,
+        unpack_tkhd(read_payload(read, boxes[b"tkhd"], TRACK_HEADER_NBYTES))
+        if b"tkhd" in boxes
+        else TrackHeader(0, 0, 0, 0, 0),
+        unpack_mdhd(read_payload(read, boxes[b"mdhd"], MEDIA_HEADER_NBYTES))
+        if b"mdhd" in boxes
+        else MediaHeader(0, 0),
+        *entry,
+        count=sizes.count,
+        sample_nbytes=sample_nbytes,
+        sizes=sizes if sample_nbytes == 0 else Table(sizes.offset, 0, UINT32),
+        runs=unpack_table(read, inner[b"stsc"], CHUNK_RUN),
+        chunks=unpack_table(
+            read, inner[offsets_kind], UINT64 if offsets_kind == b"co64" else UINT32
+        ),
+    )
+
+
+_NOTHING = np.dtype([])
+_Entry = tuple[bytes, Extent, str, tuple[int, int], bytes, Extent]
+_NO_ENTRY: _Entry = (b"", Extent(0, 0), "", (0, 0), b"", Extent(0, 0))
+
+
+def _unpack_entry(read: Read, stsd: BoxHeader, handler: bytes) -> _Entry:
+    """Return the fields of `TrackTable` from `entry_kind` to `config`."""
+    # Each entry is at least a header.
+    entries = unpack_table(read, stsd, np.dtype((np.void, HEADER_NBYTES)))
+    if entries.count == 0:
+        return _NO_ENTRY
+    entry = next(children(read, entries.offset, stsd.end))
+    extent = Extent(entry.offset, entry.nbytes)
+    if handler != VIDEO_HANDLER:
+        mime = b""
+        if entry.kind == b"mett":
+            _, mime = unpack_mett(read_payload(read, entry, _TEXT_LIMIT))
+        return entry.kind, extent, unpack_text(mime), (0, 0), b"", Extent(0, 0)
+    visual = unpack_visual(read_payload(read, entry, VISUAL_ENTRY_NBYTES))
+    start = entry.payload_offset + VISUAL_ENTRY_NBYTES
+    configs = first_of(children(read, start, entry.end), *CONFIG_KINDS)
+    box = next(iter(configs.values()), None)
+    config, kind = Extent(0, 0), b""
+    if box is not None:
+        config, kind = Extent(box.payload_offset, box.end - box.payload_offset), box.kind
+    return entry.kind, extent, "", (visual.width, visual.height), kind, config
+
+
+def _check_counts(read: Read, track: TrackTable, nbytes: int) -> None:
+    """Raise `FormatError` if sizes, runs and chunks cannot be of the same samples."""
+    if track.count * track.sample_nbytes > nbytes:
+        raise FormatError(
+            f"{track.count} samples of {track.sample_nbytes} bytes exceed the file's {nbytes}",
+            field="stsz",
+        )
+    runs = np.frombuffer(read(track.runs.offset, track.runs.nbytes), CHUNK_RUN)
+    check_runs(runs, track.chunks.count, track.count)
+
+
+def check_runs(runs: NDArray[np.void], nchunks: int, count: int) -> None:
+    """Check that the runs of ``stsc`` give the chunks exactly the samples there are.
+
+    Parameters
+    ----------
+    runs : array of `CHUNK_RUN`
+    nchunks, count : int
+        Number of chunks and of samples.
+
+    Raises
+    ------
+    FormatError
+        They do not.
+    """
+    if nchunks == 0 and count == 0:
+        return
+    first = runs["first"].astype(np.int64)
+    if len(runs) == 0 or first[0] != 1 or first[-1] > nchunks or (np.diff(first) <= 0).any():
+        raise FormatError(f"stsc: its runs are not of the {nchunks} chunks there are", field="stsc")
+    lengths = np.diff(first, append=nchunks + 1)
+    samples = runs["samples"].astype(np.int64)
+    # No product overflows once each number of samples is known to be at most that of all.
+    if (samples > count).any() or int((lengths * samples).sum()) != count:
+        total = sum(a * b for a, b in zip(lengths.tolist(), samples.tolist(), strict=True))
+        raise FormatError(
+            f"stsc and stco place {total} samples in {nchunks} chunks, stsz has the sizes of "
+            f"{count}",
+            field="stsc",
+        )
+
+
+def sample_offsets(
+    track: TrackTable, sizes: NDArray[Any], runs: NDArray[np.void], chunks: NDArray[Any]
+) -> NDArray[Any]:
+    """Return where each sample of a track begins.
+
+    Parameters
+    ----------
+    sizes, runs, chunks : array
+        What stands in the tables of `track`.
+
+    Returns
+    -------
+    array of int, shape (track.count,)
+        `chunks` itself where every chunk is one sample, as Benzina's tools write it, else int64. An
+        offset of 2**62 or more, which no file reaches, may have become 2**62.
+
+    Raises
+    ------
+    FormatError
+        The tables do not belong together.
+    """
+    check_runs(runs, len(chunks), track.count)
+    if track.count == len(chunks) and (runs["samples"] == 1).all():
+        return chunks
+    first_chunks = np.append(runs["first"].astype(np.int64), len(chunks) + 1)
+    lengths = first_chunks[1:] - first_chunks[:-1]
+    per_chunk = np.repeat(runs["samples"].astype(np.int64), lengths)
+    if track.sample_nbytes:
+        before = np.arange(track.count + 1, dtype=np.int64) * track.sample_nbytes
+    else:
+        before = np.zeros(track.count + 1, np.int64)
+        np.cumsum(sizes, out=before[1:])
+    starts = np.minimum(chunks, _MAX_OFFSET).astype(np.int64)
+    # From the bytes of all samples before it to its own offset, the same for a whole chunk.
+    first = np.cumsum(per_chunk) - per_chunk
+    offsets: NDArray[np.int64] = before[:-1] + np.repeat(starts - before[first], per_chunk)
+    return offsets

@@ -1,0 +1,154 @@
+"""Names of samples, and the ids made of them, decoded when they are asked for.
+
+An id is a name that no other sample has; else the name, ``#`` and the ordinal. So are names that
+end in ``#`` and digits, which could be such an id of another sample.
+"""
+
+import operator
+import re
+from collections.abc import Iterator, Sequence
+from typing import Protocol, TypeVar, overload
+
+import numpy as np
+
+from .format import unpack_name
+from .track import IntArray
+
+Item = TypeVar("Item", covariant=True)
+
+# Of the entries that are printed.
+_SHOWN = 8
+_NUMBER = re.compile(r"#(0|[1-9][0-9]{0,18})\Z")
+
+
+class NameTable:
+    """The stored names of all samples of a file.
+
+    Parameters
+    ----------
+    stored : bytes
+        All of them, one behind the other.
+    sizes : ndarray of int64
+        The bytes of each.
+    count : int
+        Samples of the file; those beyond `sizes` have no name.
+    """
+
+    def __init__(self, stored: bytes, sizes: IntArray, count: int) -> None:
+        self._stored = stored
+        self._ends: IntArray = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+        self._nnames = len(sizes)
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def stored(self, index: int) -> bytes | None:
+        """Return a name as it is stored, without the NUL behind it; None if there is none."""
+        if index >= self._nnames:
+            return None
+        return self._stored[self._ends.item(index) : self._ends.item(index + 1)].removesuffix(b"\0")
+
+    def __getitem__(self, index: int) -> str | None:
+        """Return a name as text; None if there is none."""
+        stored = self.stored(index)
+        return None if stored is None else unpack_name(stored)
+
+
+class IdTable:
+    """The ids of all samples of a file.
+
+    Parameters
+    ----------
+    names : NameTable
+        The names.
+
+    Notes
+    -----
+    16 bytes are kept for each name: its hash, in order, and whose it is.
+    """
+
+    def __init__(self, names: NameTable) -> None:
+        self._names = names
+        count = len(names)
+        hashes = np.fromiter((hash(names[index]) for index in range(count)), np.int64, count)
+        self._order: IntArray = np.argsort(hashes, kind="stable")
+        self._hashes: IntArray = hashes[self._order]
+
+    def __getitem__(self, index: int) -> str:
+        """Return the id of a sample."""
+        name = self._names[index]
+        if name and self._only(name) is not None and not _NUMBER.search(name):
+            return name
+        return f"{name or ''}#{index}"
+
+    def find(self, id_: object) -> int | None:
+        """Return the sample of an id, or of a name that one sample alone has; None if none has."""
+        if not isinstance(id_, str) or not id_:
+            return None
+        number = _NUMBER.search(id_)
+        if number is not None:
+            index = int(number[1])
+            if index < len(self._names) and self[index] == id_:
+                return index
+        return self._only(id_)
+
+    def _only(self, name: str) -> int | None:
+        """Return the sample that has a name; None if several have it, or none."""
+        wanted = hash(name)
+        first = int(np.searchsorted(self._hashes, wanted, side="left"))
+        last = int(np.searchsorted(self._hashes, wanted, side="right"))
+        found = None
+        for place in range(first, last):
+            index = self._order.item(place)
+            if self._names[index] == name:
+                if found is not None:
+                    return None
+                found = index
+        return found
+
+
+class _Table(Protocol[Item]):
+    def __getitem__(self, index: int, /) -> Item: ...
+
+
+class Picked(Sequence[Item]):
+    """What a table has of some of the samples of a file, by their position among these.
+
+    Parameters
+    ----------
+    table : NameTable or IdTable
+        By the ordinal of the sample in the file.
+    indices : range
+        Those ordinals.
+    """
+
+    def __init__(self, table: "_Table[Item]", indices: range) -> None:
+        self._table = table
+        self._indices = indices
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    @overload
+    def __getitem__(self, index: int) -> Item: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Picked[Item]": ...
+    def __getitem__(self, index: int | slice) -> "Item | Picked[Item]":
+        if isinstance(index, slice):
+            return Picked(self._table, self._indices[index])
+        return self._table[self._indices[index]]
+
+    def __iter__(self) -> Iterator[Item]:
+        return map(self._table.__getitem__, self._indices)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence) or isinstance(other, str | bytes):
+            return NotImplemented
+        return len(self) == len(other) and all(map(operator.eq, self, other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        shown = [repr(each) for each in self[:_SHOWN]]
+        return f"[{', '.join(shown + ['...'] * (len(self) > _SHOWN))}]"

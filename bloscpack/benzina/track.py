@@ -1,0 +1,231 @@
+"""Tracks of a dataset: where their samples lie, and reading these.
+
+The tables of a track are read when it is first used, straight into arrays that stay as they are
+stored, big-endian and, where there is one size for all, without a table. Offsets and sizes are
+believed only when bytes are read: then they are compared with the size of the file.
+"""
+
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from ..exceptions import FormatError, TruncatedError
+from ..fetch import Piece, fetch
+from ..storage.file import FileSource
+from ..storage.protocol import ByteSource
+from .bmff import Table
+from .movie import TrackTable, sample_offsets
+
+AnyArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+IntArray: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+
+_FAR = 1 << 62
+
+
+class Location(NamedTuple):
+    """Where a sample lies."""
+
+    offset: int
+    """Absolute."""
+    nbytes: int
+
+
+class DatasetTrack:
+    """One of the tracks of a dataset, in the order of its samples.
+
+    Attributes
+    ----------
+    name : str
+        As ``"bzna_input"``.
+    table : TrackTable
+        What its boxes say.
+
+    Notes
+    -----
+    ``track[i]`` is the `Location` of a sample. Threads may share a track.
+    """
+
+    def __init__(self, source: ByteSource, nbytes: int, table: TrackTable) -> None:
+        self.name = table.name
+        self.table = table
+        self._source = source
+        self._file_nbytes = nbytes
+        self._tables: tuple[AnyArray, AnyArray] | None = None
+
+    def __repr__(self) -> str:
+        return f"<track {self.name!r} of {len(self)} samples>"
+
+    @property
+    def handler(self) -> str:
+        """What kind of track it is: ``"meta"`` or, with pictures, ``"vide"``."""
+        return self.table.handler.decode("ascii", "backslashreplace")
+
+    @property
+    def mime(self) -> str:
+        """Mime type of metadata; empty for pictures."""
+        return self.table.mime
+
+    @property
+    def shape(self) -> tuple[int, int] | None:
+        """(H, W) of the coded frame, as the track says; None for metadata."""
+        width, height = self.table.frame
+        return (height, width) if width else None
+
+    @property
+    def offsets(self) -> AnyArray:
+        """The absolute offset of each sample, integers of any kind and byte order, shape (n,).
+
+        Raises
+        ------
+        FormatError
+            The tables do not fit together.
+        TruncatedError
+            The file has become shorter than they.
+        """
+        tables = self._tables
+        return self._load()[0] if tables is None else tables[0]
+
+    @property
+    def sizes(self) -> AnyArray:
+        """The size of each sample, shape (n,), as `offsets`."""
+        tables = self._tables
+        return self._load()[1] if tables is None else tables[1]
+
+    def _load(self) -> tuple[AnyArray, AnyArray]:
+        table = self.table
+        sizes: AnyArray = (
+            np.broadcast_to(np.uint32(table.sample_nbytes), table.count)
+            if table.sample_nbytes
+            else self._read_table(table.sizes)
+        )
+        runs, chunks = self._read_table(table.runs), self._read_table(table.chunks)
+        offsets = sample_offsets(table, sizes, runs, chunks)
+        for array in (offsets, sizes):
+            array.flags.writeable = False
+        self._tables = offsets, sizes
+        return self._tables
+
+    def _read_table(self, table: Table) -> AnyArray:
+        array: AnyArray = np.empty(table.count, table.dtype)
+        if not table.nbytes:
+            return array
+        view = array.view("u1").data
+        if isinstance(self._source, FileSource):
+            found = self._source.read_into(table.offset, view)
+        else:
+            stored = self._source.read_at(table.offset, table.nbytes)
+            found = len(stored)
+            view[:found] = stored
+        if found < table.nbytes:
+            raise self._cut_off(f"a table of track {self.name!r}", table.offset, table.nbytes)
+        return array
+
+    def __len__(self) -> int:
+        return self.table.count
+
+    def __getitem__(self, index: int) -> Location:
+        """Return where a sample lies.
+
+        Raises
+        ------
+        IndexError
+            There is none of this number.
+        FormatError
+            See `offsets`.
+        """
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"sample {index} of a track of {len(self)}")
+        return Location(self.offsets.item(index), self.sizes.item(index))
+
+    def extents(self, indices: IntArray | slice) -> tuple[IntArray, IntArray]:
+        """Return offsets and sizes of several samples, int64.
+
+        An offset of 2**62 or more, which no file reaches, may have become 2**62: an end can be told
+        without an overflow.
+
+        Raises
+        ------
+        FormatError
+            See `offsets`.
+        """
+        offsets = self.offsets[indices]
+        if offsets.dtype.kind == "u" and offsets.dtype.itemsize == 8:
+            offsets = np.minimum(offsets, _FAR)
+        return offsets.astype(np.int64), self.sizes[indices].astype(np.int64)
+
+    def read(self, index: int) -> bytes:
+        """Return the bytes of a sample, a copy.
+
+        Raises
+        ------
+        IndexError
+            There is none of this number.
+        TruncatedError
+            The file ends before the sample.
+        FormatError
+            See `offsets`.
+        """
+        offset, nbytes = self[index]
+        if offset + nbytes <= self._file_nbytes:
+            data = bytes(self._source.read_at(offset, nbytes))
+            if len(data) == nbytes:
+                return data
+        raise self._cut_off(f"sample {index % len(self)} of {self.name!r}", offset, nbytes)
+
+    def read_all(self) -> tuple[bytes, IntArray]:
+        """Return the bytes of all samples, one behind the other, and their sizes.
+
+        Raises
+        ------
+        TruncatedError
+            The file ends before one of them.
+        FormatError
+            They overlap so that they are more than the file has; see also `offsets`.
+        """
+        starts, sizes = self.extents(slice(None))
+        total = int(sizes.sum())
+        if total > self._file_nbytes:
+            error = FormatError(
+                f"track {self.name!r}: its samples have {total} bytes together, the file "
+                f"{self._file_nbytes}",
+                field="stsz",
+            )
+            error.path = self._source.name
+            raise error
+        if not total:
+            return b"", sizes
+        ends = starts + sizes
+        for index in np.flatnonzero(ends > self._file_nbytes)[:1].tolist():
+            raise self._cut_off(f"sample {index} of {self.name!r}", *self[index])
+        if (ends[:-1] == starts[1:]).all():
+            data = bytes(self._source.read_at(int(starts[0]), total))
+            if len(data) < total:
+                raise self._cut_off(f"track {self.name!r}", int(starts[0]), total)
+            return data, sizes
+        return self._read_scattered(starts, sizes), sizes
+
+    def _read_scattered(self, starts: IntArray, sizes: IntArray) -> bytes:
+        whole = bytearray(int(sizes.sum()))
+        view = memoryview(whole)
+        pieces, at = [], 0
+        for start, size in zip(starts.tolist(), sizes.tolist(), strict=True):
+            take = partial(_copy, view[at : at + size])
+            pieces.append(Piece(self._source, start, size, take))
+            at += size
+        fetch(pieces, nthreads=1, nbytes=0)
+        return bytes(whole)
+
+    def _cut_off(self, what: str, offset: int, nbytes: int) -> TruncatedError:
+        size = self._source.size()
+        error = TruncatedError(
+            f"{what}: its bytes {offset} to {offset + nbytes} are not all there, the file has "
+            f"{size}",
+            offset=offset,
+        )
+        error.path = self._source.name
+        return error
+
+
+def _copy(target: memoryview, data: memoryview) -> None:
+    target[:] = data
