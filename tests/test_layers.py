@@ -203,6 +203,8 @@ IMPORTED_ON_USE = {
     "threads": {"asyncio"},
     "video": {"av"},
     "image": {"simplejpeg", "PIL"},
+    "benzina.encoder": {"av"},
+    "benzina.picture": {"PIL"},
     "gulp.utils": {"PIL.Image"},
     "vrs.imagecodec": {"av", "PIL", "pillow_jxl"},
     "gulp.ingest": {"tqdm"},
