@@ -13,6 +13,7 @@ EXTENSIONS = {
     "frame": [],
     "record": ["blosc"],
     "snappy": [],
+    "warp": [],
 }
 
 
@@ -55,7 +56,7 @@ def extension(name, libraries):
         include_dirs=include_dirs,
         extra_objects=extra_objects,
         extra_link_args=link_args,
-        extra_compile_args=[] if sys.platform == "win32" else ["-O3"],
+        extra_compile_args=[] if sys.platform == "win32" else ["-O3", "-ffp-contract=off"],
     )
 
 

@@ -83,6 +83,7 @@ PURE = {
     "benzina.av1sequence",
     "benzina.bitreader",
     "benzina.codecconfig",
+    "benzina.colour",
     "benzina.sequence",
     "benzina.splits",
     "container.format",
@@ -206,6 +207,7 @@ IMPORTED_ON_USE = {
     "benzina.encoder": {"av"},
     "benzina.picture": {"PIL"},
     "gulp.utils": {"PIL.Image"},
+    "benzina.decoder": {"av"},
     "vrs.imagecodec": {"av", "PIL", "pillow_jxl"},
     "gulp.ingest": {"tqdm"},
     # Every command would load them.

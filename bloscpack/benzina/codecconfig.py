@@ -7,7 +7,7 @@ Nothing is read or decoded here; every size is bounded by the bytes that are the
 """
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from ..exceptions import FormatError, TruncatedError, UnsupportedError
 from .av1sequence import (
@@ -24,6 +24,7 @@ CODECS = {HVCC: HEVC, AVCC: H264, AV1C: AV1}
 # Types of NAL units: H.265 table 7-1, H.264 table 7-1.
 HEVC_VPS, HEVC_SPS, HEVC_PPS, HEVC_SEI, HEVC_SEI_SUFFIX = 32, 33, 34, 39, 40
 H264_SEI, H264_SPS, H264_PPS = 6, 7, 8
+BytesView = TypeVar("BytesView", bytes, memoryview)
 _START_CODE = b"\0\0\1"
 _NAL_SIZE_NBYTES = 4
 DEFAULT_MAX_PIXELS = 1 << 26
@@ -80,15 +81,28 @@ def join_units(units: Iterable[bytes]) -> bytes:
     return b"".join(len(unit).to_bytes(_NAL_SIZE_NBYTES, "big") + unit for unit in units)
 
 
-def split_units(payload: bytes, size_nbytes: int = _NAL_SIZE_NBYTES) -> list[bytes]:
+def split_units(payload: BytesView, size_nbytes: int = _NAL_SIZE_NBYTES) -> list[BytesView]:
     """Return the NAL units of a payload; the inverse of `join_units`.
+
+    Parameters
+    ----------
+    payload : bytes or memoryview
+        Units, each after its size.
+    size_nbytes : int
+        Bytes of a size.
+
+    Returns
+    -------
+    list of bytes or memoryview
+        Slices of the payload.
 
     Raises
     ------
     FormatError
         Sizes and bytes do not agree, or a unit is empty.
     """
-    units, at = [], 0
+    units: list[BytesView] = []
+    at = 0
     while at < len(payload):
         size = int.from_bytes(payload[at : at + size_nbytes], "big")
         start, at = at, at + size_nbytes + size
@@ -103,14 +117,9 @@ def split_units(payload: bytes, size_nbytes: int = _NAL_SIZE_NBYTES) -> list[byt
     return units
 
 
-def hevc_kind(unit: bytes) -> int:
-    """Return the type of a NAL unit of H.265, which is not empty."""
-    return unit[0] >> 1 & 0x3F
-
-
-def h264_kind(unit: bytes) -> int:
-    """Return the type of a NAL unit of H.264, which is not empty."""
-    return unit[0] & 0x1F
+def unit_kind(codec: str, unit: bytes | memoryview) -> int:
+    """Return the type of a NAL unit of H.265 or H.264, which is not empty."""
+    return unit[0] >> 1 & 0x3F if codec == HEVC else unit[0] & 0x1F
 
 
 def unpack_config(kind: bytes, config: bytes) -> ParameterSets:
@@ -239,9 +248,9 @@ def unit_info(codec: str, unit: bytes) -> PictureInfo | None:
         It breaks the syntax.
     """
     if codec == HEVC:
-        return unpack_hevc_sps(unit).picture if hevc_kind(unit) == HEVC_SPS else None
+        return unpack_hevc_sps(unit).picture if unit_kind(HEVC, unit) == HEVC_SPS else None
     if codec == H264:
-        return unpack_h264_sps(unit).picture if h264_kind(unit) == H264_SPS else None
+        return unpack_h264_sps(unit).picture if unit_kind(H264, unit) == H264_SPS else None
     for obu in split_obus(unit):
         if obu.kind == OBU_SEQUENCE_HEADER:
             return unpack_av1_sequence(obu).picture
@@ -282,7 +291,7 @@ def pack_hvcc(units: Sequence[bytes]) -> bytes:
         There is no SPS, or it breaks the syntax; a unit is longer than 65535 bytes.
     """
     kept = [
-        (kind, [unit for unit in units if unit and hevc_kind(unit) == kind])
+        (kind, [unit for unit in units if unit and unit_kind(HEVC, unit) == kind])
         for kind in (HEVC_VPS, HEVC_SPS, HEVC_PPS, HEVC_SEI, HEVC_SEI_SUFFIX)
     ]
     if not kept[1][1]:
@@ -327,8 +336,8 @@ def pack_avcc(units: Sequence[bytes]) -> bytes:
     FormatError
         There is no SPS, or it breaks the syntax; units are too many or too long.
     """
-    sets = [unit for unit in units if unit and h264_kind(unit) == H264_SPS]
-    pictures = [unit for unit in units if unit and h264_kind(unit) == H264_PPS]
+    sets = [unit for unit in units if unit and unit_kind(H264, unit) == H264_SPS]
+    pictures = [unit for unit in units if unit and unit_kind(H264, unit) == H264_PPS]
     if not 0 < len(sets) < 32 or len(pictures) > 255:
         raise FormatError(f"avcC: {len(sets)} SPS and {len(pictures)} PPS do not fit into one")
     sps = unpack_h264_sps(sets[0])

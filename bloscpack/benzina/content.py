@@ -90,7 +90,7 @@ class Content:
         return self.nbytes, self.movie.moov.offset, len(self)
 
     def _entries(self, name: str) -> DatasetTrack | None:
-        """Return the track of an entry for each sample; None if there is none.
+        """Return the track that has an entry for each sample, or the first of them, if any.
 
         Raises
         ------
@@ -98,10 +98,11 @@ class Content:
             It has more entries than there are samples.
         """
         track = self.tracks.get(name)
-        if track is not None and len(track) > len(self):
-            raise self.blamed(
-                FormatError(f"track {name!r}: {len(track)} entries for {len(self)} samples")
-            )
+        if track is not None:
+            try:
+                _check_entries(track, len(self))
+            except FormatError as err:
+                raise self.blamed(err) from None
         return track
 
     def blamed(self, err: BloscpackError, index: int | None = None) -> BloscpackError:
@@ -122,13 +123,10 @@ class Content:
             There are more than samples, or one is not of 8 bytes.
         """
         if self._targets is None:
-            targets = np.full(len(self), -1, np.int64)
-            track = self._entries(TARGET)
-            if track is not None:
-                for index in np.flatnonzero(track.sizes != TARGET_NBYTES)[:1].tolist():
-                    raise self._wrong_target(index, track.sizes.item(index))
-                data, _ = track.read_all()
-                targets[: len(track)] = np.frombuffer(data, "<i8")
+            try:
+                targets = read_targets(self._entries(TARGET), len(self))
+            except FormatError as err:
+                raise self.blamed(err) from None
             targets.flags.writeable = False
             self._targets = targets
         return self._targets
@@ -140,14 +138,9 @@ class Content:
         track = self._entries(TARGET)
         if track is None or index >= len(track):
             return -1
-        data = track.read(index) if track.sizes.item(index) == TARGET_NBYTES else b""
-        if not data:
-            raise self._wrong_target(index, track.sizes.item(index))
-        return int.from_bytes(data, "little", signed=True)
-
-    def _wrong_target(self, index: int, nbytes: int) -> BloscpackError:
-        what = f"its target has {nbytes} bytes, {TARGET_NBYTES} are needed"
-        return self.blamed(FormatError(what, field=TARGET), index)
+        if (nbytes := track.sizes.item(index)) != TARGET_NBYTES:
+            raise self.blamed(_wrong_target(index, nbytes))
+        return int.from_bytes(track.read(index), "little", signed=True)
 
     @property
     def names(self) -> NameTable:
@@ -219,6 +212,37 @@ def _find_splits(read: Read, moov: BoxHeader) -> BoxHeader | None:
                     if box.kind == SPLITS_KIND:
                         return box
     return None
+
+
+def read_targets(track: DatasetTrack | None, count: int) -> IntArray:
+    """Return the targets of `count` samples, int64 little-endian as they are stored, else -1.
+
+    Raises
+    ------
+    FormatError
+        There are more targets than samples, or one is not of 8 bytes.
+    """
+    targets = np.full(count, -1, np.int64)
+    if track is not None:
+        _check_entries(track, count)
+        for index in np.flatnonzero(track.sizes != TARGET_NBYTES)[:1].tolist():
+            raise _wrong_target(index, track.sizes.item(index))
+        data, _ = track.read_all()
+        targets[: len(track)] = np.frombuffer(data, "<i8")
+    return targets
+
+
+def _wrong_target(index: int, nbytes: int) -> FormatError:
+    return FormatError(
+        f"sample {index}: its target has {nbytes} bytes, {TARGET_NBYTES} are needed", field=TARGET
+    )
+
+
+def _check_entries(track: DatasetTrack, count: int) -> None:
+    if len(track) > count:
+        raise FormatError(
+            f"track {track.name!r}: {len(track)} entries for {count} samples", field=track.name
+        )
 
 
 def open_content(source: ByteSource) -> Content:

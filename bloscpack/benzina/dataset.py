@@ -11,6 +11,7 @@ from typing import Any, Self, overload
 import numpy as np
 
 from ..exceptions import FileChangedError, NotFoundError
+from ..frames.protocol import AnyArray, Request, read_batch
 from ..storage.file import open_source
 from .content import Content, open_content, place_of
 from .format import INPUT
@@ -301,6 +302,21 @@ class Dataset:
                 data = bytes(held[offset - start : end - start]) if is_whole else None
                 yield Sample(self._content, number, self._shown, data)
             first = last
+
+    def read(
+        self,
+        requests: Iterable[Request],
+        *,
+        out: AnyArray | Sequence[AnyArray] | None = None,
+        nthreads: int | None = None,
+    ) -> AnyArray | list[AnyArray]:
+        """Read the pictures of many samples at once; see `frames.protocol.read_batch`.
+
+        Pictures of one size come as one array, others as a list.
+        """
+        planned = [(self._sample(self._find(id_)), selection) for id_, selection in requests]
+        nthreads = self._content.nthreads if nthreads is None else nthreads
+        return read_batch(planned, out=out, nthreads=nthreads)
 
     def close(self) -> None:
         """Close the file, for its views as well; idempotent. Closing a view leaves it open."""

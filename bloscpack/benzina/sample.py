@@ -1,18 +1,25 @@
 """A sample of a dataset: an mp4 of its own with a picture, its thumbnail, target and name."""
 
-from typing import TYPE_CHECKING, Any
+import functools
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from ..exceptions import BloscpackError, NotFoundError
+from ..exceptions import BloscpackError, NotFoundError, UnsupportedError
+from ..fetch import Piece
+from ..frames.protocol import AnyArray, FrameSelection, IntArray, frame_indices, read_clip
+from ..storage.memory import MemorySource
+from .bmff import name_of
+from .codecconfig import DEFAULT_MAX_PIXELS
 from .content import Content
-from .format import INPUT, unpack_name
+from .decoder import Decoder, Planes, decode_rgb
+from .format import INPUT, THUMB, unpack_name
 from .samplelayout import InnerTrack, SampleLayout, parse_sample
 
-if TYPE_CHECKING:
-    pass
-
 _UINT8 = np.dtype("u1")
+Pixels = np.ndarray[Any, np.dtype[np.uint8]]
 
 
 class Sample:
@@ -145,6 +152,80 @@ class Sample:
             raise error
         return tracks[name]
 
+    def frame(self, track: str = THUMB) -> Planes:
+        """Decode the picture of a track to the planes of its codec.
+
+        Parameters
+        ----------
+        track : str
+            ``"bzna_thumb"``, or ``"bzna_input"`` for the picture in its own size.
+
+        Returns
+        -------
+        Planes
+            Of the coded frame, with the clean aperture in it.
+
+        Raises
+        ------
+        NotFoundError
+            The sample has no such track.
+        FormatError, CodecError
+            The sample is damaged.
+        UnsupportedError
+            The track has no pictures, or of a kind that is not known, or far too large ones.
+        ImportError
+            PyAV is missing.
+        """
+        inner = self._track(track)
+        return self._planes(inner, self.data[inner.offset : inner.offset + inner.nbytes])
+
+    def decode(self, track: str = THUMB, *, out: Pixels | None = None) -> Pixels:
+        """Decode the picture of a track, cropped to its clean aperture.
+
+        Parameters
+        ----------
+        track : str
+            As for `frame`.
+        out : ndarray, optional
+            Receives the pixels: uint8, C-contiguous, of just that shape.
+
+        Returns
+        -------
+        ndarray
+            uint8, (H, W, 3): `out`, or an own array.
+
+        Raises
+        ------
+        ValueError
+            `out` does not fit.
+        NotFoundError, FormatError, CodecError, UnsupportedError, ImportError
+            As for `frame`.
+        """
+        return self._pixels(self.frame(track), out)
+
+    def _planes(self, track: InnerTrack, payload: bytes) -> Planes:
+        """Decode what a track holds."""
+        if not track.config_kind:
+            raise self._content.blamed(
+                UnsupportedError(
+                    f"track {track.name!r} holds no pictures that can be decoded, but "
+                    f"{name_of(track.entry_kind)!r}"
+                ),
+                self.index,
+            )
+        try:
+            return _decoder().decode(
+                track.config_kind, track.config, payload, track.frame, track.clean
+            )
+        except BloscpackError as err:
+            raise self._content.blamed(err, self.index) from None
+
+    def _pixels(self, planes: Planes, out: Pixels | None) -> Pixels:
+        try:
+            return decode_rgb(planes, out=out)
+        except BloscpackError as err:
+            raise self._content.blamed(err, self.index) from None
+
     def __len__(self) -> int:
         """Return 1: as a clip it has one frame."""
         return 1
@@ -153,3 +234,58 @@ class Sample:
     def meta(self) -> dict[str, Any]:
         """Name and target."""
         return {"name": self.name, "target": self.target}
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """``(1, H, W, 3)``."""
+        return (1, *self.frame_shape(np.zeros(0, np.int64)))
+
+    def __getitem__(self, selection: FrameSelection) -> AnyArray:
+        """Return `read` of a selection."""
+        return self.read(selection)
+
+    def read(self, selection: FrameSelection = None, *, out: AnyArray | None = None) -> AnyArray:
+        """Return the picture as frames in one array; see `frames.protocol.Clip`."""
+        return read_clip(self, selection, out=out, nthreads=1)
+
+    def read_images(self, selection: FrameSelection = None) -> None:
+        """Return None: the picture is kept as neither JPEG nor PNG.
+
+        Raises
+        ------
+        IndexError, TypeError
+            There is no such frame; the selection is none.
+        """
+        frame_indices(selection, 1)
+
+    def frame_shape(self, indices: IntArray) -> tuple[int, ...]:
+        """Return ``(H, W, 3)``, whichever frames are asked for."""
+        track = self._track(self._shown)
+        width, height = track.frame
+        if width * height > DEFAULT_MAX_PIXELS:
+            raise self._content.blamed(
+                UnsupportedError(
+                    f"a frame of {width} x {height} pixels, more than {DEFAULT_MAX_PIXELS}"
+                ),
+                self.index,
+            )
+        return track.clean.height, track.clean.width, 3
+
+    def pieces(self, indices: IntArray, frames: AnyArray) -> Iterator[Piece]:
+        """Return what to fetch so that every one of `frames` becomes the picture."""
+        if not len(indices):
+            return
+        track = self._track(self._shown)
+        # The bytes were read for the layout.
+        take = partial(self._fill, track, frames)
+        yield Piece(MemorySource(self.data), track.offset, track.nbytes, take)
+
+    def _fill(self, track: InnerTrack, frames: AnyArray, payload: memoryview) -> None:
+        self._pixels(self._planes(track, bytes(payload)), frames[0])
+        frames[1:] = frames[0]
+
+
+@functools.cache
+def _decoder() -> Decoder:
+    """Return the decoder of this process: its contexts serve all datasets."""
+    return Decoder()

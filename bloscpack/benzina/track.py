@@ -100,7 +100,11 @@ class DatasetTrack:
             else self._read_table(table.sizes)
         )
         runs, chunks = self._read_table(table.runs), self._read_table(table.chunks)
-        offsets = sample_offsets(table, sizes, runs, chunks)
+        try:
+            offsets = sample_offsets(table, sizes, runs, chunks)
+        except FormatError as err:
+            err.path = self._source.name
+            raise
         for array in (offsets, sizes):
             array.flags.writeable = False
         self._tables = offsets, sizes
