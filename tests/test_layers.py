@@ -76,8 +76,10 @@ LAYERS = {
 PURE = {
     "benzina.filename",
     "benzina.bmff",
+    "benzina.boxes",
     "benzina.format",
     "benzina.movie",
+    "benzina.moviepacking",
     "benzina.plainsample",
     "benzina.samplelayout",
     "benzina.av1sequence",
@@ -86,6 +88,7 @@ PURE = {
     "benzina.colour",
     "benzina.sequence",
     "benzina.splits",
+    "benzina.samplepacking",
     "container.format",
     "container.journal",
     "container.metadata",

@@ -149,6 +149,20 @@ def unpack_header(
     return BoxHeader(kind, offset, header_nbytes, nbytes)
 
 
+def pack_box(kind: bytes, *parts: bytes) -> bytes:
+    """Return a box with a payload of `parts`; its size takes 64 bits only if it needs them."""
+    nbytes = HEADER_NBYTES + sum(map(len, parts))
+    if nbytes < 2**32:
+        return b"".join((_SIZE_AND_KIND.pack(nbytes, kind), *parts))
+    nbytes += LARGE_HEADER_NBYTES - HEADER_NBYTES
+    return b"".join((_SIZE_AND_KIND.pack(1, kind), _LARGE_SIZE.pack(nbytes), *parts))
+
+
+def pack_large_header(kind: bytes, nbytes: int) -> bytes:
+    """Return the header of a box of `nbytes` bytes with it, its size in 64 bits."""
+    return _SIZE_AND_KIND.pack(1, kind) + _LARGE_SIZE.pack(nbytes)
+
+
 def children(read: Read, start: int, end: int, *, to_end: bool = False) -> Iterator[BoxHeader]:
     """Yield the boxes that lie from `start` to `end`, which they fill, without their children."""
     while start < end:
@@ -225,81 +239,6 @@ def read_payload(read: Read, header: BoxHeader, limit: int) -> BytesLike:
     return read(header.payload_offset, min(header.nbytes - header.header_nbytes, limit))
 
 
-# Payloads: each NamedTuple is what one kind of box says. Sections are those of ISO/IEC 14496-12.
-
-MOVIE_HEADER_NBYTES = FULL_NBYTES + 3 * 8 + 4 + 4 + 2 + 10 + 36 + 24 + 4
-TRACK_HEADER_NBYTES = FULL_NBYTES + 3 * 8 + 2 * 4 + 8 + 4 * 2 + 36 + 2 * 4
-MEDIA_HEADER_NBYTES = FULL_NBYTES + 3 * 8 + 4 + 2 * 2
-HANDLER_NBYTES = FULL_NBYTES + 4 + 4 + 12
-VISUAL_ENTRY_NBYTES = 6 + 2 + 16 + 2 + 2 + 4 + 4 + 4 + 2 + 32 + 2 + 2
-"""Fixed part of a visual sample entry; boxes follow."""
-
-_MEDIA_TIMES = {0: Struct(">8xII"), 1: Struct(">16xIQ")}
-_TRACK_TIMES = {0: Struct(">8xI4xI"), 1: Struct(">16xI4xQ")}
-_MOVIE_REST = Struct(">iH10x36s24xI")
-_TRACK_REST = Struct(">8xhhh2x36sII")
-_MEDIA_REST = Struct(">HH")
-_HANDLER = Struct(">I4x4s12x")
-_CLAP = Struct(">IIIIiIiI")
-_VISUAL = Struct(">6xH16xHHII4xH32sHH")
-
-
-class MovieHeader(NamedTuple):
-    """``mvhd`` (8.2.2): times of the whole movie."""
-
-    timescale: int
-    """Units per second."""
-    duration: int
-    next_track_id: int
-
-
-class TrackHeader(NamedTuple):
-    """``tkhd`` (8.3.2): a track as the movie shows it."""
-
-    flags: int
-    track_id: int
-    duration: int
-    """In units of the movie."""
-    width: int
-    """16.16 fixed point, as `height`."""
-    height: int
-
-
-class MediaHeader(NamedTuple):
-    """``mdhd`` (8.4.2): times of a track's samples."""
-
-    timescale: int
-    duration: int
-
-
-class Handler(NamedTuple):
-    """``hdlr`` (8.4.3): what a track is, and its name."""
-
-    kind: bytes
-    name: bytes
-    """Up to the first NUL, or all there is without one, as older tools of Benzina wrote it."""
-
-
-class VisualEntry(NamedTuple):
-    """Fixed part of a visual sample entry (12.1.3)."""
-
-    width: int
-    """Of the coded frame, in pixels, as `height`."""
-    height: int
-    compressor: bytes
-    """Name of what coded it, at most 31 bytes."""
-
-
-class Clap(NamedTuple):
-    """``clap`` (12.1.4): size and offset of the clean aperture as fractions."""
-
-    width: tuple[int, int]
-    height: tuple[int, int]
-    horizontal: tuple[int, int]
-    """Offset of its centre from the frame's, to the right; signed."""
-    vertical: tuple[int, int]
-
-
 @dataclass(frozen=True, slots=True)
 class Table:
     """Where the numbers of a table lie."""
@@ -328,66 +267,9 @@ def unpack_full(payload: BytesLike, what: str) -> tuple[int, int]:
     return word >> 24, word & 0xFFFFFF
 
 
-def _times(layouts: dict[int, Struct], payload: BytesLike, what: str) -> tuple[int, int, int, int]:
-    """Return (flags, the two numbers of `layouts`, where they end)."""
-    version, flags = unpack_full(payload, what)
-    if version not in layouts:
-        raise FormatError(f"{what}: version {version}, where 0 and 1 are defined")
-    first, second = unpack_fields(layouts[version], payload, FULL_NBYTES, what)
-    return flags, first, second, FULL_NBYTES + layouts[version].size
-
-
-def unpack_mvhd(payload: BytesLike) -> MovieHeader:
-    """Unpack a movie header."""
-    _, timescale, duration, at = _times(_MEDIA_TIMES, payload, "mvhd")
-    *_, next_track_id = unpack_fields(_MOVIE_REST, payload, at, "mvhd")
-    return MovieHeader(timescale, duration, next_track_id)
-
-
-def unpack_tkhd(payload: BytesLike) -> TrackHeader:
-    """Unpack a track header."""
-    flags, track_id, duration, at = _times(_TRACK_TIMES, payload, "tkhd")
-    *_, width, height = unpack_fields(_TRACK_REST, payload, at, "tkhd")
-    return TrackHeader(flags, track_id, duration, width, height)
-
-
-def unpack_mdhd(payload: BytesLike) -> MediaHeader:
-    """Unpack a media header."""
-    _, timescale, duration, at = _times(_MEDIA_TIMES, payload, "mdhd")
-    unpack_fields(_MEDIA_REST, payload, at, "mdhd")
-    return MediaHeader(timescale, duration)
-
-
-def unpack_hdlr(payload: BytesLike) -> Handler:
-    """Unpack a handler."""
-    _, kind = unpack_fields(_HANDLER, payload, 0, "hdlr")
-    return Handler(kind, bytes(payload[HANDLER_NBYTES:]).split(b"\0", 1)[0])
-
-
-def unpack_mett(payload: BytesLike) -> tuple[bytes, bytes]:
-    """Unpack a text metadata entry (12.3.3.2): (content encoding, mime type)."""
-    if len(payload) < 6 + 2:
-        raise TruncatedError(f"mett: {len(payload)} bytes, at least 8 are needed")
-    encoding, _, rest = bytes(payload[8:]).partition(b"\0")
-    return encoding, rest.split(b"\0", 1)[0]
-
-
-def unpack_visual(payload: BytesLike) -> VisualEntry:
-    """Unpack the fixed part of a visual sample entry."""
-    _, width, height, _, _, _, name, _, _ = unpack_fields(_VISUAL, payload, 0, "visual entry")
-    return VisualEntry(width, height, name[1 : 1 + min(name[0], 31)])
-
-
-def unpack_clap(payload: BytesLike) -> Clap:
-    """Unpack a clean aperture."""
-    fields = unpack_fields(_CLAP, payload, 0, "clap")
-    return Clap(fields[0:2], fields[2:4], fields[4:6], fields[6:8])
-
-
-def unpack_brands(payload: BytesLike) -> tuple[bytes, ...]:
-    """Unpack ``ftyp`` (4.3): the major brand and the compatible ones; whole ones only."""
-    brands = bytes(payload)
-    return brands[:4], *(brands[at : at + 4] for at in range(8, len(brands) - 3, 4))
+def pack_full_box(kind: bytes, version: int, flags: int, *parts: bytes) -> bytes:
+    """Return a box whose payload begins with version and flags."""
+    return pack_box(kind, _FULL.pack(version << 24 | flags), *parts)
 
 
 def unpack_table(read: Read, header: BoxHeader, dtype: np.dtype[Any], skip: int = 0) -> Table:

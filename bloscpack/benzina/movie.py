@@ -17,29 +17,34 @@ from .bmff import (
     CONTAINERS,
     FULL_NBYTES,
     HEADER_NBYTES,
-    MEDIA_HEADER_NBYTES,
     TIME_RUN,
-    TRACK_HEADER_NBYTES,
     UINT32,
     UINT64,
-    VISUAL_ENTRY_NBYTES,
     BoxHeader,
-    MediaHeader,
     Read,
     Table,
-    TrackHeader,
     children,
     first_of,
     name_of,
     read_payload,
+    unpack_table,
+    walk,
+)
+from .boxes import (
+    MEDIA_HEADER_NBYTES,
+    MOVIE_HEADER_NBYTES,
+    TRACK_HEADER_NBYTES,
+    VISUAL_ENTRY_NBYTES,
+    MediaHeader,
+    MovieHeader,
+    TrackHeader,
     unpack_brands,
     unpack_hdlr,
     unpack_mdhd,
     unpack_mett,
-    unpack_table,
+    unpack_mvhd,
     unpack_tkhd,
     unpack_visual,
-    walk,
 )
 from .format import CONFIG_KINDS, PREFIX, VIDEO_HANDLER, unpack_text
 
@@ -95,6 +100,8 @@ class Movie:
 
     brands: tuple[bytes, ...]
     moov: BoxHeader
+    header: MovieHeader
+    """All 0 where there is none."""
     tracks: dict[str, TrackTable]
     """The tracks whose names begin with ``bzna_``, in the order of the file."""
     others: tuple[str, ...]
@@ -119,6 +126,23 @@ def unpack_movie(read: Read, nbytes: int) -> Movie:
     UnsupportedError
         Sample sizes are in the compact form (``stz2``).
     """
+    brands, moov = _find_moov(read, nbytes)
+    tracks: dict[str, TrackTable] = {}
+    others: list[str] = []
+    header = MovieHeader(0, 0, 0)
+    for box in children(read, moov.payload_offset, moov.end):
+        if box.kind == b"trak":
+            _add_track(read, box, nbytes, tracks, others)
+        elif box.kind == b"mvhd":
+            header = unpack_mvhd(read_payload(read, box, MOVIE_HEADER_NBYTES))
+        elif box.kind in CONTAINERS:
+            for _ in walk(read, box.payload_offset, box.end):
+                pass  # nothing of it is used, but it must be sound
+    return Movie(brands, moov, header, tracks, tuple(others))
+
+
+def _find_moov(read: Read, nbytes: int) -> tuple[tuple[bytes, ...], BoxHeader]:
+    """Go through the outermost boxes and return (brands, moov)."""
     brands: tuple[bytes, ...] = ()
     moov: BoxHeader | None = None
     for box in children(read, 0, nbytes, to_end=True):
@@ -133,15 +157,7 @@ def unpack_movie(read: Read, nbytes: int) -> Movie:
             moov = box
     if moov is None:
         raise FormatError("no box 'moov': not a dataset, or one that was not finished")
-    tracks: dict[str, TrackTable] = {}
-    others: list[str] = []
-    for box in children(read, moov.payload_offset, moov.end):
-        if box.kind == b"trak":
-            _add_track(read, box, nbytes, tracks, others)
-        elif box.kind in CONTAINERS:
-            for _ in walk(read, box.payload_offset, box.end):
-                pass  # nothing of it is used, but it must be sound
-    return Movie(brands, moov, tracks, tuple(others))
+    return brands, moov
 
 
 def _add_track(
