@@ -9,11 +9,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from .array import Array
+from .container.format import MAGIC
 from .container.reader import Verify
 
 if TYPE_CHECKING:
     from .frames.protocol import FrameSource
     from .frames.reader import FrameStore
+
+_SUFFIX = ".bzna"
+# Of an mp4: a dozen brands.
+_BRANDS_NBYTES = 64
 
 
 def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
@@ -80,8 +85,8 @@ def open_frames(
     Parameters
     ----------
     path : str, PathLike, bytes-like or binary file, or list of these
-        A frame store, the folder of a Gulp directory or a VRS recording; or several stores that are
-        read as one.
+        A frame store, the folder of a Gulp directory, a VRS recording or a Benzina dataset; or
+        several stores that are read as one.
     mode : {"r", "a"}, default "r"
         Reading, or reading and appending; the latter needs a path, and one handle at a time may.
     verify : bool, default True
@@ -91,7 +96,7 @@ def open_frames(
 
     Returns
     -------
-    FrameStore, GulpSource, RecordingSource or ManyStores
+    FrameStore, GulpSource, RecordingSource, benzina.Dataset or ManyStores
         To be closed, or used as a context manager. Of several stores the clips come in the order of
         the list.
 
@@ -135,6 +140,12 @@ def open_frames(
         if mode != "r":
             raise ValueError(f"mode must be 'r' for a VRS recording, not {mode!r}")
         return RecordingSource(path, nthreads=nthreads)
+    if is_dataset(path):
+        from .benzina.dataset import open as open_dataset
+
+        if mode != "r":
+            raise ValueError(f"mode must be 'r' for a Benzina dataset, not {mode!r}")
+        return open_dataset(path, nthreads=nthreads)
     from .frames.reader import FrameStore
 
     return FrameStore(path, mode, verify=verify, nthreads=nthreads)
@@ -144,12 +155,32 @@ def is_recording(path: Any) -> bool:
     """Return whether a file, the first of a list of files, or a buffer begins as recordings do."""
     if isinstance(path, list | tuple) and path:
         path = path[0]
-    if not isinstance(path, str | os.PathLike):
-        return isinstance(path, bytes | bytearray | memoryview) and bytes(path[:8]) == b"VisionRe"
-    if not os.path.isfile(path):
-        return False
+    return _head(path, 8) == b"VisionRe"
+
+
+def is_dataset(path: Any) -> bool:
+    """Return whether a file or a buffer is a Benzina dataset: an mp4 that says so, or ``*.bzna``.
+
+    An mp4 says so by its brands (docs/formats/benzina.md). A file of that name whose beginning is
+    damaged is taken for one, a Bloscpack file of that name is not.
+    """
+    head = _head(path, _BRANDS_NBYTES)
+    if head[4:8] == b"ftyp":
+        brands = head[8 : int.from_bytes(head[:4], "big")]
+        if b"bzna" in (brands[at : at + 4] for at in range(0, len(brands), 4)):
+            return True
+    is_called = isinstance(path, str | os.PathLike) and os.fspath(path).endswith(_SUFFIX)
+    return is_called and bool(head) and not head.startswith(MAGIC)
+
+
+def _head(path: Any, nbytes: int) -> bytes:
+    """Return what a file or a buffer begins with; nothing of anything else."""
+    if isinstance(path, bytes | bytearray | memoryview):
+        return bytes(path[:nbytes])
+    if not isinstance(path, str | os.PathLike) or not os.path.isfile(path):
+        return b""
     with builtins.open(path, "rb") as stream:
-        return stream.read(8) == b"VisionRe"
+        return stream.read(nbytes)
 
 
 def create_frames(

@@ -144,6 +144,7 @@ SAME_LAYER = {
     "packing": {"args"},
     "append": {"args", "packing"},
     "original": {"args", "packing"},
+    "checking": {"detect"},
     "convert": {"clipwriter", "detect", "recordstore"},
 }
 # Libraries beside the standard one.
@@ -184,7 +185,7 @@ LIBRARIES = {
 }
 # What may be imported inside a function: slow to load, and most programs never need it.
 IMPORTED_ON_USE = {
-    "checking": {".frames.recovery", ".frames.verification"},
+    "checking": {".benzina.checking", ".frames.recovery", ".frames.verification"},
     "convert": {
         ".clipwriter",
         ".frames.reader",
@@ -193,7 +194,13 @@ IMPORTED_ON_USE = {
         ".vrs.recording",
         "shutil",
     },
-    "detect": {".frames.many", ".frames.reader", ".gulp.source", ".vrs.framesource"},
+    "detect": {
+        ".benzina.dataset",
+        ".frames.many",
+        ".frames.reader",
+        ".gulp.source",
+        ".vrs.framesource",
+    },
     "display": {"html"},
     "checksum": {"hashlib"},
     "notice": {"logging"},
@@ -214,6 +221,10 @@ IMPORTED_ON_USE = {
     "vrs.imagecodec": {"av", "PIL", "pillow_jxl"},
     "gulp.ingest": {"tqdm"},
     # Every command would load them.
+    "cli.bzna_extract": {"..benzina.extraction"},
+    "cli.bzna_pack": {"..benzina.packing"},
+    "cli.bzna_verify": {"..benzina.checking"},
+    "cli.datasets": {"..benzina.dataset"},
     "cli.gulp": {"..gulp.sanity"},
     "cli.gulpingest": {"..gulp", "..gulp.ids", "..gulp.ingest", "random"},
     "cli.recordings": {"..vrs.recording"},

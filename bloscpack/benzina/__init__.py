@@ -1,6 +1,8 @@
 """Benzina datasets: pictures, targets and names in one mp4, each picture an mp4 of its own."""
 
+from .checking import verify
 from .dataset import Dataset, open  # noqa: A004
+from .extraction import ExtractReport, extract
 from .sample import Sample
 from .samplelayout import CleanAperture, InnerTrack, SampleLayout, parse_sample
 from .track import DatasetTrack, Location
@@ -9,10 +11,13 @@ __all__ = [
     "CleanAperture",
     "Dataset",
     "DatasetTrack",
+    "ExtractReport",
     "InnerTrack",
     "Location",
     "Sample",
     "SampleLayout",
+    "extract",
     "open",
     "parse_sample",
+    "verify",
 ]
