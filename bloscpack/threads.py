@@ -22,11 +22,11 @@ MAX_DEFAULT_THREADS = 8
 MIN_NBYTES_PER_THREAD = 1 << 20
 
 
-def resolve_nthreads(nthreads: int | None, nbytes: int) -> int:
+def resolve_nthreads(nthreads: int | None, nbytes: int, *, limit: int = MAX_DEFAULT_THREADS) -> int:
     """Return the number of threads to use for `nbytes` decoded bytes.
 
     `nthreads` wins if given, then ``BLOSCPACK_NTHREADS``, then 1 inside a worker (`in_worker`),
-    then the processors this process may use, at most 8; in any case no more than the work is
+    then the processors this process may use, at most `limit`; in any case no more than the work is
     worth.
 
     Raises
@@ -44,7 +44,7 @@ def resolve_nthreads(nthreads: int | None, nbytes: int) -> int:
                 raise ValueError(f"BLOSCPACK_NTHREADS must be a number, not {text!r}")
             nthreads = int(text)
         else:
-            nthreads = 1 if in_worker() else min(MAX_DEFAULT_THREADS, available_cpus())
+            nthreads = 1 if in_worker() else min(limit, available_cpus())
     if nthreads < 1:
         raise ValueError(f"nthreads must be at least 1, not {nthreads}")
     return max(1, min(nthreads, nbytes // MIN_NBYTES_PER_THREAD))

@@ -81,6 +81,7 @@ PURE = {
     "benzina.movie",
     "benzina.moviepacking",
     "benzina.plainsample",
+    "benzina.sampleindex",
     "benzina.samplelayout",
     "benzina.av1sequence",
     "benzina.bitreader",

@@ -163,6 +163,17 @@ class Encoder:
             options["qp"] = "0"
         return options
 
+    @property
+    def colour(self) -> tuple[int, int, int, bool]:
+        """Primaries, transfer and matrix by ISO/IEC 23091-2, and that the range is the full one."""
+        return _PRIMARIES, _TRANSFER, _RGB_MATRIX if self.lossless else _MATRIX, True
+
+    @property
+    def signature(self) -> bytes:
+        """What encodes, as FFmpeg's muxer calls it, at most 31 bytes."""
+        version = ".".join(map(str, import_av().library_versions["libavcodec"]))
+        return f"Lavc{version} {self._row.encoder}".encode()
+
     def encode(self, rgb: Rgb, width: int, height: int) -> Coded:
         """Encode a picture at the top left of a frame, whose rest repeats its edges.
 
