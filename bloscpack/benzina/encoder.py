@@ -13,6 +13,7 @@ themselves (x265: 2.3 kB of options, x264: 0.6 kB) is left out unless it is aske
 import os
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from ..exceptions import CodecError
 from . import codecconfig
 from .codecconfig import AV1C, AVCC, HVCC
 from .picture import Array, Rgb, pad, yuv_planes
+from .sequence import H264, HEVC
 
 _X_PRESETS = (
     "ultrafast",
@@ -263,18 +265,23 @@ class Encoder:
             if not self._like_reference:
                 parameters = [u for u in parameters if _kind_is_not_sei(u)]
             config = codecconfig.pack_hvcc(parameters)
-            pictures = _picked(units, codecconfig.hevc_kind, range(_HEVC_FIRST_PARAMETERS))
+            pictures = _picked(
+                units, partial(codecconfig.unit_kind, HEVC), range(_HEVC_FIRST_PARAMETERS)
+            )
         else:
             config = codecconfig.pack_avcc(parameters)
             kept = range(1, _H264_FIRST_OTHER + self._like_reference)
-            pictures = _picked(units, codecconfig.h264_kind, kept)
+            pictures = _picked(units, partial(codecconfig.unit_kind, H264), kept)
         if not pictures:
             raise CodecError(f"{self.codec}: the encoder gave no picture", codec=self.codec)
         return Coded(self._row.config_kind, config, codecconfig.join_units(pictures))
 
 
 def _kind_is_not_sei(unit: bytes) -> bool:
-    return codecconfig.hevc_kind(unit) not in (codecconfig.HEVC_SEI, codecconfig.HEVC_SEI_SUFFIX)
+    return codecconfig.unit_kind(HEVC, unit) not in (
+        codecconfig.HEVC_SEI,
+        codecconfig.HEVC_SEI_SUFFIX,
+    )
 
 
 def _picked(units: list[bytes], kind_of: Callable[[bytes], int], kinds: range) -> list[bytes]:
