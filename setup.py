@@ -10,6 +10,7 @@ from setuptools import Extension, setup
 # ext/NAME.pyx builds to bloscpack._ext.NAME; the value names the C libraries it links.
 EXTENSIONS = {
     "blosc": ["blosc"],
+    "bmff": [],
     "frame": [],
     "record": ["blosc"],
     "snappy": [],

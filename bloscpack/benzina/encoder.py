@@ -11,18 +11,25 @@ themselves (x265: 2.3 kB of options, x264: 0.6 kB) is left out unless it is aske
 """
 
 import os
-from collections.abc import Callable
 from fractions import Fraction
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..exceptions import CodecError
 from . import codecconfig
-from .codecconfig import AV1C, AVCC, HVCC
+from .codecconfig import (
+    AV1C,
+    AVCC,
+    H264_SEI,
+    HEVC_PPS,
+    HEVC_SPS,
+    HEVC_VPS,
+    HVCC,
+    unit_kind,
+)
 from .picture import Array, Rgb, pad, yuv_planes
-from .sequence import H264, HEVC
+from .sequence import AV1, H264, HEVC
 
 _X_PRESETS = (
     "ultrafast",
@@ -44,8 +51,8 @@ _SVT_PARAMS = "keyint=1:lp=1"
 # ISO/IEC 23091-2: full range; BT.709 primaries, sRGB transfer, BT.601 matrix; identity for RGB.
 _FULL_RANGE, _PRIMARIES, _TRANSFER, _MATRIX, _RGB_MATRIX, _UNSPECIFIED = 2, 1, 13, 5, 0, 2
 _RATE = 20
-_HEVC_FIRST_PARAMETERS = 32
-_H264_FIRST_OTHER = 6
+# Units of lower types are slices of pictures, in both codecs.
+_HEVC_PARAMETERS = HEVC_VPS, HEVC_SPS, HEVC_PPS
 
 
 class Coded(NamedTuple):
@@ -93,9 +100,9 @@ class CodecRow(NamedTuple):
 
 
 CODECS = {
-    "hevc": CodecRow("libx265", "libx265", HVCC, 24, 51, _X_PRESETS, "medium"),
-    "h264": CodecRow("libx264", "libx264rgb", AVCC, 20, 51, _X_PRESETS, "medium"),
-    "av1": CodecRow("libsvtav1", "", AV1C, 12, 63, _SVT_PRESETS, "8"),
+    HEVC: CodecRow("libx265", "libx265", HVCC, 24, 51, _X_PRESETS, "medium"),
+    H264: CodecRow("libx264", "libx264rgb", AVCC, 20, 51, _X_PRESETS, "medium"),
+    AV1: CodecRow("libsvtav1", "", AV1C, 12, 63, _SVT_PRESETS, "8"),
 }
 
 
@@ -151,17 +158,17 @@ class Encoder:
 
     def _make_options(self, crf: str, preset: str) -> dict[str, str]:
         options = {"preset": preset}
-        if self.codec == "hevc":
+        if self.codec == HEVC:
             options["x265-params"] = _X265_PARAMS
             if not self._like_reference:
                 options["x265-params"] += ":no-info=1"
             if self.lossless:
                 options["x265-params"] += ":lossless=1"
-        if self.codec == "av1":
+        if self.codec == AV1:
             options["svtav1-params"] = _SVT_PARAMS
         if not self.lossless:
             options["crf"] = crf
-        elif self.codec == "h264":
+        elif self.codec == H264:
             options["qp"] = "0"
         return options
 
@@ -215,9 +222,9 @@ class Encoder:
     def _frame(self, av: Any, rgb: Rgb, width: int, height: int) -> Any:
         """Return a frame of PyAV in the form that the encoder takes."""
         if not self.lossless:
-            kind = "yuv420p" if self.codec == "av1" else "yuvj420p"
+            kind = "yuv420p" if self.codec == AV1 else "yuvj420p"
             planes: tuple[Array, ...] = yuv_planes(rgb, width, height)
-        elif self.codec == "hevc":
+        elif self.codec == HEVC:
             kind = "gbrp"
             padded = pad(rgb, width, height)
             planes = padded[..., 1], padded[..., 2], padded[..., 0]
@@ -234,7 +241,7 @@ class Encoder:
     def _run(self, av: Any, frame: Any) -> tuple[Any, list[bytes]]:
         """Return the encoder, and what it made of one frame."""
         name = self._row.lossless_encoder if self.lossless else self._row.encoder
-        if self.codec == "av1":
+        if self.codec == AV1:
             # It tells of every picture on standard error, unless the environment says otherwise.
             os.environ.setdefault("SVT_LOG", "1")
         context = av.CodecContext.create(name, "w")
@@ -255,37 +262,24 @@ class Encoder:
 
     def _coded(self, extradata: bytes, packet: bytes) -> Coded:
         """Return the parts of a stream as an mp4 keeps them."""
-        if self.codec == "av1":
+        if self.codec == AV1:
             return Coded(
                 AV1C, codecconfig.pack_av1c(packet), codecconfig.without_delimiters(packet)
             )
         parameters = codecconfig.split_annexb(extradata)
         units = codecconfig.split_annexb(packet)
-        if self.codec == "hevc":
+        if self.codec == HEVC:
             if not self._like_reference:
-                parameters = [u for u in parameters if _kind_is_not_sei(u)]
+                parameters = [u for u in parameters if unit_kind(HEVC, u) in _HEVC_PARAMETERS]
             config = codecconfig.pack_hvcc(parameters)
-            pictures = _picked(
-                units, partial(codecconfig.unit_kind, HEVC), range(_HEVC_FIRST_PARAMETERS)
-            )
+            kept = range(HEVC_VPS)
         else:
             config = codecconfig.pack_avcc(parameters)
-            kept = range(1, _H264_FIRST_OTHER + self._like_reference)
-            pictures = _picked(units, partial(codecconfig.unit_kind, H264), kept)
+            kept = range(H264_SEI + self._like_reference)
+        pictures = [unit for unit in units if unit_kind(self.codec, unit) in kept]
         if not pictures:
             raise CodecError(f"{self.codec}: the encoder gave no picture", codec=self.codec)
         return Coded(self._row.config_kind, config, codecconfig.join_units(pictures))
-
-
-def _kind_is_not_sei(unit: bytes) -> bool:
-    return codecconfig.unit_kind(HEVC, unit) not in (
-        codecconfig.HEVC_SEI,
-        codecconfig.HEVC_SEI_SUFFIX,
-    )
-
-
-def _picked(units: list[bytes], kind_of: Callable[[bytes], int], kinds: range) -> list[bytes]:
-    return [unit for unit in units if kind_of(unit) in kinds]
 
 
 def _checked_crf(codec: str, row: CodecRow, crf: float | None) -> str:
@@ -293,7 +287,7 @@ def _checked_crf(codec: str, row: CodecRow, crf: float | None) -> str:
     is_number = isinstance(quality, int | float) and not isinstance(quality, bool)
     if not is_number or not 0 <= quality <= row.max_crf:
         raise ValueError(f"crf {crf!r}: 0 to {row.max_crf} for codec {codec!r}")
-    if codec == "av1" and quality != int(quality):
+    if codec == AV1 and quality != int(quality):
         raise ValueError(f"crf {crf!r}: a whole number for codec {codec!r}")
     return f"{quality:g}"
 

@@ -44,6 +44,8 @@ from .format import (
     pack_track,
 )
 from .movie import unpack_movie
+from .splits import KIND as SPLITS_KIND
+from .splits import pack_splits
 
 HEAD_NBYTES = 24 + 16
 """Size of what is before the first sample."""
@@ -107,7 +109,7 @@ def pack_movie(
     entry: bytes = b"",
     *,
     profile: Profile = "default",
-    more: bytes = b"",
+    splits: Mapping[str, range] | None = None,
 ) -> bytes:
     """Return the moov of a dataset.
 
@@ -121,8 +123,8 @@ def pack_movie(
     profile : {"default", "reference"}
         Which form to write. Ours says how large the film is, and has headers of 32 bits while times
         fit them, and one number for sizes that are all the same.
-    more : bytes
-        Boxes for the end of it.
+    splits : mapping of str to range, optional
+        Kept in a box of ours, which others skip.
 
     Raises
     ------
@@ -137,7 +139,9 @@ def pack_movie(
         if name in tracks and (name != THUMB or len(tracks[name].sizes)):
             boxes.append(_pack_track(name, len(boxes) + 1, tracks[name], entry, version, reference))
     header = MovieHeader(TIMESCALE, duration, len(boxes) + 1)
-    return pack_box(b"moov", pack_mvhd(header, version=version), *boxes, more)
+    if splits:
+        boxes.append(pack_box(b"udta", pack_box(SPLITS_KIND, pack_splits(splits))))
+    return pack_box(b"moov", pack_mvhd(header, version=version), *boxes)
 
 
 def _pack_track(

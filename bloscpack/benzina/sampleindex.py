@@ -5,6 +5,7 @@ the sizes: samples from the end of the head on, then targets, then names, withou
 """
 
 from array import array
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,15 +109,17 @@ class SampleIndex:
         kept = self._ntargets_in_front - self._targets[: self._ntargets_in_front].count(ABSENT)
         return present - kept
 
-    def pack(self, profile: Profile, more: bytes = b"") -> tuple[bytes, list[bytes]]:
+    def pack(
+        self, profile: Profile, splits: Mapping[str, range] | None = None
+    ) -> tuple[bytes, list[bytes]]:
         """Return the head of the file, and the parts behind its samples.
 
         Parameters
         ----------
         profile : {"default", "reference"}
             Which form to write.
-        more : bytes, optional
-            Boxes for the end of the moov.
+        splits : mapping of str to range, optional
+            Parts of the dataset, to be stored with it.
 
         Raises
         ------
@@ -142,7 +145,7 @@ class SampleIndex:
         if self._film is not None and (self.has_film or reference):
             offsets = tracks[INPUT].offsets + np.frombuffer(self._thumb_offsets, np.uint64)
             tracks[THUMB] = Extents(offsets, np.frombuffer(self._thumb_sizes, np.uint64))
-        parts.append(pack_movie(tracks, self._film_entry, profile=profile, more=more))
+        parts.append(pack_movie(tracks, self._film_entry, profile=profile, splits=splits))
         return pack_head(end - HEAD_NBYTES), parts
 
 

@@ -6,9 +6,9 @@ Contract: any bytes give a `SampleLayout`, whose extents all lie in those bytes,
 
 from typing import NamedTuple
 
+from .._ext import bmff as kernel
 from ..exceptions import FormatError
 from ..wire import BytesLike
-from .plainsample import parse_sample as parse
 
 
 class CleanAperture(NamedTuple):
@@ -52,30 +52,18 @@ class SampleLayout(NamedTuple):
     """The tracks whose names begin with ``bzna_``, in the order of the file."""
 
 
-BOX_CUT = 1
-BOX_SMALL = 2
-BOX_LONG = 3
-NO_MOOV = 4
-NO_TABLE = 5
-TABLE_LONG = 6
-NOT_ONE = 7
-OUTSIDE = 8
-SAME_NAME = 9
-SHORT = 10
-BAD_APERTURE = 11
-
 _FAULTS = {
-    BOX_CUT: "the bytes end within the header of a box",
-    BOX_SMALL: "the size of a box is less than its header's",
-    BOX_LONG: "a box exceeds the one it lies in",
-    NO_MOOV: "there is no box 'moov'",
-    NO_TABLE: "a track has no sample entry, or lacks stsd, stsz, stsc or stco",
-    TABLE_LONG: "a table has more entries than its box has room for",
-    NOT_ONE: "a track is not of one sample in one chunk",
-    OUTSIDE: "a track's bytes lie outside the sample",
-    SAME_NAME: "two tracks have one name",
-    SHORT: "a box is too short for its fields",
-    BAD_APERTURE: "the clean aperture is not of whole pixels within the frame",
+    kernel.BOX_CUT: "the bytes end within the header of a box",
+    kernel.BOX_SMALL: "the size of a box is less than its header's",
+    kernel.BOX_LONG: "a box exceeds the one it lies in",
+    kernel.NO_MOOV: "there is no box 'moov'",
+    kernel.NO_TABLE: "a track has no sample entry, or lacks stsd, stsz, stsc or stco",
+    kernel.TABLE_LONG: "a table has more entries than its box has room for",
+    kernel.NOT_ONE: "a track is not of one sample in one chunk",
+    kernel.OUTSIDE: "a track's bytes lie outside the sample",
+    kernel.SAME_NAME: "two tracks have one name",
+    kernel.SHORT: "a box is too short for its fields",
+    kernel.BAD_APERTURE: "the clean aperture is not of whole pixels within the frame",
 }
 
 
@@ -103,13 +91,13 @@ def parse_sample(data: BytesLike) -> SampleLayout:
     Boxes may come in any order; those that are not on the way to a track's tables, and tracks whose
     name does not begin with ``bzna_``, are skipped. Layout: docs/formats/benzina.md, "Sample".
     """
-    code, offset, brands, tracks = parse(bytes(data))
+    code, offset, brands, tracks = kernel.parse_sample(data)
     if code:
         raise FormatError(f"sample: {_FAULTS[code]} (at offset {offset} of it)", offset=offset)
     return SampleLayout(
         brands,
         {
-            track[0]: InnerTrack._make((*track[:8], CleanAperture._make(track[8]), track[9]))
-            for track in tracks
+            name: InnerTrack._make((*track[:8], CleanAperture._make(track[8]), track[9]))
+            for name, track in tracks.items()
         },
     )

@@ -28,7 +28,6 @@ from ..notice import notice
 from ..storage.file import open_sink
 from ..storage.protocol import ByteSink
 from ..wire import BytesLike
-from .bmff import pack_box
 from .codecconfig import DEFAULT_MAX_PIXELS
 from .encoder import Encoder
 from .format import INPUT, TARGET_NBYTES, THUMB, Profile, is_reference, pack_name
@@ -37,7 +36,7 @@ from .picture import Rgb, frame_size, read_picture, thumbnail
 from .sampleindex import SampleIndex
 from .samplelayout import parse_sample
 from .samplepacking import StoredPicture, pack_sample
-from .splits import KIND, Span, pack_splits, resolve_splits
+from .splits import Span, resolve_splits
 
 _CLOSED = "the dataset is closed"
 _INT64 = np.iinfo(np.int64)
@@ -124,7 +123,6 @@ class Writer:
         overwrite: bool = False,
         max_pixels: int = DEFAULT_MAX_PIXELS,
     ) -> None:
-        self._is_open = False
         self._reference = is_reference(profile)
         tile = operator.index(tile)
         if tile < _MIN_TILE or tile % _MIN_TILE or tile * tile > max_pixels:
@@ -315,22 +313,16 @@ class Writer:
         """Write what is behind the samples, and the size of it all in front of them."""
         if self._reference and self._index.nlost_targets:
             notice(
-                "%s: %d targets are left out, as by Benzina's tools: they are behind the first "
-                "sample without one",
+                "%s: as by Benzina's tools, targets behind the first sample without one are left "
+                "out: %d",
                 self.path,
                 self._index.nlost_targets,
             )
-        head, parts = self._index.pack(self._profile, self._more())
+        splits = None if self._splits is None else resolve_splits(self._splits, len(self))
+        head, parts = self._index.pack(self._profile, splits)
         for part in parts:
             self._sink.write(part)
         self._sink.write_at(0, head)
-
-    def _more(self) -> bytes:
-        """Return boxes of our own for the end of the moov."""
-        if self._splits is None:
-            return b""
-        splits = resolve_splits(self._splits, len(self))
-        return pack_box(b"udta", pack_box(KIND, pack_splits(splits)))
 
     def abort(self) -> None:
         """Leave nothing behind; after `close` nothing is done."""
@@ -370,7 +362,8 @@ class Writer:
             self.abort()
 
     def __del__(self) -> None:
-        if self._is_open:
+        # Of an object whose making failed there may be no attributes.
+        if getattr(self, "_is_open", False):
             warnings.warn(f"dataset {self.path!r} was never closed", ResourceWarning, 2)
             self.abort()
 

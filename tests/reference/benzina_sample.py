@@ -31,7 +31,7 @@ Track = tuple[
     str,
 ]
 Entry = tuple[bytes, bytes, bytes, tuple[int, int], tuple[int, int, int, int], str]
-Parsed = tuple[int, int, tuple[bytes, ...], list[Track]]
+Parsed = tuple[int, int, tuple[bytes, ...], dict[str, Track]]
 
 VISUAL_NBYTES = 78
 CONFIGS = (b"hvcC", b"avcC", b"av1C")
@@ -166,9 +166,10 @@ def track(data: bytes, trak: Box) -> Track | None:
 
 
 def sample_entry(data: bytes, stbl: Box, handler: bytes) -> Entry:
-    stsd = first(data, stbl, b"stsd").get(b"stsd", (stbl[0], stbl[0]))
-    if stsd[0] == stsd[1]:
+    tables = first(data, stbl, b"stsd")
+    if not tables:
         raise FaultError(NO_TABLE, stbl[0])
+    stsd = tables[b"stsd"]
     count, at = table(data, stsd, 8)
     if count == 0:
         raise FaultError(NO_TABLE, stsd[0])
@@ -192,8 +193,8 @@ def sample_entry(data: bytes, stbl: Box, handler: bytes) -> Entry:
     return kind, config_kind, config, frame, clean, ""
 
 
-def check_name(name: str, tracks: list[Track], offset: int) -> None:
-    if any(name == other[0] for other in tracks):
+def check_name(name: str, tracks: dict[str, Track], offset: int) -> None:
+    if name in tracks:
         raise FaultError(SAME_NAME, offset)
 
 
@@ -204,22 +205,22 @@ def moov_of(data: bytes, outer: dict[bytes, Box]) -> Box:
 
 
 def parse_sample(data: bytes) -> Parsed:
-    """Return (0, 0, brands, tracks), or (code, offset, (), [])."""
+    """Return (0, 0, brands, tracks), or (code, offset, (), {})."""
     try:
         outer: dict[bytes, Box] = {}
         for kind, box, _ in boxes(data, 0, len(data), to_end=True):
             outer.setdefault(kind, box)
-        tracks: list[Track] = []
+        tracks: dict[str, Track] = {}
         for kind, box, offset in boxes(data, *moov_of(data, outer)):
             found = track(data, box) if kind == b"trak" else None
             if found is not None:
                 check_name(found[0], tracks, offset)
-                tracks.append(found)
+                tracks[found[0]] = found
     except FaultError as fault:
         code, offset = fault.args
-        return code, offset, (), []
+        return code, offset, (), {}
     brands: tuple[bytes, ...] = ()
     if b"ftyp" in outer:
-        stored = data[outer[b"ftyp"][0] : outer[b"ftyp"][1]]
+        stored = data[outer[b"ftyp"][0] : outer[b"ftyp"][1]][:4096]
         brands = stored[:4], *(stored[at : at + 4] for at in range(8, len(stored) - 3, 4))
     return 0, 0, brands, tracks
