@@ -4,7 +4,7 @@ import os
 from typing import IO, Any
 
 from .container.writer import Progress
-from .detect import is_dataset
+from .detect import is_benzina
 from .exceptions import BloscpackError
 from .ndarray import Path
 from .recovery import recover as recover_array
@@ -71,7 +71,7 @@ def verify(
 
     The pictures of a dataset are not decoded; `bloscpack.benzina.verify` can do so.
     """
-    if is_dataset(path):
+    if is_benzina(path):
         from .benzina.checking import verify as verify_dataset  # on use: see detect.py
 
         report = verify_dataset(path, nthreads=nthreads, progress=progress)

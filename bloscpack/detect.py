@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from .frames.protocol import FrameSource
     from .frames.reader import FrameStore
 
+_RECORDING = b"VisionRe"
 _SUFFIX = ".bzna"
-# Of an mp4: a dozen brands.
-_BRANDS_NBYTES = 64
+# What an mp4 may begin with, behind the size.
+_FIRST_BOXES = b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"uuid"
 
 
 def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
@@ -96,7 +97,7 @@ def open_frames(
 
     Returns
     -------
-    FrameStore, GulpSource, RecordingSource, benzina.Dataset or ManyStores
+    FrameStore, GulpSource, RecordingSource, Dataset or ManyStores
         To be closed, or used as a context manager. Of several stores the clips come in the order of
         the list.
 
@@ -134,13 +135,14 @@ def open_frames(
         if mode != "r":
             raise ValueError(f"mode must be 'r' for a Gulp directory, not {mode!r}")
         return GulpSource(path)
-    if is_recording(path):
+    first = _first_bytes(path)
+    if first == _RECORDING:
         from .vrs.framesource import RecordingSource
 
         if mode != "r":
             raise ValueError(f"mode must be 'r' for a VRS recording, not {mode!r}")
         return RecordingSource(path, nthreads=nthreads)
-    if is_dataset(path):
+    if first[4:] in _FIRST_BOXES and is_benzina(path):
         from .benzina.dataset import open as open_dataset
 
         if mode != "r":
@@ -155,32 +157,31 @@ def is_recording(path: Any) -> bool:
     """Return whether a file, the first of a list of files, or a buffer begins as recordings do."""
     if isinstance(path, list | tuple) and path:
         path = path[0]
-    return _head(path, 8) == b"VisionRe"
+    return _first_bytes(path) == _RECORDING
 
 
-def is_dataset(path: Any) -> bool:
-    """Return whether a file or a buffer is a Benzina dataset: an mp4 that says so, or ``*.bzna``.
+def is_benzina(path: Any) -> bool:
+    """Return whether a file or a buffer is an mp4 that is a Benzina dataset.
 
-    An mp4 says so by its brands (docs/formats/benzina.md). A file of that name whose beginning is
-    damaged is taken for one, a Bloscpack file of that name is not.
+    A file called ``*.bzna`` whose beginning is damaged is taken for one, too.
     """
-    head = _head(path, _BRANDS_NBYTES)
-    if head[4:8] == b"ftyp":
-        brands = head[8 : int.from_bytes(head[:4], "big")]
-        if b"bzna" in (brands[at : at + 4] for at in range(0, len(brands), 4)):
-            return True
-    is_called = isinstance(path, str | os.PathLike) and os.fspath(path).endswith(_SUFFIX)
-    return is_called and bool(head) and not head.startswith(MAGIC)
+    first = _first_bytes(path)
+    if first[4:] not in _FIRST_BOXES:
+        is_called = isinstance(path, str | os.PathLike) and os.fspath(path).endswith(_SUFFIX)
+        return is_called and bool(first) and not first.startswith(MAGIC)
+    from .benzina.content import is_dataset
+
+    return is_dataset(path)
 
 
-def _head(path: Any, nbytes: int) -> bytes:
-    """Return what a file or a buffer begins with; nothing of anything else."""
+def _first_bytes(path: Any) -> bytes:
+    """Return the first 8 bytes of a file or a buffer; none of anything else."""
     if isinstance(path, bytes | bytearray | memoryview):
-        return bytes(path[:nbytes])
+        return bytes(path[:8])
     if not isinstance(path, str | os.PathLike) or not os.path.isfile(path):
         return b""
     with builtins.open(path, "rb") as stream:
-        return stream.read(nbytes)
+        return stream.read(8)
 
 
 def create_frames(

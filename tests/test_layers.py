@@ -195,6 +195,7 @@ IMPORTED_ON_USE = {
         "shutil",
     },
     "detect": {
+        ".benzina.content",
         ".benzina.dataset",
         ".frames.many",
         ".frames.reader",

@@ -30,6 +30,8 @@ CONTAINERS = frozenset((b"moov", b"trak", b"edts", b"mdia", b"minf", b"dinf", b"
 Read = Callable[[int, int], BytesLike]
 """Returns exactly so many bytes from an offset, or raises `TruncatedError`."""
 
+_NHELD = 8
+
 _SIZE_AND_KIND = Struct(">I4s")
 _LARGE_SIZE = Struct(">Q")
 _FULL = Struct(">I")
@@ -59,32 +61,37 @@ class BoxHeader(NamedTuple):
 class Window:
     """A `Read` for small reads close to each other, made of fewer and larger ones.
 
+    The last few of these are held: tables that are skipped lie between headers that are wanted
+    together.
+
     Parameters
     ----------
     read_at : callable
         Positional read, such as `ByteSource.read_at`; may return less at the end.
     nbytes : int
-        Size of a read, unless more is asked for.
+        Size of a read. What is larger is read alone, and not held.
     """
 
     def __init__(self, read_at: Callable[[int, int], BytesLike], nbytes: int = 8192) -> None:
         self._read_at = read_at
         self._nbytes = nbytes
-        self._start = 0
-        self._held: BytesLike = b""
+        # Where each begins, the last one first.
+        self._held: list[tuple[int, memoryview]] = []
 
     def __call__(self, offset: int, nbytes: int) -> BytesLike:
         """Return `nbytes` from `offset`; a view of what is held."""
-        at = offset - self._start
-        if at < 0 or at + nbytes > len(self._held):
-            self._held, self._start, at = b"", offset, 0
-            self._held = self._read_at(offset, max(nbytes, self._nbytes))
-            if len(self._held) < nbytes:
-                raise TruncatedError(
-                    f"{nbytes} bytes wanted at offset {offset}, {len(self._held)} are there",
-                    offset=offset,
-                )
-        return memoryview(self._held)[at : at + nbytes]
+        for start, held in self._held:
+            at = offset - start
+            if 0 <= at <= len(held) - nbytes:
+                return held[at : at + nbytes]
+        found = memoryview(self._read_at(offset, max(nbytes, self._nbytes)))
+        if len(found) < nbytes:
+            raise TruncatedError(
+                f"{nbytes} bytes wanted at offset {offset}, {len(found)} are there", offset=offset
+            )
+        if nbytes <= self._nbytes:
+            self._held = [(offset, found), *self._held[: _NHELD - 1]]
+        return found[:nbytes]
 
 
 def reader_of(data: BytesLike) -> Read:

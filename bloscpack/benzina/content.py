@@ -11,16 +11,22 @@ from typing import Any
 
 import numpy as np
 
-from ..exceptions import BloscpackError, FormatError
+from ..exceptions import BloscpackError, FormatError, UnsupportedError
+from ..storage.file import open_source
 from ..storage.memory import MemorySource
 from ..storage.protocol import ByteSource
-from .bmff import BoxHeader, Read, Window, children
+from .bmff import BoxHeader, Read, Window, children, read_payload
+from .boxes import unpack_brands
 from .format import INPUT, NAME, TARGET, TARGET_NBYTES
 from .movie import Movie, unpack_movie
 from .names import IdTable, NameTable
 from .splits import KIND as SPLITS_KIND
 from .splits import unpack_splits
 from .track import DatasetTrack, IntArray
+
+# Of the compatible brands of a dataset: stored on disk.
+BRAND = b"bzna"
+_BRANDS_NBYTES = 4096
 
 
 class Content:
@@ -68,6 +74,11 @@ class Content:
             }
         )
         self.input = self.tracks[INPUT]
+        if self.input.table.config_kind:
+            raise FormatError(
+                f"track {INPUT!r} is pictures, not mp4 files that hold them: this is a sample of a "
+                "dataset, which benzina.parse_sample reads"
+            )
         self.nthreads: int | None = None
         self.origin: tuple[Callable[..., Content], tuple[Any, ...]] | None = None
         self.declared: dict[str, range] | None = None
@@ -262,6 +273,33 @@ def open_content(source: ByteSource) -> Content:
     except BaseException:
         source.close()
         raise
+
+
+def is_dataset(where: Any) -> bool:
+    """Return whether a file says that it is a dataset, or has the track of samples.
+
+    Raises
+    ------
+    OSError
+        It cannot be read.
+    """
+    source = open_source(where)
+    try:
+        return _is_dataset(Window(source.read_at), source.size())
+    except (FormatError, UnsupportedError):
+        return False
+    finally:
+        source.close()
+
+
+def _is_dataset(read: Read, nbytes: int) -> bool:
+    first = next(children(read, 0, nbytes, to_end=True), None)
+    if first is not None and first.kind == b"ftyp":
+        brands = unpack_brands(read_payload(read, first, _BRANDS_NBYTES))
+        if BRAND in brands:
+            return True
+    track = unpack_movie(read, nbytes).tracks.get(INPUT)
+    return track is not None and not track.config_kind
 
 
 def place_of(source: ByteSource) -> Any:

@@ -11,11 +11,13 @@ from typing import Protocol, TypeVar, overload
 
 import numpy as np
 
-from .format import unpack_name
+from .format import unpack_text
 from .track import IntArray
 
 Item = TypeVar("Item", covariant=True)
 
+# Names whose places are looked up together.
+_BLOCK = 4096
 # Of the entries that are printed.
 _SHOWN = 8
 _NUMBER = re.compile(r"#(0|[1-9][0-9]{0,18})\Z")
@@ -52,7 +54,20 @@ class NameTable:
     def __getitem__(self, index: int) -> str | None:
         """Return a name as text; None if there is none."""
         stored = self.stored(index)
-        return None if stored is None else unpack_name(stored)
+        return None if stored is None else unpack_text(stored)
+
+    def take(self, indices: range) -> Iterator[str | None]:
+        """Iterate over the names of samples."""
+        for first in range(0, len(indices), _BLOCK):
+            block = np.array(indices[first : first + _BLOCK])
+            # Those without a name are of no bytes, behind all others.
+            starts = self._ends[np.minimum(block, self._nnames)].tolist()
+            ends = self._ends[np.minimum(block + 1, self._nnames)].tolist()
+            for index, start, end in zip(block.tolist(), starts, ends, strict=True):
+                if index < self._nnames:
+                    yield unpack_text(self._stored[start:end].removesuffix(b"\0"))
+                else:
+                    yield None
 
 
 class IdTable:
@@ -65,22 +80,36 @@ class IdTable:
 
     Notes
     -----
-    16 bytes are kept for each name: its hash, in order, and whose it is.
+    17 bytes are kept for each name: its hash, in order, whose it is, and whether it is alone.
     """
 
     def __init__(self, names: NameTable) -> None:
         self._names = names
         count = len(names)
-        hashes = np.fromiter((hash(names[index]) for index in range(count)), np.int64, count)
+        hashes = np.fromiter(map(hash, names.take(range(count))), np.int64, count)
         self._order: IntArray = np.argsort(hashes, kind="stable")
         self._hashes: IntArray = hashes[self._order]
+        self._is_alone = np.ones(count, np.bool_)
+        is_again = self._hashes[1:] == self._hashes[:-1]
+        is_shared = np.append(is_again, False) | np.append(False, is_again)
+        named: dict[str | None, int] = {}
+        for index in self._order[is_shared[:count]].tolist():
+            other = named.setdefault(names[index], index)
+            if other != index:
+                self._is_alone[[index, other]] = False
 
     def __getitem__(self, index: int) -> str:
         """Return the id of a sample."""
-        name = self._names[index]
-        if name and self._only(name) is not None and not _NUMBER.search(name):
+        return self._id(index, self._names[index])
+
+    def _id(self, index: int, name: str | None) -> str:
+        if name and self._is_alone.item(index) and not _NUMBER.search(name):
             return name
         return f"{name or ''}#{index}"
+
+    def take(self, indices: range) -> Iterator[str]:
+        """Iterate over the ids of samples."""
+        return map(self._id, indices, self._names.take(indices))
 
     def find(self, id_: object) -> int | None:
         """Return the sample of an id, or of a name that one sample alone has; None if none has."""
@@ -91,25 +120,19 @@ class IdTable:
             index = int(number[1])
             if index < len(self._names) and self[index] == id_:
                 return index
-        return self._only(id_)
-
-    def _only(self, name: str) -> int | None:
-        """Return the sample that has a name; None if several have it, or none."""
-        wanted = hash(name)
+        wanted = hash(id_)
         first = int(np.searchsorted(self._hashes, wanted, side="left"))
         last = int(np.searchsorted(self._hashes, wanted, side="right"))
-        found = None
-        for place in range(first, last):
-            index = self._order.item(place)
-            if self._names[index] == name:
-                if found is not None:
-                    return None
-                found = index
-        return found
+        found = self._order[first:last]
+        for index in found[self._is_alone[found]].tolist():
+            if self._names[index] == id_:
+                return int(index)
+        return None
 
 
 class _Table(Protocol[Item]):
     def __getitem__(self, index: int, /) -> Item: ...
+    def take(self, indices: range, /) -> Iterator[Item]: ...
 
 
 class Picked(Sequence[Item]):
@@ -140,7 +163,7 @@ class Picked(Sequence[Item]):
         return self._table[self._indices[index]]
 
     def __iter__(self) -> Iterator[Item]:
-        return map(self._table.__getitem__, self._indices)
+        return self._table.take(self._indices)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence) or isinstance(other, str | bytes):

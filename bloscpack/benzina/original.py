@@ -2,8 +2,8 @@
 
 Names, arguments and results are those of Benzina 0.0.5, the last that reads ``.bzna`` files
 (utils/file.py), on our reader: bounded, for any valid form of the tables and any size of file.
-Shapes are (W, H) here, as they were. What differs: a closed file opens itself when something of it is
-needed, a track that is not there is a `NotFoundError`, and tracks are found only if their names
+Shapes are (W, H) here, as they were. What differs: a closed file opens itself when something of it
+is needed, a track that is not there is a `NotFoundError`, and tracks are found only if their names
 begin with ``bzna_``.
 """
 
@@ -68,12 +68,9 @@ class _Part:
     """What lies behind an offset of a file, as a source of its own."""
 
     def __init__(self, handle: _Handle, offset: int) -> None:
+        self.name: str | None = handle.name
         self._handle = handle
         self._offset = offset
-
-    @property
-    def name(self) -> str | None:
-        return self._handle.name
 
     def size(self) -> int:
         """Return the number of bytes there are now."""

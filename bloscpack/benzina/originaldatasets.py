@@ -6,8 +6,9 @@ dataset that is too small for it is an error.
 """
 
 import os
-from collections import namedtuple
-from typing import Any, ClassVar, NoReturn, TypeAlias
+from typing import Any, ClassVar, NamedTuple, NoReturn, TypeAlias
+
+import numpy as np
 
 from .content import read_targets
 from .format import INPUT, TARGET, THUMB
@@ -16,6 +17,21 @@ from .splits import IMAGENET_TEST, IMAGENET_VAL
 from .track import IntArray
 
 TrackPair: TypeAlias = tuple[str, str] | tuple[Track, Track]
+
+
+class Item(NamedTuple):
+    """What a `Dataset` has for an index."""
+
+    input: Sample
+
+
+class ClassificationItem(NamedTuple):
+    """What a `ClassificationDataset` has for an index."""
+
+    input: Sample
+    input_label: str
+    """Which track of the sample is meant to be its picture."""
+    target: tuple[np.int64]
 
 
 class Dataset:
@@ -37,21 +53,20 @@ class Dataset:
 
     Notes
     -----
-    An item is a named tuple with the field `input`, a `Sample` of the track.
+    An item is an `Item`: a named tuple with the field `input`, a `Sample` of the track.
     """
-
-    _Item: ClassVar[Any] = namedtuple("Item", ["input"])  # noqa: PYI024 - as it was
 
     def __init__(self, archive: Path | Track | None = None, track: str | Track = INPUT) -> None:
         if isinstance(archive, Track):
-            archive, track = None, archive
-        if archive is not None:
+            self._track = archive
+        elif archive is not None:
             if not isinstance(track, str):
-                raise ValueError("track must be a name where archive is given")
-            track = Track(_existing(archive), track)
-        elif not isinstance(track, Track):
+                raise ValueError("track must be a name where archive is given")  # noqa: TRY004
+            self._track = Track(_existing(archive), track)
+        elif isinstance(track, Track):
+            self._track = track
+        else:
             raise ValueError("track must be a Track where no archive is given")
-        self._track = track
         self._track.open()
 
     @property
@@ -63,7 +78,7 @@ class Dataset:
         return len(self._track)
 
     def __getitem__(self, index: int) -> Any:
-        return self._Item(self._track[index])
+        return Item(self._track[index])
 
     def __add__(self, other: object) -> NoReturn:
         raise NotImplementedError("datasets are not added")
@@ -90,12 +105,8 @@ class ClassificationDataset(Dataset):
 
     Notes
     -----
-    An item is a named tuple: `input`, a `Sample`; `input_label`; `target`, a tuple of one int64.
+    An item is a `ClassificationItem`: `input`, `input_label`, and `target`, a tuple of one int64.
     """
-
-    _Item: ClassVar[Any] = namedtuple(  # noqa: PYI024 - as it was
-        "Item", ["input", "input_label", "target"]
-    )
 
     def __init__(
         self,
@@ -103,16 +114,7 @@ class ClassificationDataset(Dataset):
         tracks: TrackPair = (INPUT, TARGET),
         input_label: str = THUMB,
     ) -> None:
-        if archive is not None and not isinstance(archive, str | os.PathLike):
-            archive, tracks = None, archive
-        first, second = tracks
-        if archive is not None:
-            if not (isinstance(first, str) and isinstance(second, str)):
-                raise ValueError("tracks must be a pair of names where archive is given")
-            path = _existing(archive)
-            first, second = Track(path, first), Track(path, second)
-        elif not (isinstance(first, Track) and isinstance(second, Track)):
-            raise ValueError("tracks must be a pair of Track where no archive is given")
+        first, second = _track_pair(archive, tracks)
         super().__init__(first)
         self._input_label = input_label
         self._targets: IntArray = read_targets(second.stored, len(first))
@@ -127,8 +129,8 @@ class ClassificationDataset(Dataset):
         return len(self._indices)
 
     def __getitem__(self, index: int) -> Any:
-        sample: Sample = self._track[self._indices[index]]
-        return self._Item(sample, self._input_label, (self._targets[index],))
+        sample = self._track[self._indices[index]]
+        return ClassificationItem(sample, self._input_label, (self._targets[index],))
 
 
 class ImageNet(ClassificationDataset):
@@ -180,6 +182,23 @@ class ImageNet(ClassificationDataset):
         first, last = {"train": (0, train), "val": (train, val), "test": (val, count)}[split]
         self._indices = range(first, last)
         self._targets = self._targets[first:last]
+
+
+def _track_pair(
+    archive: Path | tuple[Track, Track] | None, tracks: TrackPair
+) -> tuple[Track, Track]:
+    """Return the tracks of samples and of targets."""
+    if isinstance(archive, str | os.PathLike):
+        path = _existing(archive)
+        first, second = (Track(path, name) if isinstance(name, str) else None for name in tracks)
+        if first is None or second is None:
+            raise ValueError("tracks must be a pair of names where archive is given")
+        return first, second
+    given = tracks if archive is None else archive
+    first, second = (track if isinstance(track, Track) else None for track in given)
+    if first is None or second is None:
+        raise ValueError("tracks must be a pair of Track where no archive is given")
+    return first, second
 
 
 def _expanded(path: Path) -> str:

@@ -15,7 +15,7 @@ from .bmff import name_of
 from .codecconfig import DEFAULT_MAX_PIXELS
 from .content import Content
 from .decoder import Decoder, Planes, decode_rgb
-from .format import INPUT, THUMB, unpack_name
+from .format import INPUT, THUMB, unpack_text
 from .samplelayout import InnerTrack, SampleLayout, parse_sample
 
 _UINT8 = np.dtype("u1")
@@ -76,7 +76,7 @@ class Sample:
         It may be any text: a path that leads elsewhere, too.
         """
         stored = self.name_bytes
-        return None if stored is None else unpack_name(stored)
+        return None if stored is None else unpack_text(stored)
 
     @property
     def target(self) -> int:

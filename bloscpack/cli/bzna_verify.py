@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from ..detect import is_dataset
+from ..detect import is_benzina
 from ..exceptions import NotBloscpackError
 from .datasets import readable_dataset
 from .describe import damage_documents
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
         where = readable_dataset(name)
         with console.progress() as progress:
             report = verify(where, decode=args.decode, nthreads=args.nthreads, progress=progress)
-        if report.damage and not report.nchunks and not is_dataset(where):
+        if report.damage and not report.nchunks and not is_benzina(where):
             foreign = NotBloscpackError(f"not a Benzina dataset: {report.damage[0].what}")
             foreign.path = name
             raise foreign

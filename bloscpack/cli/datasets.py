@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..detect import is_dataset
+from ..detect import is_benzina
 from ..exceptions import BloscpackError, FormatError, NotBloscpackError
 from .endpoint import STDIO, check_input, readable
 from .options import Container
@@ -26,7 +26,7 @@ TRACKS = {"input": INPUT, "thumb": THUMB}
 
 def is_dataset_name(name: str) -> bool:
     """Return whether a file, not standard input, is a Benzina dataset."""
-    return name != STDIO and Path(name).is_file() and is_dataset(name)
+    return name != STDIO and Path(name).is_file() and is_benzina(name)
 
 
 @contextmanager
@@ -74,7 +74,7 @@ def readable_dataset(name: str) -> Any:
 
 def refused(name: str, where: Any, error: BloscpackError) -> BloscpackError:
     """Return the error for what could not be opened: of another kind, unless it says it is one."""
-    if isinstance(error, FormatError) and not is_dataset(where):
+    if isinstance(error, FormatError) and not is_benzina(where):
         foreign = NotBloscpackError(f"not a Benzina dataset: {error.args[0]}", offset=error.offset)
         foreign.path = name
         return foreign

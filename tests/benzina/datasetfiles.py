@@ -1,79 +1,72 @@
-"""Datasets for tests: pictures, few and small, under any names, and with tables that are wrong."""
+"""Datasets made for tests, and boxes of files found, to be damaged."""
 
-import functools
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from bloscpack.benzina.encoder import Encoder
-from bloscpack.benzina.moviepacking import HEAD_NBYTES, Extents, film_entry, pack_head, pack_movie
-from bloscpack.benzina.samplelayout import parse_sample
-from bloscpack.benzina.samplepacking import StoredPicture, pack_sample
-
-from .pictures import Pixels, photo
-
-SIDE = 64
+from bloscpack.benzina.bmff import CONTAINERS, BoxHeader, reader_of, walk
+from bloscpack.benzina.boxes import unpack_hdlr
+from bloscpack.benzina.format import INPUT, NAME, TARGET
+from bloscpack.benzina.moviepacking import HEAD_NBYTES, Extents, pack_head, pack_movie
 
 
-@functools.cache
-def picture(number: int) -> Pixels:
-    """Return a picture of its own size and content."""
-    return photo(20 + 3 * number, 30 + number, number)
+def extents(parts: Sequence[bytes], start: int) -> Extents:
+    """Return where parts lie, one behind the other."""
+    sizes = np.array([len(part) for part in parts], np.uint64)
+    return Extents(start + np.cumsum(sizes) - sizes, sizes)
 
 
-@functools.cache
-def sample(number: int) -> bytes:
-    """Return it as a sample, coded without loss, with a target and a name of its own."""
-    height, width = picture(number).shape[:2]
-    encoder = Encoder("hevc", lossless=True, preset="ultrafast")
-    coded = encoder.encode(picture(number), SIDE, SIDE)
-    stored = StoredPicture(
-        *coded, frame=(SIDE, SIDE), clean=(0, 0, width, height), colour=encoder.colour
-    )
-    name = f"{number}.png\0".encode()
-    return pack_sample(stored, None, name=name, target=number.to_bytes(8, "little"))
-
-
-def write_dataset(
-    path: Path,
+def dataset_bytes(
+    samples: Sequence[bytes],
     names: Sequence[bytes] | None = None,
-    *,
-    count: int = 3,
-    offsets: dict[int, int] | None = None,
     targets: Sequence[bytes] | None = None,
-) -> Path:
-    """Write a dataset.
+    splits: Mapping[str, range] | None = None,
+) -> bytes:
+    """Return a dataset of samples of any bytes, with names and targets as they are given."""
+    parts: list[bytes] = []
+    tracks = {}
+    for name, stored in ((INPUT, samples), (TARGET, targets), (NAME, names)):
+        if stored is not None:
+            tracks[name] = extents(stored, HEAD_NBYTES + sum(map(len, parts)))
+            parts += stored
+    content = b"".join(parts)
+    return pack_head(len(content)) + content + pack_movie(tracks, splits=splits)
 
-    Parameters
-    ----------
-    names : sequence of bytes
-        As they are stored, with any content; one sample for each. None for no track of names.
-    offsets : dict of int to int
-        Of samples that the tables place elsewhere.
-    """
-    count = count if names is None else len(names)
-    samples = [sample(number % 3) for number in range(count)]
-    if targets is None:
-        targets = [number.to_bytes(8, "little", signed=True) for number in range(count)]
-    entries = {"bzna_input": samples, "bzna_target": targets, "bzna_fname": list(names or ())}
-    extents, at = {}, HEAD_NBYTES
-    for name, parts in entries.items():
-        sizes = np.array([len(part) for part in parts], np.uint64)
-        ends = at + np.cumsum(sizes, dtype=np.uint64)
-        extents[name] = Extents(ends - sizes, sizes)
-        at += int(sizes.sum())
-    for number, offset in (offsets or {}).items():
-        extents["bzna_input"].offsets[number] = offset
-    if names is None:
-        del extents["bzna_fname"]
-    thumbs = [parse_sample(data).tracks["bzna_thumb"] for data in samples]
-    starts = extents["bzna_input"].offsets
-    extents["bzna_thumb"] = Extents(
-        starts + np.array([thumb.offset for thumb in thumbs], np.uint64),
-        np.array([thumb.nbytes for thumb in thumbs], np.uint64),
-    )
-    entry = film_entry(samples[0]) if samples else b""
-    content = b"".join(part for parts in entries.values() for part in parts)
-    path.write_bytes(pack_head(len(content)) + content + pack_movie(extents, entry))
-    return path
+
+def named(*names: bytes) -> bytes:
+    """Return a dataset with a sample of one byte for each stored name."""
+    return dataset_bytes([b"%d" % (index % 10) for index in range(len(names))], list(names))
+
+
+def boxes(data: bytes, kind: bytes, track: str | None = None) -> list[BoxHeader]:
+    """Return the boxes of a kind, of the whole file or within a track, in their order."""
+    traks: list[BoxHeader] = []
+    found: dict[str | None, list[BoxHeader]] = {None: []}
+    here: list[BoxHeader] = []
+    for path, box in walk(reader_of(data), 0, len(data), CONTAINERS, to_end=True):
+        if box.kind == b"trak":
+            here = []
+            traks.append(box)
+        if box.kind == b"hdlr" and path[:2] == (b"moov", b"trak"):
+            _, name = unpack_hdlr(data[box.payload_offset : box.end])
+            found[name.decode()] = here
+        if path[:2] == (b"moov", b"trak") or box.kind == b"trak":
+            here.append(box)
+        found[None].append(box)
+    return [box for box in found[track] if box.kind == kind]
+
+
+def patched(data: bytes, at: int, new: bytes) -> bytes:
+    """Return bytes with others in their place."""
+    assert at + len(new) <= len(data)
+    return data[:at] + new + data[at + len(new) :]
+
+
+def with_entry(
+    data: bytes, kind: bytes, track: str, index: int, value: int, nbytes: int = 4
+) -> bytes:
+    """Return a file with another number in the table of a box, counted from the first entry."""
+    (box,) = boxes(data, kind, track)
+    head = 12 if kind == b"stsz" else 8
+    at = box.payload_offset + head + index * nbytes
+    return patched(data, at, value.to_bytes(nbytes, "big"))

@@ -13,7 +13,7 @@ from bloscpack import benzina
 from bloscpack.benzina import checking
 
 from . import vectors
-from .datasetfiles import sample, write_dataset
+from .codedfiles import sample, write_dataset
 from .pictures import photo
 
 NAMES = [b"0.png\0", b"1.png\0", b"2.png\0"]

@@ -18,7 +18,7 @@ from bloscpack.benzina.extraction import FORMS, LISTS, ExtractReport, extract
 from bloscpack.storage import folder as storage_folder
 
 from . import vectors
-from .datasetfiles import picture, sample, write_dataset
+from .codedfiles import picture, sample, write_dataset
 from .pictures import psnr
 
 HOSTILE = [
