@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from .array import Array
+from .container.format import MAGIC
 from .container.reader import Verify
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from .frames.reader import FrameStore
 
 _RECORDING = b"VisionRe"
+_SUFFIX = ".bzna"
 # What an mp4 may begin with, behind the size.
 _FIRST_BOXES = b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"uuid"
 
@@ -159,9 +161,14 @@ def is_recording(path: Any) -> bool:
 
 
 def is_benzina(path: Any) -> bool:
-    """Return whether a file or a buffer is an mp4 that is a Benzina dataset."""
-    if _first_bytes(path)[4:] not in _FIRST_BOXES:
-        return False
+    """Return whether a file or a buffer is an mp4 that is a Benzina dataset.
+
+    A file called ``*.bzna`` whose beginning is damaged is taken for one, too.
+    """
+    first = _first_bytes(path)
+    if first[4:] not in _FIRST_BOXES:
+        is_called = isinstance(path, str | os.PathLike) and os.fspath(path).endswith(_SUFFIX)
+        return is_called and bool(first) and not first.startswith(MAGIC)
     from .benzina.content import is_dataset
 
     return is_dataset(path)

@@ -81,6 +81,7 @@ PURE = {
     "benzina.boxes",
     "benzina.codecconfig",
     "benzina.colour",
+    "benzina.filename",
     "benzina.format",
     "benzina.movie",
     "benzina.moviepacking",
@@ -146,6 +147,7 @@ SAME_LAYER = {
     "packing": {"args"},
     "append": {"args", "packing"},
     "original": {"args", "packing"},
+    "checking": {"detect"},
     "convert": {"clipwriter", "detect", "recordstore"},
 }
 # Libraries beside the standard one.
@@ -186,7 +188,7 @@ LIBRARIES = {
 }
 # What may be imported inside a function: slow to load, and most programs never need it.
 IMPORTED_ON_USE = {
-    "checking": {".frames.recovery", ".frames.verification"},
+    "checking": {".benzina.checking", ".frames.recovery", ".frames.verification"},
     "convert": {
         ".clipwriter",
         ".frames.reader",
@@ -225,6 +227,10 @@ IMPORTED_ON_USE = {
     "vrs.imagecodec": {"av", "PIL", "pillow_jxl"},
     "gulp.ingest": {"tqdm"},
     # Every command would load them.
+    "cli.bzna_extract": {"..benzina.extraction"},
+    "cli.bzna_pack": {"..benzina.packing"},
+    "cli.bzna_verify": {"..benzina.checking"},
+    "cli.datasets": {"..benzina.dataset"},
     "cli.gulp": {"..gulp.sanity"},
     "cli.gulpingest": {"..gulp", "..gulp.ids", "..gulp.ingest", "random"},
     "cli.recordings": {"..vrs.recording"},

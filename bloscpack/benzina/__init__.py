@@ -3,8 +3,10 @@
 from typing import TYPE_CHECKING, Any
 
 from . import transforms
+from .checking import verify
 from .dataset import Dataset, open  # noqa: A004
 from .decoder import Planes
+from .extraction import ExtractReport, extract
 from .loader import Loader
 from .original import File, Track
 from .originaldatasets import ClassificationDataset, ImageNet
@@ -23,6 +25,7 @@ __all__ = [
     "DataLoader",
     "Dataset",
     "DatasetTrack",
+    "ExtractReport",
     "File",
     "ImageNet",
     "InnerTrack",
@@ -35,10 +38,12 @@ __all__ = [
     "SkippedPicture",
     "Track",
     "Writer",
+    "extract",
     "open",
     "pack",
     "parse_sample",
     "transforms",
+    "verify",
 ]
 
 

@@ -213,6 +213,11 @@ class Dataset:
         return self._content.movie
 
     @property
+    def nbytes(self) -> int:
+        """Size of the file, in bytes, when it was opened."""
+        return self._content.nbytes
+
+    @property
     def indices(self) -> range:
         """The ordinals of the samples in the file."""
         return self._indices
