@@ -109,6 +109,7 @@ class Decoder:
         self._max_contexts = max_contexts
         self._local = threading.local()
         self._lock = threading.Lock()
+        self._pid = os.getpid()
         self.nopened = 0
 
     def decode(
@@ -185,10 +186,12 @@ class Decoder:
 
     def _contexts(self) -> "OrderedDict[tuple[bytes, bytes], _Context]":
         """Return those of this thread, none of which was opened before a fork."""
-        local = self._local
-        if getattr(local, "pid", None) != os.getpid():
-            local.contexts = OrderedDict()
-            local.pid = os.getpid()
+        local, pid = self._local, os.getpid()
+        if pid != self._pid:
+            # What held the lock while the process forked is not there to release it.
+            self._lock, self._pid = threading.Lock(), pid
+        if getattr(local, "pid", None) != pid:
+            local.contexts, local.pid = OrderedDict(), pid
         found: OrderedDict[tuple[bytes, bytes], _Context] = local.contexts
         return found
 

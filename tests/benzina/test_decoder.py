@@ -1,6 +1,7 @@
 """Decoding single pictures: all forms, decoders that are kept, and damage."""
 
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -166,8 +167,11 @@ def test_threads_have_decoders_of_their_own() -> None:
 def test_after_a_fork() -> None:
     decoder = Decoder()
     wanted = [decode_rgb(decode(decoder, encoded(codec))) for codec in CODECS]
+    # As if another thread were just opening a decoder.
+    decoder._lock.acquire()
     child = os.fork()
     if not child:
+        signal.alarm(20)
         try:
             same = all(
                 np.array_equal(decode_rgb(decode(decoder, encoded(codec))), rgb)
@@ -177,6 +181,7 @@ def test_after_a_fork() -> None:
             os._exit(0 if same and decoder.nopened == 6 else 1)
         finally:
             os._exit(2)
+    decoder._lock.release()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     decode(decoder, encoded())
     assert decoder.nopened == 3
