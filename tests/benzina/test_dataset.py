@@ -56,6 +56,8 @@ def test_samples_ask_for_what_was_not_read_before(name: str) -> None:
     # Targets and names of single samples are read alone: nothing else was asked for.
     logical = vectors.facts(name)["logical"]
     with benzina.open(vectors.FOLDER / name) as dataset:
+        for index, target in enumerate(logical["targets"]):
+            assert dataset[index].target == target
         last = dataset[-1]
         assert last.index == len(dataset) - 1
         assert last.target == dict(enumerate(logical["targets"])).get(last.index, -1)
