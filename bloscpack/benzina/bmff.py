@@ -9,7 +9,7 @@ list, never a call, so that no nesting exhausts the stack. Contract: any bytes g
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -30,6 +30,7 @@ CONTAINERS = frozenset((b"moov", b"trak", b"edts", b"mdia", b"minf", b"dinf", b"
 Read = Callable[[int, int], BytesLike]
 """Returns exactly so many bytes from an offset, or raises `TruncatedError`."""
 
+_T = TypeVar("_T")
 _NHELD = 8
 
 _SIZE_AND_KIND = Struct(">I4s")
@@ -133,12 +134,15 @@ def unpack_header(
     FormatError
         The size is less than the header's, or the box is longer than its parent.
     """
-    nbytes, kind = unpack_fields(_SIZE_AND_KIND, view, at, f"box at offset {offset}")
+    if len(view) - at < HEADER_NBYTES:
+        raise _cut(offset, len(view) - at, HEADER_NBYTES)
+    nbytes, kind = _SIZE_AND_KIND.unpack_from(view, at)
     header_nbytes = HEADER_NBYTES
     if nbytes == 1:
-        what = f"64-bit size of box {name_of(kind)!r}"
-        (nbytes,) = unpack_fields(_LARGE_SIZE, view, at + HEADER_NBYTES, what)
         header_nbytes = LARGE_HEADER_NBYTES
+        if len(view) - at < header_nbytes:
+            raise _cut(offset, len(view) - at, header_nbytes)
+        (nbytes,) = _LARGE_SIZE.unpack_from(view, at + HEADER_NBYTES)
     elif nbytes == 0 and to_end:
         nbytes = end - offset
     if nbytes < header_nbytes:
@@ -154,6 +158,11 @@ def unpack_header(
             offset=offset,
         )
     return BoxHeader(kind, offset, header_nbytes, nbytes)
+
+
+def _cut(offset: int, found: int, needed: int) -> TruncatedError:
+    message = f"the header of a box at offset {offset}: {found} of its {needed} bytes are there"
+    return TruncatedError(message, offset=offset)
 
 
 def pack_box(kind: bytes, *parts: bytes) -> bytes:
@@ -241,9 +250,16 @@ def first_of(boxes: Iterator[BoxHeader], *kinds: bytes) -> dict[bytes, BoxHeader
     return found
 
 
-def read_payload(read: Read, header: BoxHeader, limit: int) -> BytesLike:
-    """Return the payload of a box, or its first `limit` bytes."""
-    return read(header.payload_offset, min(header.nbytes - header.header_nbytes, limit))
+def read_box(
+    read: Read, header: BoxHeader, unpack: Callable[[BytesLike], _T], limit: int, skip: int = 0
+) -> _T:
+    """Return what `unpack` makes of a payload without its first `skip` bytes, `limit` at most."""
+    nbytes = header.nbytes - header.header_nbytes
+    try:
+        return unpack(read(header.payload_offset, min(nbytes, skip + limit))[skip:])
+    except FormatError as err:
+        message = f"box {name_of(header.kind)!r} at offset {header.offset}: {err}"
+        raise type(err)(message, offset=header.offset, field=err.field) from err
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +290,12 @@ def unpack_full(payload: BytesLike, what: str) -> tuple[int, int]:
     return word >> 24, word & 0xFFFFFF
 
 
+def unpack_count(payload: BytesLike) -> int:
+    """Unpack a number of 32 bits."""
+    (count,) = unpack_fields(_FULL, payload, 0, "a number")
+    return int(count)
+
+
 def pack_full_box(kind: bytes, version: int, flags: int, *parts: bytes) -> bytes:
     """Return a box whose payload begins with version and flags."""
     return pack_box(kind, _FULL.pack(version << 24 | flags), *parts)
@@ -287,10 +309,8 @@ def unpack_table(read: Read, header: BoxHeader, dtype: np.dtype[Any], skip: int 
     skip : int
         Bytes between the flags and the count.
     """
-    start = FULL_NBYTES + skip + 4
-    view = read_payload(read, header, start)
-    (count,) = unpack_fields(_FULL, view, start - 4, name_of(header.kind))
-    table = Table(header.payload_offset + start, count, dtype)
+    count = read_box(read, header, unpack_count, 4, FULL_NBYTES + skip)
+    table = Table(header.payload_offset + FULL_NBYTES + skip + 4, count, dtype)
     room = header.end - table.offset
     if table.nbytes > room:
         raise FormatError(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..exceptions import FormatError, TruncatedError
 from ..wire import BytesLike, unpack_fields
-from .bmff import CHUNK_RUN, FULL_NBYTES, TIME_RUN, pack_box, pack_full_box, unpack_full
+from .bmff import CHUNK_RUN, FULL_NBYTES, pack_box, pack_full_box, unpack_full
 
 MOVIE_HEADER_NBYTES = FULL_NBYTES + 3 * 8 + 4 + 4 + 2 + 10 + 36 + 24 + 4
 TRACK_HEADER_NBYTES = FULL_NBYTES + 3 * 8 + 2 * 4 + 8 + 4 * 2 + 36 + 2 * 4
@@ -35,6 +35,7 @@ _PAIR = Struct(">II")
 _COLOUR = Struct(">4sHHHB")
 
 _UNITY_MATRIX = Struct(">9I").pack(0x10000, 0, 0, 0, 0x10000, 0, 0, 0, 0x40000000)
+_ONE = (1).to_bytes(4, "big")
 _NORMAL_RATE = 0x10000
 _UNDETERMINED = 0x55C4  # "und", five bits a letter
 _72_DPI = 72 << 16
@@ -257,13 +258,12 @@ def pack_ftyp(*brands: bytes) -> bytes:
 
 def pack_stsd(entry: bytes) -> bytes:
     """Return the table of one sample entry."""
-    return pack_full_box(b"stsd", 0, 0, (1).to_bytes(4, "big"), entry)
+    return pack_full_box(b"stsd", 0, 0, _ONE, entry)
 
 
 def pack_stts(count: int, duration: int) -> bytes:
-    """Return the table of samples that all last as long; of no run where there is none."""
-    runs = np.array([(count, duration)] if count else [], TIME_RUN)
-    return pack_full_box(b"stts", 0, 0, len(runs).to_bytes(4, "big"), runs.tobytes())
+    """Return the table of times of samples that all last as long: a run, also of no sample."""
+    return pack_full_box(b"stts", 0, 0, _ONE, _PAIR.pack(count, duration))
 
 
 def pack_stsz(sizes: NDArray[np.uint64], *, constant: bool) -> bytes:
@@ -283,10 +283,9 @@ def pack_stsz(sizes: NDArray[np.uint64], *, constant: bool) -> bytes:
     return pack_full_box(b"stsz", 0, 0, _PAIR.pack(0, len(sizes)), table)
 
 
-def pack_stsc(nchunks: int) -> bytes:
-    """Return the table of chunks of one sample each."""
-    runs = np.array([(1, 1, 1)] if nchunks else [], CHUNK_RUN)
-    return pack_full_box(b"stsc", 0, 0, len(runs).to_bytes(4, "big"), runs.tobytes())
+def pack_stsc() -> bytes:
+    """Return the table of chunks of one sample each, however many: also a run of none."""
+    return pack_full_box(b"stsc", 0, 0, _ONE, np.array((1, 1, 1), CHUNK_RUN).tobytes())
 
 
 def pack_stco(offsets: NDArray[np.uint64]) -> bytes:

@@ -15,7 +15,7 @@ from ..exceptions import BloscpackError, FormatError, UnsupportedError
 from ..storage.file import open_source
 from ..storage.memory import MemorySource
 from ..storage.protocol import ByteSource
-from .bmff import BoxHeader, Read, Window, children, read_payload
+from .bmff import BoxHeader, Read, Window, children, read_box
 from .boxes import unpack_brands
 from .format import INPUT, NAME, TARGET, TARGET_NBYTES
 from .movie import Movie, unpack_movie
@@ -295,7 +295,7 @@ def is_dataset(where: Any) -> bool:
 def _is_dataset(read: Read, nbytes: int) -> bool:
     first = next(children(read, 0, nbytes, to_end=True), None)
     if first is not None and first.kind == b"ftyp":
-        brands = unpack_brands(read_payload(read, first, _BRANDS_NBYTES))
+        brands = read_box(read, first, unpack_brands, _BRANDS_NBYTES)
         if BRAND in brands:
             return True
     track = unpack_movie(read, nbytes).tracks.get(INPUT)

@@ -5,6 +5,7 @@ a track's tables are of the same samples; the tables stay where they are until s
 track. Contract: any bytes give a `Movie`, a `FormatError` or an `UnsupportedError`.
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -26,7 +27,8 @@ from .bmff import (
     children,
     first_of,
     name_of,
-    read_payload,
+    read_box,
+    unpack_count,
     unpack_table,
     walk,
 )
@@ -51,6 +53,9 @@ from .format import CONFIG_KINDS, PREFIX, VIDEO_HANDLER, unpack_text
 # What is read of texts and lists that a file may make as long as it is.
 _TEXT_LIMIT = 4096
 _MAX_OTHERS = 64
+
+# Runs of chunks that are checked at once.
+_BLOCK_COUNT = 65_536
 
 _MAX_OFFSET = 2**62
 
@@ -134,7 +139,7 @@ def unpack_movie(read: Read, nbytes: int) -> Movie:
         if box.kind == b"trak":
             _add_track(read, box, nbytes, tracks, others)
         elif box.kind == b"mvhd":
-            header = unpack_mvhd(read_payload(read, box, MOVIE_HEADER_NBYTES))
+            header = read_box(read, box, unpack_mvhd, MOVIE_HEADER_NBYTES)
         elif box.kind in CONTAINERS:
             for _ in walk(read, box.payload_offset, box.end):
                 pass  # nothing of it is used, but it must be sound
@@ -147,7 +152,7 @@ def _find_moov(read: Read, nbytes: int) -> tuple[tuple[bytes, ...], BoxHeader]:
     moov: BoxHeader | None = None
     for box in children(read, 0, nbytes, to_end=True):
         if box.kind == b"ftyp" and not brands:
-            brands = unpack_brands(read_payload(read, box, _TEXT_LIMIT))
+            brands = read_box(read, box, unpack_brands, _TEXT_LIMIT)
         elif box.kind == b"moov":
             if moov is not None:
                 raise FormatError(
@@ -172,7 +177,7 @@ def _add_track(
         media = first_of(boxes, b"mdhd", b"hdlr", b"minf")
     handler, name = b"", ""
     if b"hdlr" in media:
-        handler, stored = unpack_hdlr(read_payload(read, media[b"hdlr"], _TEXT_LIMIT))
+        handler, stored = read_box(read, media[b"hdlr"], unpack_hdlr, _TEXT_LIMIT)
         name = unpack_text(stored)
     if not name.startswith(PREFIX):
         if len(others) < _MAX_OTHERS:
@@ -206,17 +211,17 @@ def _unpack_track(
     if b"stts" in inner:
         unpack_table(read, inner[b"stts"], TIME_RUN)
     stsz = inner[b"stsz"]
-    sample_nbytes = int.from_bytes(read_payload(read, stsz, FULL_NBYTES + 4)[FULL_NBYTES:], "big")
+    sample_nbytes = read_box(read, stsz, unpack_count, 4, FULL_NBYTES)
     # With a size that all samples share, no table follows the count.
     sizes = unpack_table(read, stsz, UINT32 if sample_nbytes == 0 else _NOTHING, skip=4)
     entry = _unpack_entry(read, inner[b"stsd"], handler) if b"stsd" in inner else _NO_ENTRY
     return TrackTable(
         name,
         handler,
-        unpack_tkhd(read_payload(read, boxes[b"tkhd"], TRACK_HEADER_NBYTES))
+        read_box(read, boxes[b"tkhd"], unpack_tkhd, TRACK_HEADER_NBYTES)
         if b"tkhd" in boxes
         else TrackHeader(0, 0, 0, 0, 0),
-        unpack_mdhd(read_payload(read, boxes[b"mdhd"], MEDIA_HEADER_NBYTES))
+        read_box(read, boxes[b"mdhd"], unpack_mdhd, MEDIA_HEADER_NBYTES)
         if b"mdhd" in boxes
         else MediaHeader(0, 0),
         *entry,
@@ -246,9 +251,9 @@ def _unpack_entry(read: Read, stsd: BoxHeader, handler: bytes) -> _Entry:
     if handler != VIDEO_HANDLER:
         mime = b""
         if entry.kind == b"mett":
-            _, mime = unpack_mett(read_payload(read, entry, _TEXT_LIMIT))
+            _, mime = read_box(read, entry, unpack_mett, _TEXT_LIMIT)
         return entry.kind, extent, unpack_text(mime), (0, 0), b"", Extent(0, 0)
-    visual = unpack_visual(read_payload(read, entry, VISUAL_ENTRY_NBYTES))
+    visual = read_box(read, entry, unpack_visual, VISUAL_ENTRY_NBYTES)
     start = entry.payload_offset + VISUAL_ENTRY_NBYTES
     configs = first_of(children(read, start, entry.end), *CONFIG_KINDS)
     box = next(iter(configs.values()), None)
@@ -265,39 +270,45 @@ def _check_counts(read: Read, track: TrackTable, nbytes: int) -> None:
             f"{track.count} samples of {track.sample_nbytes} bytes exceed the file's {nbytes}",
             field="stsz",
         )
-    runs = np.frombuffer(read(track.runs.offset, track.runs.nbytes), CHUNK_RUN)
-    check_runs(runs, track.chunks.count, track.count)
+    _check_runs(_runs_of(read, track.runs), track.chunks.count, track.count)
 
 
-def check_runs(runs: NDArray[np.void], nchunks: int, count: int) -> None:
-    """Check that the runs of ``stsc`` give the chunks exactly the samples there are.
+def _runs_of(read: Read, table: Table) -> Iterator[NDArray[np.void]]:
+    for start in range(0, table.count, _BLOCK_COUNT):
+        count = min(table.count - start, _BLOCK_COUNT)
+        stored = read(table.offset + start * CHUNK_RUN.itemsize, count * CHUNK_RUN.itemsize)
+        yield np.frombuffer(stored, CHUNK_RUN)
 
-    Parameters
-    ----------
-    runs : array of `CHUNK_RUN`
-    nchunks, count : int
-        Number of chunks and of samples.
 
-    Raises
-    ------
-    FormatError
-        They do not.
+def _check_runs(blocks: Iterable[NDArray[np.void]], nchunks: int, count: int) -> None:
+    """Raise `FormatError` if the runs of ``stsc`` do not give `nchunks` chunks `count` samples.
+
+    Nothing is made as long as a number says before the numbers are known to agree.
     """
     if nchunks == 0 and count == 0:
         return
-    first = runs["first"].astype(np.int64)
-    if len(runs) == 0 or first[0] != 1 or first[-1] > nchunks or (np.diff(first) <= 0).any():
-        raise FormatError(f"stsc: its runs are not of the {nchunks} chunks there are", field="stsc")
-    lengths = np.diff(first, append=nchunks + 1)
-    samples = runs["samples"].astype(np.int64)
-    # No product overflows once each number of samples is known to be at most that of all.
-    if (samples > count).any() or int((lengths * samples).sum()) != count:
-        total = sum(a * b for a, b in zip(lengths.tolist(), samples.tolist(), strict=True))
-        raise FormatError(
-            f"stsc and stco place {total} samples in {nchunks} chunks, stsz has the sizes of "
-            f"{count}",
-            field="stsc",
-        )
+    total, last, samples = 0, 0, 0
+    for block in blocks:
+        firsts = np.concatenate(([last], block["first"].astype(np.int64)))
+        lengths = firsts[1:] - firsts[:-1]
+        held = np.concatenate(([samples], block["samples"].astype(np.int64)))
+        if (lengths <= 0).any() or firsts[-1] > nchunks or (last == 0 and firsts[1] != 1):
+            raise FormatError(
+                f"stsc: its runs are not of the {nchunks} chunks there are", field="stsc"
+            )
+        # In floating point first: the true sum need not fit 64 bits.
+        if float((lengths.astype(np.float64) * held[:-1]).sum()) > 2.0 * count:
+            raise _disagreement(nchunks, count)
+        total += int((lengths * held[:-1]).sum())
+        last, samples = int(firsts[-1]), int(held[-1])
+    if total + (nchunks + 1 - last) * samples != count:
+        raise _disagreement(nchunks, count)
+
+
+def _disagreement(nchunks: int, count: int) -> FormatError:
+    return FormatError(
+        f"stsc does not place the {count} samples of stsz in {nchunks} chunks", field="stsc"
+    )
 
 
 def sample_offsets(
@@ -321,7 +332,7 @@ def sample_offsets(
     FormatError
         The tables do not belong together.
     """
-    check_runs(runs, len(chunks), track.count)
+    _check_runs([runs] if len(runs) else [], len(chunks), track.count)
     if track.count == len(chunks) and (runs["samples"] == 1).all():
         return chunks
     first_chunks = np.append(runs["first"].astype(np.int64), len(chunks) + 1)
@@ -332,7 +343,7 @@ def sample_offsets(
     else:
         before = np.zeros(track.count + 1, np.int64)
         np.cumsum(sizes, out=before[1:])
-    starts = np.minimum(chunks, _MAX_OFFSET).astype(np.int64)
+    starts = np.minimum(chunks.astype(np.uint64), _MAX_OFFSET).astype(np.int64)
     # From the bytes of all samples before it to its own offset, the same for a whole chunk.
     first = np.cumsum(per_chunk) - per_chunk
     offsets: NDArray[np.int64] = before[:-1] + np.repeat(starts - before[first], per_chunk)

@@ -164,7 +164,7 @@ def _pack_track(
         pack_stsd(entry),
         pack_stts(count, DURATION),
         pack_stsz(extents.sizes, constant=not reference),
-        pack_stsc(count),
+        pack_stsc(),
         pack_stco(extents.offsets),
     )
     return pack_track(

@@ -151,7 +151,7 @@ def _pack_video(
     tables = (
         pack_stsd(_pack_entry(stored, reference)),
         pack_stts(1, duration),
-        pack_stsc(1),
+        pack_stsc(),
         pack_stsz(_one(len(stored.payload)), constant=True),
         pack_stco(_one(offset)),
     )
@@ -172,7 +172,7 @@ def _pack_metadata(
         pack_stsd(pack_mett(mime)),
         pack_stts(1, DURATION),
         pack_stsz(_one(nbytes), constant=not reference),
-        pack_stsc(1),
+        pack_stsc(),
         pack_stco(_one(offset)),
     )
     header = TrackHeader(flags, track_id, DURATION, 0, 0)

@@ -8,7 +8,7 @@ from bloscpack.benzina.format import INPUT, NAME, TARGET, THUMB, Profile, pack_n
 from bloscpack.benzina.moviepacking import Extents, film_entry, pack_head, pack_movie
 from bloscpack.benzina.samplepacking import StoredPicture, pack_sample
 
-HVCC = b"\x01" + bytes(range(22))
+HVCC = b"\x01" + bytes(range(1, 22)) + b"\0"  # of no parameter sets
 
 
 def picture(
@@ -52,3 +52,8 @@ def dataset(samples: Sequence[bytes], profile: Profile = "default") -> bytes:
     entry = film_entry(samples[0]) if samples else b""
     body = b"".join(parts)
     return pack_head(len(body)) + body + pack_movie(tracks, entry, profile=profile)
+
+
+def nested(kind: bytes, depth: int) -> bytes:
+    """Return boxes of one kind in each other, each with nothing but the next."""
+    return b"".join(nbytes.to_bytes(4, "big") + kind for nbytes in range(8 * depth, 0, -8))
