@@ -18,33 +18,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__GNUC__)
-#define INLINE static inline __attribute__((always_inline))
-#else
-#define INLINE static inline
-#endif
-
-#if defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__) && defined(__GNUC__)
-#include <immintrin.h>
-#define HAVE_AVX2
-#define AVX2 __attribute__((target("avx2")))
-#endif
-
 enum { WARP_MAX_EDGE = 65535 };
 enum { ONE = 1 << 15, HALF = 1 << 14 };
-
-/* Whether vectors are used: tests try both. */
-static int vectors = 0;
-
-static int use_vectors(int most)
-{
-    int has = 0;
-#ifdef HAVE_AVX2
-    __builtin_cpu_init();
-    has = __builtin_cpu_supports("avx2") ? 1 : 0;
-#endif
-    return vectors = most < has ? most : has;
-}
 
 typedef struct {
     const uint8_t *data;
@@ -93,6 +68,28 @@ typedef struct {
 
 enum { ROOM_ARRAYS = 10 };
 
+#include "warpvectors.h"
+
+/* Whether vectors are used: tests try both. */
+static int vectors = 0;
+
+static int use_vectors(int most)
+{
+    int has = 0;
+#ifdef HAVE_AVX2
+    __builtin_cpu_init();
+    has = __builtin_cpu_supports("avx2") ? 1 : 0;
+#endif
+    return vectors = most < has ? most : has;
+}
+
+/* Groups that are done by vectors: an expression for the number of items. */
+#ifdef HAVE_AVX2
+#define BY_VECTORS(count) (vectors ? (count) : 0)
+#else
+#define BY_VECTORS(count) 0
+#endif
+
 /* Columns of source beyond which it is better to look at single samples. */
 static size_t most_blended(const Job *job)
 {
@@ -123,25 +120,25 @@ static Room room_in(const Job *job, uint8_t *bytes)
     return room;
 }
 
-INLINE double clamped(double x, double low, double high)
+static inline double clamped(double x, double low, double high)
 {
     return x < low ? low : x > high ? high : x;
 }
 
 /* Comparisons with NaN are false: it is outside, and no number that does not fit is converted. */
-INLINE bool is_inside(double x, double low, double high, double margin)
+static inline bool is_inside(double x, double low, double high, double margin)
 {
     return x >= low - margin && x <= high + margin;
 }
 
-INLINE int32_t fixed(double x, double low, double high, double origin, bool nearest)
+static inline int32_t fixed(double x, double low, double high, double origin, bool nearest)
 {
     int32_t at = (int32_t)((clamped(x, low, high) + origin) * ONE + 0.5);
     return nearest ? (at + HALF) & ~(ONE - 1) : at;
 }
 
 /* The coordinate in a plane of a coordinate of luma. */
-INLINE int32_t in_plane(int32_t at, int shift, int32_t edge, bool nearest)
+static inline int32_t in_plane(int32_t at, int shift, int32_t edge, bool nearest)
 {
     int32_t last = (edge - 1) * ONE;
     if (shift)
@@ -149,38 +146,47 @@ INLINE int32_t in_plane(int32_t at, int shift, int32_t edge, bool nearest)
     return at < 0 ? 0 : at > last ? last : at;
 }
 
+/* Both weights of a pair, of which the second one is given: 16-bit halves. */
+static inline int32_t packed(int32_t weight)
+{
+    return weight << 16 | (HALF - weight);
+}
+
 /* Two samples below each other to 7 fractional bits; the weight of the lower one has 15. */
-INLINE int16_t blend_down(uint8_t above, uint8_t below, int32_t weight)
+static inline int16_t blend_down(uint8_t above, uint8_t below, int32_t weight)
 {
     int32_t product = ((below - above) * 128) * weight;
     return (int16_t)(above * 128 + (((product >> 14) + 1) >> 1));
 }
 
 /* Two of these side by side to 21 fractional bits. */
-INLINE float blend_across(int16_t before, int16_t after, int32_t weight)
+static inline float blend_across(int16_t before, int16_t after, int32_t weight)
 {
     int32_t sum = before * (HALF - weight) + after * weight;
     return (float)sum * (1.0f / (1 << 21));
 }
 
-INLINE void blend_rows(const uint8_t *above, const uint8_t *below, int32_t weight, int16_t *out,
+static void blend_rows(const uint8_t *above, const uint8_t *below, int32_t weight, int16_t *out,
                        size_t n)
 {
-    for (size_t i = 0; i < n; i++)
+    size_t i = BY_VECTORS(blend_rows_avx2(above, below, weight, out, n));
+    for (; i < n; i++)
         out[i] = blend_down(above[i], below[i], weight);
 }
 
-INLINE void blend_columns(const int16_t *blended, const int32_t *at, const int32_t *weights,
+static void blend_columns(const int16_t *blended, const int32_t *at, const int32_t *weights,
                           float *out, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        out[i] = blend_across(blended[at[i]], blended[at[i] + 1], weights[i]);
+    size_t i = BY_VECTORS(blend_columns_avx2(blended, at, weights, out, n));
+    for (; i < n; i++)
+        out[i] = blend_across(blended[at[i]], blended[at[i] + 1], weights[i] >> 16);
 }
 
-INLINE void sample_row(const Plane *plane, const int32_t *x, const int32_t *y, bool nearest,
+static void sample_row(const Plane *plane, const int32_t *x, const int32_t *y, bool nearest,
                        float *out, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
+    size_t i = BY_VECTORS(sample_row_avx2(plane, x, y, nearest, out, n));
+    for (; i < n; i++) {
         int32_t across = in_plane(x[i], plane->across, plane->width, nearest);
         int32_t down = in_plane(y[i], plane->down, plane->height, nearest);
         int32_t before = across >> 15, row = down >> 15;
@@ -194,40 +200,47 @@ INLINE void sample_row(const Plane *plane, const int32_t *x, const int32_t *y, b
     }
 }
 
-INLINE float channel_of(const float *matrix, float y, float u, float v, bool rounded)
+static inline float channel_of(const float *matrix, float y, float u, float v, bool rounded)
 {
     float value = ((matrix[0] * y + matrix[1] * u) + matrix[2] * v) + matrix[3];
     if (!rounded)
         return value;
-    value = value < 0.0f ? 0.0f : value > 255.0f ? 255.0f : value;
+    /* So that NaN is 0. */
+    value = value > 0.0f ? (value < 255.0f ? value : 255.0f) : 0.0f;
     return (float)(int32_t)(value + 0.5f);
 }
 
-/* Pixels from `first` to before `last` of a row. */
-INLINE void write_pixels(const Job *job, const Room *room, int32_t row, size_t first, size_t last)
+static void write_bytes(const Job *job, const Room *room, int32_t row)
 {
     const float *y = room->values[0], *u = room->values[1], *v = room->values[2];
-    const Colours *colours = &job->colours;
-    for (int channel = 0; channel < 3; channel++) {
-        const float *matrix = colours->matrix + 4 * channel;
-        if (job->bytes) {
-            uint8_t *out = job->bytes + ((size_t)row * job->columns) * 3 + channel;
-            for (size_t i = first; i < last; i++)
-                out[3 * i] = (uint8_t)channel_of(matrix, y[i], u[i], v[i], true);
-            continue;
-        }
-        float *out = job->floats + channel * job->channel_stride + row * job->row_stride;
-        float bias = colours->bias[channel], scale = colours->scale[channel];
-        if (colours->rounded)
-            for (size_t i = first; i < last; i++)
-                out[i] = (channel_of(matrix, y[i], u[i], v[i], true) - bias) * scale;
-        else
-            for (size_t i = first; i < last; i++)
-                out[i] = (channel_of(matrix, y[i], u[i], v[i], false) - bias) * scale;
-    }
+    size_t n = (size_t)job->columns;
+    uint8_t *out = job->bytes + 3 * n * (size_t)row;
+    size_t i = BY_VECTORS(write_bytes_avx2(&job->colours, y, u, v, out, n));
+    for (; i < n; i++)
+        for (int k = 0; k < 3; k++)
+            out[3 * i + k] =
+                (uint8_t)channel_of(job->colours.matrix + 4 * k, y[i], u[i], v[i], true);
 }
 
-INLINE void write_outside(const Job *job, int32_t row, size_t first, size_t last)
+/* Pixels from `first` to before `last` of a row. */
+static void write_floats(const Job *job, const Room *room, int32_t row, size_t first, size_t last)
+{
+    const float *y = room->values[0] + first, *u = room->values[1] + first;
+    const float *v = room->values[2] + first;
+    const Colours *colours = &job->colours;
+    size_t n = last - first;
+    float *out[3];
+    for (int k = 0; k < 3; k++)
+        out[k] = job->floats + k * job->channel_stride + row * job->row_stride + first;
+    size_t i = BY_VECTORS(write_floats_avx2(colours, y, u, v, out, n));
+    for (; i < n; i++)
+        for (int k = 0; k < 3; k++) {
+            float value = channel_of(colours->matrix + 4 * k, y[i], u[i], v[i], colours->rounded);
+            out[k][i] = (value - colours->bias[k]) * colours->scale[k];
+        }
+}
+
+static void write_outside(const Job *job, int32_t row, size_t first, size_t last)
 {
     for (int channel = 0; channel < 3; channel++) {
         float *out = job->floats + channel * job->channel_stride + row * job->row_stride;
@@ -236,7 +249,7 @@ INLINE void write_outside(const Job *job, int32_t row, size_t first, size_t last
     }
 }
 
-INLINE void write_masked(const Job *job, const int32_t *inside, int32_t row)
+static void write_masked(const Job *job, const int32_t *inside, int32_t row)
 {
     for (int channel = 0; channel < 3; channel++) {
         float *out = job->floats + channel * job->channel_stride + row * job->row_stride;
@@ -248,7 +261,7 @@ INLINE void write_masked(const Job *job, const int32_t *inside, int32_t row)
 
 /* A warp that turns nothing: rows and columns are found on their own. The columns of source of a
  * row are blended all at once. Returns false, and does nothing, if they are too many. */
-INLINE bool warp_straight(const Job *job, const Room *room, const bool avx2)
+static bool warp_straight(const Job *job, const Room *room)
 {
     const Geometry *g = &job->geometry;
     const double *h = g->homography;
@@ -266,7 +279,7 @@ INLINE bool warp_straight(const Job *job, const Room *room, const bool avx2)
             int32_t x = fixed(h[0] * i + h[2], g->low_x, g->high_x, g->left, g->nearest);
             x = in_plane(x, plane->across, plane->width, g->nearest);
             at[i] = x >> 15;
-            weights[i] = (x & (ONE - 1)) >> 1;
+            weights[i] = packed((x & (ONE - 1)) >> 1);
             low = at[i] < low ? at[i] : low;
             high = at[i] > high ? at[i] : high;
         }
@@ -300,79 +313,69 @@ INLINE bool warp_straight(const Job *job, const Room *room, const bool avx2)
             blend_columns(room->blended, room->at[kind] + first, room->weights[kind] + first,
                           room->values[i] + first, n);
         }
-        if (!job->bytes) {
-            write_outside(job, row, 0, (size_t)first);
-            write_outside(job, row, (size_t)last, (size_t)job->columns);
+        if (job->bytes) {
+            write_bytes(job, room, row);
+            continue;
         }
-        write_pixels(job, room, row, (size_t)first, (size_t)last);
+        write_outside(job, row, 0, (size_t)first);
+        write_outside(job, row, (size_t)last, (size_t)job->columns);
+        write_floats(job, room, row, (size_t)first, (size_t)last);
     }
     return true;
 }
 
-/* Any warp: each pixel on its own. */
-INLINE void warp_freely(const Job *job, const Room *room, bool is_affine, const bool avx2)
+/* Where the pixels of a row come from. */
+static void find_sources(const Job *job, const Room *room, int32_t row, bool is_affine)
 {
     const Geometry *g = &job->geometry;
     const double *h = g->homography;
-    for (int32_t row = 0; row < job->rows; row++) {
-        double in_x = h[1] * row + h[2], in_y = h[4] * row + h[5], in_w = h[7] * row + h[8];
-        for (int32_t i = 0; i < job->columns; i++) {
-            double x = h[0] * i + in_x, y = h[3] * i + in_y;
-            if (!is_affine) {
-                double w = h[6] * i + in_w;
-                x = x / w;
-                y = y / w;
-            }
-            bool inside = is_inside(x, g->low_x, g->high_x, g->margin) &
-                          is_inside(y, g->low_y, g->high_y, g->margin);
-            x = inside ? x : g->low_x;
-            y = inside ? y : g->low_y;
-            room->x[i] = fixed(x, g->low_x, g->high_x, g->left, g->nearest);
-            room->y[i] = fixed(y, g->low_y, g->high_y, g->top, g->nearest);
-            room->inside[i] = inside;
+    double in_x = h[1] * row + h[2], in_y = h[4] * row + h[5], in_w = h[7] * row + h[8];
+    int32_t i = (int32_t)BY_VECTORS(find_sources_avx2(g, h, row, is_affine, room->x, room->y,
+                                                      room->inside, (size_t)job->columns));
+    for (; i < job->columns; i++) {
+        double x = h[0] * i + in_x, y = h[3] * i + in_y;
+        if (!is_affine) {
+            double w = h[6] * i + in_w;
+            x = x / w;
+            y = y / w;
         }
+        bool inside = is_inside(x, g->low_x, g->high_x, g->margin) &&
+                      is_inside(y, g->low_y, g->high_y, g->margin);
+        room->x[i] = inside ? fixed(x, g->low_x, g->high_x, g->left, g->nearest) : 0;
+        room->y[i] = inside ? fixed(y, g->low_y, g->high_y, g->top, g->nearest) : 0;
+        room->inside[i] = -inside;
+    }
+}
+
+/* Any warp: each pixel on its own. */
+static void warp_freely(const Job *job, const Room *room, bool is_affine)
+{
+    for (int32_t row = 0; row < job->rows; row++) {
+        find_sources(job, room, row, is_affine);
         for (int i = 0; i < job->nplanes; i++)
-            sample_row(&job->planes[i], room->x, room->y, g->nearest, room->values[i],
+            sample_row(&job->planes[i], room->x, room->y, job->geometry.nearest, room->values[i],
                        (size_t)job->columns);
-        write_pixels(job, room, row, 0, (size_t)job->columns);
+        write_floats(job, room, row, 0, (size_t)job->columns);
         write_masked(job, room->inside, row);
     }
 }
 
-INLINE void run(Job *job, const Room *room, const bool avx2)
+static void run_job(Job *job, uint8_t *bytes)
 {
+    Room room = room_in(job, bytes);
     double *h = job->geometry.homography;
     bool is_affine = h[6] == 0.0 && h[7] == 0.0;
     /* Planes that are not there are grey. */
     for (int i = job->nplanes; i < 3; i++)
         for (int32_t k = 0; k < job->columns; k++)
-            room->values[i][k] = 128.0f;
+            room.values[i][k] = 128.0f;
     if (is_affine) {
         for (int i = 0; i < 6; i++)
             h[i] = h[i] / h[8];
-        if (h[1] == 0.0 && h[3] == 0.0 && warp_straight(job, room, avx2))
+        if (h[1] == 0.0 && h[3] == 0.0 && warp_straight(job, &room))
             return;
     }
-    warp_freely(job, room, is_affine, avx2);
-}
-
-#ifdef HAVE_AVX2
-AVX2 static void run_avx2(Job *job, const Room *room)
-{
-    run(job, room, true);
-}
-#endif
-
-static void run_job(Job *job, uint8_t *bytes)
-{
-    Room room = room_in(job, bytes);
-#ifdef HAVE_AVX2
-    if (vectors) {
-        run_avx2(job, &room);
-        return;
-    }
-#endif
-    run(job, &room, false);
+    warp_freely(job, &room, is_affine);
 }
 
 #endif

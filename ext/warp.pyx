@@ -1,6 +1,6 @@
 # cython: boundscheck=False, wraparound=False, freethreading_compatible=True
-# boundscheck is off because the planes are only indexed by the kernel, which clamps every coordinate
-# to the shapes that were checked here.
+# boundscheck is off because planes are only indexed by the kernel, which clamps every coordinate to
+# the shapes that were checked here, and tuples after their length was.
 """Pictures from planes of luma and chroma: a warp into floats, or the picture as bytes.
 
 The kernel knows planes, a homography and twelve coefficients of colours; it knows no codec and no
@@ -123,6 +123,25 @@ cdef int set_aperture(Job *job, clean, int padding) except -1:
     return 0
 
 
+cdef int take_numbers(double *numbers, values, int count, what) except -1:
+    cdef tuple found = tuple(values)
+    cdef int i
+    if len(found) != count:
+        raise ValueError(f"{what}: {len(found)} numbers, {count} are needed")
+    for i in range(count):
+        numbers[i] = found[i]
+    return 0
+
+
+cdef int take_floats(float *numbers, values, int count, what) except -1:
+    cdef double doubles[12]
+    cdef int i
+    take_numbers(doubles, values, count, what)
+    for i in range(count):
+        numbers[i] = <float> doubles[i]
+    return 0
+
+
 cdef int run_in_room(Job *job) except -1:
     cdef uint8_t *room = NULL
     with nogil:
@@ -147,7 +166,6 @@ def warp(const uint8_t[:, :] y not None, const uint8_t[:, :] u, const uint8_t[:,
     which are multiplied by `scale`; pixels from elsewhere are `outside`, as it is.
     """
     cdef Job job
-    cdef int i
     if out.shape[0] != 3 or out.shape[1] >= 1 << 31 or out.shape[2] > 1 << 24:
         raise ValueError("the output has three planes of rows of at most 16777216 pixels")
     if out.shape[2] > 1 and out.strides[2] != sizeof(float):
@@ -157,14 +175,11 @@ def warp(const uint8_t[:, :] y not None, const uint8_t[:, :] u, const uint8_t[:,
     set_planes(&job, y, u, v, across, down)
     set_aperture(&job, clean, padding)
     job.geometry.nearest = nearest
-    for i in range(9):
-        job.geometry.homography[i] = homography[i]
-    for i in range(12):
-        job.colours.matrix[i] = matrix[i]
-    for i in range(3):
-        job.colours.bias[i] = bias[i]
-        job.colours.scale[i] = scale[i]
-        job.colours.outside[i] = outside[i]
+    take_numbers(job.geometry.homography, homography, 9, "homography")
+    take_floats(job.colours.matrix, matrix, 12, "matrix")
+    take_floats(job.colours.bias, bias, 3, "bias")
+    take_floats(job.colours.scale, scale, 3, "scale")
+    take_floats(job.colours.outside, outside, 3, "outside")
     job.colours.rounded = rounded
     job.rows = <int32_t> out.shape[1]
     job.columns = <int32_t> out.shape[2]
@@ -190,8 +205,7 @@ def picture(const uint8_t[:, :] y not None, const uint8_t[:, :] u, const uint8_t
     job.geometry.nearest = False
     for i in range(9):
         job.geometry.homography[i] = i % 4 == 0
-    for i in range(12):
-        job.colours.matrix[i] = matrix[i]
+    take_floats(job.colours.matrix, matrix, 12, "matrix")
     for i in range(3):
         job.colours.bias[i] = job.colours.scale[i] = job.colours.outside[i] = 0
     job.colours.rounded = True

@@ -151,10 +151,15 @@ class Decoder:
         """
         context = self._context(kind, config)
         info, payload, is_changed = self._checked(context, payload)
+        if frame is not None and info.codec != AV1:
+            # Of AV1 a sequence header only limits the size.
+            _check_frame(info.codec, (info.width, info.height), frame)
+        frames: list[Any] = []
         try:
             frames = self._frames(context, payload)
         finally:
-            if is_changed:
+            # After an error there may be frames left in a decoder, whatever it is told.
+            if is_changed or len(frames) != 1:
                 del self._contexts()[kind, config]
         if len(frames) != 1:
             raise CodecError(
@@ -163,14 +168,11 @@ class Decoder:
             )
         found = frames[0]
         width, height = found.width, found.height
-        if frame is not None and (width, height) != tuple(frame):
-            raise CodecError(
-                f"{info.codec}: a picture of {width} x {height} pixels, the sample entry says "
-                f"{frame[0]} x {frame[1]}",
-                codec=info.codec,
-            )
+        if frame is not None:
+            _check_frame(info.codec, (width, height), frame)
         clean = clean or (0, 0, width, height)
-        if clean[0] + clean[2] > width or clean[1] + clean[3] > height or min(clean) < 0:
+        right, bottom = clean[0] + clean[2], clean[1] + clean[3]
+        if right > width or bottom > height or min(clean) < 0 or 0 in clean[2:]:
             raise FormatError(
                 f"clean aperture {tuple(clean)} is not inside a picture of {width} x {height}",
                 field="clap",
@@ -270,6 +272,16 @@ class Decoder:
         finally:
             codec.flush_buffers()
         return frames  # type: ignore[no-any-return]
+
+
+def _check_frame(codec: str, size: tuple[int, int], frame: tuple[int, int]) -> None:
+    """Refuse a picture of another size than the sample entry says."""
+    if size != tuple(frame):
+        raise CodecError(
+            f"{codec}: a picture of {size[0]} x {size[1]} pixels, the sample entry says "
+            f"{frame[0]} x {frame[1]}",
+            codec=codec,
+        )
 
 
 @functools.cache
