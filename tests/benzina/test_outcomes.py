@@ -178,6 +178,25 @@ def test_reject_sample(written: Written, what: str) -> None:
         assert list(dataset.names) == logical["filenames"]
 
 
+@pytest.mark.parametrize("offset", [2**32, 2**62, 2**63 - 1, 2**63, 2**64 - 1])
+def test_offsets_of_64_bits(offset: int) -> None:
+    data = vectors.data("forms/co64_small.bzna")
+    logical = vectors.facts("base5.bzna")["logical"]
+    for track in (INPUT, TARGET, NAME):
+        data = with_entry(data, b"co64", track, 2, offset, 8)
+    with benzina.open(data) as dataset:
+        assert dataset[2].location == offset
+        for sample in (dataset[2], list(dataset.samples())[2]):
+            with pytest.raises(TruncatedError, match=f"its bytes {offset} to "):
+                sample.data  # noqa: B018 - read here
+        assert digests(dataset, [0, 1, 3, 4]) == [
+            logical["sample_sha256"][index] for index in (0, 1, 3, 4)
+        ]
+        for read in ("targets", "names"):
+            with pytest.raises(TruncatedError, match="sample 2 of"):
+                getattr(dataset, read)
+
+
 @pytest.mark.parametrize("what", REJECT_TARGETS)
 def test_reject_targets(written: Written, what: str) -> None:
     with benzina.open(written(REJECT_TARGETS[what])) as dataset:

@@ -10,10 +10,11 @@ import pytest
 
 from bloscpack import benzina
 from bloscpack.benzina import samplelayout
+from bloscpack.benzina.samplepacking import pack_sample
 from bloscpack.exceptions import CodecError, FormatError, NotFoundError, UnsupportedError
 from bloscpack.frames.protocol import Clip
 
-from . import vectors
+from . import making, vectors
 from .datasetfiles import dataset_bytes, patched
 
 pytest.importorskip("av")
@@ -203,14 +204,15 @@ class TestDamage:
         ):
             dataset[1].decode("bzna_input")
 
-    def test_far_too_large(self, tmp_path: Path, sample: bytes) -> None:
-        at = sample.index(b"hvc1") + 4 + 24
-        damaged = patched(sample, at, b"\xff\xff\xff\xff")
+    def test_far_too_large(self, tmp_path: Path) -> None:
+        large = making.picture(frame=(65535, 65535), clean=(0, 0, 65535, 65535))
+        damaged = pack_sample(large, None, name=b"large\0", target=None)
         with self.opened(tmp_path, damaged) as dataset:
-            layout = samplelayout.parse_sample(sample)
-            assert layout.tracks["bzna_input"].clean == (0, 0, 1, 1)
-            with pytest.raises((UnsupportedError, FormatError), match="sample 1"):
-                dataset[1].shape  # noqa: B018 - parsed here
+            assert dataset[1].layout.tracks["bzna_input"].frame == (65535, 65535)
+            # Before there is an array of 12 GiB.
+            for read in (lambda: dataset[1].shape, lambda: dataset.read([("#1", 0)])):
+                with pytest.raises(UnsupportedError, match="sample 1: a frame of 65535 x 65535"):
+                    read()
 
     def test_tracks_without_pictures(self, mini: benzina.Dataset) -> None:
         with pytest.raises(UnsupportedError, match=r"sample 1: track 'bzna_target' holds no pict"):

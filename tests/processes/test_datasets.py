@@ -44,6 +44,6 @@ def test_datasets_travel_to_forks(path: Path) -> None:
     run("datasets", "travel", path, "path", "fork")
 
 
-@pytest.mark.parametrize("kind", ["bytes", "view"])
+@pytest.mark.parametrize("kind", ["view"])
 def test_datasets_travel(path: Path, kind: str) -> None:
     run("datasets", "travel", path, kind, "spawn")
