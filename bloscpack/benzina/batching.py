@@ -9,7 +9,7 @@ samples share one stream, the plan draws.
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import chain
+from itertools import chain, count
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from ..exceptions import BloscpackError, NotFoundError
 from ..threads import map_ahead
 from .affine import Shape
+from .arraypool import ArrayPool
 from .planes import Planes
 from .recipe import Numbers, Recipe
 from .samplelayout import SampleLayout
@@ -89,7 +90,7 @@ class Task(NamedTuple):
     first: int
     last: int
     pictures: Iterable[Picture]
-    numbers: Sequence[Numbers] | None
+    numbers: Sequence[Numbers] | None = None
     """Where they had to be drawn before."""
 
 
@@ -116,6 +117,7 @@ class Filler:
         self._seed = seed
         self._epoch = epoch
         self._local = threading.local()
+        self._pool = ArrayPool(0)
         self._in_order: np.random.RandomState | None = None
         if recipe.is_in_order:
             self._in_order = stream_of_epoch(seed, epoch)
@@ -130,7 +132,10 @@ class Filler:
         if first is None:
             return
         # What keeps all threads busy, should the batches be small.
-        ahead = max(prefetch * len(self._cuts(len(first.keys), threads)), 2 * threads)
+        parts = len(self._cuts(len(first.keys), threads))
+        ahead = max(prefetch * parts, 2 * threads)
+        # Those in work, the one the caller has, and the one it had before.
+        self._pool = ArrayPool(ahead // parts + 3)
         tasks = self._tasks(chain([first], plans), threads)
         del first
         for task in map_ahead(self._fill, tasks, threads, ahead):
@@ -143,21 +148,12 @@ class Filler:
         for plan in plans:
             images = self._new_images(len(plan.keys))
             for first, last in self._cuts(len(plan.keys), threads):
-                pictures, numbers = plan.pictures(first, last), None
+                task = Task(plan, images, first, last, plan.pictures(first, last))
                 if self._in_order is not None:
-                    pictures = list(pictures)
-                    numbers = self._drawn(plan.keys[first:last], pictures, self._in_order)
-                yield Task(plan, images, first, last, pictures, numbers)
-
-    def _drawn(
-        self, keys: Sequence[Key], pictures: Iterable[Picture], rng: np.random.RandomState
-    ) -> list[Numbers]:
-        """Draw for samples in their order, from the one stream that all share."""
-        found = []
-        for key, (sample, track) in zip(keys, pictures, strict=True):
-            with blamed(sample):
-                found.append(self._recipe.numbers(key.position, _shape(sample, track), rng))
-        return found
+                    pictures = list(task.pictures)
+                    drawn = self._drawn(task, pictures)
+                    task = task._replace(pictures=pictures, numbers=drawn)
+                yield task
 
     def _cuts(self, count: int, threads: int) -> list[tuple[int, int]]:
         """Return the parts of a batch: several for each thread, one if it is empty."""
@@ -165,23 +161,29 @@ class Filler:
         return [(first, min(first + size, count)) for first in range(0, max(count, 1), size)]
 
     def _new_images(self, count: int) -> Any:
-        return np.empty((count, 3, *self._recipe.shape), np.float32)
+        return self._pool.take((count, 3, *self._recipe.shape))
 
     def _fill(self, task: Task) -> Task:
         """Do a task, in one of the threads."""
-        for place, (sample, track) in enumerate(task.pictures, task.first):
+        # Everything small first, for all samples: a picture that is decoded leaves the processor's
+        # caches cold, and what runs next takes many times as long.
+        pictures = list(task.pictures)
+        numbers = task.numbers or self._drawn(task, pictures)
+        for place, (sample, track), own in zip(count(task.first), pictures, numbers):
             with blamed(sample):
-                planes = sample.frame(track)
-                numbers = self._numbers(task, place, planes.shape)
-                self._recipe.fill(planes, numbers, task.images[place])
+                self._recipe.fill(sample.frame(track), own, task.images[place])
         return task
 
-    def _numbers(self, task: Task, place: int, shape: Shape) -> Numbers:
-        """Return what the transforms say for a place of a batch, its picture of this shape."""
-        if task.numbers is not None:
-            return task.numbers[place - task.first]
-        key = task.plan.keys[place]
-        return self._recipe.numbers(key.position, shape, self._stream(key))
+    def _drawn(self, task: Task, pictures: Sequence[Picture]) -> list[Numbers]:
+        """Call the transforms for the samples of a task."""
+        found = []
+        for key, (sample, track) in zip(
+            task.plan.keys[task.first : task.last], pictures, strict=True
+        ):
+            with blamed(sample):
+                rng = self._in_order or self._stream(key)
+                found.append(self._recipe.numbers(key.position, _shape(sample, track), rng))
+        return found
 
     def _stream(self, key: Key) -> np.random.Generator | None:
         """Return what is drawn from for a sample, in this thread."""

@@ -220,12 +220,12 @@ class DeviceFiller(Filler):
         )
 
     def _fill(self, task: Task) -> Task:
-        planes, numbers = [], []
-        for place, (sample, track) in enumerate(task.pictures, task.first):
+        pictures = list(task.pictures)
+        numbers, planes = task.numbers or self._drawn(task, pictures), []
+        for sample, track in pictures:
             with blamed(sample):
                 payload = sample.read_track(track)
                 planes.append(self._decoder.decode(sample.layout.tracks[track], payload))
-                numbers.append(self._numbers(task, place, planes[-1].shape))
         warp_batch(
             planes,
             numbers,
