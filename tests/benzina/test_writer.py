@@ -140,7 +140,7 @@ def test_each_sample_is_a_file(codec: str, written: dict[str, Path]) -> None:
 
 @pytest.mark.parametrize("codec", ["hevc", "h264"])
 def test_lossless(codec: str, tmp_path: Path) -> None:
-    pictures = [noise(*size, seed=3) for size in SIZES]
+    pictures = [noise(*size, seed=3) for size in [*SIZES, (2000, 3)]]
     items = [(rgb,) for rgb in pictures]
     with write(tmp_path / "a.bzna", *items, codec=codec, lossless=True) as found:
         for rgb, sample in zip(pictures, found.samples(), strict=True):
