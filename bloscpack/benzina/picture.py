@@ -2,7 +2,7 @@
 
 Whatever a picture was (a file, its bytes, an array, an image of Pillow), it becomes RGB of 8 bits:
 
-* It is turned upright as its EXIF orientation says, if that can be read. ICC profiles are not applied, and of several
+* It is turned upright as its EXIF orientation says. ICC profiles are not applied, and of several
   pictures in one file the first is taken.
 * Grey gets three equal channels. Transparency is dropped, as Benzina's tools do: the colours below
   it are kept as stored. Palettes are looked up, CMYK is converted the way Pillow does.
@@ -131,10 +131,8 @@ def _from_image(image: Any, max_pixels: int) -> Rgb:
     _check_pixels(image.size, max_pixels)
     # First, as the orientation of TIFF is done by this, and that of PNG may follow the pixels.
     image.load()
-    try:
-        orientation = image.getexif().get(_ORIENTATION_TAG)
-    except Warning:  # EXIF is damaged; Pillow says so and goes on, unless warnings are errors
-        orientation = None
+    # Of damaged EXIF Pillow warns, and gives what it can read.
+    orientation = image.getexif().get(_ORIENTATION_TAG)
     rgb = _from_array(_samples(image))
     if orientation not in _TURNS:
         return rgb

