@@ -65,6 +65,8 @@ class Tally:
 class StoreWriter:
     """Makes a frame store of a source."""
 
+    lossless = True
+
     def __init__(self, source: FrameSource, preset: str, nthreads: int | None) -> None:
         self._source = source
         self._preset = preset
@@ -96,7 +98,13 @@ class StoreWriter:
 
 
 class GulpWriter:
-    """Makes a Gulp directory of a source."""
+    """Makes a Gulp directory of a source.
+
+    Attributes
+    ----------
+    lossless : bool
+        Whether nothing had to be encoded so far.
+    """
 
     def __init__(
         self,
@@ -113,6 +121,7 @@ class GulpWriter:
         self._quality = quality
         self._videos_per_chunk = videos_per_chunk
         self._nthreads = nthreads
+        self.lossless = True
         for id_ in source:
             self._check(source[id_])
 
@@ -176,6 +185,7 @@ class GulpWriter:
                 position += len(images)
             return
         encode = partial(image.encode_jpeg, quality=self._quality or 0)
+        self.lossless = self.lossless and not len(clip)
         for frames in arrays_of(clip):
             nthreads = resolve_nthreads(self._nthreads, frames.nbytes * _ENCODING_COST)
             yield list(map_ordered(encode, frames, nthreads))
@@ -190,6 +200,7 @@ class GulpWriter:
                 f"clip {clip.id!r:.80}: frame {index} is a PNG image, and a Gulp directory holds "
                 "JPEG; give a quality to encode it, which loses detail"
             )
+        self.lossless = False
         try:
             return image.encode_jpeg(_pixels(data, info), quality=self._quality)
         except ValueError as err:

@@ -49,12 +49,15 @@ class Conversion:
     images : int
         How many of the frames are JPEG or PNG images, or samples of a dataset, copied byte for
         byte.
+    lossless : bool
+        Whether every frame is what it was; False if some were encoded with a quality or a crf.
     """
 
     kind: str
     clips: int
     frames: int
     images: int
+    lossless: bool = True
 
 
 def convert(
@@ -156,9 +159,9 @@ def convert(
     >>> with bp.frames.create("clips.blp") as store:
     ...     store.append("walk", np.zeros((3, 8, 8, 3), "u1"), {"label": 1})
     >>> bp.convert("clips.blp", "gulped", quality=95)
-    Conversion(kind='gulp', clips=1, frames=3, images=0)
+    Conversion(kind='gulp', clips=1, frames=3, images=0, lossless=False)
     >>> bp.convert("gulped", "again.blp")
-    Conversion(kind='frames', clips=1, frames=3, images=3)
+    Conversion(kind='frames', clips=1, frames=3, images=3, lossless=True)
     """
     from .clipwriter import GulpWriter, StoreWriter, Tally  # on use, as Gulp directories are
 
@@ -189,7 +192,7 @@ def convert(
         _check_target(kind, target, os.fspath(dst), overwrite=overwrite)
         temporary = stack.enter_context(_vanishing(temporary_path(target)))
         if kind in ("benzina", "images"):
-            tally = _write_pictures(kind, source, temporary, making, coding)
+            tally, lossless = _write_pictures(kind, source, temporary, making, coding)
         else:
             tally = Tally(progress, len(source) * (2 if verify else 1))
             writer: Writer = (
@@ -201,10 +204,11 @@ def convert(
             if verify:
                 with open_frames(temporary) as written:
                     _compare(source, written, writer, tally)
+            lossless = writer.lossless
         with replacing(target) if kind == "frames" else ExitStack():
             disk.replace(temporary, target)
             disk.sync_folder(os.path.dirname(target))
-        return Conversion(kind, len(source), tally.frames, tally.images)
+        return Conversion(kind, len(source), tally.frames, tally.images, lossless)
 
 
 def _opened(src: Any, stack: ExitStack, nthreads: int | None) -> "FrameSource":
@@ -229,8 +233,8 @@ def _is_gulp(folder: str | os.PathLike[str]) -> bool:
 
 def _write_pictures(
     kind: str, source: "FrameSource", path: str, making: "_Making", coding: Any
-) -> "Tally":
-    """Make a dataset or a folder of pictures, and compare it."""
+) -> tuple["Tally", bool]:
+    """Make a dataset or a folder of pictures, compare it, and return whether it is the same."""
     from .clipwriter import Tally
     from .datasetwriter import dataset_writer
     from .picturewriter import PictureWriter
@@ -246,7 +250,7 @@ def _write_pictures(
         what = writer.difference(path, tally)
         if what is not None:
             raise _different(source, what)
-    return tally
+    return tally, writer.lossless
 
 
 def _kind(to: str | None, source: "FrameSource", target: str) -> str:

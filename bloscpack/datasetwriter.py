@@ -78,6 +78,8 @@ def _splits_of(source: FrameSource) -> dict[str, tuple[int, int]] | None:
 class SampleCopier:
     """Makes a dataset of the samples of another one, or of a view of one."""
 
+    lossless = True
+
     def __init__(self, source: Dataset) -> None:
         self._source = source
         self.total = len(source)
@@ -184,7 +186,13 @@ def _check(clip: Clip, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
 
 
 class PictureEncoder:
-    """Makes a dataset of pictures, by encoding them."""
+    """Makes a dataset of pictures, by encoding them.
+
+    Attributes
+    ----------
+    lossless : bool
+        Whether every pixel is kept.
+    """
 
     def __init__(
         self,
@@ -195,6 +203,7 @@ class PictureEncoder:
     ) -> None:
         self._items = items
         self._quality = quality
+        self.lossless = bool(quality.get("lossless"))
         self._splits = splits
         self._nthreads = nthreads
         self.total = len(items)
@@ -221,7 +230,7 @@ class PictureEncoder:
         Lossy pictures need only have their size.
         """
         nthreads = resolve_nthreads(self._nthreads, _WORTH)
-        compare = partial(_compared, is_exact=bool(self._quality.get("lossless")))
+        compare = partial(_compared, is_exact=self.lossless)
         with open_dataset(path) as written:
             if len(written) != self.total:
                 return "the number of samples"

@@ -54,6 +54,8 @@ class PictureWriter:
         Threads that decode and encode.
     """
 
+    lossless = True
+
     def __init__(self, source: FrameSource, nthreads: int | None) -> None:
         self._source = source
         self._nthreads = nthreads

@@ -128,13 +128,15 @@ def run(args: argparse.Namespace) -> int:
                 "clips": copied.clips,
                 "frames": copied.frames,
                 "images": copied.images,
+                "lossless": copied.lossless,
             },
         )
     else:
+        loss = "" if copied.lossless else "; others were encoded with loss"
         result(
             printable(
                 f"{args.target}: {copied.clips} clips, {copied.frames} frames, "
-                f"{copied.images} of them images copied byte for byte"
+                f"{copied.images} of them images copied byte for byte{loss}"
             )
         )
     return ExitCode.OK
