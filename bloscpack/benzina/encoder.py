@@ -160,8 +160,6 @@ class Encoder:
         options = {"preset": preset}
         if self.codec == HEVC:
             options["x265-params"] = _X265_PARAMS
-            if not self._like_reference:
-                options["x265-params"] += ":no-info=1"
             if self.lossless:
                 options["x265-params"] += ":lossless=1"
         if self.codec == AV1:

@@ -1,11 +1,14 @@
 """Coded pictures, as PyAV decodes them."""
 
+import io
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
 
+from bloscpack import benzina
 from bloscpack.benzina import codecconfig
 from bloscpack.benzina.encoder import CODECS, Encoder
 from bloscpack.benzina.picture import frame_size, pad, yuv_planes
@@ -141,3 +144,19 @@ def test_options_out_of_range(options: dict[str, Any], message: str) -> None:
 def test_presets_and_halves() -> None:
     assert Encoder("hevc", crf=20.5, preset="ultrafast").encode(photo(16, 16), 16, 16).payload
     assert Encoder("av1", crf=20.0, preset=9).encode(photo(16, 16), 16, 16).payload
+
+
+def test_encoders_are_silent(capfd: pytest.CaptureFixture[str]) -> None:
+    for codec in CODECS:
+        Encoder(codec).encode(photo(16, 16), 16, 16)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_without_pyav(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = Encoder("hevc")
+    monkeypatch.setitem(sys.modules, "av", None)
+    with pytest.raises(ImportError, match=r"bloscpack\[video\]") as failure:
+        encoder.encode(photo(16, 16), 16, 16)
+    assert failure.value.name == "av"
+    with pytest.raises(ImportError, match="PyAV"):
+        benzina.pack([photo(5, 5)] * 9, io.BytesIO(), on_error="skip", nthreads=2)

@@ -2,6 +2,7 @@
 
 import errno
 import io
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,17 @@ def test_orientation(kind: str, orientation: int) -> None:
 def test_an_orientation_that_does_not_exist(tmp_path: Path) -> None:
     pixels = noise(6, 4)
     assert np.array_equal(read_picture(save(tmp_path / "a.png", pixels, 9)), pixels)
+
+
+@pytest.mark.filterwarnings("ignore:Corrupt EXIF", "ignore:Truncated File Read")
+@pytest.mark.parametrize(
+    "exif",
+    [b"nothing", b"II*\0\xff\xff\xff\xff", b"MM\0*\0\0\0\x08\xff\xff\1\x12\0\3"],
+    ids=range(3),
+)
+def test_damaged_exif_turns_nothing(exif: bytes) -> None:
+    data = stored(photo(9, 5), "JPEG", exif=b"Exif\0\0" + exif)
+    assert read_picture(data).shape == (5, 9, 3)
 
 
 def test_kinds_of_samples() -> None:
@@ -190,6 +202,17 @@ def test_planes_are_those_of_the_padded_picture(
         assert np.abs(found - exact).max() < 0.502
 
 
+def test_the_most_of_each_chroma() -> None:
+    colours = np.array([[0, 0, 255], [255, 0, 0], [255, 255, 0], [0, 255, 255]], "u1")
+    found = [yuv_planes(np.tile(rgb, (16, 16, 1)), 16, 16) for rgb in colours]
+    assert [[int(plane[0, 0]) for plane in planes] for planes in found] == [
+        [29, 255, 107],
+        [76, 85, 255],
+        [226, 1, 149],
+        [179, 171, 1],
+    ]
+
+
 def test_grey_stays_grey() -> None:
     grey = np.repeat(np.arange(256, dtype="u1").reshape(16, 16, 1), 3, axis=2)
     luma, blue, red = yuv_planes(grey, 16, 16)
@@ -229,3 +252,12 @@ def test_thumbnails() -> None:
     assert found.shape == (1, 16, 3)
     expected = Image.fromarray(photo(40, 30)).resize((32, 24), Image.Resampling.BICUBIC)
     assert np.array_equal(thumbnail(photo(40, 30), 32), np.asarray(expected))
+
+
+def test_without_pillow(monkeypatch: pytest.MonkeyPatch) -> None:
+    data, pixels = stored(noise(5, 5)), noise(5, 5)
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    assert read_picture(pixels) is pixels
+    for call in (lambda: read_picture(data), lambda: thumbnail(noise(17, 3), 16)):
+        with pytest.raises(ImportError, match=r"bloscpack\[image\]"):
+            call()

@@ -144,3 +144,12 @@ def test_h264(tmp_path: Path) -> None:
             b"avcC", ours.tracks["bzna_input"].config, found[0].read_track("bzna_input")
         )
         assert np.array_equal(np.shape(planes_of(frame)[0]), (512, 512))
+
+
+def test_the_quality_of_the_tools() -> None:
+    sizes = []
+    for options in ({}, {"crf": 10}, {"crf": 11}):
+        writer = benzina.Writer(io.BytesIO(), profile="reference", preset="ultrafast", **options)
+        sizes.append(len(writer.encode(photo(200, 200))))
+        writer.abort()
+    assert sizes[0] == sizes[1] > sizes[2]

@@ -140,13 +140,26 @@ def test_each_sample_is_a_file(codec: str, written: dict[str, Path]) -> None:
 
 @pytest.mark.parametrize("codec", ["hevc", "h264"])
 def test_lossless(codec: str, tmp_path: Path) -> None:
-    pictures = [noise(*size, seed=3) for size in SIZES]
+    pictures = [noise(*size, seed=3) for size in [*SIZES, (2000, 3)]]
     items = [(rgb,) for rgb in pictures]
     with write(tmp_path / "a.bzna", *items, codec=codec, lossless=True) as found:
         for rgb, sample in zip(pictures, found.samples(), strict=True):
-            assert np.array_equal(pixels(sample), rgb)
             small = thumbnail(rgb, TILE)
-            assert np.array_equal(pixels(sample, "bzna_thumb"), rgb if small is None else small)
+            thumb = rgb if small is None else small
+            for track, expected in (("bzna_input", rgb), ("bzna_thumb", thumb)):
+                assert np.array_equal(pixels(sample, track), expected)
+                assert np.array_equal(sample.decode(track), expected)
+
+
+@each_codec
+def test_colours(codec: str, tmp_path: Path) -> None:
+    colours = [(255, 0, 0), (0, 255, 0), (0, 0, 255), (250, 200, 20), (9, 9, 9), (255, 255, 255)]
+    flat = [np.full((21, 35, 3), colour, "u1") for colour in colours]
+    with write(tmp_path / "a.bzna", *[(rgb,) for rgb in flat], codec=codec) as found:
+        for rgb, sample in zip(flat, found.samples(), strict=True):
+            for track in ("bzna_input", "bzna_thumb"):
+                shown = sample.decode(track)
+                assert np.abs(shown.astype(int) - rgb[: shown.shape[0], : shown.shape[1]]).max() < 4
 
 
 @settings(max_examples=20)
