@@ -180,7 +180,7 @@ def pack_mett(mime: bytes) -> bytes:
 def unpack_visual(payload: BytesLike) -> VisualEntry:
     """Unpack the fixed part of a visual sample entry."""
     _, width, height, _, _, _, name, _, _ = unpack_fields(_VISUAL, payload, 0, "visual entry")
-    return VisualEntry(width, height, name[1 : 1 + min(name[0], _MAX_COMPRESSOR_NBYTES)])
+    return VisualEntry(width, height, name[1 : 1 + name[0]])
 
 
 def pack_visual(kind: bytes, entry: VisualEntry, *boxes: bytes) -> bytes:
