@@ -109,6 +109,7 @@ class Decoder:
         self._max_contexts = max_contexts
         self._local = threading.local()
         self._lock = threading.Lock()
+        self._pid = os.getpid()
         self.nopened = 0
 
     def decode(
@@ -151,7 +152,10 @@ class Decoder:
         """
         context = self._context(kind, config)
         info, payload, is_changed = self._checked(context, payload)
-        frames = []
+        if frame is not None and info.codec != AV1:
+            # Of AV1 a sequence header only limits the size.
+            _check_frame(info.codec, (info.width, info.height), frame)
+        frames: list[Any] = []
         try:
             frames = self._frames(context, payload)
         finally:
@@ -165,12 +169,8 @@ class Decoder:
             )
         found = frames[0]
         width, height = found.width, found.height
-        if frame is not None and (width, height) != tuple(frame):
-            raise CodecError(
-                f"{info.codec}: a picture of {width} x {height} pixels, the sample entry says "
-                f"{frame[0]} x {frame[1]}",
-                codec=info.codec,
-            )
+        if frame is not None:
+            _check_frame(info.codec, (width, height), frame)
         clean = clean or (0, 0, width, height)
         right, bottom = clean[0] + clean[2], clean[1] + clean[3]
         if right > width or bottom > height or min(clean) < 0 or 0 in clean[2:]:
@@ -195,10 +195,12 @@ class Decoder:
 
     def _contexts(self) -> "OrderedDict[tuple[bytes, bytes], _Context]":
         """Return those of this thread, none of which was opened before a fork."""
-        local = self._local
-        if getattr(local, "pid", None) != os.getpid():
-            local.contexts = OrderedDict()
-            local.pid = os.getpid()
+        local, pid = self._local, os.getpid()
+        if pid != self._pid:
+            # What held the lock while the process forked is not there to release it.
+            self._lock, self._pid = threading.Lock(), pid
+        if getattr(local, "pid", None) != pid:
+            local.contexts, local.pid = OrderedDict(), pid
         found: OrderedDict[tuple[bytes, bytes], _Context] = local.contexts
         return found
 
@@ -282,6 +284,16 @@ class Decoder:
         finally:
             codec.flush_buffers()
         return frames  # type: ignore[no-any-return]
+
+
+def _check_frame(codec: str, size: tuple[int, int], frame: tuple[int, int]) -> None:
+    """Refuse a picture of another size than the sample entry says."""
+    if size != tuple(frame):
+        raise CodecError(
+            f"{codec}: a picture of {size[0]} x {size[1]} pixels, the sample entry says "
+            f"{frame[0]} x {frame[1]}",
+            codec=codec,
+        )
 
 
 @functools.cache
