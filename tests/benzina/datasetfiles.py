@@ -70,3 +70,13 @@ def with_entry(
     head = 12 if kind == b"stsz" else 8
     at = box.payload_offset + head + index * nbytes
     return patched(data, at, value.to_bytes(nbytes, "big"))
+
+
+def replaced(data: bytes, old: BoxHeader, new: bytes) -> bytes:
+    """Return a file with other bytes for a box of its moov, which lies behind what it tells of."""
+    changed = data[: old.offset] + new + data[old.end :]
+    for _, box in walk(reader_of(data), 0, len(data), CONTAINERS, to_end=True):
+        if box.offset < old.offset and box.end >= old.end:
+            nbytes = box.nbytes + len(new) - old.nbytes
+            changed = patched(changed, box.offset, nbytes.to_bytes(4, "big"))
+    return changed

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from bloscpack import benzina
+from bloscpack.benzina.bmff import pack_box
 from bloscpack.exceptions import NotFoundError
 
 from . import vectors
+from .datasetfiles import boxes, replaced
 
 each_dataset = pytest.mark.parametrize("name", vectors.names("dataset"))
 
@@ -56,6 +58,8 @@ def test_samples_ask_for_what_was_not_read_before(name: str) -> None:
     # Targets and names of single samples are read alone: nothing else was asked for.
     logical = vectors.facts(name)["logical"]
     with benzina.open(vectors.FOLDER / name) as dataset:
+        for index, target in enumerate(logical["targets"]):
+            assert dataset[index].target == target
         last = dataset[-1]
         assert last.index == len(dataset) - 1
         assert last.target == dict(enumerate(logical["targets"])).get(last.index, -1)
@@ -93,6 +97,38 @@ def test_places_and_tracks(name: str) -> None:
             for index in (len(track), -len(track) - 1):
                 with pytest.raises(IndexError, match=f"sample {index} of a track of {len(track)}"):
                     track[index]
+
+
+def table(kind: bytes, *numbers: int, entry: int = 1, nbytes: int = 4) -> bytes:
+    """Return the box of a table."""
+    stored = b"".join(number.to_bytes(nbytes, "big") for number in numbers)
+    return pack_box(kind, bytes(4) + (len(numbers) // entry).to_bytes(4, "big") + stored)
+
+
+@pytest.mark.parametrize("per_chunk", [[5], [2, 3], [1, 3, 1], [2, 2, 1], [1, 1, 3]])
+@pytest.mark.parametrize("nbytes", [4, 8])
+def test_several_samples_in_a_chunk(per_chunk: list[int], nbytes: int) -> None:
+    # Samples, targets and names lie one behind the other each.
+    data = vectors.data("base5.bzna")
+    facts = vectors.facts("base5.bzna")
+    firsts = [sum(per_chunk[:k]) for k in range(len(per_chunk))]
+    runs = [
+        (k + 1, count, 1) for k, count in enumerate(per_chunk) if not k or count != per_chunk[k - 1]
+    ]
+    for track in ("bzna_input", "bzna_target", "bzna_fname"):
+        places = facts["tracks"][track]["locations"]
+        (stsc,) = boxes(data, b"stsc", track)
+        data = replaced(data, stsc, table(b"stsc", *sum(runs, ()), entry=3))
+        (stco,) = boxes(data, b"stco", track)
+        starts = [places[first][0] for first in firsts]
+        kind = b"stco" if nbytes == 4 else b"co64"
+        data = replaced(data, stco, table(kind, *starts, nbytes=nbytes))
+    with benzina.open(data) as dataset:
+        check(dataset, facts["logical"])
+        for track in ("bzna_input", "bzna_target", "bzna_fname"):
+            found = dataset.tracks[track]
+            places = [list(found[k]) for k in range(5)]
+            assert places == facts["tracks"][track]["locations"]
 
 
 def test_past_4_gib(tmp_path: Path) -> None:

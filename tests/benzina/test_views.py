@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bloscpack import benzina
+from bloscpack.benzina import names
 from bloscpack.exceptions import FormatError, NotFoundError
 
 from . import vectors
@@ -56,20 +57,20 @@ class TestNames:
 
     def test_as_a_sequence(self) -> None:
         with benzina.open(TEN) as dataset:
-            names = dataset.names
-            assert len(names) == 10
-            assert names[-1] == "9.png"
-            assert list(names[2:8:3]) == ["2.png", "5.png"]
-            assert names[:2] == ["0.png", "1.png"]
-            assert names[:2] == ("0.png", "1.png")
-            assert names[:2] != ["0.png"]
-            assert names[:2] != ["0.png", "2.png"]
-            assert names[:1] != "0"
-            assert repr(names[:2]) == "['0.png', '1.png']"
-            assert repr(names).endswith("'7.png', ...]")
-            assert "3.png" in names
+            found = dataset.names
+            assert len(found) == 10
+            assert found[-1] == "9.png"
+            assert list(found[2:8:3]) == ["2.png", "5.png"]
+            assert found[:2] == ["0.png", "1.png"]
+            assert found[:2] == ("0.png", "1.png")
+            assert found[:2] != ["0.png"]
+            assert found[:2] != ["0.png", "2.png"]
+            assert found[:1] != "0"
+            assert repr(found[:2]) == "['0.png', '1.png']"
+            assert repr(found).endswith("'7.png', ...]")
+            assert "3.png" in found
             with pytest.raises(IndexError):
-                names[10]
+                found[10]
 
 
 class TestIds:
@@ -113,6 +114,13 @@ class TestIds:
                     dataset[key]
             for other in (None, 0, b"a", ["a"]):
                 assert other not in dataset
+
+    def test_names_of_one_hash(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(names, "hash", lambda name: 7, raising=False)
+        with benzina.open(named(b"a", b"b", b"a", b"c")) as dataset:
+            assert list(dataset) == ["a#0", "b", "a#2", "c"]
+            assert [dataset[id_].index for id_ in dataset] == [0, 1, 2, 3]
+            assert "d" not in dataset
 
     def test_unicode(self) -> None:
         with benzina.open(vectors.FOLDER / "mini12.bzna") as dataset:
