@@ -60,6 +60,9 @@ LAYERS = {
     "vrs": 6,
     "detect": 7,
     "clipwriter": 7,
+    "datasetwriter": 7,
+    "foldersource": 7,
+    "picturewriter": 7,
     "checking": 7,
     "convert": 7,
     "recordstore": 7,
@@ -148,7 +151,16 @@ SAME_LAYER = {
     "append": {"args", "packing"},
     "original": {"args", "packing"},
     "checking": {"detect"},
-    "convert": {"clipwriter", "detect", "recordstore"},
+    "convert": {
+        "clipwriter",
+        "datasetwriter",
+        "detect",
+        "foldersource",
+        "picturewriter",
+        "recordstore",
+    },
+    "datasetwriter": {"clipwriter", "foldersource"},
+    "picturewriter": {"clipwriter"},
 }
 # Libraries beside the standard one.
 LIBRARIES = {
@@ -177,6 +189,9 @@ LIBRARIES = {
     "video": {"numpy", "av"},
     "cli": {"numpy"},
     "clipwriter": {"numpy"},
+    "datasetwriter": {"numpy"},
+    "foldersource": {"numpy"},
+    "picturewriter": {"numpy"},
     "recordstore": {"numpy", "xxhash"},
     "frames": {"numpy", "xxhash"},
     "frames.sampler": {"numpy", "xxhash"},
@@ -191,7 +206,10 @@ IMPORTED_ON_USE = {
     "checking": {".benzina.checking", ".frames.recovery", ".frames.verification"},
     "convert": {
         ".clipwriter",
+        ".datasetwriter",
+        ".foldersource",
         ".frames.reader",
+        ".picturewriter",
         ".recordstore",
         ".vrs.recordfile",
         ".vrs.recording",
