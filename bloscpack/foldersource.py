@@ -129,12 +129,19 @@ class FolderSource:
     ------
     OSError
         It cannot be listed.
+    ValueError
+        Names of two files are the same as text.
     """
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.folder = PictureFolder(root)
         self.name: str | None = self.folder.root
         self._items = {id_of(item): item for item in self.folder}
+        if len(self._items) != len(self.folder):
+            raise ValueError(
+                f"folder {self.name!r}: two names differ only in bytes that are no UTF-8; rename "
+                "one of them"
+            )
 
     def keys(self) -> Sequence[str]:
         """Return the ids: paths from the folder, with ``/``."""
