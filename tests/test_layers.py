@@ -61,6 +61,9 @@ LAYERS = {
     "vrs": 6,
     "detect": 7,
     "clipwriter": 7,
+    "datasetwriter": 7,
+    "foldersource": 7,
+    "picturewriter": 7,
     "checking": 7,
     "convert": 7,
     "recordstore": 7,
@@ -149,7 +152,16 @@ SAME_LAYER = {
     "append": {"args", "packing"},
     "original": {"args", "packing"},
     "checking": {"detect"},
-    "convert": {"clipwriter", "detect", "recordstore"},
+    "convert": {
+        "clipwriter",
+        "datasetwriter",
+        "detect",
+        "foldersource",
+        "picturewriter",
+        "recordstore",
+    },
+    "datasetwriter": {"clipwriter", "foldersource"},
+    "picturewriter": {"clipwriter"},
 }
 # Libraries beside the standard one.
 LIBRARIES = {
@@ -179,6 +191,9 @@ LIBRARIES = {
     "video": {"numpy"},
     "cli": {"numpy"},
     "clipwriter": {"numpy"},
+    "datasetwriter": {"numpy"},
+    "foldersource": {"numpy"},
+    "picturewriter": {"numpy"},
     "recordstore": {"numpy", "xxhash"},
     "frames": {"numpy", "xxhash"},
     "frames.sampler": {"numpy", "xxhash"},
@@ -193,7 +208,10 @@ IMPORTED_ON_USE = {
     "checking": {".benzina.checking", ".frames.recovery", ".frames.verification"},
     "convert": {
         ".clipwriter",
+        ".datasetwriter",
+        ".foldersource",
         ".frames.reader",
+        ".picturewriter",
         ".recordstore",
         ".vrs.recordfile",
         ".vrs.recording",

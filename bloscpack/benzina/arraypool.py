@@ -36,14 +36,17 @@ class ArrayPool:
     def take(self, shape: tuple[int, ...]) -> Floats:
         """Return an array, C-contiguous, of any content."""
         blocks = self._blocks
+        free = len(blocks)
         for place in range(len(blocks)):
             # Every view of a block, and a view of that, holds the block itself.
-            if _holders(blocks, place) == _NOBODY and _fits(blocks[place], shape):
-                return blocks[place][: shape[0]]
+            if _holders(blocks, place) == _NOBODY:
+                if _fits(blocks[place], shape):
+                    return blocks[place][: shape[0]]
+                free = place
         block: Floats = np.empty(shape, np.float32)
-        if len(blocks) == self._most:
+        if free == self._most:
             return block
-        blocks.append(block)
+        blocks[free : free + 1] = [block]
         return block[:]
 
 

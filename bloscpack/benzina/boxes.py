@@ -180,7 +180,7 @@ def pack_mett(mime: bytes) -> bytes:
 def unpack_visual(payload: BytesLike) -> VisualEntry:
     """Unpack the fixed part of a visual sample entry."""
     _, width, height, _, _, _, name, _, _ = unpack_fields(_VISUAL, payload, 0, "visual entry")
-    return VisualEntry(width, height, name[1 : 1 + min(name[0], _MAX_COMPRESSOR_NBYTES)])
+    return VisualEntry(width, height, name[1 : 1 + name[0]])
 
 
 def pack_visual(kind: bytes, entry: VisualEntry, *boxes: bytes) -> bytes:
@@ -262,8 +262,13 @@ def pack_stsd(entry: bytes) -> bytes:
 
 
 def pack_stts(count: int, duration: int) -> bytes:
-    """Return the table of times of samples that all last as long: a run, also of no sample."""
+    """Return the table of times of samples that all last as long, in one run."""
     return pack_full_box(b"stts", 0, 0, _ONE, _PAIR.pack(count, duration))
+
+
+def pack_no_runs(kind: bytes) -> bytes:
+    """Return the table of times (``stts``) or chunks (``stsc``) of no sample."""
+    return pack_full_box(kind, 0, 0, (0).to_bytes(4, "big"))
 
 
 def pack_stsz(sizes: NDArray[np.uint64], *, constant: bool) -> bytes:
@@ -284,7 +289,7 @@ def pack_stsz(sizes: NDArray[np.uint64], *, constant: bool) -> bytes:
 
 
 def pack_stsc() -> bytes:
-    """Return the table of chunks of one sample each, however many: also a run of none."""
+    """Return the table of chunks of one sample each, however many."""
     return pack_full_box(b"stsc", 0, 0, _ONE, np.array((1, 1, 1), CHUNK_RUN).tobytes())
 
 

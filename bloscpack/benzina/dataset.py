@@ -65,6 +65,7 @@ def open(  # noqa: A001
 
     Examples
     --------
+    >>> import bloscpack as bp
     >>> with bp.benzina.open("pictures.bzna") as dataset:  # doctest: +SKIP
     ...     sample = dataset[0]
     ...     sample.name, sample.target, sample.decode().shape

@@ -130,20 +130,20 @@ def extract(
         raise ValueError(f"quality must be 1 to 100, not {quality}")
     report = ExtractReport()
     labels = _Labels(dataset, report)
-    names = FileNames(FORMS[form], LISTS.values())
+    names = FileNames([FORMS[form]], LISTS.values())
     target = Folder(folder, overwrite=overwrite)
     content = partial(_content, _coder(form, track, quality))
     _, sizes = dataset.tracks[INPUT].extents(slice(None))
     work = len(dataset) * int(sizes.mean() if len(sizes) else 0)
     threads = resolve_nthreads(nthreads, work * (1 if form == "mp4" else _CODING_COST))
-    with _Listing(target, listing) as lines:
+    with Listing(target, listing) as lines:
         samples = map_ordered(content, dataset.samples(), threads)
         for done, (sample, data, error) in enumerate(samples, 1):
             name, label = labels.of(sample)
             entry: dict[str, Any] = {"index": sample.index, "file": None}
             entry |= {"name": name, "target": label, "error": None}
             if error is None:
-                entry["file"] = file = names.add(name, sample.index)
+                entry["file"] = file = names.add(name, sample.index, FORMS[form])
                 target.write(file, data)
                 report.nfiles += 1
                 report.nbytes += len(data)
@@ -206,8 +206,16 @@ class _Labels:
         return name, sample.target if self._has["targets"] else -1
 
 
-class _Listing:
-    """The file with a line for each sample."""
+class Listing:
+    """The file with a line for each sample; a context manager.
+
+    Parameters
+    ----------
+    folder : Folder
+        Where it goes.
+    form : {"csv", "json"} or None
+        Without one nothing is written.
+    """
 
     def __init__(self, folder: Folder, form: str | None) -> None:
         self._form = form

@@ -37,8 +37,8 @@ class FileNames:
 
     Parameters
     ----------
-    suffix : str
-        Of all of them, like ``".png"``.
+    suffixes : iterable of str
+        That they may have, like ``".png"``.
     taken : iterable of str
         Names of other files in the folder, in whose suffixes no name of a folder will end either.
 
@@ -47,15 +47,23 @@ class FileNames:
     Every name that was given out is kept.
     """
 
-    def __init__(self, suffix: str, taken: Iterable[str] = ()) -> None:
-        self._suffix = suffix
+    def __init__(self, suffixes: Iterable[str], taken: Iterable[str] = ()) -> None:
         self._taken = {_key(name) for name in taken}
         # A folder has no suffix that a file has: so it is never in the place of a file.
-        self._suffixes = (suffix, *(name[name.rindex(".") :] for name in taken if "." in name))
+        self._suffixes = (*suffixes, *(name[name.rindex(".") :] for name in taken if "." in name))
         self._numbers: dict[str, int] = {}
 
-    def add(self, stored: str | None, index: int) -> str:
+    def add(self, stored: str | None, index: int, suffix: str) -> str:
         """Return a name for what was stored as `stored`, or as number `index` without a name.
+
+        Parameters
+        ----------
+        stored : str or None
+            Any text.
+        index : int
+            What it is called if there is none.
+        suffix : str
+            One of the suffixes.
 
         Returns
         -------
@@ -69,11 +77,11 @@ class FileNames:
         while folders and len("/".join((*folders, last)).encode()) > _MAX_NBYTES:
             del folders[0]
         path = "/".join((*folders, last))
-        name = path + self._suffix
+        name = path + suffix
         key = _key(name)
         while key in self._taken:
             self._numbers[_key(path)] = number = self._numbers.get(_key(path), 1) + 1
-            name = f"{path}-{number}{self._suffix}"
+            name = f"{path}-{number}{suffix}"
             key = _key(name)
         self._taken.add(key)
         return name

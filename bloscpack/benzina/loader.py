@@ -93,8 +93,8 @@ class Loader:
     Notes
     -----
     A pass yields ``(images, targets)``: float32 of (n, 3, H, W), red, green and blue, each batch in
-    memory of its own; and int64 of (n,), -1 where a sample has no target. Each pass is the next
-    epoch.
+    memory of its own, which is used again when nobody has any part of it; and int64 of (n,), -1
+    where a sample has no target. Each pass is the next epoch.
 
     Pixels depend on (seed, epoch, position in the dataset) alone: not on threads, batches or order.
     Transforms that are no class of `transforms` are called from several threads at once.

@@ -20,6 +20,7 @@ from .boxes import (
     pack_ftyp,
     pack_mett,
     pack_mvhd,
+    pack_no_runs,
     pack_stco,
     pack_stsc,
     pack_stsd,
@@ -160,11 +161,13 @@ def _pack_track(
             width = height = _REFERENCE_SIDE
     else:
         entry = pack_mett(_MIMES[name])
+    # Benzina's tools write runs of no sample, too; FFmpeg refuses a file with chunks of none.
+    has_runs = count > 0 or reference
     tables = (
         pack_stsd(entry),
-        pack_stts(count, DURATION),
+        pack_stts(count, DURATION) if has_runs else pack_no_runs(b"stts"),
         pack_stsz(extents.sizes, constant=not reference),
-        pack_stsc(),
+        pack_stsc() if has_runs else pack_no_runs(b"stsc"),
         pack_stco(extents.offsets),
     )
     return pack_track(

@@ -175,9 +175,8 @@ class DataLoader(torch.utils.data.DataLoader):  # type: ignore[misc]
         try:
             plans = self._plans(archive)
             for images, aux in filler.batches(plans, threads, self.multibuffering):
-                # The array is not named, so that the tensor is its only owner.
                 yield torch.as_tensor(images), *aux
-                del images, aux
+                del images, aux  # whose memory is used again
         finally:
             if archive is not None:
                 archive.close()

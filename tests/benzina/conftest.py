@@ -1,4 +1,4 @@
-"""What several tests of datasets need; and the parser of Benzina's authors, in its own process."""
+"""What several tests of datasets need, and the parser of Benzina's authors."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -63,6 +63,7 @@ def test_a_size_of_0_is_for_the_last_outermost_box() -> None:
         (pack_box(b"free") + b"\0\0\0\x08fre", 8, "7 of its 8 bytes are there"),
         (b"\0\0\0\x01free" + bytes(7), 0, "15 of its 16 bytes are there"),
         (b"\0\0\0\x01free" + bytes(8), 0, "its size of 0 is less than the 16 bytes"),
+        (b"\0\0\0\x01free" + b"\0\0\0\0\0\0\0\x0f", 0, "its size of 15 is less than the 16"),
         (b"\0\0\0\x01free" + b"\xff" * 8, 0, "18446744073709551615 exceeds the 16 bytes"),
         (b"\0\0\0\x01free" + b"\x7f" + b"\xff" * 7, 0, "9223372036854775807 exceeds"),
     ],

@@ -192,3 +192,14 @@ def test_faults_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert not report.ok
     assert report.notices[-1] == "4 more faults are not told"
     assert [each.clip for each in report.damage] == [f"n#{number}" for number in range(5)]
+
+
+def test_any_damage_of_the_index_gives_a_report(tmp_path: Path) -> None:
+    content = write_dataset(tmp_path / "a.bzna", NAMES).read_bytes()
+    start = content.index(b"moov") - 4
+    damaged = 0
+    for number, at in enumerate(range(start, len(content), 9)):
+        new = (b"\xff", b"\0\0\0\0", b"\x7f\xff\xff\xff", b"\xff" * 8)[number % 4]
+        changed = content[:at] + new + content[at + len(new) :]
+        damaged += not benzina.verify(changed[: len(content)]).ok
+    assert damaged > 20

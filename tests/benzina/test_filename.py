@@ -57,27 +57,27 @@ HOSTILE = {
 
 @pytest.mark.parametrize(("stored", "expected"), HOSTILE.items(), ids=map(ascii, HOSTILE))
 def test_names(stored: str, expected: str) -> None:
-    assert FileNames(".png", ["samples.csv"]).add(stored, 7) == expected
+    assert FileNames([".png"], ["samples.csv"]).add(stored, 7, ".png") == expected
 
 
 def test_without_a_name_the_number_is_one() -> None:
-    assert FileNames(".mp4").add(None, 12) == "000012.mp4"
+    assert FileNames([".mp4"]).add(None, 12, ".mp4") == "000012.mp4"
 
 
 def test_long_names_keep_both_ends() -> None:
-    names = FileNames(".png")
-    name = names.add("a" * 500_000 + "end.png", 0)
+    names = FileNames([".png"])
+    name = names.add("a" * 500_000 + "end.png", 0, ".png")
     assert name.startswith("aaaa")
     assert name.endswith("_" + "a" * 22 + "end.png"), name
     assert len(name) < 130
-    assert names.add("a" * 500_001 + "end.png", 1) == name.replace(".png", "-2.png")
-    deep = names.add("/".join(["\u732b" * 30] * 50) + "/x.png", 2)
+    assert names.add("a" * 500_001 + "end.png", 1, ".png") == name.replace(".png", "-2.png")
+    deep = names.add("/".join(["\u732b" * 30] * 50) + "/x.png", 2, ".png")
     assert deep.endswith("\u732b/x.png")
     assert 800 < len(deep.encode()) <= 1024
 
 
 def test_the_same_name_gets_numbers() -> None:
-    names = FileNames(".png", ["samples.csv"])
+    names = FileNames([".png"], ["samples.csv"])
     stored = [
         "a.jpg",
         "a.png",
@@ -89,7 +89,7 @@ def test_the_same_name_gets_numbers() -> None:
         "stra\u00dfe",
         "STRASSE",
     ]
-    assert [names.add(name, 0) for name in stored] == [
+    assert [names.add(name, 0, ".png") for name in stored] == [
         "a.png",
         "a-2.png",
         "A-3.png",
@@ -100,17 +100,17 @@ def test_the_same_name_gets_numbers() -> None:
         "stra\u00dfe.png",
         "STRASSE-2.png",
     ]
-    assert names.add("b/x", 0) == "b/x.png"
-    assert names.add("B/X", 0) == "B/X-2.png"
+    assert names.add("b/x", 0, ".png") == "b/x.png"
+    assert names.add("B/X", 0, ".png") == "B/X-2.png"
 
 
 def test_names_of_other_files_are_taken() -> None:
-    assert FileNames(".json", ["samples.json"]).add("Samples", 0) == "Samples-2.json"
+    assert FileNames([".json"], ["samples.json"]).add("Samples", 0, ".json") == "Samples-2.json"
 
 
 def test_many_of_one_name_take_no_longer_each() -> None:
-    names = FileNames(".png")
-    found = [names.add("x.png", 0) for _ in range(20_000)]
+    names = FileNames([".png"])
+    found = [names.add("x.png", 0, ".png") for _ in range(20_000)]
     assert found[-1] == "x-20000.png"
     assert len(set(found)) == len(found)
 
@@ -120,8 +120,8 @@ ANY = st.text() | st.text("./\\.:-~ aA\0\u0301") | st.sampled_from([*HOSTILE, *D
 
 @given(st.lists(ANY, max_size=8))
 def test_any_names_are_names_everywhere_inside_and_each_once(stored: list[str]) -> None:
-    names = FileNames(".png", ["samples.csv"])
-    found = [names.add(name, index) for index, name in enumerate(stored)]
+    names = FileNames([".png"], ["samples.csv"])
+    found = [names.add(name, index, ".png") for index, name in enumerate(stored)]
     keys = [unicodedata.normalize("NFD", name).casefold() for name in found]
     assert len({*keys, "samples.csv"}) == len(keys) + 1
     folders = {key for name in keys for key in map(str, PurePosixPath(name).parents)}

@@ -119,6 +119,7 @@ def test_runs_of_chunks(wanted: list[tuple[int, int, int]], constant: bool) -> N
 WRONG = {
     "no run": [],
     "does not begin with 1": [(2, 1, 1)],
+    "does not begin with 1, and the sum is right": [(2, 2, 1), (3, 1, 1)],
     "begins with 0": [(0, 1, 1)],
     "goes back": [(1, 1, 1), (3, 1, 1), (2, 1, 1)],
     "twice": [(1, 1, 1), (1, 1, 1)],

@@ -12,7 +12,7 @@ pytest.importorskip("av", reason="pictures are decoded by PyAV")
 
 from bloscpack import benzina  # noqa: E402
 from bloscpack.benzina import ongpu  # noqa: E402
-from bloscpack.benzina.colour import PLANES  # noqa: E402
+from bloscpack.benzina.colour import PLANES, benzina_coefficients, coefficients  # noqa: E402
 from bloscpack.benzina.planes import Planes, warp_planes  # noqa: E402
 from bloscpack.benzina.recipe import Numbers  # noqa: E402
 from bloscpack.benzina.transforms import RandomResizedCrop, SimilarityTransform  # noqa: E402
@@ -113,6 +113,15 @@ def test_a_batch_of_many_sizes_colours_and_norms() -> None:
             matrix=conversion,
         )
         assert_within_one(out[index].numpy(), expected)
+    # Planes that are not converted are not rounded either.
+    assert (np.abs(out[4].numpy() - expected) > 0.05).mean() < 0.01
+
+
+def test_a_conversion_is_the_pictures_unless_another_is_wanted() -> None:
+    numbers = Numbers((), None, (), (), ())
+    assert numbers.conversion(1, False) == coefficients(1, False)
+    assert numbers._replace(color=0).conversion(1, False) == benzina_coefficients(0)
+    assert numbers._replace(color=0).conversion(0, True) == coefficients(0, True)
 
 
 def test_an_unknown_padding_is_refused() -> None:

@@ -151,7 +151,7 @@ def changed(at: int, number: int, nbytes: int = 4) -> bytes:
 def test_faults_are_told_apart() -> None:
     data = making.sample()
     entry = box_at(data, *STBL, b"stsd") + 8
-    clap = data.index(b"clap") + 4
+    clap, width = data.index(b"clap") + 4, entry + 8 + 24
     cases = {
         changed(box_at(data, *STBL, b"stsz") + 8, 2): kernel.NOT_ONE,
         changed(box_at(data, *STBL, b"stsc"), 2**32 - 1): 0,  # version and flags
@@ -178,6 +178,9 @@ def test_faults_are_told_apart() -> None:
         changed(clap + 16, 28): 0,
         changed(clap + 16, 30): kernel.BAD_APERTURE,
         changed(clap + 20, 0): kernel.BAD_APERTURE,
+        data.replace(b"clap", b"free"): 0,
+        changed(width, 0, 2).replace(b"clap", b"free"): kernel.BAD_APERTURE,
+        changed(width + 2, 0, 2).replace(b"clap", b"free"): kernel.BAD_APERTURE,
         data.replace(b"bzna_thumb", b"bzna_input"): kernel.SAME_NAME,
         data.replace(b"bzna_", b"benz_"): 0,
         b"": kernel.NO_MOOV,
