@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..exceptions import CodecError, FormatError, UnsupportedError
+from ..libraries import import_av
 from .av1sequence import OBU_SEQUENCE_HEADER, split_obus
 from .codecconfig import (
     DEFAULT_MAX_PIXELS,
@@ -104,7 +105,7 @@ class Decoder:
     ) -> None:
         if max_pixels < 1 or max_contexts < 1:
             raise ValueError("max_pixels and max_contexts must be 1 or more")
-        self._av = _import_av()
+        self._av = import_av()
         self._max_pixels = max_pixels
         self._max_contexts = max_contexts
         self._local = threading.local()
@@ -336,13 +337,3 @@ def _array(plane: Any, depth: int) -> Plane:
 def _text(err: Exception) -> str:
     """Return what an error of PyAV says, without its number."""
     return str(getattr(err, "strerror", None) or err)
-
-
-def _import_av() -> Any:
-    try:
-        import av
-    except ImportError as err:
-        raise ImportError(
-            'decoding pictures needs PyAV: install av, or "bloscpack[video]"', name="av"
-        ) from err
-    return av
