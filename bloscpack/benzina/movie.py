@@ -346,16 +346,23 @@ def sample_offsets(
     _check_runs([runs] if len(runs) else [], len(chunks), track.count)
     if track.count == len(chunks) and (runs["samples"] == 1).all():
         return chunks
+    if not track.count:
+        return np.empty(0, np.int64)
     first_chunks = np.append(runs["first"].astype(np.int64), len(chunks) + 1)
-    lengths = first_chunks[1:] - first_chunks[:-1]
-    per_chunk = np.repeat(runs["samples"].astype(np.int64), lengths)
-    if track.sample_nbytes:
-        before = np.arange(track.count + 1, dtype=np.int64) * track.sample_nbytes
-    else:
-        before = np.zeros(track.count + 1, np.int64)
-        np.cumsum(sizes, out=before[1:])
-    starts = np.minimum(chunks.astype(np.uint64), _MAX_OFFSET).astype(np.int64)
-    # From the bytes of all samples before it to its own offset, the same for a whole chunk.
-    first = np.cumsum(per_chunk) - per_chunk
-    offsets: NDArray[np.int64] = before[:-1] + np.repeat(starts - before[first], per_chunk)
-    return offsets
+    per_chunk = np.repeat(runs["samples"].astype(np.int64), np.diff(first_chunks))
+    far = chunks.astype(np.uint64)
+    np.minimum(far, _MAX_OFFSET, out=far)
+    starts = far.view(np.int64)[per_chunk > 0]
+    first = np.cumsum(per_chunk)
+    first -= per_chunk
+    first = first[per_chunk > 0]
+    # From each sample to the next; of what may be a thousand times as many as there are bytes for
+    # it in the file, there is nothing but the result.
+    offsets: NDArray[np.int64] = np.empty(track.count, np.int64)
+    offsets[1:] = track.sample_nbytes or sizes[:-1]
+    offsets[first] = 0
+    ends = np.add.reduceat(offsets, first)
+    ends += starts
+    offsets[0] = starts[0]
+    offsets[first[1:]] = starts[1:] - ends[:-1]
+    return np.cumsum(offsets, out=offsets)
