@@ -220,12 +220,10 @@ def _find_splits(read: Read, moov: BoxHeader) -> BoxHeader | None:
 
     What others keep in ``udta`` need not be boxes, and is not ours to judge.
     """
-    for udta in children(read, moov.payload_offset, moov.end):
-        if udta.kind == b"udta":
-            with suppress(FormatError):
-                for box in children(read, udta.payload_offset, udta.end):
-                    if box.kind == SPLITS_KIND:
-                        return box
+    for udta in children(read, moov.payload_offset, moov.end, {b"udta"}):
+        with suppress(FormatError):
+            for box in children(read, udta.payload_offset, udta.end, {SPLITS_KIND}):
+                return box
     return None
 
 

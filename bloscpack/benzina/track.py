@@ -95,7 +95,7 @@ class DatasetTrack:
     def _load(self) -> tuple[AnyArray, AnyArray]:
         table = self.table
         sizes: AnyArray = (
-            np.broadcast_to(np.uint32(table.sample_nbytes), table.count)
+            np.broadcast_to(np.int64(table.sample_nbytes), table.count)
             if table.sample_nbytes
             else self._read_table(table.sizes)
         )
@@ -143,7 +143,7 @@ class DatasetTrack:
         return Location(self.offsets.item(index), self.sizes.item(index))
 
     def extents(self, indices: IntArray | slice) -> tuple[IntArray, IntArray]:
-        """Return offsets and sizes of several samples, int64.
+        """Return offsets and sizes of several samples, int64; those of a slice may be read-only.
 
         An offset of 2**62 or more, which no file reaches, may have become 2**62: an end can be told
         without an overflow.
@@ -156,7 +156,9 @@ class DatasetTrack:
         offsets = self.offsets[indices]
         if offsets.dtype.kind == "u" and offsets.dtype.itemsize == 8:
             offsets = np.minimum(offsets, _FAR)
-        return offsets.astype(np.int64), self.sizes[indices].astype(np.int64)
+        return offsets.astype(np.int64, copy=False), self.sizes[indices].astype(
+            np.int64, copy=False
+        )
 
     def read(self, index: int) -> bytes:
         """Return the bytes of a sample, a copy.
