@@ -58,6 +58,8 @@ _USUAL_EXPANSION = 16
 # Stored bytes of several chunks that are fetched at once: about what the second cache of a
 # processor holds.
 _RUN_NBYTES = 1 << 20
+# Chunks of a remote file whose headers are read, one by one, where its table is of no use.
+_MAX_REMOTE_CHAIN = 4096
 # More bytes than any file or address space holds; numpy counts no further either.
 _MAX_NBYTES = 2**63 - 1
 
@@ -197,7 +199,8 @@ class Container:
             return True
         self._keep_front(self._table_offset)
         largest = min(max(header.chunk_size, header.last_chunk), MAX_RUN_NBYTES)
-        self._probe_nbytes = largest + CHUNK_HEADER_SIZE + header.checksum.nbytes
+        if largest >= 0:
+            self._probe_nbytes = largest + CHUNK_HEADER_SIZE + header.checksum.nbytes
         self.trailer_state = "unread"
         return (
             self.verify == "always"
@@ -670,6 +673,9 @@ class Container:
             offset, following = table.entry(index)
             return self._load(index, offset, following)
         except BloscpackError as by_table:
+            if is_remote(self.source) and (offset != UNKNOWN or index > _MAX_REMOTE_CHAIN):
+                # A request for each chunk before it, only to find the same damage.
+                raise
             # The table may be wrong (an interrupted write leaves it empty) and the chunks right:
             # bloscpack 0.16 reads by their own sizes alone.
             try:

@@ -25,6 +25,8 @@ HEAD_NBYTES = 1 << 16
 MAX_GAP_NBYTES = 1 << 18
 # The most that one request fetches, unless somebody wants more in one piece.
 MAX_RUN_NBYTES = 8 << 20
+# The least that `read_at` asks for: what comes next is often wanted next, and costs little more.
+MIN_RUN_NBYTES = 1 << 13
 # What was fetched last, kept for reads of the same place.
 _MAX_RECENT_NBYTES = 8 << 20
 _MAX_RECENT = 16
@@ -125,6 +127,8 @@ class RemoteSource:
     def read_at(self, offset: int, nbytes: int) -> BytesLike:
         """Return `nbytes` from `offset`, from what was fetched before or by one request.
 
+        A request is for 8 KiB at least.
+
         Raises
         ------
         FileChangedError
@@ -138,12 +142,13 @@ class RemoteSource:
         if offset >= stop:
             return b""
         parts, position = self._known(offset, stop)
-        if position < stop:
-            parts.append(self._fetch([(position, stop - position)])[0])
-        data = parts[0] if len(parts) == 1 else b"".join(parts)
-        if position < stop:
-            self._remember(offset, data)
-        return data
+        if position >= stop:
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+        wanted = max(stop - position, min(MIN_RUN_NBYTES, self._size - position))
+        fetched = self._fetch([(position, wanted)])[0]
+        data = b"".join((*parts, fetched)) if parts else fetched
+        self._remember(offset, data)
+        return memoryview(data)[: stop - offset]
 
     def holds(self, offset: int, nbytes: int) -> bool:
         """Return whether reading there needs no request."""

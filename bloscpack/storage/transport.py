@@ -20,7 +20,7 @@ from .url import shown
 try:
     import aiohttp
     import fsspec
-    from fsspec.asyn import AsyncFileSystem, get_loop
+    from fsspec.asyn import get_loop
 except ImportError as err:
     raise ImportError(
         f"URLs are reached through fsspec and aiohttp: install bloscpack[remote] ({err})"
@@ -278,7 +278,8 @@ class OtherObject:
         self._filesystem = filesystem
         self._path = path
         self._name = name
-        self._is_async = isinstance(filesystem, AsyncFileSystem)
+        # A chain answers in one way only: it may have a link that is not async.
+        self._is_async = filesystem.async_impl and "::" not in name
         # The others may not be safe from several threads.
         self.max_requests = _MAX_REQUESTS if self._is_async else 1
 
