@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from .array import Array
 from .container.reader import Verify
+from .storage.remote import RemoteSource
+from .storage.url import is_url
 
 if TYPE_CHECKING:
     from .frames.protocol import FrameSource
     from .frames.reader import FrameStore
+
+_VRS_MAGIC = b"VisionRe"
 
 
 def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
@@ -83,28 +87,45 @@ def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
 
 @overload
 def open_frames(
-    path: Any, mode: Literal["r"] = "r", *, verify: bool = True, nthreads: int | None = None
+    path: Any,
+    mode: Literal["r"] = "r",
+    *,
+    verify: bool = True,
+    nthreads: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> "FrameSource": ...
 @overload
 def open_frames(
-    path: Any, mode: str, *, verify: bool = True, nthreads: int | None = None
+    path: Any,
+    mode: str,
+    *,
+    verify: bool = True,
+    nthreads: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> "FrameStore": ...
 def open_frames(
-    path: Any, mode: str = "r", *, verify: bool = True, nthreads: int | None = None
+    path: Any,
+    mode: str = "r",
+    *,
+    verify: bool = True,
+    nthreads: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> "FrameSource":
     """Open clips of frames.
 
     Parameters
     ----------
     path : str, PathLike, bytes-like or binary file, or list of these
-        A frame store, the folder of a Gulp directory or a VRS recording; or several stores that are
-        read as one.
+        A frame store, the folder of a Gulp directory or a VRS recording, or a URL of one; or
+        several stores that are read as one.
     mode : {"r", "a"}, default "r"
         Reading, or reading and appending; the latter needs a path, and one handle at a time may.
     verify : bool, default True
         Compare the checksum of each chunk when it is read.
     nthreads : int, optional
         Threads that decode; as many as there are processors, at most 8, by default.
+    storage_options : mapping, optional
+        For a URL: what fsspec's file system for it takes (keys, ``endpoint_url``, ``headers``).
 
     Returns
     -------
@@ -121,9 +142,17 @@ def open_frames(
     LockedError
         Another writer has it open (mode "a").
     OSError
-        It cannot be opened.
+        It cannot be opened; `RemoteError` if a server cannot be reached.
+    ImportError
+        A library for such a URL is missing.
     ValueError
         `mode` is neither, or not for this; or of several stores, two have a clip of one id.
+
+    Notes
+    -----
+    Opening a store behind a URL makes two requests, for its first and its last 64 KiB, or one if
+    it is no larger; the index of a large one is one or two more. The frames of a clip are then as
+    few requests as there are runs of them.
 
     Examples
     --------
@@ -139,7 +168,11 @@ def open_frames(
             raise ValueError(f"mode must be 'r' for several stores, not {mode!r}")
         from .frames.many import ManyStores
 
-        return ManyStores(path, verify=verify, nthreads=nthreads)
+        return ManyStores(path, verify=verify, nthreads=nthreads, storage_options=storage_options)
+    if is_url(path) and mode == "r":
+        return _open_remote_frames(path, verify, nthreads, storage_options)
+    if storage_options and not is_url(path):
+        raise ValueError(f"storage_options are for URLs, not for {path!r}")
     if isinstance(path, str | os.PathLike) and os.path.isdir(path):
         from .gulp.source import GulpSource
 
@@ -157,16 +190,38 @@ def open_frames(
     return FrameStore(path, mode, verify=verify, nthreads=nthreads)
 
 
+def _open_remote_frames(
+    url: str, verify: bool, nthreads: int | None, storage_options: Mapping[str, Any] | None
+) -> "FrameSource":
+    """Open what is at a URL; what is no object is looked for as a folder."""
+    from .frames.reader import FrameStore
+    from .gulp.source import GulpSource
+    from .vrs.framesource import RecordingSource
+
+    if url.endswith("/"):
+        return GulpSource(url, storage_options)
+    try:
+        source = RemoteSource(url, storage_options)
+    except (FileNotFoundError, IsADirectoryError) as err:
+        try:
+            return GulpSource(url, storage_options)
+        except FileNotFoundError:
+            raise err from None
+    if bytes(source.read_at(0, len(_VRS_MAGIC))) == _VRS_MAGIC:
+        return RecordingSource(source, nthreads=nthreads)
+    return FrameStore.over(source, verify=verify, nthreads=nthreads)
+
+
 def is_recording(path: Any) -> bool:
     """Return whether a file, the first of a list of files, or a buffer begins as recordings do."""
     if isinstance(path, list | tuple) and path:
         path = path[0]
     if not isinstance(path, str | os.PathLike):
-        return isinstance(path, bytes | bytearray | memoryview) and bytes(path[:8]) == b"VisionRe"
+        return isinstance(path, bytes | bytearray | memoryview) and bytes(path[:8]) == _VRS_MAGIC
     if not os.path.isfile(path):
         return False
     with builtins.open(path, "rb") as stream:
-        return stream.read(8) == b"VisionRe"
+        return stream.read(8) == _VRS_MAGIC
 
 
 def create_frames(

@@ -191,6 +191,7 @@ IMPORTED_ON_USE = {
         "traceback",
     },
     "storage.file": {"tempfile"},
+    "storage.folder": {"."},
     "storage.remote": {".", ".transport"},
     "threads": {"asyncio"},
     "video": {"av"},

@@ -21,7 +21,10 @@ from ..exceptions import (
 )
 from ..storage.file import FileSource, open_source
 from ..storage.memory import MemorySource
+from ..storage.prefetch import is_remote
 from ..storage.protocol import ByteSource
+from ..storage.remote import RemotePlace
+from ..storage.url import refuse_url
 from .clip import StoreClip
 from .encoding import EncodedClip, Options
 from .front import FRONT_NBYTES, Front
@@ -99,17 +102,19 @@ class FrameStore:
         *,
         verify: bool = True,
         nthreads: int | None = None,
+        storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         if mode not in ("r", "a"):
             raise ValueError(f"mode must be 'r' or 'a', not {mode!r}")
         if verify not in (True, False):
             raise ValueError(f"verify must be True or False, not {verify!r}")
         if mode == "a":
+            refuse_url(path, "appended to")
             if not isinstance(path, str | os.PathLike):
                 raise TypeError(f"mode 'a' needs a path, not {type(path).__name__!r}")
             self._attach(StoreWriter.open(path), verify, nthreads)
             return
-        self._read_index(open_source(path), None, verify, nthreads)
+        self._read_index(open_source(path, storage_options), None, verify, nthreads)
 
     @classmethod
     def create(
@@ -424,6 +429,8 @@ class FrameStore:
             It is gone.
         """
         self.check_open()
+        if is_remote(self._source):
+            self._source.check_current()
         if self._writer is not None or not isinstance(self._source, FileSource):
             return
         is_replaced = self._source.is_replaced()
@@ -459,8 +466,8 @@ class FrameStore:
         """Pickle as the place of the file and its identity, not as its content."""
         return _reopen, (self.place(), self.state, self.verify, self.nthreads)
 
-    def place(self) -> str | bytes:
-        """Return what opens the file in another process: a path, or the bytes themselves.
+    def place(self) -> str | bytes | RemotePlace:
+        """Return what opens the file in another process: a path, a URL, or the bytes themselves.
 
         Raises
         ------
@@ -476,6 +483,8 @@ class FrameStore:
             return self._source.path
         if isinstance(self._source, MemorySource):
             return self._source.content()
+        if is_remote(self._source):
+            return self._source.place(FRONT_NBYTES)
         raise TypeError(
             "a store read from a file object cannot be pickled or copied: open it by its path, "
             "or from its bytes"
@@ -504,10 +513,13 @@ _LOOK_NBYTES = 64
 def _identity_of(source: ByteSource, front: Front, index: Index) -> bytes:
     """Return what tells a state of a store from others.
 
-    That is its header, the end of its index, and how its first and its last clip begin.
+    That is its header, the end of its index, and how its first and its last clip begin; or, of a
+    remote one, its version.
     """
     parts = [front.head[: front.header.size], index.segments[-1].tail.pack()]
-    if index.nclips:
+    if is_remote(source):
+        parts.append(source.tag.encode())  # tells more, without a request
+    elif index.nclips:
         places = (index.offset_of(ordinal) for ordinal in (0, index.nclips - 1))
         parts += [bytes(source.read_at(place, _LOOK_NBYTES)) for place in places]
     return xxh3_128_digest(b"".join(parts))
@@ -540,8 +552,6 @@ def _continued(
     return front, later if later.nclips >= before.nclips else before
 
 
-def _reopen(
-    place: str | bytes, state: tuple[int, bytes], verify: bool, nthreads: int | None
-) -> FrameStore:
+def _reopen(place: Any, state: tuple[int, bytes], verify: bool, nthreads: int | None) -> FrameStore:
     """Return the store that was pickled, opened anew: as it was, whatever was appended since."""
     return FrameStore.over(open_source(place), state, verify=verify, nthreads=nthreads)

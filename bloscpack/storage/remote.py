@@ -74,6 +74,8 @@ class RemoteSource:
         For the file system of fsspec: keys, endpoint, headers.
     version : RemotePlace, optional
         The version that it must be of.
+    fetches_head : bool, default True
+        Fetch the beginning now; else, of a known version, nothing is asked for yet.
 
     Attributes
     ----------
@@ -102,6 +104,7 @@ class RemoteSource:
         storage_options: Mapping[str, Any] | None = None,
         *,
         version: RemotePlace | None = None,
+        fetches_head: bool = True,
     ) -> None:
         self.name: str | None = shown(url)
         self.url = url
@@ -117,7 +120,7 @@ class RemoteSource:
         self._size, self.tag = (-1, "") if version is None else (version.size, version.tag)
         if version is not None and version.head:
             self._head = version.head
-        else:
+        elif fetches_head or version is None:
             self._fetch_head(HEAD_NBYTES)
 
     def size(self) -> int:

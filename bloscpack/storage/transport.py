@@ -10,7 +10,7 @@ own; a forked child has none of it and makes its own, with new clients.
 import asyncio
 import os
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -41,6 +41,7 @@ _MAX_CLIENTS = 8
 MAX_WHOLE_NBYTES = 1 << 20
 
 Ours = TypeVar("Ours", UnsupportedError, FileChangedError, RemoteError)
+Result = TypeVar("Result")
 Sleep = Callable[[float], Awaitable[Any]]
 # Tests put a clock of their own here.
 sleep: Sleep = asyncio.sleep
@@ -76,6 +77,59 @@ class TransientError(Exception):
     """Trouble that may have passed at the next try."""
 
 
+def _kind_of(filesystem: Any) -> str:
+    protocol = filesystem.protocol
+    return str(protocol if isinstance(protocol, str) else protocol[0])
+
+
+def list_folder(url: str, options: dict[str, Any]) -> dict[str, tuple[int | None, str]]:
+    """Return the files right below `url` by their names: size and version, as far as it is told.
+
+    Raises
+    ------
+    FileNotFoundError
+        There are none.
+    """
+    filesystem, path = _client(url, options)
+    # What web servers have for a folder are pages, some of them only with the slash.
+    path = path.rstrip("/") + ("/" if _kind_of(filesystem) == "http" else "")
+    found: dict[str, tuple[int | None, str]] = {}
+    for info in _run(_list(filesystem, path, shown(url))):
+        name = str(info["name"]).rstrip("/").rpartition("/")[2]
+        if name and info.get("type") != "directory":
+            # Others have other words for the version in a list than for that of a file.
+            found[name] = info.get("size"), str(info.get("ETag") or "")
+    if not found:
+        raise FileNotFoundError(2, "nothing is listed below this URL", shown(url))
+    return found
+
+
+async def _list(filesystem: Any, path: str, name: str) -> list[dict[str, Any]]:
+    attempt = 0
+    while True:
+        attempt += 1
+        filesystem.invalidate_cache()
+        try:
+            try:
+                if filesystem.async_impl and "::" not in name:
+                    found = await filesystem._ls(path, detail=True)
+                else:
+                    found = await asyncio.to_thread(filesystem.ls, path, detail=True)
+            except Exception as err:
+                raise _named(err, _s3_status(err) or _status_of(err), name) from err
+            return list(found)
+        except TransientError as err:
+            await _wait(attempt, f"its list: {TRIES} requests failed: {err}", name, err)
+
+
+def _run(coroutine: Coroutine[Any, Any, Result]) -> Result:
+    future = asyncio.run_coroutine_threadsafe(coroutine, get_loop())
+    try:
+        return future.result()
+    finally:
+        future.cancel()
+
+
 class RemoteObject(Protocol):
     """One object, to be read in parts."""
 
@@ -98,7 +152,7 @@ def open_object(url: str, options: dict[str, Any]) -> RemoteObject:
         No library knows this kind of URL.
     """
     filesystem, path = _client(url, options)
-    kind = filesystem.protocol if isinstance(filesystem.protocol, str) else filesystem.protocol[0]
+    kind = _kind_of(filesystem)
     if kind == "s3" and hasattr(filesystem, "_call_s3"):
         return S3Object(filesystem, path, shown(url))
     if kind == "http" and hasattr(filesystem, "set_session"):
@@ -149,11 +203,16 @@ async def _get_surely(
         try:
             return await _get_whole(remote, offset, nbytes, is_first)
         except TransientError as err:
-            if attempt == TRIES:
-                message = f"bytes {offset} to {offset + nbytes}: {TRIES} requests failed: {err}"
-                raise _about(RemoteError(message), name) from (err.__cause__ or err)
-        wait = min(_FIRST_WAIT * 2 ** (attempt - 1), _LONGEST_WAIT)
-        await sleep(wait * random.uniform(0.5, 1))  # noqa: S311 - to keep clients apart
+            message = f"bytes {offset} to {offset + nbytes}: {TRIES} requests failed: {err}"
+            await _wait(attempt, message, name, err)
+
+
+async def _wait(attempt: int, message: str, name: str, err: TransientError) -> None:
+    """Wait before the next try; raise after the last one."""
+    if attempt == TRIES:
+        raise _about(RemoteError(message), name) from (err.__cause__ or err)
+    wait = min(_FIRST_WAIT * 2 ** (attempt - 1), _LONGEST_WAIT)
+    await sleep(wait * random.uniform(0.5, 1))  # noqa: S311 - to keep clients apart
 
 
 async def _get_whole(remote: RemoteObject, offset: int, nbytes: int, is_first: bool) -> Answer:
@@ -307,10 +366,7 @@ class OtherObject:
         size = info.get("size")
         if size is None:
             raise _about(UnsupportedError("its size is not known"), self._name)
-        for key in _VERSION_KEYS:
-            if info.get(key) is not None:
-                return int(size), str(info[key])
-        return int(size), ""
+        return int(size), _tag_of(info)
 
     async def _call(self, method: str, **arguments: Any) -> Any:
         if self._is_async:
@@ -330,6 +386,13 @@ _VERSION_KEYS = (
     "updated",
     "created",
 )
+
+
+def _tag_of(info: dict[str, Any]) -> str:
+    for key in _VERSION_KEYS:
+        if info.get(key) is not None:
+            return str(info[key])
+    return ""
 
 
 async def _body(response: Any, limit: int) -> bytes:

@@ -12,7 +12,7 @@ _URL = re.compile(r"[A-Za-z][\w+.-]+(::[A-Za-z][\w+.-]*)*://")
 
 def is_url(where: Any) -> bool:
     """Return whether `where` names something that is reached through fsspec."""
-    return isinstance(where, str) and _URL.match(where) is not None
+    return isinstance(where, str) and "://" in where and _URL.match(where) is not None
 
 
 def shown(url: str) -> str:
