@@ -233,13 +233,16 @@ def create_frames(
     attrs: Mapping[str, Any] | None = None,
     nthreads: int | None = None,
     overwrite: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> "FrameStore":
     """Make a frame store, open for appending.
 
     Parameters
     ----------
     path : str or PathLike
-        Where to. The file is there at once, without clips.
+        Where to. The file is there at once, without clips. May be a URL of S3 or of another store
+        that fsspec can write to: the store is sent when it is closed, and is a local temporary file
+        until then; an error inside of a ``with`` block sends nothing.
     codec : {"lossless", "jpeg"}, default "lossless"
         How arrays are kept. JPEG and PNG images are kept as they are in any case.
     preset : {"fast", "small"}, default "fast"
@@ -252,6 +255,8 @@ def create_frames(
         Threads that encode and decode; as many as there are processors, at most 8, by default.
     overwrite : bool, default False
         Replace a file of this name.
+    storage_options : mapping, optional
+        For a URL: what fsspec's file system for it takes (keys, ``endpoint_url``).
 
     Returns
     -------
@@ -268,6 +273,8 @@ def create_frames(
         A parameter is out of its range, or `attrs` are no JSON values.
     OSError
         The file cannot be written.
+    UnsupportedError
+        Nothing can be written to such URLs (``https://``).
     """
     from .frames.reader import FrameStore
 
@@ -279,4 +286,5 @@ def create_frames(
         attrs=attrs,
         nthreads=nthreads,
         overwrite=overwrite,
+        storage_options=storage_options,
     )

@@ -191,7 +191,7 @@ class TestStores:
         from bloscpack import image
 
         images = [
-            image.encode_jpeg(RNG.integers(0, 250, (200 + n, 300, 3), "u1"), 90) for n in range(9)
+            image.encode_jpeg(RNG.integers(0, 250, (200 + n, 300, 3), "u1")) for n in range(9)
         ]
         with bp.frames.create(tmp_path / "a.blp") as store:
             store.append("a", images)

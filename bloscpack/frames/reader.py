@@ -8,7 +8,7 @@ store.
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Self, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from xxhash import xxh3_128_digest
 
@@ -19,12 +19,12 @@ from ..exceptions import (
     NotFoundError,
     UnsupportedError,
 )
-from ..storage.file import FileSource, open_source
+from ..storage.file import FileSource, open_source, upload_for
 from ..storage.memory import MemorySource
 from ..storage.prefetch import is_remote
 from ..storage.protocol import ByteSource
 from ..storage.remote import RemotePlace
-from ..storage.url import refuse_url
+from ..storage.url import refuse_flush, refuse_url
 from .clip import StoreClip
 from .encoding import EncodedClip, Options
 from .front import FRONT_NBYTES, Front
@@ -32,6 +32,9 @@ from .index import Finder, Index
 from .protocol import AnyArray, IntArray, Request, read_batch
 from .summary import Summary, summarize
 from .writer import StoreWriter
+
+if TYPE_CHECKING:
+    from ..storage.upload import Upload
 
 # Clips that are kept, so that reading one again finds its chunks at once.
 _MAX_KEPT_CLIPS = 1024
@@ -127,12 +130,24 @@ class FrameStore:
         attrs: Mapping[str, Any] | None = None,
         nthreads: int | None = None,
         overwrite: bool = False,
+        storage_options: Mapping[str, Any] | None = None,
     ) -> Self:
         """Make a new store, open for appending; see `bloscpack.frames.create`."""
         options = Options(codec, preset, quality).check()
+        upload = upload_for(path, storage_options)
         self = cls.__new__(cls)
-        writer = StoreWriter.create(path, options, attrs, overwrite=overwrite)
+        try:
+            if upload is not None:
+                upload.check_absent(overwrite)
+                path = upload.path
+            writer = StoreWriter.create(path, options, attrs, overwrite=overwrite)
+        except BaseException:
+            if upload is not None:
+                upload.discard()
+            raise
         self._attach(writer, True, nthreads)
+        if upload is not None:
+            self._upload, self.name = upload, upload.name
         return self
 
     def _attach(self, writer: StoreWriter, verify: bool, nthreads: int | None) -> None:
@@ -148,6 +163,7 @@ class FrameStore:
         self.verify = verify
         self.nthreads = nthreads
         self._is_open = True
+        self._upload: Upload | None = None
         self._clips: dict[str, StoreClip] = {}
 
     @classmethod
@@ -415,8 +431,17 @@ class FrameStore:
         self._open_writer().append_encoded(id, clip)
 
     def flush(self) -> None:
-        """Make everything durable that was appended, and the index short."""
-        self._open_writer().flush()
+        """Make everything durable that was appended, and the index short.
+
+        Raises
+        ------
+        UnsupportedError
+            The store is to be an object behind a URL, which appears when it is closed.
+        """
+        writer = self._open_writer()
+        if self._upload is not None:
+            refuse_flush(self._upload.name)
+        writer.flush()
 
     def refresh(self) -> None:
         """See the clips that were appended since the store was opened.
@@ -447,18 +472,28 @@ class FrameStore:
         self._source, self._front, self._index, self._clips = source, front, index, {}
 
     def close(self) -> None:
-        """Close the store, with all that was appended made durable; idempotent."""
+        """Close the store, with all that was appended made durable; idempotent.
+
+        To a URL this sends the store; if that fails there is none.
+        """
         is_open, self._is_open = self._is_open, False
         try:
             if self._writer is not None and is_open:
                 self._writer.close()
+                if self._upload is not None:
+                    self._upload.commit()
         finally:
             self._source.close()
+            if self._upload is not None:
+                self._upload.discard()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        if self._upload is not None and any(exc):
+            self._upload.discard()  # what is sent is sent as a whole
+            self._upload = None
         # A clip is appended as a whole or not at all: those that are there stay.
         self.close()
 

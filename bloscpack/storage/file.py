@@ -6,7 +6,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from threading import Lock
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from ..container.journal import JOURNAL_SUFFIX
@@ -20,6 +20,9 @@ from .remote import RemotePlace, RemoteSource
 from .rollback import check_unlocked, find_journal, replacing, try_settle
 from .update import create_like, temporary_path
 from .url import is_url
+
+if TYPE_CHECKING:
+    from .upload import Upload
 
 _CLOSED = "I/O operation on a closed file"
 
@@ -407,19 +410,51 @@ def committed(sink: ByteSink) -> Iterator[ByteSink]:
         raise
 
 
-@contextmanager
-def open_sink(where: Any) -> Iterator[ByteSink]:
-    """Give a sink for a path or a binary file object, committed at the end of the block.
+def upload_for(where: Any, storage_options: Mapping[str, Any] | None = None) -> "Upload | None":
+    """Return the local file that becomes the object at a URL; None for a path.
 
-    A path that names a device or a pipe is written to in place: it cannot be replaced.
+    Raises
+    ------
+    UnsupportedError
+        Nothing can be written to such URLs.
+    ValueError
+        There are `storage_options` for a path.
+    """
+    if is_url(where):
+        from .upload import Upload  # on use, as `tempfile`
+
+        return Upload(where, storage_options)
+    if storage_options:
+        raise ValueError(f"storage_options are for URLs, not for {where!r}")
+    return None
+
+
+@contextmanager
+def open_sink(
+    where: Any, storage_options: Mapping[str, Any] | None = None, *, front_nbytes: int = 0
+) -> Iterator[ByteSink]:
+    """Give a sink for a path, a URL or a binary file object, committed at the end of the block.
+
+    A path that names a device or a pipe is written to in place: it cannot be replaced. Of a URL so
+    many bytes in front can be written again, or some MB.
 
     Raises
     ------
     OSError
         The file cannot be made.
     TypeError
-        `where` is neither.
+        `where` is none of these.
+    UnsupportedError
+        Nothing can be written to such URLs.
     """
+    if is_url(where):
+        from .upload import open_upload  # on use, as `tempfile`
+
+        with committed(open_upload(where, storage_options, front_nbytes=front_nbytes)) as sink:
+            yield sink
+        return
+    if storage_options:
+        raise ValueError(f"storage_options are for URLs, not for {where!r}")
     if isinstance(where, str | os.PathLike):
         try:
             in_place = not stat.S_ISREG(os.stat(where).st_mode)

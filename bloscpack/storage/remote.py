@@ -17,7 +17,8 @@ from ..wire import BytesLike
 from .url import shown
 
 if TYPE_CHECKING:
-    from .transport import Answer, Answers, RemoteObject
+    from .remoteobject import Answer, RemoteObject
+    from .transport import Answers
 
 # Fetched when an object is opened, and kept.
 HEAD_NBYTES = 1 << 16
@@ -256,15 +257,16 @@ class RemoteSource:
 
     def start(self, extents: Sequence[Extent]) -> "Answers":
         """Start requests for `extents`, one each."""
-        from . import transport  # fsspec, asyncio and the clients take long to load
+        # On use: fsspec, asyncio and the clients take long to load.
+        from . import client, remoteobject, transport, trouble
 
         if self._changed:
-            raise transport.changed(str(self.name), self._changed)
+            raise trouble.changed(str(self.name), self._changed)
         remote = self._object
         if remote is None or self._pid != os.getpid():
             if remote is not None:
-                transport.leave_alone(remote)
-            remote = transport.open_object(self.url, self.storage_options)
+                client.leave_alone(remote)
+            remote = remoteobject.open_object(self.url, self.storage_options)
             self._object, self._pid = remote, os.getpid()
         return transport.start(remote, extents, str(self.name), is_first=self._size < 0)
 
@@ -280,7 +282,7 @@ class RemoteSource:
             if self._size < 0:
                 self._size, self.tag = answer.size, answer.tag
             elif (answer.size, answer.tag) != (self._size, self.tag):
-                from .transport import changed
+                from .trouble import changed
 
                 self._changed = (
                     f"{self._size} bytes of version {self.tag or 'unknown'} then, "
