@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from .array import Array
 from .container.format import MAGIC
 from .container.reader import Verify
+from .storage.remote import RemoteSource
+from .storage.url import is_url
 
 if TYPE_CHECKING:
     from .frames.protocol import FrameSource
@@ -23,14 +25,20 @@ _FIRST_BOXES = b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"uuid"
 
 
 def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
-    path: Any, mode: str = "r", *, verify: Verify = True, nthreads: int | None = None
+    path: Any,
+    mode: str = "r",
+    *,
+    verify: Verify = True,
+    nthreads: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Array:
     """Open a Bloscpack file as an array that is read as it is indexed, and may be appended to.
 
     Parameters
     ----------
     path : str, PathLike, bytes-like or binary file
-        The file. One without array metadata is an array of its bytes (uint8).
+        The file, or a URL of it (``s3://``, ``https://``, any that fsspec knows). One without
+        array metadata is an array of its bytes (uint8).
     mode : {"r", "a"}, default "r"
         Reading, or reading and appending; the latter needs a path, and one handle at a time may.
     verify : bool or "always", default True
@@ -38,6 +46,8 @@ def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
         ("always"); or never (False).
     nthreads : int, optional
         Threads that decode; as many as there are processors, at most 8, by default.
+    storage_options : mapping, optional
+        For a URL: what fsspec's file system for it takes (keys, ``endpoint_url``, ``headers``).
 
     Returns
     -------
@@ -49,13 +59,22 @@ def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
     NotBloscpackError
         The file is of another kind.
     FormatError, UnsupportedError
-        It is damaged, or of an unknown version.
+        It is damaged, or of an unknown version; or mode "a" with a URL.
     LockedError
         Another writer has it open (mode "a").
     OSError
-        It cannot be opened.
+        It cannot be opened; `RemoteError` if a server cannot be reached.
+    ImportError
+        A library for such a URL is missing.
     ValueError
         `mode` is neither, or the file is of a kind that nothing can be appended to (mode "a").
+
+    Notes
+    -----
+    Opening a URL makes one request, for the first 64 KiB, and a second one if header, metadata and
+    offset table are longer. A row is one more; a selection as few as there are runs of chunks.
+    The trailer is read with ``verify="always"``, and where the chunks have no checksum: one more
+    request then. `FileChangedError` is raised once the object is of another version.
 
     Examples
     --------
@@ -67,33 +86,50 @@ def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
     """
     if mode not in ("r", "a"):
         raise ValueError(f"mode must be 'r' or 'a', not {mode!r}")
-    return Array(path, mode, verify=verify, nthreads=nthreads)
+    return Array(path, mode, verify=verify, nthreads=nthreads, storage_options=storage_options)
 
 
 @overload
 def open_frames(
-    path: Any, mode: Literal["r"] = "r", *, verify: bool = True, nthreads: int | None = None
+    path: Any,
+    mode: Literal["r"] = "r",
+    *,
+    verify: bool = True,
+    nthreads: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> "FrameSource": ...
 @overload
 def open_frames(
-    path: Any, mode: str, *, verify: bool = True, nthreads: int | None = None
+    path: Any,
+    mode: str,
+    *,
+    verify: bool = True,
+    nthreads: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> "FrameStore": ...
 def open_frames(
-    path: Any, mode: str = "r", *, verify: bool = True, nthreads: int | None = None
+    path: Any,
+    mode: str = "r",
+    *,
+    verify: bool = True,
+    nthreads: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> "FrameSource":
     """Open clips of frames.
 
     Parameters
     ----------
     path : str, PathLike, bytes-like or binary file, or list of these
-        A frame store, the folder of a Gulp directory, a VRS recording or a Benzina dataset; or
-        several stores that are read as one.
+        A frame store, the folder of a Gulp directory, a VRS recording or a Benzina dataset, or a
+        URL of one; or several stores that are read as one.
     mode : {"r", "a"}, default "r"
         Reading, or reading and appending; the latter needs a path, and one handle at a time may.
     verify : bool, default True
         Compare the checksum of each chunk when it is read.
     nthreads : int, optional
         Threads that decode; as many as there are processors, at most 8, by default.
+    storage_options : mapping, optional
+        For a URL: what fsspec's file system for it takes (keys, ``endpoint_url``, ``headers``).
 
     Returns
     -------
@@ -110,9 +146,17 @@ def open_frames(
     LockedError
         Another writer has it open (mode "a").
     OSError
-        It cannot be opened.
+        It cannot be opened; `RemoteError` if a server cannot be reached.
+    ImportError
+        A library for such a URL is missing.
     ValueError
         `mode` is neither, or not for this; or of several stores, two have a clip of one id.
+
+    Notes
+    -----
+    Opening a store behind a URL makes two requests, for its first and its last 64 KiB, or one if
+    it is no larger; the index of a large one is one or two more. The frames of a clip are then as
+    few requests as there are runs of them.
 
     Examples
     --------
@@ -128,7 +172,11 @@ def open_frames(
             raise ValueError(f"mode must be 'r' for several stores, not {mode!r}")
         from .frames.many import ManyStores
 
-        return ManyStores(path, verify=verify, nthreads=nthreads)
+        return ManyStores(path, verify=verify, nthreads=nthreads, storage_options=storage_options)
+    if is_url(path) and mode == "r":
+        return _open_remote_frames(path, verify, nthreads, storage_options)
+    if storage_options and not is_url(path):
+        raise ValueError(f"storage_options are for URLs, not for {path!r}")
     if isinstance(path, str | os.PathLike) and os.path.isdir(path):
         from .gulp.source import GulpSource
 
@@ -151,6 +199,33 @@ def open_frames(
     from .frames.reader import FrameStore
 
     return FrameStore(path, mode, verify=verify, nthreads=nthreads)
+
+
+def _open_remote_frames(
+    url: str, verify: bool, nthreads: int | None, storage_options: Mapping[str, Any] | None
+) -> "FrameSource":
+    """Open what is at a URL; what is no object is looked for as a folder."""
+    from .frames.reader import FrameStore
+    from .gulp.source import GulpSource
+    from .vrs.framesource import RecordingSource
+
+    if url.endswith("/"):
+        return GulpSource(url, storage_options)
+    try:
+        source = RemoteSource(url, storage_options)
+    except (FileNotFoundError, IsADirectoryError) as err:
+        try:
+            return GulpSource(url, storage_options)
+        except FileNotFoundError:
+            raise err from None
+    first = bytes(source.read_at(0, len(_RECORDING)))
+    if first == _RECORDING:
+        return RecordingSource(source, nthreads=nthreads)
+    if first[4:] in _FIRST_BOXES:
+        from .benzina.dataset import open as open_dataset
+
+        return open_dataset(source, nthreads=nthreads)
+    return FrameStore.over(source, verify=verify, nthreads=nthreads)
 
 
 def is_recording(path: Any) -> bool:
@@ -193,13 +268,16 @@ def create_frames(
     attrs: Mapping[str, Any] | None = None,
     nthreads: int | None = None,
     overwrite: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> "FrameStore":
     """Make a frame store, open for appending.
 
     Parameters
     ----------
     path : str or PathLike
-        Where to. The file is there at once, without clips.
+        Where to. The file is there at once, without clips. May be a URL of S3 or of another store
+        that fsspec can write to: the store is sent when it is closed, and is a local temporary file
+        until then; an error inside of a ``with`` block sends nothing.
     codec : {"lossless", "jpeg"}, default "lossless"
         How arrays are kept. JPEG and PNG images are kept as they are in any case.
     preset : {"fast", "small"}, default "fast"
@@ -212,6 +290,8 @@ def create_frames(
         Threads that encode and decode; as many as there are processors, at most 8, by default.
     overwrite : bool, default False
         Replace a file of this name.
+    storage_options : mapping, optional
+        For a URL: what fsspec's file system for it takes (keys, ``endpoint_url``).
 
     Returns
     -------
@@ -228,6 +308,8 @@ def create_frames(
         A parameter is out of its range, or `attrs` are no JSON values.
     OSError
         The file cannot be written.
+    UnsupportedError
+        Nothing can be written to such URLs (``https://``).
     """
     from .frames.reader import FrameStore
 
@@ -239,4 +321,5 @@ def create_frames(
         attrs=attrs,
         nthreads=nthreads,
         overwrite=overwrite,
+        storage_options=storage_options,
     )

@@ -217,13 +217,15 @@ def save(
     attrs: Mapping[str, Any] | None = None,
     nthreads: int | None = None,
     progress: Progress | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> None:
     """Save an array to a file that appears whole or not at all.
 
     Parameters
     ----------
     path : str, PathLike or binary file
-        Where to. A file of this name is replaced once the new one is complete and synced.
+        Where to. A file of this name is replaced once the new one is complete and synced. May be
+        a URL of S3 or of another store that fsspec can write to.
     array : array_like
         Any dtype but object. Stored in Fortran order if it is in that order, else in C order.
     chunks : int or tuple of int, optional
@@ -244,6 +246,8 @@ def save(
         Threads that compress; as many as there are processors, at most 8, by default.
     progress : callable, optional
         Called with (bytes done, bytes in all) after each chunk.
+    storage_options : mapping, optional
+        For a URL: what fsspec's file system for it takes (keys, ``endpoint_url``).
 
     Raises
     ------
@@ -253,6 +257,13 @@ def save(
         A parameter is out of its range.
     OSError
         The file cannot be written.
+    UnsupportedError
+        Nothing can be written to such URLs (``https://``).
+
+    Notes
+    -----
+    To S3 the file is sent in parts while it is compressed, and appears when the last has arrived.
+    To other URLs it is put when it is finished, and is a local temporary file until then.
 
     Examples
     --------
@@ -286,7 +297,8 @@ def save(
     if len(content) >= MIN_SAMPLED_NBYTES:
         sample = _sample(content, chunking.chunk_size)
         params = with_small_blocks(params, sample, chunking.chunk_size, nthreads=threads)
-    with open_sink(path) as sink:
+    front_nbytes = header.size + len(section) + header.table_size
+    with open_sink(path, storage_options, front_nbytes=front_nbytes) as sink:
         write_container(
             sink,
             header,

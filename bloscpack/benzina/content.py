@@ -14,6 +14,7 @@ import numpy as np
 from ..exceptions import BloscpackError, FormatError, UnsupportedError
 from ..storage.file import open_source
 from ..storage.memory import MemorySource
+from ..storage.prefetch import is_remote
 from ..storage.protocol import ByteSource
 from .bmff import BoxHeader, Read, Window, children, read_box
 from .boxes import unpack_brands
@@ -308,4 +309,6 @@ def place_of(source: ByteSource) -> Any:
     """Return what opens the same in another process; None for a file object."""
     if isinstance(source, MemorySource):
         return source.content()
+    if is_remote(source):
+        return source.place(0)
     return getattr(source, "path", None)

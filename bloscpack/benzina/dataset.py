@@ -13,6 +13,8 @@ import numpy as np
 from ..exceptions import FileChangedError, NotFoundError
 from ..frames.protocol import AnyArray, Request, read_batch
 from ..storage.file import open_source
+from ..storage.prefetch import at_hand, is_remote
+from ..storage.remote import RemoteSource
 from .codecconfig import DEFAULT_MAX_PIXELS
 from .content import Content, open_content, place_of
 from .format import INPUT
@@ -36,13 +38,14 @@ def open(  # noqa: A001
     splits: Mapping[str, Span] | str | None = None,
     max_pixels: int = DEFAULT_MAX_PIXELS,
     nthreads: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> "Dataset":
     """Open a Benzina dataset.
 
     Parameters
     ----------
     path : str, PathLike, buffer or binary file
-        The file.
+        The file, or a URL of it.
     splits : mapping of str to (start, stop), range or slice; or "imagenet"; optional
         Which samples the splits have. By default those that are stored in the file, if any are.
         "imagenet" is what Benzina's class goes by: the last 100 000 samples are "test", the 50 000
@@ -51,6 +54,8 @@ def open(  # noqa: A001
         Pictures whose coded frame has more are not decoded: what a small file may claim is bounded.
     nthreads : int, optional
         Threads that decode, unless a call says it.
+    storage_options : mapping, optional
+        For a URL: what fsspec's file system for it takes (keys, ``endpoint_url``, ``headers``).
 
     Returns
     -------
@@ -68,7 +73,8 @@ def open(  # noqa: A001
 
     Notes
     -----
-    A dozen small reads, however many samples there are.
+    A dozen small reads, however many samples there are; behind a URL a request for the first
+    64 KiB and one or two for the boxes at the end.
 
     Examples
     --------
@@ -79,7 +85,7 @@ def open(  # noqa: A001
     """
     if max_pixels < 1:
         raise ValueError(f"max_pixels must be 1 or more, not {max_pixels}")
-    source = open_source(path)
+    source = path if isinstance(path, RemoteSource) else open_source(path, storage_options)
     content = open_content(source)
     try:
         content.nthreads = nthreads
@@ -331,7 +337,10 @@ class Dataset:
         """
         planned = [(self._sample(self._find(id_)), selection) for id_, selection in requests]
         nthreads = self._content.nthreads if nthreads is None else nthreads
-        return read_batch(planned, out=out, nthreads=nthreads)
+        source = self._content.source
+        places = [(source, *sample.location) for sample, _ in planned] if is_remote(source) else []
+        with at_hand(places):
+            return read_batch(planned, out=out, nthreads=nthreads)
 
     def close(self) -> None:
         """Close the file, for its views as well; idempotent. Closing a view leaves it open."""

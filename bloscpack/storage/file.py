@@ -3,10 +3,10 @@
 import io
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from threading import Lock
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from ..container.journal import JOURNAL_SUFFIX
@@ -16,8 +16,13 @@ from .descriptor import Descriptor, pread, pread_into, pread_more
 from .memory import MemorySource
 from .overlay import OverlaySource, Patch
 from .protocol import ByteSink, ByteSource
+from .remote import RemotePlace, RemoteSource
 from .rollback import check_unlocked, find_journal, replacing, try_settle
 from .update import create_like, temporary_path
+from .url import is_url
+
+if TYPE_CHECKING:
+    from .upload import Upload
 
 _CLOSED = "I/O operation on a closed file"
 
@@ -208,8 +213,8 @@ def read_fully(stream: IO[bytes], nbytes: int) -> bytes:
     return b"".join(parts)
 
 
-def open_source(where: Any) -> ByteSource:
-    """Return a source for a path, a bytes-like object or a binary file object.
+def open_source(where: Any, storage_options: Mapping[str, Any] | None = None) -> ByteSource:
+    """Return a source for a path, a URL, a bytes-like object or a binary file object.
 
     What cannot be read by position (a pipe, a terminal, a non-seekable object) is read to memory.
 
@@ -219,7 +224,15 @@ def open_source(where: Any) -> ByteSource:
         The file cannot be opened.
     TypeError
         `where` is none of these.
+    ValueError
+        `storage_options`, which are for a URL, with anything else.
     """
+    if is_url(where):
+        return RemoteSource(where, storage_options)
+    if isinstance(where, RemotePlace):
+        return where.open()
+    if storage_options:
+        raise ValueError(f"storage_options are for URLs, not for {where!r}")
     if isinstance(where, str | os.PathLike):
         if stat.S_ISREG(os.stat(where).st_mode):
             return FileSource(where)
@@ -237,7 +250,9 @@ def open_source(where: Any) -> ByteSource:
     return FileObjectSource(where)
 
 
-def open_settled_source(where: Any, *, replays: bool = False) -> ByteSource:
+def open_settled_source(
+    where: Any, storage_options: Mapping[str, Any] | None = None, *, replays: bool = False
+) -> ByteSource:
     """Return a source as `open_source` does, of a file as it was before an unfinished append.
 
     With `replays` the append of a dead writer is rolled back in the file.
@@ -247,7 +262,7 @@ def open_settled_source(where: Any, *, replays: bool = False) -> ByteSource:
     LockedError
         The file is to be written (`replays`), and a writer has it open.
     """
-    source = open_source(where)
+    source = open_source(where, storage_options)
     if not isinstance(source, FileSource):
         return source
     try:
@@ -395,19 +410,51 @@ def committed(sink: ByteSink) -> Iterator[ByteSink]:
         raise
 
 
-@contextmanager
-def open_sink(where: Any) -> Iterator[ByteSink]:
-    """Give a sink for a path or a binary file object, committed at the end of the block.
+def upload_for(where: Any, storage_options: Mapping[str, Any] | None = None) -> "Upload | None":
+    """Return the local file that becomes the object at a URL; None for a path.
 
-    A path that names a device or a pipe is written to in place: it cannot be replaced.
+    Raises
+    ------
+    UnsupportedError
+        Nothing can be written to such URLs.
+    ValueError
+        There are `storage_options` for a path.
+    """
+    if is_url(where):
+        from .upload import Upload  # on use, as `tempfile`
+
+        return Upload(where, storage_options)
+    if storage_options:
+        raise ValueError(f"storage_options are for URLs, not for {where!r}")
+    return None
+
+
+@contextmanager
+def open_sink(
+    where: Any, storage_options: Mapping[str, Any] | None = None, *, front_nbytes: int = 0
+) -> Iterator[ByteSink]:
+    """Give a sink for a path, a URL or a binary file object, committed at the end of the block.
+
+    A path that names a device or a pipe is written to in place: it cannot be replaced. Of a URL so
+    many bytes in front can be written again, or some MB.
 
     Raises
     ------
     OSError
         The file cannot be made.
     TypeError
-        `where` is neither.
+        `where` is none of these.
+    UnsupportedError
+        Nothing can be written to such URLs.
     """
+    if is_url(where):
+        from .upload import open_upload  # on use, as `tempfile`
+
+        with committed(open_upload(where, storage_options, front_nbytes=front_nbytes)) as sink:
+            yield sink
+        return
+    if storage_options:
+        raise ValueError(f"storage_options are for URLs, not for {where!r}")
     if isinstance(where, str | os.PathLike):
         try:
             in_place = not stat.S_ISREG(os.stat(where).st_mode)

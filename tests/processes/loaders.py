@@ -22,12 +22,12 @@ class Rows:
         return self.array[index], resolve_nthreads(None, 1 << 30)
 
 
-def torch_loader(path: Path, method: str, num_workers: str) -> None:
+def torch_loader(path: Path | str, method: str, num_workers: str, **options: object) -> None:
     """Read by workers, twice, with a handle that the parent uses before and meanwhile."""
     from torch.utils.data import DataLoader
 
     whole = content()
-    with bp.open(path) as array:
+    with bp.open(path, **options) as array:  # type: ignore[arg-type]
         check_whole(array)
         loader = DataLoader(
             Rows(array),  # type: ignore[arg-type]

@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
+import fsspec
 import pytest
 
 from bloscpack.storage.file import FileObjectSource, FileSource, open_source
 from bloscpack.storage.memory import MemorySource, as_bytes
 from bloscpack.storage.protocol import ByteSource
+from bloscpack.storage.remote import RemoteSource
 
 DATA = bytes(range(256)) * 40
 Make = Callable[[bytes], ByteSource]
@@ -43,7 +45,15 @@ class Dribble(io.RawIOBase):
         return len(data)
 
 
-KINDS: list[str] = ["file", "memory", "bytearray", "fileobject", "raw fileobject", "dribble"]
+KINDS: list[str] = [
+    "file",
+    "memory",
+    "bytearray",
+    "fileobject",
+    "raw fileobject",
+    "dribble",
+    "url",
+]
 
 
 @pytest.fixture(params=KINDS)
@@ -55,6 +65,9 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
         path.write_bytes(data)
         if request.param == "file":
             return FileSource(path)
+        if request.param == "url":
+            fsspec.filesystem("memory").pipe_file("/data.bin", data)
+            return RemoteSource("memory://data.bin")
         if request.param == "memory":
             return MemorySource(data)
         if request.param == "bytearray":

@@ -1,0 +1,80 @@
+"""Scenarios with arrays behind URLs; each raises if it fails.
+
+The server is in the process that runs them. What one handle has fetched it keeps, so each check
+reads other chunks, too.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import loaders
+import sharing
+from arrays import check
+from scenario import check_rows, check_whole
+
+import bloscpack as bp
+
+
+def opened(place: str) -> bp.Array:
+    """Open the array at a place: URL and storage options."""
+    url, options = json.loads(place)
+    return bp.open(url, storage_options=options)
+
+
+def read_rows(array: bp.Array, seed: int) -> None:
+    check_rows(array, seed, 10)
+
+
+def fork_after_use(_: Path, place: str) -> None:
+    sharing.fork_after_use(opened(place), check)
+
+
+def fork_while_reading(_: Path, place: str) -> None:
+    sharing.fork_while_reading(opened(place), read_rows)
+
+
+def fork_between_rows(_: Path, place: str) -> None:
+    """Fork while an iterator has more rows on their way: both sides get all of them."""
+    from forks import in_child, wait_for
+
+    array = opened(place)
+    rows = enumerate(array)
+    for _index, row in zip(range(9), rows, strict=False):
+        check_row(*row)
+
+    def go_on() -> None:
+        for number, row in rows:
+            check_row(number, row)
+
+    child = in_child(go_on)
+    go_on()
+    wait_for([child])
+
+
+def check_row(number: int, row: Any) -> None:
+    if row[0] != number * len(row) or row[-1] != (number + 1) * len(row) - 1:
+        raise ValueError(f"row {number} differs")
+
+
+def threads_share_a_handle(_: Path, place: str) -> None:
+    sharing.read_in_threads(opened(place), read_rows)
+
+
+def travel(_: Path, place: str, method: str) -> None:
+    sharing.travel(opened(place), check, method)
+
+
+def torch_loader(_: Path, place: str, method: str) -> None:
+    url, options = json.loads(place)
+    loaders.torch_loader(url, method, "4", storage_options=options)
+
+
+def end_while_reading(_: Path, place: str) -> None:
+    """End the program with an open handle and rows on their way."""
+    array = opened(place)
+    check_whole(array)
+    rows = iter(array)
+    next(rows)
+    sys.modules["left_open"] = rows  # type: ignore[assignment]
