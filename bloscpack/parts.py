@@ -1,0 +1,529 @@
+"""An array written by many workers, of any kind: each writes some rows, one makes the file.
+
+What runs the workers does not matter: threads, processes, a cluster. They need the job, which
+pickles small, and reach the folder of the file; what they return is small, too.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from math import lcm, prod
+from typing import Any, Self
+
+import numpy as np
+from xxhash import xxh3_64_hexdigest
+
+from .container.blocks import with_small_blocks
+from .container.parts import (
+    PartRecord,
+    is_joined,
+    join_parts,
+    missing_chunks,
+    sorted_parts,
+    write_part,
+)
+from .container.writer import Chunking, Progress
+from .dtype import Dtype
+from .exceptions import UnsupportedError
+from .ndarray import AnyArray, Path, plan_layout, stored_view
+from .storage.parts import PartFolder, new_id
+from .storage.protocol import PartStore
+from .threads import resolve_nthreads
+
+DEFAULT_BLOCK = "64 MiB"
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_BINARY_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_NBYTES = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.ASCII | re.IGNORECASE)
+# How many runs of missing rows a message tells.
+_MAX_TOLD = 5
+
+
+class PartsJob:
+    """An array that is written in parts; made by `bloscpack.parts`.
+
+    Rows count along the first axis, along the last one of an array in Fortran order.
+
+    Attributes
+    ----------
+    path : str
+        The file to be.
+    id : str
+        Tells the job from others for the same file.
+    shape, dtype : tuple of int, numpy.dtype
+        Of the whole array.
+    axis : int
+        The axis of the rows: 0, or the last one of an array in Fortran order.
+    nrows : int
+        The length of that axis; 1 of an array of no dimension.
+    rows_per_chunk : int
+        Parts start and stop at multiples of this, or stop at the end: the least number of rows
+        that are whole chunks.
+    nchunks : int
+        Number of chunks.
+
+    Notes
+    -----
+    It pickles, without anything of the data. Safe from many threads and processes: `write` in any
+    of them, `commit` and `abort` in one. As a context manager it is aborted at the end of the
+    block, unless it was committed.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        shape: tuple[int, ...],
+        dtype: Any,
+        chunks: int | tuple[int, ...] | None = None,
+        order: str = "C",
+        codec: str = "zstd",
+        clevel: int | None = None,
+        shuffle: str | int | bool = "auto",
+        checksum: str | None = "crc32",
+        attrs: Mapping[str, Any] | None = None,
+        overwrite: bool = True,
+        id: str | None = None,  # noqa: A002 - a name, as in clip.id
+    ) -> None:
+        self.shape = _checked_shape(shape)
+        self.dtype: Dtype = np.dtype(dtype)
+        if order not in ("C", "F"):
+            raise ValueError(f"order must be 'C' or 'F', not {order!r}")
+        by_last = order == "F"
+        # As numpy has it: with fewer than two axes to tell apart an array is in both orders.
+        self._is_fortran = by_last and 0 not in self.shape and sum(n != 1 for n in self.shape) > 1
+        layout = plan_layout(
+            (self.dtype, self.shape, self._is_fortran),
+            chunks=chunks,
+            codec=codec,
+            clevel=clevel,
+            shuffle=shuffle,
+            checksum=checksum,
+            attrs=attrs,
+        )
+        self.id = new_id() if id is None else id
+        self._store = _store_for(path, self.id, overwrite=overwrite)
+        self.path = self._store.name
+        self._header, self._section = layout.header, layout.section
+        self._params = layout.params
+        self._sample_extent = layout.sample_extent
+        self.axis = max(len(self.shape) - 1, 0) if by_last else 0
+        self.nrows = self.shape[self.axis] if self.shape else 1
+        others = self.shape[: self.axis] + self.shape[self.axis + 1 :]
+        self._row_nbytes = prod(others) * self.dtype.itemsize
+        self._chunk_size = layout.chunking.chunk_size
+        self.nchunks = layout.chunking.nchunks
+        if self.nchunks == 1 or not self._row_nbytes:
+            self.rows_per_chunk = max(self.nrows, 1)
+        else:
+            self.rows_per_chunk = lcm(self._chunk_size, self._row_nbytes) // self._row_nbytes
+        self._is_committed = False
+
+    @property
+    def nbytes(self) -> int:
+        """Decoded size of the array in bytes."""
+        return prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def sample_rows(self) -> tuple[int, int] | None:
+        """The rows (start, stop) that decide the size of blocks; None if nothing does.
+
+        A few in the middle of a large array.
+        """
+        if self._sample_extent is None:
+            return None
+        start, stop = self._sample_extent
+        return start // self._row_nbytes, -(-stop // self._row_nbytes)
+
+    def choose_blocks(self, rows: Any) -> None:
+        """Choose the size of blocks as `bloscpack.save` does, by trying; before any `write`.
+
+        Parameters
+        ----------
+        rows : array_like
+            The rows `sample_rows`. Nothing is done if that is None.
+        """
+        extent, wanted = self._sample_extent, self.sample_rows
+        if extent is None or wanted is None:
+            return
+        content = self._content(*self._checked_rows(wanted[0], rows, wanted[1]))
+        skipped = extent[0] - wanted[0] * self._row_nbytes
+        sample = content[skipped : skipped + extent[1] - extent[0]]
+        self._params = with_small_blocks(
+            self._params, sample, self._chunk_size, nthreads=resolve_nthreads(None, len(sample))
+        )
+
+    def begin(self) -> Self:
+        """Make the place for parts, a hidden folder beside the file; it may be there already.
+
+        Returns
+        -------
+        PartsJob
+            This one.
+
+        Raises
+        ------
+        LockedError
+            A writer has the file open that would be replaced.
+        OSError
+            The folder cannot be made.
+        """
+        self._store.begin()
+        return self
+
+    def split(self, block: int | str = DEFAULT_BLOCK) -> list[tuple[int, int]]:
+        """Return ranges (start, stop) of rows for `write`, which together are all rows.
+
+        Parameters
+        ----------
+        block : int or str, default "64 MiB"
+            Decoded bytes of each, at most, but one chunk at least: a number, or text with a unit.
+        """
+        step = self.rows_per_chunk
+        if self._row_nbytes:
+            step *= max(1, nbytes_of(block) // (step * self._row_nbytes))
+        if not self.nrows:
+            return [(0, 0)]
+        return [(start, min(start + step, self.nrows)) for start in range(0, self.nrows, step)]
+
+    def write(self, start: int, rows: Any, *, nthreads: int | None = None) -> PartRecord:
+        """Compress rows into a part of the file.
+
+        Parameters
+        ----------
+        start : int
+            The first row, a multiple of `rows_per_chunk`.
+        rows : array_like
+            Rows `start` and on, up to another such multiple or the end: of the shape of the array,
+            but for their number. Of its dtype, or one that can be cast to it without loss.
+        nthreads : int, optional
+            Threads that compress; one in a worker of a cluster or a pool, by default.
+
+        Returns
+        -------
+        PartRecord
+            For `commit`. Small, and pickles.
+
+        Raises
+        ------
+        ValueError, TypeError
+            The rows do not fit the array, or are not whole chunks.
+        FileNotFoundError
+            The job has ended, or was not begun.
+        OSError
+            The part cannot be written.
+        """
+        array, first, stop = self._checked_rows(start, rows, None)
+        content = self._content(array, first, stop)
+        nchunks = max(1, -(-len(content) // self._chunk_size)) if self._chunk_size else 1
+        # An array without bytes is one chunk without bytes.
+        chunking = Chunking(nchunks, self._chunk_size, 0)
+        return write_part(
+            self._store,
+            self._stamp,
+            (first, stop),
+            first * self._row_nbytes // self._chunk_size if len(content) else 0,
+            self._header,
+            chunking.cut(content),
+            self._params,
+            nthreads=resolve_nthreads(nthreads, len(content)),
+        )
+
+    def missing(self, records: Iterable[PartRecord]) -> list[tuple[int, int]]:
+        """Return ranges (start, stop) of rows that none of these parts has, in order.
+
+        Raises
+        ------
+        ValueError
+            The records are of another job; parts overlap, or are of the same rows and differ.
+        """
+        return self._rows_without(sorted_parts(records, self._stamp))
+
+    def commit(
+        self,
+        records: Iterable[PartRecord],
+        *,
+        verify: bool = True,
+        nthreads: int | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        """Make the file, which appears whole or not at all, and remove all parts.
+
+        Parameters
+        ----------
+        records : iterable of PartRecord
+            What `write` has returned, in any order. Two of the same rows, as of a task that ran
+            twice, are fine if they are equal.
+        verify : bool, default True
+            Read each part and compare its digest before it is copied.
+        nthreads : int, optional
+            Threads that verify.
+        progress : callable, optional
+            Called with (bytes copied, bytes in all), stored ones, after each part.
+
+        Raises
+        ------
+        ValueError
+            Rows are missing, or parts overlap, differ, or are of another job.
+        FileNotFoundError
+            A part is gone, or the job has ended.
+        TruncatedError, ChecksumMismatch
+            A part is not as it was written.
+        LockedError
+            A writer has the file open that would be replaced.
+        OSError
+            The file cannot be written.
+
+        Notes
+        -----
+        After an error all parts are still there: rows can be written again and `commit` be called
+        again. To commit once more what was committed does nothing.
+        """
+        parts = sorted_parts(records, self._stamp)
+        missing = self._rows_without(parts)
+        if missing or not parts:
+            told = ", ".join(f"{start} to {stop}" for start, stop in missing[:_MAX_TOLD])
+            more = f" and {len(missing) - _MAX_TOLD} more" if len(missing) > _MAX_TOLD else ""
+            raise ValueError(
+                f"{self.path}: no part has rows {told}{more}, of {self.nrows}; write them first"
+            )
+        threads = resolve_nthreads(nthreads, sum(part.nbytes for part in parts))
+        try:
+            join_parts(
+                self._store,
+                self._header,
+                self._section,
+                parts,
+                verify=verify,
+                nthreads=threads,
+                progress=progress,
+            )
+        except FileNotFoundError:
+            if not is_joined(self._store, self._header, self._section, parts):
+                raise
+        self._is_committed = True
+        self._store.discard()
+
+    def abort(self, *, others: bool = False) -> None:
+        """Remove all parts; nothing of the job is left but a file that was committed.
+
+        Parameters
+        ----------
+        others : bool, default False
+            Those of other jobs for the same file, too: what killed programs have left. None of
+            these must be running.
+
+        Notes
+        -----
+        A task that is still writing fails with FileNotFoundError and leaves nothing either. A job
+        made anew, with the same path and id, can do this as well.
+        """
+        self._store.discard(others=others)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        if not self._is_committed:
+            self.abort()
+
+    def __repr__(self) -> str:
+        return (
+            f"<bloscpack.PartsJob {self.path!r} shape={self.shape} dtype={self.dtype} "
+            f"rows_per_chunk={self.rows_per_chunk} id={self.id!r}>"
+        )
+
+    @property
+    def _stamp(self) -> str:
+        """What records are marked with: the id, and all that parts depend on but the data."""
+        plan = self._header.pack() + self._section + repr(self._params).encode()
+        return f"{self.id}-{xxh3_64_hexdigest(plan)}"
+
+    def _rows_without(self, parts: list[PartRecord]) -> list[tuple[int, int]]:
+        missing = missing_chunks(parts, self.nchunks)
+        if not self._row_nbytes:
+            return [(0, self.nrows)] if missing else []
+        size, row = self._chunk_size, self._row_nbytes
+        return [
+            (start * size // row, min(stop * size // row, self.nrows)) for start, stop in missing
+        ]
+
+    def _checked_rows(self, start: int, rows: Any, stop: int | None) -> tuple[AnyArray, int, int]:
+        """Return rows as an array of the dtype, and their range, which `stop` tells if any may be.
+
+        Raises
+        ------
+        ValueError, TypeError
+            They do not fit.
+        """
+        array: AnyArray = np.asarray(rows)
+        count = array.shape[self.axis] if array.ndim and self.shape else 1
+        expected = self.shape and (*self.shape[: self.axis], count, *self.shape[self.axis + 1 :])
+        if array.shape != expected:
+            raise ValueError(
+                f"rows have shape {array.shape}; parts of an array of shape {self.shape} are "
+                f"cut along axis {self.axis} only"
+            )
+        if array.dtype != self.dtype and not np.can_cast(array.dtype, self.dtype, "safe"):
+            raise TypeError(
+                f"rows are {array.dtype}, which cannot be cast to {self.dtype} without loss; "
+                "convert them with astype"
+            )
+        if isinstance(start, bool) or not hasattr(start, "__index__"):
+            raise TypeError(f"start must be a number of rows, not {start!r}")
+        first, step = int(start), self.rows_per_chunk
+        end = first + count
+        if stop is not None and end != stop:
+            raise ValueError(f"expected rows {first} to {stop}, not {first} to {end}")
+        if not 0 <= first <= end <= self.nrows or (first == end and self.nrows):
+            raise ValueError(f"rows {first} to {end} are not in an array of {self.nrows} rows")
+        if stop is None and (first % step or (end % step and end != self.nrows)):
+            raise ValueError(
+                f"rows {first} to {end} are not whole chunks: parts start and stop at multiples "
+                f"of {step} rows, or stop at the end, {self.nrows}; split() gives such ranges"
+            )
+        if array.dtype != self.dtype:
+            array = array.astype(self.dtype)
+        return array, first, end
+
+    def _content(self, array: AnyArray, first: int, stop: int) -> memoryview:
+        """Return the stored bytes of rows."""
+        if not array.nbytes:
+            return memoryview(b"")
+        if self.axis:
+            return stored_view(np.asfortranarray(array), True)
+        return stored_view(np.ascontiguousarray(array), False)
+
+
+def parts(
+    path: Path,
+    *,
+    shape: tuple[int, ...],
+    dtype: Any,
+    chunks: int | tuple[int, ...] | None = None,
+    order: str = "C",
+    codec: str = "zstd",
+    clevel: int | None = None,
+    shuffle: str | int | bool = "auto",
+    checksum: str | None = "crc32",
+    attrs: Mapping[str, Any] | None = None,
+    sample: Any = None,
+    overwrite: bool = True,
+    id: str | None = None,  # noqa: A002
+) -> PartsJob:
+    """Begin an array that many workers write in parts, each some rows of it.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        The file to be. All workers must reach its folder by this path. A file that is there stays
+        until the new one is committed.
+    shape : tuple of int
+        Of the whole array.
+    dtype : data-type
+        Of the items; any but object.
+    order : {"C", "F"}, default "C"
+        "F" stores it in Fortran order; parts are then cut along the last axis.
+    chunks, codec, clevel, shuffle, checksum, attrs
+        As for `save`.
+    sample : array_like, optional
+        The whole array, or anything that gives rows of it when it is sliced (an `Array`, a memory
+        map, an array of h5py, zarr or dask): a few rows in its middle are read, and the size of
+        Blosc blocks chosen by them as `save` does. Without it parts of chunks of an array of at
+        least 4 MiB are slower to read.
+    overwrite : bool, default True
+        False: refuse to replace a file.
+    id : str, optional
+        Tells the job from others for the same file: letters, digits, "_" and "-". Whoever begins
+        a job with the same arguments has the same job. Random by default.
+
+    Returns
+    -------
+    PartsJob
+        A context manager. `split` gives ranges of rows, `write` takes one, `commit` makes the file.
+
+    Raises
+    ------
+    ObjectNumpyArrayRejection
+        `dtype` holds Python objects.
+    ValueError, TypeError
+        A parameter is out of its range.
+    FileExistsError
+        There is a file, and `overwrite` is False.
+    LockedError
+        A writer has the file open that would be replaced.
+    OSError
+        No parts can be written there.
+
+    Notes
+    -----
+    The file is, byte for byte, the one that `save` writes of the whole array with the same options,
+    whatever the parts (with `sample`, if the array has 4 MiB). bloscpack 0.16 reads it.
+
+    Examples
+    --------
+    >>> import bloscpack as bp, numpy as np
+    >>> with bp.parts("squares.blp", shape=(1000,), dtype="i8", chunks=100) as job:
+    ...     ranges = job.split(1600)
+    ...     records = [job.write(a, np.arange(a, b) ** 2) for a, b in ranges]  # in any process
+    ...     job.commit(records)
+    >>> len(ranges), bp.load("squares.blp")[-1]
+    (5, 998001)
+    """
+    job = PartsJob(
+        path,
+        shape=shape,
+        dtype=dtype,
+        chunks=chunks,
+        order=order,
+        codec=codec,
+        clevel=clevel,
+        shuffle=shuffle,
+        checksum=checksum,
+        attrs=attrs,
+        overwrite=overwrite,
+        id=id,
+    )
+    wanted = job.sample_rows
+    if sample is not None and wanted is not None:
+        rows = (slice(None),) * job.axis + (slice(*wanted),)
+        job.choose_blocks(sample[rows])
+    return job.begin()
+
+
+def nbytes_of(size: int | str) -> int:
+    """Return a number of bytes, given as such or as text like "64 MiB", "1.5GB" or "512k".
+
+    Raises
+    ------
+    ValueError
+        It is less than 1, or not such text.
+    """
+    if isinstance(size, str):
+        match = _NBYTES.fullmatch(size.strip())
+        if match is None:
+            raise ValueError(f"{size!r:.100} is no size: expected a number of bytes, or '64 MiB'")
+        number, unit, is_binary = match.groups()
+        size = int(float(number) * (_BINARY_UNITS if is_binary else _UNITS)[unit.lower()])
+    if isinstance(size, bool) or not hasattr(size, "__index__"):
+        raise TypeError(f"a size must be a number of bytes or text like '64 MiB', not {size!r}")
+    if size < 1:
+        raise ValueError(f"a size must be at least 1 byte, not {size}")
+    return int(size)
+
+
+def _store_for(path: Path, id_: str, *, overwrite: bool) -> PartStore:
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"path must be a str or PathLike, not {type(path).__name__!r}")
+    if "://" in os.fspath(path):
+        raise UnsupportedError(
+            f"{path}: parts are joined in a folder that all workers reach; commit them there and "
+            "copy the file"
+        )
+    return PartFolder(path, id_, overwrite=overwrite)
+
+
+def _checked_shape(shape: Any) -> tuple[int, ...]:
+    lengths = tuple(shape)
+    if not all(hasattr(n, "__index__") and not isinstance(n, bool) and n >= 0 for n in lengths):
+        raise ValueError(f"shape must be a tuple of lengths, not {shape!r}")
+    return tuple(map(int, lengths))
