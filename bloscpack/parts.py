@@ -466,8 +466,10 @@ def parts(
     ...     ranges = job.split(1600)
     ...     records = [job.write(a, np.arange(a, b) ** 2) for a, b in ranges]  # in any process
     ...     job.commit(records)
-    >>> len(ranges), bp.load("squares.blp")[-1]
-    (5, 998001)
+    >>> len(ranges)
+    5
+    >>> bp.load("squares.blp")[-2:]
+    array([996004, 998001])
     """
     job = PartsJob(
         path,
