@@ -271,12 +271,12 @@ class PartsJob:
         LockedError
             A writer has the file open that would be replaced.
         OSError
-            The file cannot be written.
+            The file cannot be written, or is there and parts cannot be removed.
 
         Notes
         -----
-        After an error all parts are still there: rows can be written again and `commit` be called
-        again. To commit once more what was committed does nothing.
+        After an error rows can be written again, and `commit` be called again: all parts are still
+        there. To commit once more what was committed does nothing.
         """
         parts = sorted_parts(records, self._stamp)
         missing = self._rows_without(parts)

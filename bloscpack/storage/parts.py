@@ -151,7 +151,9 @@ class PartFolder:
                     disk.replace(folder, gone)
                 except FileNotFoundError:
                     continue
-                except OSError:
+                except OSError as err:
+                    if err.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                        raise
                     # An earlier removal did not end: first that, then this.
                     _remove(gone)
                     disk.replace(folder, gone)
