@@ -9,7 +9,7 @@ of bloscpack 0.16 (``dtype``, ``shape``, ``order``, ``container``), with ``attrs
 import os
 from collections.abc import Mapping
 from functools import lru_cache
-from math import prod
+from math import lcm, prod
 from typing import IO, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -358,6 +358,16 @@ def plan_layout(
         meta_checksum=checksum_by_name(DEFAULT_META_CHECKSUM),
     )
     return Layout(header, new_section(metadata), chunking, params)
+
+
+def rows_of_whole_chunks(chunk_size: int, nchunks: int, row_nbytes: int, nrows: int) -> int:
+    """Return the least number of rows that are whole chunks: all `nrows` of a single chunk.
+
+    `chunk_size` and `row_nbytes` are in bytes.
+    """
+    if nchunks == 1 or not row_nbytes:
+        return max(nrows, 1)
+    return lcm(chunk_size, row_nbytes) // row_nbytes
 
 
 def codec_params(

@@ -7,7 +7,9 @@ pickles small, and reach the folder of the file; what they return is small, too.
 import os
 import re
 from collections.abc import Iterable, Mapping
-from math import lcm, prod
+from copy import copy
+from dataclasses import replace
+from math import prod
 from typing import Any, Self
 
 import numpy as np
@@ -25,7 +27,7 @@ from .container.parts import (
 from .container.writer import Chunking, Progress
 from .dtype import Dtype
 from .exceptions import UnsupportedError
-from .ndarray import AnyArray, Path, plan_layout, stored_view
+from .ndarray import AnyArray, Path, plan_layout, rows_of_whole_chunks, stored_view
 from .storage.parts import PartFolder, new_id
 from .storage.protocol import PartStore
 from .threads import resolve_nthreads
@@ -112,10 +114,9 @@ class PartsJob:
         self._row_nbytes = prod(others) * self.dtype.itemsize
         self._chunk_size = layout.chunking.chunk_size
         self.nchunks = layout.chunking.nchunks
-        if self.nchunks == 1 or not self._row_nbytes:
-            self.rows_per_chunk = max(self.nrows, 1)
-        else:
-            self.rows_per_chunk = lcm(self._chunk_size, self._row_nbytes) // self._row_nbytes
+        self.rows_per_chunk = rows_of_whole_chunks(
+            self._chunk_size, self.nchunks, self._row_nbytes, self.nrows
+        )
         self._is_committed = False
 
     @property
@@ -127,30 +128,34 @@ class PartsJob:
     def sample_rows(self) -> tuple[int, int] | None:
         """The rows (start, stop) that decide the size of blocks; None if nothing does.
 
-        A few in the middle of a large array.
+        A few in the middle of a large array; `with_blocks_for` takes them.
         """
         if self._sample_extent is None:
             return None
         start, stop = self._sample_extent
         return start // self._row_nbytes, -(-stop // self._row_nbytes)
 
-    def choose_blocks(self, rows: Any) -> None:
-        """Choose the size of blocks as `bloscpack.save` does, by trying; before any `write`.
+    def with_blocks_for(self, rows: Any) -> "PartsJob":
+        """Return this job with blocks of the size that `bloscpack.save` chooses, by trying.
 
         Parameters
         ----------
         rows : array_like
-            The rows `sample_rows`. Nothing is done if that is None.
+            The rows `sample_rows`; not looked at if that is None.
         """
         extent, wanted = self._sample_extent, self.sample_rows
         if extent is None or wanted is None:
-            return
-        content = self._content(*self._checked_rows(wanted[0], rows, wanted[1]))
+            return self
+        content = self._content(self._checked_rows(wanted[0], rows, wanted[1])[0])
         skipped = extent[0] - wanted[0] * self._row_nbytes
         sample = content[skipped : skipped + extent[1] - extent[0]]
-        self._params = with_small_blocks(
+        job = copy(self)
+        job._params = with_small_blocks(
             self._params, sample, self._chunk_size, nthreads=resolve_nthreads(None, len(sample))
         )
+        # Chosen once: they are tried from the size that C-Blosc has.
+        job._sample_extent = None
+        return job
 
     def begin(self) -> Self:
         """Make the place for parts, a hidden folder beside the file; it may be there already.
@@ -213,7 +218,7 @@ class PartsJob:
             The part cannot be written.
         """
         array, first, stop = self._checked_rows(start, rows, None)
-        content = self._content(array, first, stop)
+        content = self._content(array)
         nchunks = max(1, -(-len(content) // self._chunk_size)) if self._chunk_size else 1
         # An array without bytes is one chunk without bytes.
         chunking = Chunking(nchunks, self._chunk_size, 0)
@@ -334,8 +339,12 @@ class PartsJob:
 
     @property
     def _stamp(self) -> str:
-        """What records are marked with: the id, and all that parts depend on but the data."""
-        plan = self._header.pack() + self._section + repr(self._params).encode()
+        """What records are marked with: the id, and all that parts depend on but the data.
+
+        Blocks may be of any size, and whoever commits need not know it.
+        """
+        params = replace(self._params, blocksize=0)
+        plan = self._header.pack() + self._section + repr(params).encode()
         return f"{self.id}-{xxh3_64_hexdigest(plan)}"
 
     def _rows_without(self, parts: list[PartRecord]) -> list[tuple[int, int]]:
@@ -385,7 +394,7 @@ class PartsJob:
             array = array.astype(self.dtype)
         return array, first, end
 
-    def _content(self, array: AnyArray, first: int, stop: int) -> memoryview:
+    def _content(self, array: AnyArray) -> memoryview:
         """Return the stored bytes of rows."""
         if not array.nbytes:
             return memoryview(b"")
@@ -488,7 +497,7 @@ def parts(
     wanted = job.sample_rows
     if sample is not None and wanted is not None:
         rows = (slice(None),) * job.axis + (slice(*wanted),)
-        job.choose_blocks(sample[rows])
+        job = job.with_blocks_for(sample[rows])
     return job.begin()
 
 

@@ -54,6 +54,7 @@ LAYERS = {
     "video": 5,
     "frames": 6,
     "frames.__init__": 8,
+    "frames.cluster": 8,
     "frames.protocol": 5,
     "frames.sampler": 6,
     "gulp": 6,
@@ -69,6 +70,7 @@ LAYERS = {
     "original": 7,
     "packing": 7,
     "integrations": 8,
+    "integrations.dask": 8,
     "integrations.torch": 8,
     "cli": 9,
     "__init__": 10,
@@ -107,6 +109,7 @@ PURE = {
 IMPURE_LIBRARIES = {"os", "io", "pathlib", "threading", "logging"}
 # What a layer may import of its own number, beyond its own folder.
 SAME_LAYER = {
+    "frames.cluster": {"integrations.dask"},
     "frames.protocol": {"fetch"},
     "exceptions": {"wire"},
     "wire": {"exceptions"},
@@ -168,6 +171,7 @@ LIBRARIES = {
     "gulp": {"numpy", "xxhash", "PIL", "tqdm"},
     "benzina": {"numpy", "av", "PIL", "torch"},
     "vrs": {"numpy", "xxhash", "zstandard", "av", "PIL", "pillow_jxl"},
+    "integrations.dask": {"numpy", "dask"},
     "integrations.torch": {"numpy", "torch"},
 }
 # What may be imported inside a function: slow to load, and most programs never need it.
@@ -183,6 +187,7 @@ IMPORTED_ON_USE = {
     },
     "detect": {".frames.many", ".frames.reader", ".gulp.source", ".vrs.framesource"},
     "display": {"html"},
+    "frames.cluster": {"..integrations.dask"},
     "checksum": {"hashlib"},
     "notice": {"logging"},
     "processes": {

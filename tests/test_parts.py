@@ -104,10 +104,12 @@ def test_blocks_are_chosen_by_the_sample(order: Any, tmp_path: Path) -> None:
     assert job.sample_rows is not None
     start, stop = job.sample_rows
     assert stop - start < 60
-    job.choose_blocks(rows_of(array, job, start, stop))
-    assert job._params.blocksize > 0
+    chosen = job.with_blocks_for(rows_of(array, job, start, stop))
+    assert chosen._params.blocksize > 0
+    assert (job._params.blocksize, chosen.sample_rows) == (0, None)
+    assert chosen.with_blocks_for(None) is chosen
     with pytest.raises(ValueError, match=f"expected rows {start} to {stop}"):
-        job.choose_blocks(rows_of(array, job, start, stop - 1))
+        job.with_blocks_for(rows_of(array, job, start, stop - 1))
 
 
 def test_chunks_that_cut_rows(tmp_path: Path) -> None:
