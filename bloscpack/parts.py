@@ -67,7 +67,7 @@ class PartsJob:
     -----
     It pickles, without anything of the data. Safe from many threads and processes: `write` in any
     of them, `commit` and `abort` in one. As a context manager it is aborted at the end of the
-    block, unless it was committed.
+    block: nothing is left but a file that was committed.
     """
 
     def __init__(
@@ -117,7 +117,6 @@ class PartsJob:
         self.rows_per_chunk = rows_of_whole_chunks(
             self._chunk_size, self.nchunks, self._row_nbytes, self.nrows
         )
-        self._is_committed = False
 
     @property
     def nbytes(self) -> int:
@@ -253,6 +252,32 @@ class PartsJob:
     ) -> None:
         """Make the file, which appears whole or not at all, and remove all parts.
 
+        Parameters and errors are those of `join`.
+
+        Raises
+        ------
+        OSError
+            Also if the file is there and parts cannot be removed.
+
+        Notes
+        -----
+        To commit once more what was committed does nothing.
+        """
+        self.join(records, verify=verify, nthreads=nthreads, progress=progress)
+        self._store.discard()
+
+    def join(
+        self,
+        records: Iterable[PartRecord],
+        *,
+        verify: bool = True,
+        nthreads: int | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        """Make the file, which appears whole or not at all, and leave the parts to `abort`.
+
+        For what may run any task again, and all those before it, until it is told of its end.
+
         Parameters
         ----------
         records : iterable of PartRecord
@@ -276,12 +301,12 @@ class PartsJob:
         LockedError
             A writer has the file open that would be replaced.
         OSError
-            The file cannot be written, or is there and parts cannot be removed.
+            The file cannot be written.
 
         Notes
         -----
-        After an error rows can be written again, and `commit` be called again: all parts are still
-        there. To commit once more what was committed does nothing.
+        After an error rows can be written again, and this be called again: all parts are still
+        there.
         """
         parts = sorted_parts(records, self._stamp)
         missing = self._rows_without(parts)
@@ -305,8 +330,6 @@ class PartsJob:
         except FileNotFoundError:
             if not is_joined(self._store, self._header, self._section, parts):
                 raise
-        self._is_committed = True
-        self._store.discard()
 
     def abort(self, *, others: bool = False) -> None:
         """Remove all parts; nothing of the job is left but a file that was committed.
@@ -328,8 +351,7 @@ class PartsJob:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        if not self._is_committed:
-            self.abort()
+        self.abort()
 
     def __repr__(self) -> str:
         return (

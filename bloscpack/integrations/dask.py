@@ -211,14 +211,19 @@ def save(
         notice("%s: rechunked from %s to %s", job.path, array.numblocks, tuple(map(len, lengths)))
         array = array.rechunk(lengths)
     if not compute:
-        return _written(array, job, begun)
+        # Whoever computes it may have any task run again, until the last one has ended.
+        joined = _joined(array, job, begun, revives=True)
+        return dask.delayed(_end, pure=False)(job, joined)
     try:
         # First by itself: nothing else is in memory until blocks can be written.
         (ready,) = dask.compute(begun)
-        return dask.compute(_written(array, job, ready))[0]
+        (name,) = dask.compute(_joined(array, job, ready, revives=False))
     except BaseException as err:
         _clean_up(job, err)
         raise
+    # The file is there and this program knows it: no task will run again.
+    dask.compute(dask.delayed(_end, pure=False)(job))
+    return name
 
 
 def _sample(array: da.Array, job: PartsJob) -> da.Array | None:
@@ -246,50 +251,63 @@ def _part_lengths(array: da.Array, job: PartsJob, block_nbytes: int) -> tuple[An
     )
 
 
-def _written(array: da.Array, job: PartsJob, begun: PartsJob | Delayed) -> Delayed:
+def _joined(array: da.Array, job: PartsJob, begun: PartsJob | Delayed, *, revives: bool) -> Delayed:
     """Return the task that makes the file of `array`, whose blocks are parts of the job.
 
-    `begun` is the job with a place for parts, which is made before any is written. To commit them
+    `begun` is the job with a place for parts, which is made before any is written. To join them
     takes only the records, so that there is one task that begins.
     """
     records = da.map_blocks(
         _write,
         array,
         job=begun,
+        revives=revives,
         dtype=object,
         chunks=tuple((1,) * count for count in array.numblocks),
         meta=np.empty((0,) * array.ndim, object),
         name=f"bloscpack-write-{dask.base.tokenize(array, begun)}",
     )
-    return dask.delayed(_commit, pure=False)(job, records)
+    return dask.delayed(_join, pure=False)(job, records)
 
 
 def _begin(job: PartsJob, sample: AnyArray | None) -> PartsJob:
     return (job if sample is None else job.with_blocks_for(sample)).begin()
 
 
-def _write(rows: AnyArray, job: PartsJob, block_info: Any = None) -> AnyArray:
-    """Write a block; the record is what stands in its place."""
+def _write(rows: AnyArray, job: PartsJob, revives: bool, block_info: Any = None) -> AnyArray:
+    """Write a block; the record is what stands in its place.
+
+    With `revives` the place for parts is made again if it is gone: a worker was lost when the file
+    was there already, and records with it.
+    """
     places = block_info[0]["array-location"]
+    start = places[job.axis][0] if places else 0
     record = np.empty((1,) * rows.ndim, object)
-    record[...] = job.write(places[job.axis][0] if places else 0, rows)
+    try:
+        record[...] = job.write(start, rows)
+    except FileNotFoundError:
+        if not revives:
+            raise
+        record[...] = job.begin().write(start, rows)
     return record
 
 
-def _commit(job: PartsJob, records: AnyArray) -> str:
+def _join(job: PartsJob, records: AnyArray) -> str:
     found: list[PartRecord] = np.asarray(records, object).ravel().tolist()
-    job.commit(found)
+    job.join(found)
     return job.path
 
 
-def _abort(job: PartsJob) -> None:
+def _end(job: PartsJob, name: str = "") -> str:
+    """Remove the parts of a job; `name` is what is passed on."""
     job.abort()
+    return name
 
 
 def _clean_up(job: PartsJob, err: BaseException) -> None:
     """Remove the parts, where the workers are: this process may not reach them."""
     try:
-        dask.compute(dask.delayed(_abort, pure=False)(job))
+        dask.compute(dask.delayed(_end, pure=False)(job))
     except Exception as second:
         err.add_note(f"parts of {job.path} with the id {job.id!r} may be left: {second}")
 

@@ -218,8 +218,8 @@ class TestSave:
             save(from_bloscpack(path, 2000) * 2 + 1, path.parent / "x.blp", chunks=8)
         assert np.array_equal(bp.load(path.parent / "x.blp"), array * 2 + 1)
         assert noted.count("bloscpack-write") == 7
-        # One that begins, the source, the records as one, and one that commits.
-        assert len(noted.names) == 7 + 4
+        # One that begins, the source, the records as one, one that joins and one that ends.
+        assert len(noted.names) == 7 + 5
 
     def test_the_sample_is_of_the_rows_in_the_middle(self, tmp_path: Path) -> None:
         array = np.arange(1200 * 1000, dtype="f4").reshape(1200, 1000)
@@ -238,7 +238,7 @@ class TestSave:
         delayed = save(x, tmp_path / "y.blp", chunks=50, compute=False)
         with Noting() as noted:
             assert delayed.compute() == str(tmp_path / "y.blp")
-        assert (noted.count("_begin"), noted.count("_commit")) == (1, 1)
+        assert (noted.count("_begin"), noted.count("_join")) == (1, 1)
         assert computed == [100] * 26
         assert (tmp_path / "y.blp").read_bytes() == (tmp_path / "a.blp").read_bytes()
 
