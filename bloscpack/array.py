@@ -31,6 +31,7 @@ from .rowappender import RowAppender
 from .rows import check_text, iter_rows
 from .selection import parse_selection
 from .storage.file import open_source
+from .storage.url import refuse_url
 
 Out = TypeVar("Out")
 
@@ -41,7 +42,7 @@ class Array:
     Parameters
     ----------
     path : str, PathLike, bytes-like or binary file
-        The file. One without array metadata is an array of its bytes (uint8).
+        The file, or a URL of it. One without array metadata is an array of its bytes (uint8).
     mode : {"r", "a"}, default "r"
         "a" to append too, which needs a path.
     verify : bool or "always", default True
@@ -49,6 +50,8 @@ class Array:
         ("always"); or never (False).
     nthreads : int, optional
         Threads that decode; as many as there are processors, at most 8, by default.
+    storage_options : mapping, optional
+        For a URL: what fsspec's file system for it takes.
 
     Attributes
     ----------
@@ -93,14 +96,16 @@ class Array:
         *,
         verify: Verify = True,
         nthreads: int | None = None,
+        storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         self._nthreads = nthreads
         self._is_open = self._is_seen = True
         self._rows: RowAppender | None = None
         if mode == "a":
+            refuse_url(path, "appended to")
             self._open_rows(path, verify)
             return
-        self._container = container = Container(open_source(path), verify=verify)
+        self._container = container = Container(open_source(path, storage_options), verify=verify)
         try:
             self._describe(container.metadata)
         except BloscpackError as err:
@@ -518,7 +523,8 @@ class Array:
                 "an array open for appending cannot be pickled or copied: open it by its path"
             )
         container = self._open_container()
-        place, identity = place_of(container.source), identity_of(container)
+        place = place_of(container.source, container.front_nbytes)
+        identity = identity_of(container)
         return _reopen, (place, identity, container.verify, self._nthreads)
 
     def __dask_tokenize__(self) -> tuple[str, ...]:
@@ -555,7 +561,7 @@ class OuterIndexer:
         return gather(array._open_container(), array._described(), chosen, nthreads=array._nthreads)
 
 
-def _reopen(place: str | bytes, identity: bytes, verify: Any, nthreads: int | None) -> Array:
+def _reopen(place: Any, identity: bytes, verify: Any, nthreads: int | None) -> Array:
     """Return the array that was pickled, opened anew.
 
     Raises

@@ -1,6 +1,7 @@
 """Checking and recovering a file by what it is: an array, bytes, or a frame store."""
 
 import os
+from collections.abc import Mapping
 from typing import IO, Any
 
 from .container.writer import Progress
@@ -11,7 +12,10 @@ from .recovery import same_file
 from .report import Report
 from .storage.file import open_source
 from .storage.memory import MemorySource
+from .storage.prefetch import is_remote
 from .storage.protocol import ByteSource
+from .storage.remote import HEAD_NBYTES
+from .storage.url import refuse_url
 from .verification import verify as verify_array
 
 
@@ -21,13 +25,14 @@ def verify(
     nthreads: int | None = None,
     progress: Progress | None = None,
     fix: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Report:
     """Check every part of a file, and decode every chunk of it.
 
     Parameters
     ----------
     path : str, PathLike, bytes-like or binary file
-        The file: an array, bytes, or a frame store.
+        The file, or a URL of it: an array, bytes, or a frame store.
     nthreads : int, optional
         Threads that decode; as many as there are processors, at most 8, by default.
     progress : callable, optional
@@ -37,6 +42,8 @@ def verify(
         or wrong offset table anew; `path` must then be that of a file. A file whose data are
         damaged is not touched, and a frame store never is: `recover` makes a new one of what is
         whole. Without `fix` nothing is changed at all.
+    storage_options : mapping, optional
+        For a URL: what fsspec's file system for it takes (keys, ``endpoint_url``, ``headers``).
 
     Returns
     -------
@@ -67,7 +74,9 @@ def verify(
     check began; if the end of that was overwritten, then of a later state, all of it checked. With
     `fix` the file is locked meanwhile, as for appending, and written under a rollback journal.
     """
-    source, again = _opened(path)
+    if fix:
+        refuse_url(path, "fixed")
+    source, again = _opened(path, storage_options)
     try:
         from .frames.verification import is_frame_store, verify_store  # on use: see detect.py
 
@@ -153,9 +162,11 @@ def recover(
     return recover_array(again, dst, nthreads=nthreads, progress=progress)
 
 
-def _opened(path: Any) -> tuple[ByteSource, Any]:
+def _opened(path: Any, storage_options: Mapping[str, Any] | None = None) -> tuple[ByteSource, Any]:
     """Return a source, and what opens the same again: a pipe or a stream is read only once."""
-    source = open_source(path)
+    source = open_source(path, storage_options)
+    if is_remote(source):
+        return source, source.place(HEAD_NBYTES)
     is_read = isinstance(path, str | os.PathLike) or hasattr(path, "read")
     if isinstance(source, MemorySource) and is_read:
         return source, source.content()

@@ -17,14 +17,20 @@ if TYPE_CHECKING:
 
 
 def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
-    path: Any, mode: str = "r", *, verify: Verify = True, nthreads: int | None = None
+    path: Any,
+    mode: str = "r",
+    *,
+    verify: Verify = True,
+    nthreads: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Array:
     """Open a Bloscpack file as an array that is read as it is indexed, and may be appended to.
 
     Parameters
     ----------
     path : str, PathLike, bytes-like or binary file
-        The file. One without array metadata is an array of its bytes (uint8).
+        The file, or a URL of it (``s3://``, ``https://``, any that fsspec knows). One without
+        array metadata is an array of its bytes (uint8).
     mode : {"r", "a"}, default "r"
         Reading, or reading and appending; the latter needs a path, and one handle at a time may.
     verify : bool or "always", default True
@@ -32,6 +38,8 @@ def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
         ("always"); or never (False).
     nthreads : int, optional
         Threads that decode; as many as there are processors, at most 8, by default.
+    storage_options : mapping, optional
+        For a URL: what fsspec's file system for it takes (keys, ``endpoint_url``, ``headers``).
 
     Returns
     -------
@@ -43,13 +51,22 @@ def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
     NotBloscpackError
         The file is of another kind.
     FormatError, UnsupportedError
-        It is damaged, or of an unknown version.
+        It is damaged, or of an unknown version; or mode "a" with a URL.
     LockedError
         Another writer has it open (mode "a").
     OSError
-        It cannot be opened.
+        It cannot be opened; `RemoteError` if a server cannot be reached.
+    ImportError
+        A library for such a URL is missing.
     ValueError
         `mode` is neither, or the file is of a kind that nothing can be appended to (mode "a").
+
+    Notes
+    -----
+    Opening a URL makes one request, for the first 64 KiB, and a second one if header, metadata and
+    offset table are longer. A row is one more; a selection as few as there are runs of chunks.
+    The trailer is read with ``verify="always"``, and where the chunks have no checksum: one more
+    request then. `FileChangedError` is raised once the object is of another version.
 
     Examples
     --------
@@ -61,7 +78,7 @@ def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
     """
     if mode not in ("r", "a"):
         raise ValueError(f"mode must be 'r' or 'a', not {mode!r}")
-    return Array(path, mode, verify=verify, nthreads=nthreads)
+    return Array(path, mode, verify=verify, nthreads=nthreads, storage_options=storage_options)
 
 
 @overload

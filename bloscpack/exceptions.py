@@ -117,6 +117,25 @@ class FileChangedError(BloscpackError):
     """The file is not the one the handle was made for: it was replaced, appended to or changed."""
 
 
+class RemoteError(OSError):
+    """An object behind a URL could not be reached, or not as a whole, each time it was tried.
+
+    Trouble of the storage, so `OSError` and not `BloscpackError`: nothing is wrong with the file.
+
+    Attributes
+    ----------
+    path : str or None
+        The URL, without password and query; part of ``str(error)``. ``__cause__`` is the last
+        error of the library that made the request.
+    """
+
+    path: str | None = None
+
+    def __str__(self) -> str:
+        message = str(self.args[0]) if self.args else ""
+        return f"{self.path}: {message}" if self.path else message
+
+
 class WorkerError(BloscpackError, RuntimeError):
     """A worker process ended before its work was done.
 

@@ -22,6 +22,7 @@ from .exceptions import BloscpackError, FileChangedError, UnsupportedError
 from .grid import Piece, contiguous_run, cross, pieces, runs
 from .ndarray import AnyArray, Description, new_array, stored_view
 from .selection import Selection, Sides
+from .storage.prefetch import prefetched
 from .threads import resolve_nthreads, run_indexed
 
 # The most memory that is allocated for a part of a chunk before a look at the chunk bears it out.
@@ -151,7 +152,7 @@ class Gathering:
         """Fill `out` with the bytes of the array from `start` on."""
         container, step = self._container, self._step
         stop = start + len(out)
-        first, last = self._chunk_at(start), self._chunk_at(stop - 1)
+        first, last = container.chunk_at(start), container.chunk_at(stop - 1)
         if first == last and self._lost is None:
             base = first * step
             container.read_bytes_into(first, start - base, out)
@@ -164,10 +165,6 @@ class Gathering:
             container.read_bytes_into(chunk, begin - base, out[begin - start : end - start])
 
         self._run(read, range(first, last + 1), len(out))
-
-    def _chunk_at(self, position: int) -> int:
-        # Version 2 allows a last chunk that is larger than the others.
-        return min(position // self._step, self._last) if self._step else self._last
 
     def _run(self, read: Callable[[int], None], chunks: list[int] | range, nbytes: int) -> None:
         """Call `read` for each of `chunks`, with `nbytes` to decode in all.
@@ -185,7 +182,8 @@ class Gathering:
                 lost[chunk] = str(err.args[0])
 
         nthreads = resolve_nthreads(self._nthreads, nbytes)
-        run_indexed(read if lost is None else attempt, chunks, nthreads)
+        for group in prefetched(self._container.source, chunks, self._container.extent):
+            run_indexed(read if lost is None else attempt, group, nthreads)
 
     def _read_pieces(self) -> None:
         """Fill the target from pieces of chunks."""

@@ -30,6 +30,7 @@ from .exceptions import UnsupportedError
 from .ndarray import AnyArray, Path, plan_layout, rows_of_whole_chunks, stored_view
 from .storage.parts import PartFolder, new_id
 from .storage.protocol import PartStore
+from .storage.url import is_url
 from .threads import resolve_nthreads
 
 DEFAULT_BLOCK = "64 MiB"
@@ -547,7 +548,7 @@ def nbytes_of(size: int | str) -> int:
 def _store_for(path: Path, id_: str, *, overwrite: bool) -> PartStore:
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"path must be a str or PathLike, not {type(path).__name__!r}")
-    if "://" in os.fspath(path):
+    if is_url(path):
         raise UnsupportedError(
             f"{path}: parts are joined in a folder that all workers reach; commit them there and "
             "copy the file"

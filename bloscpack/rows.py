@@ -13,6 +13,8 @@ import numpy as np
 from .container.reader import Container
 from .exceptions import FormatError
 from .ndarray import AnyArray, Description, new_array, stored_view
+from .storage.prefetch import prefetched
+from .storage.remote import Extent
 from .threads import resolve_nthreads, run_indexed
 
 _MAX_CODE_POINT = 0x10FFFF
@@ -35,13 +37,22 @@ def iter_rows(container: Container, described: Description, nthreads: int | None
         nrows = shape[0]
     container.check_size(min(nrows, shape[0]) * nbytes)
     rows = _RowReader(container, nthreads)
-    for start in range(0, shape[0], nrows):
-        count = min(nrows, shape[0] - start)
-        batch = new_array((count, *shape[1:]), dtype, is_fortran)
-        rows.read(start * nbytes, stored_view(batch, is_fortran))
-        if batch.ndim == 1:
-            check_text(batch)
-        yield from batch
+
+    def extent(start: int) -> Extent | None:
+        stop = min(start + nrows, shape[0])
+        return container.extent(
+            container.chunk_at(start * nbytes), container.chunk_at(stop * nbytes - 1) + 1
+        )
+
+    starts = range(0, shape[0], nrows)
+    for group in prefetched(container.source, starts, extent, ramps=True):
+        for start in group:
+            count = min(nrows, shape[0] - start)
+            batch = new_array((count, *shape[1:]), dtype, is_fortran)
+            rows.read(start * nbytes, stored_view(batch, is_fortran))
+            if batch.ndim == 1:
+                check_text(batch)
+            yield from batch
 
 
 class _RowReader:
@@ -57,10 +68,8 @@ class _RowReader:
     def read(self, start: int, out: memoryview) -> None:
         """Fill `out` with the bytes of the array from `start` on."""
         container, stop = self._container, start + len(out)
-        last = container.nchunks - 1
         step = container.chunk_size
-        first = min(start // step, last) if step else last
-        final = min((stop - 1) // step, last) if step else last
+        first, final = container.chunk_at(start), container.chunk_at(stop - 1)
         whole: list[int] = []
         for chunk in {first: None, final: None}:
             base = chunk * step

@@ -22,6 +22,7 @@ from .container.trailer import DIGEST_SIZE, PAGE_CHUNKS, trailer_nbytes
 from .container.writer import Progress
 from .exceptions import (
     BloscpackError,
+    FileChangedError,
     FormatError,
     NotANumpyArray,
     NotBloscpackError,
@@ -31,6 +32,7 @@ from .ndarray import check_nbytes, unpack_array_metadata
 from .repair import Layout, repair
 from .report import Damage, Report, Rows
 from .storage.file import FileSource, open_settled_source
+from .storage.prefetch import prefetched
 from .storage.protocol import ByteSource
 from .storage.update import UpdateFile
 from .threads import resolve_nthreads, run_indexed
@@ -234,6 +236,8 @@ class _Examination:
             first = index * container.chunk_size
             try:
                 layout.note(index, _check_chunk(container, index))
+            except FileChangedError:
+                raise  # none of it would be true of either version
             except BloscpackError as err:
                 last = first + nbytes
                 start = getattr(err, "offset", None)
@@ -246,7 +250,9 @@ class _Examination:
                     done += nbytes
                     progress(done, container.nbytes)
 
-        run_indexed(check, todo, resolve_nthreads(nthreads, container.nbytes))
+        threads = resolve_nthreads(nthreads, container.nbytes)
+        for group in prefetched(self._source, todo, container.extent):
+            run_indexed(check, group, threads)
         self._compare_table(container, table)
         self._chunks.extend(chunks[index] for index in sorted(chunks))
         if count < container.nchunks:

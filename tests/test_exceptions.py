@@ -29,6 +29,7 @@ BASES: dict[str, tuple[type[BaseException], ...]] = {
     "NotFoundError": (BloscpackError, KeyError),
     "LockedError": (BloscpackError, OSError),
     "FileChangedError": (BloscpackError,),
+    "RemoteError": (OSError,),
     "WorkerError": (BloscpackError, RuntimeError),
     "FormatVersionMismatch": (exceptions.UnsupportedError, RuntimeError),
     "ChecksumMismatch": (ChecksumError, RuntimeError),

@@ -14,12 +14,17 @@ from ..exceptions import FileChangedError
 from ..storage.file import FileSource
 from ..storage.memory import MemorySource
 from ..storage.overlay import OverlaySource
+from ..storage.prefetch import is_remote
 from ..storage.protocol import ByteSource
+from ..storage.remote import RemotePlace
+from .front import HEAD_NBYTES
 from .reader import Container
 
 
-def place_of(source: ByteSource) -> str | bytes:
-    """Return what opens `source` in another process: a path, or the bytes themselves.
+def place_of(source: ByteSource, front_nbytes: int = 0) -> str | bytes | RemotePlace:
+    """Return what opens `source` in another process: a path, a URL, or the bytes themselves.
+
+    A front of `front_nbytes` goes with a URL if it is short, so that opening needs no request.
 
     Raises
     ------
@@ -30,6 +35,8 @@ def place_of(source: ByteSource) -> str | bytes:
         source = source.base
     if isinstance(source, FileSource):
         return source.path
+    if is_remote(source):
+        return source.place(HEAD_NBYTES if front_nbytes <= HEAD_NBYTES else 0)
     if isinstance(source, MemorySource):
         return source.content()
     raise TypeError(
@@ -49,6 +56,8 @@ def identity_of(container: Container) -> bytes:
     stamp = (0, 0)
     if isinstance(source, FileSource):
         stamp = source.stamp
+    elif is_remote(source):
+        return xxh3_128_digest(f"{source.size()} {source.tag}".encode())
     elif not isinstance(source, OverlaySource):
         return b""
     trailer = container.trailer
@@ -79,6 +88,8 @@ def token_of(container: Container) -> tuple[str, str]:
         return "", urandom(16).hex()
     if isinstance(place, bytes):
         return "", xxh3_128_hexdigest(place)
+    if isinstance(place, RemotePlace):
+        place = place.url
     return place, identity_of(container).hex()
 
 

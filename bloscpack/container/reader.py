@@ -31,7 +31,9 @@ from ..exceptions import (
 )
 from ..notice import notice
 from ..storage.file import FileSource
+from ..storage.prefetch import is_remote, prefetched
 from ..storage.protocol import ByteSource
+from ..storage.remote import MAX_RUN_NBYTES, Extent
 from ..threads import resolve_nthreads, run_indexed
 from ..wire import BytesLike
 from .blocks import read_blocks_into, read_head
@@ -48,7 +50,7 @@ from .front import (
     with_recorded_front,
 )
 from .metadata import MetadataHeader, decode_data, stored_data
-from .stored import StoredChunk, read_run, read_stored
+from .stored import PROBE_NBYTES, StoredChunk, read_run, read_stored
 from .trailer import Trailer
 
 # A file that expands more than this has all its chunk headers read before memory is allocated.
@@ -112,6 +114,10 @@ class Container:
     # The last chunk as it was when the file was opened, once a writer has made it grow.
     _old_last: StoredChunk | None = None
     follows_writers = True
+    # Of a remote file: what was used of its front, in bytes.
+    front_nbytes = 0
+    # Read of a chunk whose end is not known: of a remote one all that it can be.
+    _probe_nbytes = PROBE_NBYTES
 
     def __init__(self, source: ByteSource, *, verify: Verify = True, replays: bool = True) -> None:
         if verify not in (True, False, "always"):
@@ -133,26 +139,16 @@ class Container:
     def _read_front(self) -> None:
         head = memoryview(self.source.read_at(0, HEAD_NBYTES))
         self.header = header = Header.unpack(head)
-        position = header.size
-        if header.metadata:
-            last_checksum = LAST_V3_ID if header.format_version == 3 else CHECKSUMS[-1].id
-            meta = MetadataHeader.unpack(head, position, last_checksum=last_checksum)
-            size = meta.section_size
-            section = head[position : position + size]
-            if len(section) < size:
-                check_room(self.source, "metadata", position, size)
-                section = memoryview(self.source.read_at(position, size))
-            self.stored_metadata = stored_data(meta, section)
-            self.metadata_header = meta
-            position += size
-        self._table_offset = position
+        self._table_offset = position = header.size + self._read_metadata(head)
         self.data_offset = position + header.table_size
         size = self.source.size()
-        tail = head
-        if size > len(head):
-            tail = memoryview(self.source.read_at(max(size - TAIL_NBYTES, 0), TAIL_NBYTES))
-        if has_trailer_magic(tail):
-            self._read_trailer(head, tail)
+        if self._wants_trailer(size):
+            tail = head
+            if size > len(head):
+                tail = memoryview(self.source.read_at(max(size - TAIL_NBYTES, 0), TAIL_NBYTES))
+            self.trailer_state = ABSENT.name
+            if has_trailer_magic(tail):
+                self._read_trailer(head, tail)
         # No chunk can be where the table does not end, and no position lies beyond the file.
         if self.data_offset > size:
             check_room(self.source, "offset table", position, header.table_size)
@@ -172,6 +168,52 @@ class Container:
                 offset=16,
                 field="nchunks",
             )
+
+    def _read_metadata(self, head: memoryview) -> int:
+        """Read the metadata section, if there is one, and return its size."""
+        header, position = self.header, self.header.size
+        if not header.metadata:
+            return 0
+        last_checksum = LAST_V3_ID if header.format_version == 3 else CHECKSUMS[-1].id
+        meta = MetadataHeader.unpack(head, position, last_checksum=last_checksum)
+        size = meta.section_size
+        section = head[position : position + size]
+        if len(section) < size:
+            check_room(self.source, "metadata", position, size)
+            self._keep_front(position + size)
+            section = memoryview(self.source.read_at(position, size))
+        self.stored_metadata = stored_data(meta, section)
+        self.metadata_header = meta
+        return size
+
+    def _wants_trailer(self, size: int) -> bool:
+        """Return whether the trailer is to be read, which is one more request of a remote file.
+
+        What it vouches for beyond the checksums, the front, is then left to them: a chunk that is
+        looked for in a wrong place fails its own.
+        """
+        source, header = self.source, self.header
+        if not is_remote(source):
+            return True
+        self._keep_front(self._table_offset)
+        largest = min(max(header.chunk_size, header.last_chunk), MAX_RUN_NBYTES)
+        self._probe_nbytes = largest + CHUNK_HEADER_SIZE + header.checksum.nbytes
+        self.trailer_state = "unread"
+        return (
+            self.verify == "always"
+            or not header.checksum.nbytes
+            or header.nchunks <= 0
+            or min(header.chunk_size, header.last_chunk) < 0
+            or source.holds(max(size - TAIL_NBYTES, 0), TAIL_NBYTES)
+        )
+
+    def _keep_front(self, table_offset: int) -> None:
+        """Have what is used of the front of a remote file at hand, by one request."""
+        header, source = self.header, self.source
+        nentries = max(header.nchunks, 0) + (header.max_app_chunks > 0) if header.offsets else 0
+        self.front_nbytes = end = table_offset + OFFSET_SIZE * nentries
+        if is_remote(source) and end <= MAX_RUN_NBYTES:
+            source.keep_head(end)
 
     def _read_settled_front(self, file: FileSource, replays: bool) -> None:
         """Read the front of a file that a writer may be changing, of one state of the file.
@@ -272,6 +314,12 @@ class Container:
         """Return the decoded size of chunk `index` in bytes."""
         return self.last_chunk if index == self.nchunks - 1 else self.chunk_size
 
+    def chunk_at(self, position: int) -> int:
+        """Return the chunk that holds the byte at `position` of the content."""
+        # Version 2 allows a last chunk that is larger than the others.
+        last = self.nchunks - 1
+        return min(position // self.chunk_size, last) if self.chunk_size else last
+
     def fetch(self, index: int) -> StoredChunk:
         """Return chunk `index` as it is stored, checked but not decoded.
 
@@ -352,6 +400,8 @@ class Container:
         """Return what `ChunkMemory.head` does for a chunk that need not be checked, or None."""
         if not self._needs_no_check(index) or not self.header.offsets or not self._trusts_table:
             return None
+        if is_remote(self.source):
+            return None  # the whole chunk is one request, its head and its blocks are two
         try:
             offset = self._chunk_table().entry(index)[0]
             head = read_head(self.source, offset, self.chunk_nbytes(index))
@@ -369,10 +419,28 @@ class Container:
         # The last chunk may be rewritten by an append, unless it is full.
         return index < self.nchunks - 1 or self.last_chunk == self.chunk_size
 
+    def extent(self, first: int, stop: int | None = None) -> Extent | None:
+        """Return where chunks `first` to `stop`, by default one, lie by the offset table.
+
+        None if it does not tell. With the last chunk comes what may be part of it.
+        """
+        if not self.header.offsets or not self._trusts_table or not self.nchunks:
+            return None
+        last = first if stop is None else stop - 1
+        table = self._chunk_table()
+        try:
+            offset = self.data_offset if first == 0 else table.entry(first)[0]
+            final, end = (offset, None) if self.nchunks == 1 else table.entry(last)
+        except BloscpackError:
+            return None
+        return offset, (final + self._probe_nbytes if end is None else end) - offset
+
     def iter_chunks(self) -> Iterator[bytes]:
         """Yield the decoded bytes of each chunk in order, and check that no more follow."""
-        for index in range(self.nchunks):
-            yield self.read_chunk(index)
+        every = range(self.nchunks)
+        for group in prefetched(self.source, every, self.extent, ramps=True):
+            for index in group:
+                yield self.read_chunk(index)
         self.check_end()
 
     def read_into(self, out: memoryview, *, nthreads: int | None = None) -> None:
@@ -389,7 +457,11 @@ class Container:
             def read(run: int) -> None:
                 self._read_run_into(run * size, min((run + 1) * size, self.nchunks), out)
 
-            run_indexed(read, range(-(-self.nchunks // size)), threads)
+            def extent(run: int) -> Extent | None:
+                return self.extent(run * size, min((run + 1) * size, self.nchunks))
+
+            for runs in prefetched(self.source, range(-(-self.nchunks // size)), extent):
+                run_indexed(read, runs, threads)
         self.check_end()
 
     def _run_size(self, nthreads: int) -> int:
@@ -618,7 +690,9 @@ class Container:
         row = self.header.checksum
         check = not self._needs_no_check(index)
         try:
-            data, header = read_stored(self.source, row, offset, following, check)
+            data, header = read_stored(
+                self.source, row, offset, following, check, self._probe_nbytes
+            )
         except BloscpackError as err:
             raise at_chunk(err, index, offset) from None
         nbytes = self.last_chunk if index == self.nchunks - 1 else self.chunk_size

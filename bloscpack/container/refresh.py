@@ -3,6 +3,7 @@
 from ..exceptions import BloscpackError, FileChangedError
 from ..storage.file import FileSource
 from ..storage.overlay import OverlaySource
+from ..storage.prefetch import is_remote
 from .following import extends
 from .reader import Container
 
@@ -19,6 +20,8 @@ def refreshed(container: Container) -> Container | None:
     """
     file = container.source.base if isinstance(container.source, OverlaySource) else None
     file = container.source if file is None else file
+    if is_remote(file):
+        file.check_current()
     if not isinstance(file, FileSource):
         return None
     is_replaced = file.is_replaced()

@@ -35,13 +35,18 @@ class StoredChunk(NamedTuple):
 
 
 def read_stored(
-    source: ByteSource, row: Checksum, offset: int, following: int | None, check: bool
+    source: ByteSource,
+    row: Checksum,
+    offset: int,
+    following: int | None,
+    check: bool,
+    probe_nbytes: int = PROBE_NBYTES,
 ) -> tuple[memoryview, ChunkHeader]:
     """Return the bytes of the chunk at `offset` and its header, the digest compared if `check`.
 
     `following` is the offset of the next chunk where it is known: one read then fetches all that
     lies before it, and the digest speaks before the header is looked at. Otherwise a first read
-    tells the size, which bounds the second; a small chunk is all in the first.
+    of `probe_nbytes` tells the size, which bounds the second; a small chunk is all in the first.
 
     Raises
     ------
@@ -52,7 +57,7 @@ def read_stored(
     """
     header = None
     if following is None:
-        stored = source.read_at(offset, PROBE_NBYTES)
+        stored = source.read_at(offset, probe_nbytes)
         header = ChunkHeader.unpack(stored)
         cbytes = header.cbytes
         nbytes = cbytes + row.nbytes

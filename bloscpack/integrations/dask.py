@@ -37,20 +37,25 @@ _MAX_BATCH = 64
 
 
 def from_bloscpack(
-    path: Any, block: int | str = DEFAULT_BLOCK, *, verify: Any = True, nthreads: int | None = None
+    path: Any,
+    block: int | str = DEFAULT_BLOCK,
+    *,
+    verify: Any = True,
+    nthreads: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> da.Array:
     """Return an array in a file as a Dask array.
 
     Parameters
     ----------
     path : str, PathLike, bytes-like or Array
-        The file, or one that is open.
+        The file, a URL of it, or one that is open.
     block : int or str, default "64 MiB"
         Decoded bytes of a block, at most: a number, or text with a unit. Blocks are whole chunks
         along the first axis (the last one of an array in Fortran order); only where a single chunk,
         or the least number of whole rows that are whole chunks, is larger, blocks are of that size,
         or of rows that share chunks.
-    verify, nthreads
+    verify, nthreads, storage_options
         As for `bloscpack.open`. In a task, one thread reads by default.
 
     Returns
@@ -82,7 +87,9 @@ def from_bloscpack(
     >>> int(x[::100].sum().compute())
     1502997000
     """
-    array = path if isinstance(path, Array) else open(path, verify=verify, nthreads=nthreads)
+    array = path
+    if not isinstance(path, Array):
+        array = open(path, verify=verify, nthreads=nthreads, storage_options=storage_options)
     array.__reduce__()  # what cannot travel is refused here, and not in the middle of the work
     return da.from_array(
         array,

@@ -3,7 +3,7 @@
 import io
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from threading import Lock
 from typing import IO, Any, TypeVar
@@ -16,8 +16,10 @@ from .descriptor import Descriptor, pread, pread_into, pread_more
 from .memory import MemorySource
 from .overlay import OverlaySource, Patch
 from .protocol import ByteSink, ByteSource
+from .remote import RemotePlace, RemoteSource
 from .rollback import check_unlocked, find_journal, replacing, try_settle
 from .update import create_like, temporary_path
+from .url import is_url
 
 Sink = TypeVar("Sink", bound=ByteSink)
 
@@ -210,8 +212,8 @@ def read_fully(stream: IO[bytes], nbytes: int) -> bytes:
     return b"".join(parts)
 
 
-def open_source(where: Any) -> ByteSource:
-    """Return a source for a path, a bytes-like object or a binary file object.
+def open_source(where: Any, storage_options: Mapping[str, Any] | None = None) -> ByteSource:
+    """Return a source for a path, a URL, a bytes-like object or a binary file object.
 
     What cannot be read by position (a pipe, a terminal, a non-seekable object) is read to memory.
 
@@ -221,7 +223,15 @@ def open_source(where: Any) -> ByteSource:
         The file cannot be opened.
     TypeError
         `where` is none of these.
+    ValueError
+        `storage_options`, which are for a URL, with anything else.
     """
+    if is_url(where):
+        return RemoteSource(where, storage_options)
+    if isinstance(where, RemotePlace):
+        return where.open()
+    if storage_options:
+        raise ValueError(f"storage_options are for URLs, not for {where!r}")
     if isinstance(where, str | os.PathLike):
         if stat.S_ISREG(os.stat(where).st_mode):
             return FileSource(where)
@@ -239,7 +249,9 @@ def open_source(where: Any) -> ByteSource:
     return FileObjectSource(where)
 
 
-def open_settled_source(where: Any, *, replays: bool = False) -> ByteSource:
+def open_settled_source(
+    where: Any, storage_options: Mapping[str, Any] | None = None, *, replays: bool = False
+) -> ByteSource:
     """Return a source as `open_source` does, of a file as it was before an unfinished append.
 
     With `replays` the append of a dead writer is rolled back in the file.
@@ -249,7 +261,7 @@ def open_settled_source(where: Any, *, replays: bool = False) -> ByteSource:
     LockedError
         The file is to be written (`replays`), and a writer has it open.
     """
-    source = open_source(where)
+    source = open_source(where, storage_options)
     if not isinstance(source, FileSource):
         return source
     try:

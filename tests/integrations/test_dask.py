@@ -132,6 +132,17 @@ class TestFrom:
         assert x.name == from_bloscpack(bytearray(data)).name
         assert np.array_equal(x.compute(), bp.load(path))
 
+    def test_a_url(self, path: Path, array: AnyArray) -> None:
+        fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
+        url = f"memory://{path}"
+        fsspec.filesystem("memory").pipe(url, path.read_bytes())
+        x = from_bloscpack(url, 2000)
+        assert x.name == from_bloscpack(url, 2000).name
+        assert np.array_equal(x.compute(), array)
+        fsspec.filesystem("memory").pipe(url, path.read_bytes())
+        assert from_bloscpack(url, 2000).name != x.name  # of another version
+        fsspec.filesystem("memory").rm(url)
+
     def test_what_cannot_travel(self, path: Path) -> None:
         with path.open("rb") as stream, pytest.raises(TypeError, match="file object"):
             from_bloscpack(stream)
