@@ -297,6 +297,8 @@ class PartsJob:
             Rows are missing, or parts overlap, differ, or are of another job.
         FileNotFoundError
             A part is gone, or the job has ended.
+        FileExistsError
+            There is another file, and it must not be replaced.
         TruncatedError, ChecksumMismatch
             A part is not as it was written.
         LockedError
@@ -328,9 +330,13 @@ class PartsJob:
                 nthreads=threads,
                 progress=progress,
             )
-        except FileNotFoundError:
+        except (FileNotFoundError, FileExistsError):
             if not is_joined(self._store, self._header, self._section, parts):
                 raise
+
+    def target_tag(self) -> str:
+        """Return what tells the file that is there now from the one of another time; "" if none."""
+        return self._store.target_tag()
 
     def abort(self, *, others: bool = False) -> None:
         """Remove all parts; nothing of the job is left but a file that was committed.

@@ -2,6 +2,7 @@
 
 import pickle
 import random
+import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bloscpack as bp
+from bloscpack import ndarray
 from bloscpack.checksum import CHECKSUMS
 from bloscpack.codec import CODECS
 from bloscpack.exceptions import (
     ObjectNumpyArrayRejection,
     UnsupportedError,
 )
-from bloscpack.ndarray import is_fortran
 from bloscpack.parts import PartsJob, nbytes_of
 
 from .strategies import SCALARS, AnyArray, fill
@@ -34,7 +35,7 @@ def written(
     path: Path, array: AnyArray, ranges: list[tuple[int, int]] | None = None, **options: Any
 ) -> PartsJob:
     """Write an array in parts, in a random order, and commit them."""
-    order = "F" if is_fortran(array) else "C"
+    order = "F" if ndarray.is_fortran(array) else "C"
     job = bp.parts(path, shape=array.shape, dtype=array.dtype, order=order, sample=array, **options)
     if ranges is None:
         ranges = job.split(1)
@@ -112,6 +113,28 @@ def test_blocks_are_chosen_by_the_sample(order: Any, tmp_path: Path) -> None:
         job.with_blocks_for(rows_of(array, job, start, stop - 1))
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_the_sample_is_that_of_save(order: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    """Also where chunks cut rows, here of 24 KiB, and it starts inside of one."""
+    seen: list[bytes] = []
+
+    def noting(params: Any, sample: Any, *_: Any, **options: Any) -> Any:
+        seen.append(bytes(sample))
+        return params
+
+    monkeypatch.setattr(ndarray, "with_small_blocks", noting)
+    monkeypatch.setattr(sys.modules[PartsJob.__module__], "with_small_blocks", noting)
+    monkeypatch.setattr(ndarray, "_MAX_ROW_NBYTES", 4 << 10)
+    monkeypatch.setattr(ndarray, "TARGET_CHUNK_NBYTES", 16 << 10)
+    shape = (183, 6 << 10) if order == "C" else (6 << 10, 183)
+    array = np.asarray(fill(np.dtype("u4"), shape, 1), order=order)
+    check_same(tmp_path, array)
+    assert len(seen) == 2
+    assert seen[0] == seen[1]
+    job = PartsJob(tmp_path / "a", shape=array.shape, dtype="u4", order=order)
+    assert (job.rows_per_chunk, job.sample_rows) == (2, (91, 92))
+
+
 def test_chunks_that_cut_rows(tmp_path: Path) -> None:
     """Rows of 1.5 chunks: parts are of 2 rows, which are 3 chunks."""
     array = np.zeros((5, 12 << 10, 1 << 10), "u1")  # rows of 12 MiB would be one chunk
@@ -144,7 +167,7 @@ def test_every_split(data: st.DataObject, tmp_path_factory: pytest.TempPathFacto
     shape = tuple(data.draw(st.lists(st.integers(1, 12), min_size=1, max_size=3)))
     order = data.draw(st.sampled_from("CF"))
     array = np.asarray(fill(np.dtype("<u2"), shape, 1), order=order)
-    fortran = is_fortran(array)
+    fortran = ndarray.is_fortran(array)
     job = PartsJob(
         folder / "a.blp",
         shape=shape,

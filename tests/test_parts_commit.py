@@ -165,6 +165,19 @@ class TestCommit:
         with pytest.raises(FileNotFoundError, match="committed or aborted"):
             job.commit(records)
 
+    def test_joined_and_not_ended(self, job: PartsJob, array: AnyArray, tmp_path: Path) -> None:
+        """The parts stay, for who may have to do it again; abort leaves the file."""
+        assert job.target_tag() == ""
+        records = all_written(job, array)
+        job.join(records)
+        tag = job.target_tag()
+        assert len(list(tmp_path.iterdir())) == 2
+        job.join(records)
+        assert job.target_tag() not in ("", tag)
+        job.abort()
+        assert [path.name for path in tmp_path.iterdir()] == ["a.blp"]
+        assert np.array_equal(bp.load(job.path), array)
+
     def test_a_file_that_is_replaced(self, job: PartsJob, array: AnyArray) -> None:
         """It stays until then, and keeps its permissions; so have the parts."""
         path = Path(job.path)
@@ -188,6 +201,8 @@ class TestCommit:
         with pytest.raises(FileExistsError, match=r"a\.blp"):
             bp.parts(tmp_path / "a.blp", **options)
         (tmp_path / "a.blp").unlink()
+        job.join(records)
+        job.join(records)
         job.commit(records)
         job.commit(records)
 

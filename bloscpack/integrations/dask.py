@@ -32,6 +32,10 @@ except ImportError as err:
 
 __all__ = ["from_bloscpack", "map_clips", "save"]
 
+# A job with a place for parts, and the tag of the file that was there before; None: whatever is
+# there, no task runs again once its parts are removed.
+_Begun = tuple[PartsJob, str | None]
+
 # Clips of a task of `map_clips`: opening a source and running a task cost about a millisecond each.
 _MAX_BATCH = 64
 
@@ -218,13 +222,11 @@ def save(
         notice("%s: rechunked from %s to %s", job.path, array.numblocks, tuple(map(len, lengths)))
         array = array.rechunk(lengths)
     if not compute:
-        # Whoever computes it may have any task run again, until the last one has ended.
-        joined = _joined(array, job, begun, revives=True)
-        return dask.delayed(_end, pure=False)(job, joined)
+        return dask.delayed(_end, pure=False)(job, _joined(array, job, begun))
     try:
         # First by itself: nothing else is in memory until blocks can be written.
-        (ready,) = dask.compute(begun)
-        (name,) = dask.compute(_joined(array, job, ready, revives=False))
+        ((ready, _),) = dask.compute(begun)
+        (name,) = dask.compute(_joined(array, job, (ready, None)))
     except BaseException as err:
         _clean_up(job, err)
         raise
@@ -258,17 +260,16 @@ def _part_lengths(array: da.Array, job: PartsJob, block_nbytes: int) -> tuple[An
     )
 
 
-def _joined(array: da.Array, job: PartsJob, begun: PartsJob | Delayed, *, revives: bool) -> Delayed:
+def _joined(array: da.Array, job: PartsJob, begun: _Begun | Delayed) -> Delayed:
     """Return the task that makes the file of `array`, whose blocks are parts of the job.
 
-    `begun` is the job with a place for parts, which is made before any is written. To join them
-    takes only the records, so that there is one task that begins.
+    `begun` is made before any part is written. To join them takes only the records, so that there
+    is one task that begins.
     """
     records = da.map_blocks(
         _write,
         array,
-        job=begun,
-        revives=revives,
+        begun=begun,
         dtype=object,
         chunks=tuple((1,) * count for count in array.numblocks),
         meta=np.empty((0,) * array.ndim, object),
@@ -277,23 +278,23 @@ def _joined(array: da.Array, job: PartsJob, begun: PartsJob | Delayed, *, revive
     return dask.delayed(_join, pure=False)(job, records)
 
 
-def _begin(job: PartsJob, sample: AnyArray | None) -> PartsJob:
-    return (job if sample is None else job.with_blocks_for(sample)).begin()
+def _begin(job: PartsJob, sample: AnyArray | None) -> _Begun:
+    tag = job.target_tag()
+    return (job if sample is None else job.with_blocks_for(sample)).begin(), tag
 
 
-def _write(rows: AnyArray, job: PartsJob, revives: bool, block_info: Any = None) -> AnyArray:
-    """Write a block; the record is what stands in its place.
-
-    With `revives` the place for parts is made again if it is gone: a worker was lost when the file
-    was there already, and records with it.
-    """
+def _write(rows: AnyArray, begun: _Begun, block_info: Any = None) -> AnyArray:
+    """Write a block; the record is what stands in its place."""
+    job, tag = begun
     places = block_info[0]["array-location"]
     start = places[job.axis][0] if places else 0
     record = np.empty((1,) * rows.ndim, object)
     try:
         record[...] = job.write(start, rows)
     except FileNotFoundError:
-        if not revives:
+        # The parts are gone. If the file is there, a worker was lost when it removed them, and
+        # records with it: all is done again. Else the job was aborted, and this task is late.
+        if tag is None or tag == job.target_tag():
             raise
         record[...] = job.begin().write(start, rows)
     return record

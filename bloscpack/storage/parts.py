@@ -114,6 +114,14 @@ class PartFolder:
         """Return the file that is there under the final name; FileNotFoundError if none is."""
         return FileSource(self.target)
 
+    def target_tag(self) -> str:
+        """Return what tells the file that is there under the final name from others; "" if none."""
+        try:
+            status = os.stat(self.target)
+        except FileNotFoundError:
+            return ""
+        return f"{status.st_ino} {status.st_size} {status.st_mtime_ns}"
+
     def join(self) -> "JoinedFile":
         """Return a sink for the whole file, which also takes parts; errors as for `begin`.
 

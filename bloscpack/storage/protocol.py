@@ -80,6 +80,10 @@ class PartStore(Protocol):
         """Return the file that is there under the final name; FileNotFoundError if none is."""
         ...
 
+    def target_tag(self) -> str:
+        """Return what tells the file that is there under the final name from others; "" if none."""
+        ...
+
     def join(self) -> JoinSink:
         """Return a sink for the whole file."""
         ...

@@ -138,6 +138,26 @@ def test_a_reader_sees_the_old_or_the_new_one(tmp_path: Path) -> None:
     assert set(seen) == {OLD, NROWS}
 
 
+def test_tasks_that_come_late(tmp_path: Path) -> None:
+    """Whenever one writes while parts are removed, it fails or is removed as well."""
+    path = tmp_path / "a.blp"
+    job = job_for(path).begin()
+    for _ in range(3):
+        job.write(0, ramp(0, 300))
+    told = []
+
+    def late() -> None:
+        try:
+            told.append(job.write(0, ramp(0, 300)))
+        except FileNotFoundError as err:
+            told.append(err)
+
+    with installed(StoppingDisk(before=late)):
+        job.abort()
+    assert litter(tmp_path) == []
+    assert [isinstance(each, PartRecord) for each in told] == [True] + [False] * 5
+
+
 class KillingDisk(StoppingDisk):
     """Kills the process at a call."""
 

@@ -130,6 +130,7 @@ class TestFrom:
         data = path.read_bytes()
         x = from_bloscpack(data)
         assert x.name == from_bloscpack(bytearray(data)).name
+        assert x.name != from_bloscpack(data + b"more").name
         assert np.array_equal(x.compute(), bp.load(path))
 
     def test_a_url(self, path: Path, array: AnyArray) -> None:
@@ -252,6 +253,13 @@ class TestSave:
         assert (noted.count("_begin"), noted.count("_join")) == (1, 1)
         assert computed == [100] * 26
         assert (tmp_path / "y.blp").read_bytes() == (tmp_path / "a.blp").read_bytes()
+
+    def test_nothing_waits_for_the_sample(self, tmp_path: Path) -> None:
+        """What it needs is computed, and no other block before there is a place for parts."""
+        x = da.zeros((1200, 1000), chunks=(170, 1000), dtype="f4")
+        with Noting() as noted:
+            save(x, tmp_path / "x.blp", chunks=50)
+        assert noted.names.index(next(n for n in noted.names if n.startswith("_begin"))) <= 2
 
     def test_delayed(self, path: Path, array: AnyArray, tmp_path: Path) -> None:
         """Nothing is there until it is computed; it composes, and may be computed twice."""
