@@ -64,8 +64,9 @@ def test_python_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if "import blosc\n" in page.read_text("utf-8"):
         pytest.importorskip("blosc", reason="the page uses the blosc package")
-    if "\nimport torch\n" in page.read_text("utf-8"):
-        pytest.importorskip("torch", reason="the page uses it")
+    for name in ("torch", "dask.array", "distributed", "ray"):
+        if re.search(rf"^(import|from) {name}\b", page.read_text("utf-8"), re.MULTILINE):
+            pytest.importorskip(name, reason="the page uses it")
     run_page(page)
 
 
