@@ -32,7 +32,8 @@ from .original import (
     unpack_ndarray_from_file,
     unpack_ndarray_str,
 )
-from .parts import PartsJob, parts
+from .parts import parts
+from .partsjob import PartsJob
 from .report import Damage, Report
 from .version import __version__
 from .writer import Writer

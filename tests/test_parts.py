@@ -20,7 +20,8 @@ from bloscpack.exceptions import (
     ObjectNumpyArrayRejection,
     UnsupportedError,
 )
-from bloscpack.parts import PartsJob, nbytes_of
+from bloscpack.nbytes import nbytes_of
+from bloscpack.partsjob import PartsJob
 
 from .strategies import SCALARS, AnyArray, fill
 

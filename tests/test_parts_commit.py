@@ -9,7 +9,7 @@ import pytest
 import bloscpack as bp
 from bloscpack.container.parts import PartRecord
 from bloscpack.exceptions import ChecksumMismatch, LockedError, TruncatedError
-from bloscpack.parts import PartsJob
+from bloscpack.partsjob import PartsJob
 
 from .strategies import AnyArray, fill
 from .test_parts import SHAPE, written

@@ -17,9 +17,10 @@ from ..array import Array
 from ..container.parts import PartRecord
 from ..detect import open, open_frames  # noqa: A004
 from ..frames.protocol import Clip, FrameSource
+from ..nbytes import DEFAULT_BLOCK, nbytes_of
 from ..ndarray import AnyArray, Path, rows_of_whole_chunks
 from ..notice import notice
-from ..parts import DEFAULT_BLOCK, PartsJob, nbytes_of
+from ..partsjob import PartsJob
 
 try:
     import dask
@@ -185,7 +186,7 @@ def save(
     decoding them.
 
     After an error of a `Delayed`, or when this program is killed, parts are left in a hidden folder
-    beside the file: ``bloscpack.parts.PartsJob.abort``, with ``others=True`` or for the same `id`,
+    beside the file: ``bloscpack.PartsJob.abort``, with ``others=True`` or for the same `id`,
     removes them.
 
     Examples

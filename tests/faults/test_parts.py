@@ -11,7 +11,7 @@ import pytest
 
 import bloscpack as bp
 from bloscpack.container.parts import PartRecord
-from bloscpack.parts import PartsJob
+from bloscpack.partsjob import PartsJob
 from bloscpack.storage.file import NewFile
 
 from .disk import Crash, StoppingDisk, installed, without_syncs

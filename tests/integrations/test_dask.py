@@ -22,7 +22,15 @@ from dask.diagnostics import ProgressBar  # noqa: E402
 import bloscpack as bp  # noqa: E402
 from bloscpack.codec import CodecError  # noqa: E402
 from bloscpack.exceptions import ChecksumMismatch, FileChangedError, NotFoundError  # noqa: E402
-from bloscpack.integrations.dask import from_bloscpack, map_clips, save  # noqa: E402
+from bloscpack.integrations.dask import (  # noqa: E402
+    _begin,
+    _end,
+    _join,
+    _write,
+    from_bloscpack,
+    map_clips,
+    save,
+)
 
 from ..strategies import AnyArray, fill  # noqa: E402
 
@@ -297,6 +305,24 @@ class TestSave:
         assert len(os.listdir(tmp_path)) == 2
         bp.PartsJob(tmp_path / "x.blp", shape=(), dtype="u1", id="mine").abort()
         assert os.listdir(tmp_path) == ["a.blp"]
+
+    def test_tasks_that_run_again(self, path: Path, array: AnyArray, tmp_path: Path) -> None:
+        """As a cluster has them do that loses a worker; once a job has failed they are late."""
+        target = tmp_path / "x.blp"
+        job = bp.PartsJob(target, shape=array.shape, dtype="i4", chunks=8)
+        info = [{"array-location": [(0, 100), (0, 30)]}]
+        begun = _begin(job, None)
+        for _ in range(3):  # the last task was lost in the middle, with all records
+            assert _end(job, _join(job, _write(array, begun, info))) == str(target)
+            assert target.read_bytes() == path.read_bytes()
+        with pytest.raises(FileNotFoundError, match="committed or aborted"):
+            _write(array, (job, None), info)
+        begun = _begin(job, None)
+        _write(array, begun, info)
+        job.abort()
+        with pytest.raises(FileNotFoundError, match="committed or aborted"):
+            _write(array, begun, info)
+        assert sorted(os.listdir(tmp_path)) == ["a.blp", "x.blp"]
 
     def test_an_interrupt_leaves_nothing(self, path: Path, tmp_path: Path) -> None:
         def interrupts(rows: AnyArray) -> AnyArray:
