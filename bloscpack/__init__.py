@@ -32,6 +32,8 @@ from .original import (
     unpack_ndarray_from_file,
     unpack_ndarray_str,
 )
+from .parts import parts
+from .partsjob import PartsJob
 from .report import Damage, Report
 from .version import __version__
 from .writer import Writer
@@ -46,6 +48,7 @@ __all__ = [
     "Conversion",
     "Damage",
     "MetadataArgs",
+    "PartsJob",
     "Report",
     "Writer",
     "__version__",
@@ -67,6 +70,7 @@ __all__ = [
     "pack_ndarray_str",
     "pack_ndarray_to_bytes",
     "pack_ndarray_to_file",
+    "parts",
     "recover",
     "save",
     "unpack_bytes_file",

@@ -173,32 +173,42 @@ def open_frames(
         from .frames.many import ManyStores
 
         return ManyStores(path, verify=verify, nthreads=nthreads, storage_options=storage_options)
-    if is_url(path) and mode == "r":
-        return _open_remote_frames(path, verify, nthreads, storage_options)
-    if storage_options and not is_url(path):
+    if is_url(path):
+        if mode == "r":
+            return _open_remote_frames(path, verify, nthreads, storage_options)
+    elif storage_options:
         raise ValueError(f"storage_options are for URLs, not for {path!r}")
+    elif (other := _open_other_frames(path, mode, nthreads)) is not None:
+        return other
+    from .frames.reader import FrameStore
+
+    return FrameStore(path, mode, verify=verify, nthreads=nthreads)
+
+
+def _open_other_frames(path: Any, mode: str, nthreads: int | None) -> "FrameSource | None":
+    """Open what is no frame store; None if it may be one."""
     if isinstance(path, str | os.PathLike) and os.path.isdir(path):
         from .gulp.source import GulpSource
 
-        if mode != "r":
-            raise ValueError(f"mode must be 'r' for a Gulp directory, not {mode!r}")
+        _check_reading(mode, "a Gulp directory")
         return GulpSource(path)
     first = _first_bytes(path)
     if first == _RECORDING:
         from .vrs.framesource import RecordingSource
 
-        if mode != "r":
-            raise ValueError(f"mode must be 'r' for a VRS recording, not {mode!r}")
+        _check_reading(mode, "a VRS recording")
         return RecordingSource(path, nthreads=nthreads)
     if first[4:] in _FIRST_BOXES and is_benzina(path):
         from .benzina.dataset import open as open_dataset
 
-        if mode != "r":
-            raise ValueError(f"mode must be 'r' for a Benzina dataset, not {mode!r}")
+        _check_reading(mode, "a Benzina dataset")
         return open_dataset(path, nthreads=nthreads)
-    from .frames.reader import FrameStore
+    return None
 
-    return FrameStore(path, mode, verify=verify, nthreads=nthreads)
+
+def _check_reading(mode: str, what: str) -> None:
+    if mode != "r":
+        raise ValueError(f"mode must be 'r' for {what}, not {mode!r}")
 
 
 def _open_remote_frames(

@@ -64,8 +64,9 @@ def test_python_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if "import blosc\n" in page.read_text("utf-8"):
         pytest.importorskip("blosc", reason="the page uses the blosc package")
-    if "\nimport torch\n" in page.read_text("utf-8"):
-        pytest.importorskip("torch", reason="the page uses it")
+    for name in ("torch", "dask.array", "distributed", "ray"):
+        if re.search(rf"^(import|from) {name}\b", page.read_text("utf-8"), re.MULTILINE):
+            pytest.importorskip(name, reason="the page uses it")
     run_page(page)
 
 
@@ -98,8 +99,8 @@ def modules():
 @pytest.mark.parametrize("name", modules())
 def test_docstring_examples(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    if name == "bloscpack.integrations.torch":
-        pytest.importorskip("torch", reason="the module imports it")
+    if name in ("bloscpack.integrations.dask", "bloscpack.integrations.torch"):
+        pytest.importorskip(name.rpartition(".")[2], reason="the module imports it")
     module = importlib.import_module(name)
     failed, _ = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE)
     assert failed == 0

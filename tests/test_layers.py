@@ -21,6 +21,7 @@ LAYERS = {
     "_ext": 1,
     "libraries": 0,
     "notice": 0,
+    "nbytes": 0,
     "scratch": 0,
     "threads": 1,
     "processes": 1,
@@ -49,6 +50,8 @@ LAYERS = {
     "loss": 5,
     "display": 5,
     "array": 5,
+    "parts": 5,
+    "partsjob": 5,
     "loading": 5,
     "report": 5,
     "repair": 5,
@@ -59,6 +62,7 @@ LAYERS = {
     "video": 5,
     "frames": 6,
     "frames.__init__": 8,
+    "frames.cluster": 8,
     "frames.protocol": 5,
     "frames.sampler": 5,
     "gulp": 6,
@@ -77,6 +81,7 @@ LAYERS = {
     "original": 7,
     "packing": 7,
     "integrations": 8,
+    "integrations.dask": 8,
     "integrations.torch": 8,
     "cli": 9,
     "__init__": 10,
@@ -133,6 +138,7 @@ PURE = {
 IMPURE_LIBRARIES = {"os", "io", "pathlib", "threading", "logging"}
 # What a layer may import of its own number, beyond its own folder.
 SAME_LAYER = {
+    "frames.cluster": {"integrations.dask"},
     "frames.protocol": {"fetch"},
     "exceptions": {"wire"},
     "wire": {"exceptions"},
@@ -149,6 +155,8 @@ SAME_LAYER = {
     "display": {"dtype"},
     "loading": {"array", "ndarray"},
     "array": {"display", "dtype", "selection", "ndarray", "gather", "loss", "rows", "rowappender"},
+    "parts": {"ndarray", "partsjob"},
+    "partsjob": {"dtype", "ndarray"},
     "report": {"ndarray"},
     "repair": {"report"},
     "verification": {"ndarray", "report", "repair"},
@@ -193,6 +201,7 @@ LIBRARIES = {
     "rowappender": {"numpy"},
     "writer": {"numpy"},
     "array": {"numpy"},
+    "partsjob": {"numpy", "xxhash"},
     "image": {"numpy"},
     "libraries": {"simplejpeg", "PIL", "av"},
     "packing": {"numpy"},
@@ -211,6 +220,7 @@ LIBRARIES = {
     "gulp": {"numpy", "xxhash", "tqdm"},
     "benzina": {"numpy", "torch"},
     "vrs": {"numpy", "xxhash", "zstandard", "pillow_jxl"},
+    "integrations.dask": {"numpy", "dask"},
     "integrations.torch": {"numpy", "torch"},
 }
 # What may be imported inside a function: slow to load, and most programs never need it.
@@ -236,6 +246,7 @@ IMPORTED_ON_USE = {
         ".vrs.framesource",
     },
     "display": {"html"},
+    "frames.cluster": {"..integrations.dask"},
     "checksum": {"hashlib"},
     "notice": {"logging"},
     "processes": {

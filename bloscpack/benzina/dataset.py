@@ -338,7 +338,11 @@ class Dataset:
         planned = [(self._sample(self._find(id_)), selection) for id_, selection in requests]
         nthreads = self._content.nthreads if nthreads is None else nthreads
         source = self._content.source
-        places = [(source, *sample.location) for sample, _ in planned] if is_remote(source) else []
+        places = (
+            [(source, sample.location, sample.size) for sample, _ in planned]
+            if is_remote(source)
+            else []
+        )
         with at_hand(places):
             return read_batch(planned, out=out, nthreads=nthreads)
 

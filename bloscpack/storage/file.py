@@ -6,7 +6,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from threading import Lock
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
 from ..container.journal import JOURNAL_SUFFIX
@@ -23,6 +23,8 @@ from .url import is_url
 
 if TYPE_CHECKING:
     from .upload import Upload
+
+Sink = TypeVar("Sink", bound=ByteSink)
 
 _CLOSED = "I/O operation on a closed file"
 
@@ -333,28 +335,26 @@ class StreamSink(SpoolSink):
         self.abort()
 
 
-class FileSink:
-    """A new file that appears under its name, whole and durable, on `commit`.
+class NewFile:
+    """A file that is being written, front to back, under the name it was made with.
 
-    It is written under a temporary name in the same folder, synced, and renamed. A symbolic link
-    is followed; permissions of a file that is replaced are kept, and its journal is replayed
-    before.
-
-    Raises
-    ------
-    LockedError
-        A writer has the file open that would be replaced.
+    Parameters
+    ----------
+    path : str
+        Where to make it; nothing must be there.
+    target : str
+        A file that has the permissions it gets, if that exists.
+    name : str
+        As the caller called it, for messages.
     """
 
     # Small pieces, the digests above all, are written together with what follows.
     _SMALL_NBYTES = 1 << 16
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.name: str | None = os.fspath(path)
-        self._target = os.path.realpath(path)
-        check_unlocked(self._target)
-        self._temporary = temporary_path(self._target)
-        self._fd = create_like(self._temporary, self._target, self.name)
+    def __init__(self, path: str, target: str, name: str) -> None:
+        self.name: str | None = name
+        self._path = path
+        self._fd = create_like(path, target, name)
         self._position = 0
         self._pending = bytearray()
 
@@ -372,6 +372,12 @@ class FileSink:
         self._flush()
         disk.write_at(self._fd, offset, data)
 
+    def copy_from(self, fd: int, nbytes: int) -> None:
+        """Append the first `nbytes` of an open file, within the system where it can."""
+        self._flush()
+        disk.copy_range(fd, 0, self._fd, self._position, nbytes)
+        self._position += nbytes
+
     def _flush(self, *more: BytesLike) -> None:
         parts = (self._pending, *more)
         disk.write_at(self._fd, self._position, *(part for part in parts if part))
@@ -379,19 +385,15 @@ class FileSink:
         self._pending = bytearray()
 
     def commit(self) -> None:
-        """Sync and rename to the final name."""
+        """Close the file; nothing is synced."""
         self._flush()
-        disk.sync(self._fd)
         self._close()
-        with replacing(self._target):
-            disk.replace(self._temporary, self._target)
-            disk.sync_folder(os.path.dirname(self._target))
 
     def abort(self) -> None:
-        """Remove the temporary file."""
+        """Remove the file."""
         self._close()
         with suppress(FileNotFoundError):
-            disk.unlink(self._temporary)
+            disk.unlink(self._path)
 
     def _close(self) -> None:
         fd, self._fd = self._fd, -1
@@ -399,8 +401,44 @@ class FileSink:
             os.close(fd)
 
 
+class FileSink(NewFile):
+    """A new file that appears under its name, whole and durable, on `commit`.
+
+    It is written under a temporary name in the same folder, synced, and renamed. A symbolic link
+    is followed; permissions of a file that is replaced are kept, and its journal is replayed
+    before.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        Where it is to appear.
+    folder : str, optional
+        Where it is written, on the same file system; beside `path` by default.
+
+    Raises
+    ------
+    LockedError
+        A writer has the file open that would be replaced.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], folder: str | None = None) -> None:
+        self._target = os.path.realpath(path)
+        check_unlocked(self._target)
+        beside = self._target if folder is None else os.path.join(folder, "")
+        super().__init__(temporary_path(beside), self._target, os.fspath(path))
+
+    def commit(self) -> None:
+        """Sync and rename to the final name."""
+        self._flush()
+        disk.sync(self._fd)
+        self._close()
+        with replacing(self._target):
+            disk.replace(self._path, self._target)
+            disk.sync_folder(os.path.dirname(self._target))
+
+
 @contextmanager
-def committed(sink: ByteSink) -> Iterator[ByteSink]:
+def committed(sink: Sink) -> Iterator[Sink]:
     """Commit `sink` when the block ends, abort it when the block raises."""
     try:
         yield sink
