@@ -70,6 +70,8 @@ LAYERS = {
     "packing": 7,
     "integrations": 8,
     "integrations.torch": 8,
+    "integrations.xarray": 8,
+    "integrations.zarr": 8,
     "cli": 9,
     "__init__": 10,
     "__main__": 10,
@@ -167,7 +169,10 @@ LIBRARIES = {
     "gulp": {"numpy", "xxhash", "PIL", "tqdm"},
     "benzina": {"numpy", "av", "PIL", "torch"},
     "vrs": {"numpy", "xxhash", "zstandard", "av", "PIL", "pillow_jxl"},
+    "integrations": {"numpy"},
     "integrations.torch": {"numpy", "torch"},
+    "integrations.xarray": {"xarray"},
+    "integrations.zarr": {"numpy", "zarr"},
 }
 # What may be imported inside a function: slow to load, and most programs never need it.
 IMPORTED_ON_USE = {
