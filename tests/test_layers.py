@@ -204,6 +204,7 @@ IMPORTED_ON_USE = {
     "vrs.imagecodec": {"av", "PIL", "pillow_jxl"},
     "gulp.ingest": {"tqdm"},
     # Every command would load them.
+    "cli.export": {"..integrations.kerchunk"},
     "cli.gulp": {"..gulp.sanity"},
     "cli.gulpingest": {"..gulp", "..gulp.ids", "..gulp.ingest", "random"},
     "cli.recordings": {"..vrs.recording"},

@@ -15,6 +15,7 @@ from . import (
     compress,
     convert,
     decompress,
+    export,
     frames,
     gulp,
     info,
@@ -48,6 +49,7 @@ COMMANDS = (
     gulp,
     vrs,
     convert,
+    export,
 )
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from ..array import Array
 from ..codec import ChunkHeader, CodecParams, encode
 from ..container.reader import Container
+from ..container.writer import Progress
 from ..exceptions import BloscpackError, UnsupportedError
 from ..storage.prefetch import prefetched
 from ..storage.remote import Extent
@@ -40,12 +41,13 @@ def kerchunk_references(
     dims: Sequence[str] | None = None,
     verify: bool = True,
     storage_options: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Return references with which Zarr and xarray read an array in a file without this package.
 
     Parameters
     ----------
-    path : str or PathLike
+    path : str, PathLike, bytes-like or binary file
         The file, or a URL of it.
     url : str, optional
         Where readers find the file; by default its absolute path, or its URL.
@@ -58,6 +60,8 @@ def kerchunk_references(
         only the offset table, the first and the last chunk are read.
     storage_options : mapping, optional
         For a URL: what fsspec's file system for it takes.
+    progress : callable, optional
+        Called with (chunks done, chunks in all) after each chunk that was read.
 
     Returns
     -------
@@ -69,9 +73,9 @@ def kerchunk_references(
     ------
     UnsupportedError
         Zarr cannot read the chunks as they are: they are not made of whole rows, or compressed
-        with Snappy, or Zarr has no such dtype.
+        with Snappy, or Zarr has no such dtype. Or the attrs do not fit the array.
     FormatError
-        The file is damaged, or its attrs do not fit the array.
+        The file is damaged, or of another kind.
     TypeError
         `path` is no path or URL, and there is no `url`.
 
@@ -98,7 +102,7 @@ def kerchunk_references(
             labels = Labels.unpack(array.attrs, array.shape, name=name, dims=dims)
             layout = ZarrLayout.of(array)
             refs = {".zgroup": json_text({"zarr_format": 2}), ATTRS_KEY: "{}"}
-            refs |= _array_refs(array, labels, layout, where, verify=verify)
+            refs |= _array_refs(array, labels, layout, where, verify, progress)
             for each, coord in labels.coords.items():
                 refs |= _coord_refs(each, coord)
         except BloscpackError as err:
@@ -116,7 +120,12 @@ def _place(path: Any) -> str:
 
 
 def _array_refs(
-    array: Array, labels: Labels, layout: ZarrLayout, where: str, *, verify: bool
+    array: Array,
+    labels: Labels,
+    layout: ZarrLayout,
+    where: str,
+    verify: bool,
+    progress: Progress | None,
 ) -> dict[str, Any]:
     """Return the references of the array itself."""
     container = array._open_container()
@@ -137,10 +146,14 @@ def _array_refs(
         "blocksize": 0,
     }
     refs = _head_refs(labels.name, layout, labels.dims, attrs, compressor)
-    extents = _checked_extents if verify or not container.header.offsets else _table_extents
+    extents = _table_extents
+    if verify or not container.header.offsets:
+        extents = _checked_extents
     keys = [f"{labels.name}/{key}" for key in layout.iter_keys()]
-    for key, extent in zip(keys, extents(container), strict=True):
+    for done, (key, extent) in enumerate(zip(keys, extents(container), strict=True), 1):
         refs[key] = [where, *extent]
+        if progress is not None:
+            progress(done, len(keys))
     if container.last_chunk < nbytes:
         refs[keys[-1]] = _inline(_filled(container, nbytes))
     return refs

@@ -3,8 +3,8 @@
 ``attrs["dims"]`` is a list of names, one for each axis; ``attrs["coords"]`` has an entry for each
 coordinate: a list of values along the axis of the same name, a number or text, or an object with
 ``data`` and maybe ``dims``, ``dtype`` (as numpy writes it, ``"<M8[D]"``) and ``attrs``;
-``attrs["name"]`` names the array. What is not as described is an error: data under a wrong label
-are wrong data.
+``attrs["name"]`` names the array. What is not as described is an error, not left out: data under a
+wrong label are wrong data.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..dtype import unpack_scalar
-from ..exceptions import FormatError
+from ..exceptions import BloscpackError, UnsupportedError
 from ..ndarray import AnyArray
 
 DEFAULT_NAME = "data"
@@ -79,7 +79,7 @@ class Labels:
 
         Raises
         ------
-        FormatError
+        UnsupportedError
             The attrs do not fit the shape, or are not as described.
         ValueError
             `dims` do not fit the shape.
@@ -105,8 +105,8 @@ class Labels:
         return cls(name, names, coords, rest)
 
 
-def _fault(what: str, why: str) -> FormatError:
-    return FormatError(f"attrs: {what} is {why}", field=what)
+def _fault(what: str, why: str) -> UnsupportedError:
+    return UnsupportedError(f"attrs: {what} is {why}")
 
 
 def _dims(value: Any, ndim: int) -> tuple[str, ...]:
@@ -146,7 +146,10 @@ def _values(what: str, data: Any, dtype: Any) -> AnyArray:
     if dtype is not None:
         if not isinstance(dtype, str):
             raise _fault(what, f"of dtype {dtype!r:.80}, which is no text")
-        wanted = unpack_scalar(dtype)
+        try:
+            wanted = unpack_scalar(dtype)
+        except (BloscpackError, ImportError) as err:
+            raise _fault(what, f"of a dtype that is none: {err}") from err
     # Objects first: the sizes of texts and of a dtype are told before room is made for them.
     try:
         objects = np.array(data, object)

@@ -76,8 +76,10 @@ class BloscpackBackend(BackendEntrypoint):  # type: ignore[misc]
 
         Raises
         ------
+        UnsupportedError
+            The attrs do not fit the array.
         FormatError
-            The attrs do not fit the array, or the file is damaged.
+            The file is damaged, or of another kind.
         """
         array = Array(filename_or_obj, verify=verify, storage_options=storage_options)
         try:
