@@ -58,13 +58,14 @@ def array_of(dtype: Any, shape: tuple[int, ...] = SHAPE) -> AnyArray:
         if dtype.kind in "V":
             array[...] = np.frombuffer(numbers.astype("<u8").tobytes(), "V8").reshape(shape)
         elif dtype.kind in "Mm":
-            array[...] = numbers.astype("i8").view("m8").astype(dtype.kind + "8")
+            numbers.flat[:1] = -(2**63)  # not a time
+            array[...] = numbers.astype(dtype.str[0] + "i8").view(dtype)
         elif dtype.kind == "b":
             array[...] = numbers % 5 < 2
         else:
             array[...] = (numbers % 101 - (dtype.kind in "ifc")).astype(dtype)
-        if dtype.kind in "Mmfc" and array.size:
-            array[(0,) * array.ndim] = "NaT" if dtype.kind in "Mm" else np.nan
+        if dtype.kind in "fc" and array.size:
+            array[(0,) * array.ndim] = np.nan
     return array
 
 
