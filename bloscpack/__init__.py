@@ -1,8 +1,7 @@
 """The small, safe, fast single file for arrays, on the Bloscpack format."""
 
 import importlib
-from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from . import append, args, exceptions
 from .args import BloscArgs, BloscpackArgs, MetadataArgs
@@ -40,6 +39,8 @@ from .writer import Writer
 
 if TYPE_CHECKING:
     from . import benzina, frames, gulp, vrs
+    from .integrations.kerchunk import kerchunk_references
+    from .integrations.zarr import as_zarr as as_zarr
 
 __all__ = [
     "Array",
@@ -59,6 +60,7 @@ __all__ = [
     "exceptions",
     "frames",
     "gulp",
+    "kerchunk_references",
     "load",
     "open",
     "pack_bytes_file",
@@ -87,8 +89,12 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> ModuleType:
+def __getattr__(name: str) -> Any:
     """Import the kinds of files that most programs have none of, when they are named."""
     if name in ("benzina", "frames", "gulp", "vrs"):
         return importlib.import_module(f".{name}", __name__)
+    # The first needs a library that may be missing, so that it is not in __all__.
+    if name in ("as_zarr", "kerchunk_references"):
+        library = name.removeprefix("as_").removesuffix("_references")
+        return getattr(importlib.import_module(f".integrations.{library}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -83,6 +83,8 @@ LAYERS = {
     "integrations": 8,
     "integrations.dask": 8,
     "integrations.torch": 8,
+    "integrations.xarray": 8,
+    "integrations.zarr": 8,
     "cli": 9,
     "__init__": 10,
     "__main__": 10,
@@ -221,7 +223,10 @@ LIBRARIES = {
     "benzina": {"numpy", "torch"},
     "vrs": {"numpy", "xxhash", "zstandard", "pillow_jxl"},
     "integrations.dask": {"numpy", "dask"},
+    "integrations": {"numpy"},
     "integrations.torch": {"numpy", "torch"},
+    "integrations.xarray": {"xarray"},
+    "integrations.zarr": {"numpy", "zarr"},
 }
 # What may be imported inside a function: slow to load, and most programs never need it.
 IMPORTED_ON_USE = {
@@ -270,6 +275,7 @@ IMPORTED_ON_USE = {
     "cli.bzna_pack": {"..benzina.packing"},
     "cli.bzna_verify": {"..benzina.checking"},
     "cli.datasets": {"..benzina.dataset"},
+    "cli.export": {"..integrations.kerchunk"},
     "cli.gulp": {"..gulp.sanity"},
     "cli.gulpingest": {"..gulp", "..gulp.ids", "..gulp.ingest", "random"},
     "cli.recordings": {"..vrs.recording"},

@@ -16,6 +16,7 @@ from . import (
     compress,
     convert,
     decompress,
+    export,
     frames,
     gulp,
     info,
@@ -50,6 +51,7 @@ COMMANDS = (
     vrs,
     bzna,
     convert,
+    export,
 )
 
 

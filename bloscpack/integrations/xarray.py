@@ -1,0 +1,151 @@
+"""Arrays in files as datasets of xarray, read as they are indexed.
+
+xarray finds the engine by the entry point of the package, and takes it for files named ``.blp`` and
+those that begin as ours do. Names of axes and coordinates come from the attrs (`labels.py`).
+"""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from ..array import Array
+from ..container.format import MAGIC
+from ..container.reader import Verify
+from ..exceptions import BloscpackError
+from ..ndarray import AnyArray
+from ..storage.url import is_url
+from .labels import Labels
+
+try:
+    import xarray as xr
+    from xarray.backends import BackendArray, BackendEntrypoint
+    from xarray.core import indexing
+except ImportError as err:
+    raise ImportError(
+        f"{err}: pip install 'xarray>=2024.7' (or 'bloscpack[xarray]')", name=err.name
+    ) from err
+
+__all__ = ["BloscpackBackend"]
+
+
+class BloscpackBackend(BackendEntrypoint):  # type: ignore[misc]
+    """The engine ``bloscpack`` of xarray."""
+
+    description = "Arrays in Bloscpack files (.blp)"
+    open_dataset_parameters = (
+        "filename_or_obj",
+        "drop_variables",
+        "name",
+        "dims",
+        "verify",
+        "storage_options",
+    )
+
+    def open_dataset(
+        self,
+        filename_or_obj: Any,
+        *,
+        drop_variables: str | Iterable[str] | None = None,
+        name: str | None = None,
+        dims: Sequence[str] | None = None,
+        verify: Verify = True,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> xr.Dataset:
+        """Open an array as a dataset of one variable; called by ``xarray.open_dataset``.
+
+        Parameters
+        ----------
+        filename_or_obj : str, PathLike, bytes-like or binary file
+            What `bloscpack.open` opens, a URL too.
+        drop_variables : str or iterable of str, optional
+            Variables and coordinates to leave out.
+        name : str, optional
+            Of the variable; by default ``attrs["name"]``, else "data".
+        dims : sequence of str, optional
+            Of its axes; by default ``attrs["dims"]``, else ``dim_0`` and so on.
+        verify, storage_options
+            As for `bloscpack.open`.
+
+        Returns
+        -------
+        Dataset
+            The variable is read as it is indexed; coordinates are in memory.
+
+        Raises
+        ------
+        UnsupportedError
+            The attrs do not fit the array.
+        FormatError
+            The file is damaged, or of another kind.
+        """
+        array = Array(filename_or_obj, verify=verify, storage_options=storage_options)
+        try:
+            labels = Labels.unpack(array.attrs, array.shape, name=name, dims=dims)
+        except BaseException as err:
+            if isinstance(err, BloscpackError):
+                err.path = array._known_container().name
+            array.close()
+            raise
+        dropped = {drop_variables} if isinstance(drop_variables, str) else {*(drop_variables or ())}
+        data = indexing.LazilyIndexedArray(LazyArray(array))
+        variable = xr.Variable(labels.dims, data, labels.attrs, _encoding(array, labels.dims))
+        coords = {
+            each: xr.Variable(coord.dims, coord.values, coord.attrs)
+            for each, coord in labels.coords.items()
+            if each not in dropped
+        }
+        data_vars = {} if labels.name in dropped else {labels.name: variable}
+        dataset = xr.Dataset(data_vars, coords)
+        dataset.set_close(array.close)
+        return dataset
+
+    def guess_can_open(self, filename_or_obj: Any) -> bool:
+        """Return whether this is one of our files, by its name or its first bytes."""
+        if isinstance(filename_or_obj, bytes | bytearray | memoryview):
+            return bytes(filename_or_obj[: len(MAGIC)]) == MAGIC
+        if not isinstance(filename_or_obj, str | os.PathLike):
+            return False
+        path = os.fsdecode(filename_or_obj)
+        if is_url(path):
+            return urlsplit(path).path.endswith(".blp")
+        if path.endswith(".blp"):
+            return True
+        with suppress(OSError), Path(path).open("rb") as stream:
+            return stream.read(len(MAGIC)) == MAGIC
+        return False
+
+
+def _encoding(array: Array, dims: tuple[str, ...]) -> dict[str, Any]:
+    """Return what xarray is to know of the file: chunks for Dask to begin with."""
+    encoding: dict[str, Any] = {"source": array._known_container().name}
+    if array.chunks and array.size:
+        encoding["preferred_chunks"] = dict(zip(dims, array.chunks, strict=True))
+    return encoding
+
+
+class LazyArray(BackendArray):  # type: ignore[misc]
+    """An array in a file, for xarray to index.
+
+    Parameters
+    ----------
+    array : Array
+        Pickled as the path of its file.
+    """
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+        self.shape = array.shape
+        self.dtype = array.dtype
+
+    def __getitem__(self, key: indexing.ExplicitIndexer) -> AnyArray:
+        """Read a selection; only chunks that hold some of it are read."""
+        found: AnyArray = indexing.explicit_indexing_adapter(
+            key, self.shape, indexing.IndexingSupport.OUTER, self._read
+        )
+        return found
+
+    def _read(self, key: tuple[Any, ...]) -> AnyArray:
+        return self.array.oindex[key]

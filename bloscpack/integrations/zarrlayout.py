@@ -1,0 +1,192 @@
+"""An array as Zarr describes it: dtype, chunk grid, keys (format version 2 of the Zarr spec).
+
+Version 2, because it names dtypes as numpy does, byte order, fixed-length text and records
+included, and has an order of axes. Nothing here imports zarr: references are made without it.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import Any
+
+from ..array import Array
+from ..dtype import Dtype
+from ..exceptions import BloscpackError, UnsupportedError
+from ..ndarray import new_array
+
+ARRAY_KEY = ".zarray"
+ATTRS_KEY = ".zattrs"
+
+# Bytes of an item, for the kinds that have a limit: Zarr has no 80-bit or 128-bit floats.
+_MAX_ITEMSIZE = {"f": 8, "c": 16}
+# ``dtype.isbuiltin`` of the types that packages add to numpy, such as bfloat16.
+_IS_USER_DEFINED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ZarrLayout:
+    """Shape, dtype and chunk grid of an array, for Zarr.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Of the array.
+    chunks : tuple of int
+        Shape of a chunk, at least 1 along each axis.
+    dtype : dtype
+        Of the items.
+    is_fortran : bool
+        Whether the items of a chunk are in Fortran order.
+    """
+
+    shape: tuple[int, ...]
+    chunks: tuple[int, ...]
+    dtype: Dtype
+    is_fortran: bool
+
+    @classmethod
+    def of(cls, array: Array) -> "ZarrLayout":
+        """Return the layout in which Zarr can read `array`.
+
+        Its chunks are those of the file, if these are made of whole rows; else about as large.
+
+        Raises
+        ------
+        UnsupportedError
+            Zarr has no such dtype.
+        FormatError
+            The array has no bytes, and a shape that numpy has not.
+        """
+        try:
+            check_dtype(array.dtype)
+            if not array.size:
+                new_array(array.shape, array.dtype, array.is_fortran)
+        except BloscpackError as err:
+            err.path = array._known_container().name
+            raise
+        chunks = array.chunks or _whole_rows(array)
+        shape = tuple(max(1, length) for length in chunks)
+        return cls(array.shape, shape, array.dtype, array.is_fortran)
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """Number of chunks along each axis."""
+        return tuple(
+            -(-length // step) for length, step in zip(self.shape, self.chunks, strict=True)
+        )
+
+    def document(self, compressor: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return the array metadata of Zarr, its chunks compressed by a codec of numcodecs."""
+        dtype = self.dtype
+        fields = dtype.fields
+        described: Any = dtype.str
+        if dtype.names is not None and fields is not None:
+            described = [[name, fields[name][0].str] for name in dtype.names]
+        return {
+            "zarr_format": 2,
+            "shape": list(self.shape),
+            "chunks": list(self.chunks),
+            "dtype": described,
+            "compressor": compressor,
+            "fill_value": None,
+            "order": "F" if self.is_fortran else "C",
+            "filters": None,
+        }
+
+    def iter_keys(self) -> Iterator[str]:
+        """Yield the keys of all chunks, in the order of the file."""
+        if not prod(self.shape):
+            return
+        grid = self.grid
+        sides = [range(length) for length in (grid[::-1] if self.is_fortran else grid)]
+        for place in product(*sides):
+            yield ".".join(map(str, place[::-1] if self.is_fortran else place)) or "0"
+
+    def region(self, key: str) -> tuple[slice, ...] | None:
+        """Return the part of the array that is the chunk of a key; None if there is none."""
+        grid = self.grid
+        parts = key.split(".") if grid else []
+        if (not grid and key != "0") or len(parts) != len(grid):
+            return None
+        region = []
+        for part, count, step, length in zip(parts, grid, self.chunks, self.shape, strict=True):
+            # Digits of ASCII, and no more of them than the number of chunks has.
+            if not (part.isascii() and part.isdecimal()) or len(part) > len(str(count)):
+                return None
+            index = int(part)
+            if index >= count:
+                return None
+            region.append(slice(index * step, min((index + 1) * step, length)))
+        return tuple(region)
+
+
+def json_text(value: Any) -> str:
+    """Return JSON values as text for Zarr.
+
+    Raises
+    ------
+    UnsupportedError
+        They are nested too deep.
+    """
+    try:
+        return json.dumps(value)
+    except RecursionError as err:
+        raise UnsupportedError(f"attrs: nested too deep for Zarr: {err}") from err
+
+
+def _whole_rows(array: Array) -> tuple[int, ...]:
+    """Return the shape of a chunk of whole rows of about as many bytes as a chunk in the file."""
+    shape = array.shape[::-1] if array.is_fortran else array.shape
+    chunk_nbytes = max(array.header.chunk_size, array.nbytes // max(array.nchunks, 1))
+    chunk = (1,) * len(shape)
+    for axis, length in enumerate(shape):
+        row = prod(shape[axis + 1 :]) * array.dtype.itemsize
+        if row <= chunk_nbytes:
+            rows = min(chunk_nbytes // row, length)
+            chunk = (1,) * axis + (rows,) + shape[axis + 1 :]
+            break
+    return chunk[::-1] if array.is_fortran else chunk
+
+
+def check_dtype(dtype: Dtype) -> None:
+    """Check that Zarr has `dtype`.
+
+    Raises
+    ------
+    UnsupportedError
+        It has not.
+    """
+    fault = _scalar_fault(dtype) if dtype.names is None else _record_fault(dtype)
+    if fault:
+        raise UnsupportedError(
+            f"Zarr has no dtype {str(dtype)[:200]} ({fault}); read the array with bloscpack.load "
+            "or bloscpack.open"
+        )
+
+
+def _record_fault(dtype: Dtype) -> str:
+    """Return why Zarr has no such records; empty if it has."""
+    packed = 0
+    for name, field in (dtype.fields or {}).items():
+        if field[1] != packed or len(field) > 2:
+            return "fields with padding, with titles or in another order than in memory"
+        fault = _scalar_fault(field[0])
+        if fault:
+            return f"field {name!r:.80}: {fault}"
+        packed += field[0].itemsize
+    return "" if packed == dtype.itemsize > 0 else "items with padding at their end, or empty"
+
+
+def _scalar_fault(dtype: Dtype) -> str:
+    """Return why Zarr has no items of `dtype`; empty if it has."""
+    if dtype.names is not None or dtype.subdtype is not None:
+        return "zarr 3 reads no records or arrays in records"
+    if not dtype.itemsize:
+        return "items without bytes"
+    if dtype.isbuiltin == _IS_USER_DEFINED:
+        return "no type of numpy's own"
+    if dtype.itemsize > _MAX_ITEMSIZE.get(dtype.kind, dtype.itemsize):
+        return "floats of more than 64 bits"
+    return ""

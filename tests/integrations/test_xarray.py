@@ -1,0 +1,309 @@
+"""Arrays in files as datasets of xarray: labelled by their attrs, read as they are indexed."""
+
+import importlib
+import io
+import pickle
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bloscpack as bp
+from bloscpack.exceptions import ChecksumMismatch, UnsupportedError
+
+from ..arrayfiles import NotingFile, array_file, bytes_read_per_chunk
+from ..conftest import REPOSITORY, SMALL_VECTORS
+from ..servers import FileServer, running
+from .arrays import DTYPES, array_of, check_equal
+
+xr = pytest.importorskip("xarray")
+RAMP = np.arange(40 * 6 * 50, dtype="<i4").reshape(40, 6, 50)
+TIMES = np.datetime64("2026-01-01") + np.arange(40)
+ATTRS = {
+    "name": "height",
+    "dims": ["time", "y", "x"],
+    "coords": {
+        "time": {"data": TIMES.astype(str).tolist(), "dtype": TIMES.dtype.str},
+        "y": [5.5, 4.5, 3.5, 2.5, 1.5, 0.5],
+        "place": {"dims": ["y"], "data": ["a", "b", "c", "d", "e", "größe"]},
+        "mask": {"dims": ["y", "x"], "data": (np.arange(300).reshape(6, 50) % 2).tolist()},
+        "run": {"data": 7, "attrs": {"long_name": "number of the run"}},
+    },
+    "units": "m",
+}
+
+
+@pytest.fixture
+def engine() -> Any:
+    return importlib.import_module("bloscpack.integrations.xarray").BloscpackBackend
+
+
+@pytest.fixture
+def ramp(tmp_path: Path) -> Path:
+    bp.save(tmp_path / "ramp.blp", RAMP, chunks=7, attrs=ATTRS)
+    return tmp_path / "ramp.blp"
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Have the entry points of the package where xarray looks for them."""
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))["project"]
+    folder = tmp_path / "site" / "bloscpack-1.dist-info"
+    folder.mkdir(parents=True)
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: bloscpack\nVersion: 1\n")
+    points = project["entry-points"]["xarray.backends"].items()
+    lines = "".join(f"{name} = {value}\n" for name, value in points)
+    (folder / "entry_points.txt").write_text(f"[xarray.backends]\n{lines}")
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    xr.backends.refresh_engines()
+    yield
+    xr.backends.refresh_engines()
+
+
+class TestLabels:
+    def test_names_and_coordinates(self, ramp: Path, engine: Any) -> None:
+        with xr.open_dataset(ramp, engine=engine) as dataset:
+            assert list(dataset.data_vars) == ["height"]
+            height = dataset["height"]
+            assert height.dims == ("time", "y", "x")
+            assert height.attrs == {"units": "m"}
+            assert set(dataset.coords) == {"time", "y", "place", "mask", "run"}
+            assert np.array_equal(height["time"], TIMES)
+            assert height["place"].values.tolist() == ["a", "b", "c", "d", "e", "größe"]
+            assert height["mask"].dims == ("y", "x")
+            assert int(height["run"]) == 7
+            assert height["run"].attrs == {"long_name": "number of the run"}
+            check_equal(height.values, RAMP)
+            assert np.array_equal(height.sel(time="2026-01-09", y=3.5), RAMP[8, 2])
+
+    def test_without_labels(self, tmp_path: Path, engine: Any) -> None:
+        bp.save(tmp_path / "a.blp", RAMP, attrs={"units": "m"})
+        with xr.open_dataset(tmp_path / "a.blp", engine=engine) as dataset:
+            assert dataset["data"].dims == ("dim_0", "dim_1", "dim_2")
+            assert dataset["data"].attrs == {"units": "m"}
+        options = {"dims": ["t", "y", "x"], "name": "height"}
+        with xr.open_dataset(tmp_path / "a.blp", engine=engine, **options) as dataset:
+            assert dataset["height"].dims == ("t", "y", "x")
+
+    def test_variables_that_are_dropped(self, ramp: Path, engine: Any) -> None:
+        dropped = ["height", "mask"]
+        with xr.open_dataset(ramp, engine=engine, drop_variables=dropped) as dataset:
+            assert set(dataset.variables) == {"time", "y", "place", "run"}
+        with xr.open_dataset(ramp, engine=engine, drop_variables="mask") as dataset:
+            assert "mask" not in dataset.coords
+
+    @pytest.mark.parametrize(
+        ("attrs", "why"),
+        [
+            ({"dims": ["a", "b"]}, "2 dimensions|3 dimensions"),
+            ({"dims": ["a", "b", "a"]}, "all different"),
+            ({"dims": "abc"}, "no list of names"),
+            ({"dims": [1, 2, 3]}, "no list of names"),
+            ({"dims": {"a": 1}}, "no list of names"),
+            ({"name": 5}, "no text"),
+            ({"name": "dim_0"}, "an axis or a coordinate"),
+            ({"name": "c", "coords": {"c": 5}}, "an axis or a coordinate"),
+            ({"coords": [1]}, "no object"),
+            ({"coords": {"dim_0": [1, 2]}}, r"of shape \(2,\), but its dims have \(40,\)"),
+            ({"coords": {"a": [1, 2]}}, "along"),
+            ({"coords": {"a": {"dims": ["b"], "data": 1}}}, "along"),
+            ({"coords": {"a": {"dims": [["b"]], "data": 1}}}, "along"),
+            ({"coords": {"a": {"dims": 3, "data": 1}}}, "along"),
+            ({"coords": {"a": {"data": 1, "attrs": 3}}}, "attrs"),
+            ({"coords": {"a": {}}}, "no array"),
+            ({"coords": {"a": None}}, "no array"),
+            ({"coords": {"a": {"data": {"b": 1}}}}, "no array"),
+            ({"coords": {"a": {"data": 2**70}}}, "no array"),
+            ({"coords": {"dim_1": [1, 2, 3, 4, 5, [6]]}}, "array"),
+            ({"coords": {"dim_1": [1, 2, 3, 4, 5, None]}}, "array"),
+            ({"coords": {"dim_1": [[1], [2, 3], [], [], [], []]}}, "array"),
+            ({"coords": {"a": {"data": "x", "dtype": "<M8[D]"}}}, "array"),
+            ({"coords": {"a": {"data": "x", "dtype": "<i4"}}}, "array"),
+            ({"coords": {"a": {"data": 300, "dtype": "|u1"}}}, "array"),
+            ({"coords": {"a": {"data": "x", "dtype": "|O"}}}, "dtype"),
+            ({"coords": {"a": {"data": "x", "dtype": "no"}}}, "dtype"),
+            ({"coords": {"a": {"data": "x", "dtype": 5}}}, "dtype"),
+            ({"coords": {"a": {"data": "x", "dtype": "|S2000000000"}}}, "too large"),
+            ({"coords": {"a": {"data": 1, "dtype": "bfloat16"}}}, "array|dtype"),
+            ({"dims": ["t", "y", "x"], "coords": {"t": ["x" * 500_000] + ["y"] * 39}}, "too large"),
+        ],
+        ids=lambda value: str(value)[:60],
+    )
+    def test_labels_that_do_not_fit(
+        self, tmp_path: Path, engine: Any, attrs: dict[str, Any], why: str
+    ) -> None:
+        path = tmp_path / "a.blp"
+        bp.save(path, RAMP, attrs=attrs)
+        with pytest.raises(UnsupportedError, match=rf"a\.blp: attrs: .*({why})"):
+            xr.open_dataset(path, engine=engine)
+        with pytest.raises(UnsupportedError, match="attrs"):
+            bp.kerchunk_references(path)
+
+    def test_dims_that_are_given_count(self, tmp_path: Path, engine: Any) -> None:
+        bp.save(tmp_path / "a.blp", RAMP, attrs={"dims": 5})
+        with xr.open_dataset(tmp_path / "a.blp", engine=engine, dims=list("abc")) as dataset:
+            assert dataset["data"].dims == ("a", "b", "c")
+        with pytest.raises(ValueError, match="3 names"):
+            xr.open_dataset(tmp_path / "a.blp", engine=engine, dims=["a"])
+
+    def test_references_have_the_same_labels(self, ramp: Path, engine: Any) -> None:
+        refs_as_store = pytest.importorskip("kerchunk.utils").refs_as_store
+        store = refs_as_store(bp.kerchunk_references(ramp), read_only=True)
+        by_references = xr.open_zarr(store, consolidated=False, zarr_format=2)
+        with by_references, xr.open_dataset(ramp, engine=engine) as dataset:
+            xr.testing.assert_identical(by_references.compute(), dataset.compute())
+
+
+class TestLazy:
+    @pytest.mark.parametrize("dtype", DTYPES)
+    @pytest.mark.parametrize("order", ["C", "F"])
+    def test_every_dtype(self, tmp_path: Path, engine: Any, dtype: str, order: str) -> None:
+        array = np.asarray(array_of(dtype), order=order)
+        bp.save(tmp_path / "a.blp", array, chunks=4)
+        with xr.open_dataset(tmp_path / "a.blp", engine=engine) as dataset:
+            data = dataset["data"]
+            check_equal(data.values[2:9, :, ::2], array[2:9, :, ::2])
+            check_equal(
+                data.isel(dim_0=[7, 3], dim_2=slice(4, 0, -1)).values, array[[7, 3], :, 4:0:-1]
+            )
+
+    @pytest.mark.parametrize("shape", [(), (0, 3), (1,)], ids=str)
+    def test_small_shapes(self, tmp_path: Path, engine: Any, shape: tuple[int, ...]) -> None:
+        bp.save(tmp_path / "a.blp", array_of("<f4", shape))
+        with xr.open_dataset(tmp_path / "a.blp", engine=engine) as dataset:
+            check_equal(dataset["data"].values, array_of("<f4", shape))
+
+    def test_selections(self, ramp: Path, engine: Any) -> None:
+        height = xr.open_dataset(ramp, engine=engine)["height"]
+        assert np.array_equal(height[3], RAMP[3])
+        assert np.array_equal(height[::-3, 2], RAMP[::-3, 2])
+        assert np.array_equal(
+            height.isel(time=[4, 30], x=[1, 1, 7]), RAMP[[4, 30]][:, :, [1, 1, 7]]
+        )
+        assert float(height[39, 5, 49]) == RAMP[39, 5, 49]
+        points = xr.DataArray([3, 8], dims="point"), xr.DataArray([5, 0], dims="point")
+        assert np.array_equal(height.isel(time=points[0], y=points[1]), RAMP[[3, 8], [5, 0]])
+        assert np.array_equal(
+            height.where(height["mask"] == 1, 0)[2], RAMP[2] * (np.arange(300) % 2).reshape(6, 50)
+        )
+        height.close()
+
+    def test_only_chunks_that_are_needed_are_read(self, engine: Any) -> None:
+        noise = np.random.default_rng(2).integers(0, 256, (40, 1 << 14), "u1")
+        with io.BytesIO() as saved:
+            bp.save(saved, noise, chunks=3)
+            stream = NotingFile(saved.getvalue())
+        dataset = xr.open_dataset(stream, engine=engine)
+        stream.reads.clear()
+        part = dataset["data"].isel(dim_0=slice(8, 13), dim_1=3)
+        assert stream.reads == []
+        assert np.array_equal(part, noise[8:13, 3])
+        assert {chunk for chunk, n in bytes_read_per_chunk(stream).items() if n > 100} == {2, 3, 4}
+
+    def test_chunks_of_dask(self, ramp: Path, engine: Any) -> None:
+        pytest.importorskip("dask.array")
+        with xr.open_dataset(ramp, engine=engine, chunks={}) as dataset:
+            height = dataset["height"]
+            assert height.chunks == ((7, 7, 7, 7, 7, 5), (6,), (50,))
+            assert np.array_equal(height.sum("time"), RAMP.sum(0))
+
+    def test_handles_travel_small(self, ramp: Path, engine: Any) -> None:
+        dataset = xr.open_dataset(ramp, engine=engine)
+        data = pickle.dumps(dataset)
+        assert len(data) < 10_000
+        assert np.array_equal(pickle.loads(data)["height"], RAMP)
+
+    def test_closing(self, ramp: Path, engine: Any) -> None:
+        dataset = xr.open_dataset(ramp, engine=engine)
+        dataset.close()
+        with pytest.raises(ValueError, match="closed"):
+            dataset["height"].load()
+
+    def test_damage(self, ramp: Path, engine: Any) -> None:
+        data = bytearray(ramp.read_bytes())
+        with bp.open(ramp) as array:
+            data[array.chunk_offset(2) + 40] ^= 1
+        ramp.write_bytes(data)
+        with xr.open_dataset(ramp, engine=engine) as dataset:
+            assert np.array_equal(dataset["height"][:14], RAMP[:14])
+            with pytest.raises(ChecksumMismatch, match="chunk 2"):
+                dataset["height"].load()
+            with pytest.raises(ChecksumMismatch):
+                dataset["height"][15].load()
+        with xr.open_dataset(ramp, engine=engine, verify=False) as dataset:
+            assert dataset["height"][15].shape == (6, 50)
+
+    def test_a_url(self, ramp: Path, engine: Any) -> None:
+        with running(FileServer()) as server:
+            server.files["/ramp.blp"] = ramp.read_bytes()
+            url = server.url("ramp.blp")
+            with xr.open_dataset(url, engine=engine, storage_options={}) as dataset:
+                assert len(server.log) == 1
+                assert np.array_equal(dataset["height"][9], RAMP[9])
+
+
+class TestEngine:
+    @pytest.mark.usefixtures("installed")
+    def test_xarray_finds_it(self, ramp: Path, tmp_path: Path) -> None:
+        with xr.open_dataset(ramp) as dataset:
+            assert np.array_equal(dataset["height"], RAMP)
+        with xr.open_dataarray(ramp, engine="bloscpack") as height:
+            assert height.name == "height"
+        (tmp_path / "other").write_bytes(ramp.read_bytes())
+        with xr.open_dataset(tmp_path / "other") as dataset:
+            assert np.array_equal(dataset["height"], RAMP)
+        assert "Bloscpack" in repr(xr.backends.list_engines()["bloscpack"])
+
+    def test_what_it_takes(self, engine: Any, ramp: Path, tmp_path: Path) -> None:
+        backend = engine()
+        (tmp_path / "a.nc").write_bytes(b"CDF\1")
+        (tmp_path / "b").write_bytes(ramp.read_bytes())
+        (tmp_path / "empty").write_bytes(b"")
+        taken = [
+            ramp,
+            str(ramp),
+            "s3://box/a.blp",
+            "https://host/a.blp?key=x",
+            tmp_path / "b",
+            ramp.read_bytes(),
+            memoryview(ramp.read_bytes()),
+            "none.blp",
+        ]
+        refused = [
+            tmp_path / "a.nc",
+            tmp_path / "empty",
+            tmp_path / "none",
+            tmp_path,
+            "s3://box/a.nc",
+            b"CDF",
+            b"",
+            io.BytesIO(b"blpk"),
+            3,
+            None,
+        ]
+        assert [each for each in taken if not backend.guess_can_open(each)] == []
+        assert [each for each in refused if backend.guess_can_open(each)] == []
+
+    @pytest.mark.parametrize("name", ["shape_2d_F.blp", "legacy_v2_default.blp"])
+    def test_files_of_the_original(self, engine: Any, name: str) -> None:
+        with bp.open(SMALL_VECTORS / name) as array:
+            expected = array.read()
+        with xr.open_dataset(SMALL_VECTORS / name, engine=engine) as dataset:
+            check_equal(dataset["data"].values, expected)
+
+    @pytest.mark.parametrize("nbytes", [70, 104])
+    def test_chunks_that_cut_rows(self, engine: Any, nbytes: int) -> None:
+        data = array_file(RAMP, chunk_nbytes=nbytes)
+        with xr.open_dataset(io.BytesIO(data), engine=engine) as dataset:
+            check_equal(dataset["data"].values, RAMP)
+            assert "preferred_chunks" not in dataset["data"].encoding
+
+    def test_xarray_is_named_where_it_is_missing(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "xarray", None)
+        monkeypatch.delitem(sys.modules, "bloscpack.integrations.xarray", raising=False)
+        with pytest.raises(ImportError, match=r"bloscpack\[xarray\]"):
+            importlib.import_module("bloscpack.integrations.xarray")
