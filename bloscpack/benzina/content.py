@@ -17,6 +17,7 @@ from ..storage.memory import MemorySource
 from ..storage.protocol import ByteSource
 from .bmff import BoxHeader, Read, Window, children, read_box
 from .boxes import unpack_brands
+from .codecconfig import DEFAULT_MAX_PIXELS
 from .format import INPUT, NAME, TARGET, TARGET_NBYTES
 from .movie import Movie, unpack_movie
 from .names import IdTable, NameTable
@@ -51,6 +52,8 @@ class Content:
         The one with the samples.
     nthreads : int or None
         Threads that decode, unless a call says it.
+    max_pixels : int
+        Of the largest coded frame that is decoded.
     origin : tuple or None
         What pickles instead: a function and its arguments.
 
@@ -82,6 +85,7 @@ class Content:
         self.nthreads: int | None = None
         self.origin: tuple[Callable[..., Content], tuple[Any, ...]] | None = None
         self.declared: dict[str, range] | None = None
+        self.max_pixels = DEFAULT_MAX_PIXELS
         self._targets: IntArray | None = None
         self._names: NameTable | None = None
         self._ids: IdTable | None = None
