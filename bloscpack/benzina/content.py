@@ -23,6 +23,7 @@ from .format import INPUT, NAME, TARGET, TARGET_NBYTES
 from .movie import Movie, unpack_movie
 from .names import IdTable, NameTable
 from .splits import KIND as SPLITS_KIND
+from .splits import MAX_NBYTES as MAX_SPLITS_NBYTES
 from .splits import unpack_splits
 from .track import DatasetTrack, IntArray
 
@@ -210,7 +211,8 @@ class Content:
         if box is None:
             return {}
         try:
-            payload = bytes(read(box.payload_offset, box.end - box.payload_offset))
+            nbytes = min(box.end - box.payload_offset, MAX_SPLITS_NBYTES + 1)
+            payload = bytes(read(box.payload_offset, nbytes))
             return unpack_splits(payload, len(self))
         except FormatError as err:
             raise self.blamed(err) from None
@@ -236,13 +238,14 @@ def read_targets(track: DatasetTrack | None, count: int) -> IntArray:
     FormatError
         There are more targets than samples, or one is not of 8 bytes.
     """
+    if track is None:
+        return np.broadcast_to(np.int64(-1), count)
+    _check_entries(track, count)
+    for index in np.flatnonzero(track.sizes != TARGET_NBYTES)[:1].tolist():
+        raise _wrong_target(index, track.sizes.item(index))
+    data, _ = track.read_all()
     targets = np.full(count, -1, np.int64)
-    if track is not None:
-        _check_entries(track, count)
-        for index in np.flatnonzero(track.sizes != TARGET_NBYTES)[:1].tolist():
-            raise _wrong_target(index, track.sizes.item(index))
-        data, _ = track.read_all()
-        targets[: len(track)] = np.frombuffer(data, "<i8")
+    targets[: len(track)] = np.frombuffer(data, "<i8")
     return targets
 
 

@@ -343,26 +343,79 @@ def sample_offsets(
     FormatError
         The tables do not belong together.
     """
-    _check_runs([runs] if len(runs) else [], len(chunks), track.count)
-    if track.count == len(chunks) and (runs["samples"] == 1).all():
-        return chunks
-    if not track.count:
-        return np.empty(0, np.int64)
-    first_chunks = np.append(runs["first"].astype(np.int64), len(chunks) + 1)
-    per_chunk = np.repeat(runs["samples"].astype(np.int64), np.diff(first_chunks))
-    far = chunks.astype(np.uint64)
-    np.minimum(far, _MAX_OFFSET, out=far)
-    starts = far.view(np.int64)[per_chunk > 0]
-    first = np.cumsum(per_chunk)
-    first -= per_chunk
-    first = first[per_chunk > 0]
-    # From each sample to the next; of what may be a thousand times as many as there are bytes for
-    # it in the file, there is nothing but the result.
-    offsets: NDArray[np.int64] = np.empty(track.count, np.int64)
-    offsets[1:] = track.sample_nbytes or sizes[:-1]
-    offsets[first] = 0
-    ends = np.add.reduceat(offsets, first)
+    firsts, starts = _chunk_places(track, runs, chunks)
+    if firsts is None:
+        return starts
+    return _in_chunks(track.sample_nbytes or sizes[:-1], track.count, firsts, starts)
+
+
+def _in_chunks(
+    sizes: int | NDArray[Any], count: int, firsts: NDArray[np.int64], starts: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return where `count` samples begin, of the sizes of all but the last."""
+    # First the bytes from each sample to the next: there may be far more samples than the file has
+    # bytes for, and only one array of their number.
+    offsets: NDArray[np.int64] = np.empty(count, np.int64)
+    offsets[1:] = sizes
+    offsets[firsts] = 0
+    ends = np.add.reduceat(offsets, firsts)
     ends += starts
     offsets[0] = starts[0]
-    offsets[first[1:]] = starts[1:] - ends[:-1]
+    offsets[firsts[1:]] = starts[1:] - ends[:-1]
     return np.cumsum(offsets, out=offsets)
+
+
+def _chunk_places(
+    track: TrackTable, runs: NDArray[np.void], chunks: NDArray[Any]
+) -> tuple[NDArray[np.int64] | None, NDArray[Any]]:
+    """Return which sample is the first of each chunk, and where that begins.
+
+    Chunks without samples are left out. Where every chunk is one sample, or there is none, the
+    first is None, and the second `chunks`.
+    """
+    _check_runs([runs] if len(runs) else [], len(chunks), track.count)
+    if not track.count:
+        return None, chunks[:0]
+    if track.count == len(chunks) and (runs["samples"] == 1).all():
+        return None, chunks
+    first_chunks = np.append(runs["first"].astype(np.int64), len(chunks) + 1)
+    held = np.repeat(runs["samples"].astype(np.int64), np.diff(first_chunks))
+    firsts = np.cumsum(held)
+    firsts -= held
+    starts = chunks.astype(np.uint64)
+    np.minimum(starts, _MAX_OFFSET, out=starts)
+    return firsts[held > 0], starts.view(np.int64)[held > 0]
+
+
+class EvenOffsets:
+    """Where samples of one size begin: computed, as the file may claim any number of them.
+
+    Parameters
+    ----------
+    track : TrackTable
+        A track whose samples have one size.
+    runs, chunks : array
+        What stands in its tables.
+
+    Raises
+    ------
+    FormatError
+        The tables do not belong together.
+    """
+
+    def __init__(self, track: TrackTable, runs: NDArray[np.void], chunks: NDArray[Any]) -> None:
+        self._count, self._nbytes = track.count, track.sample_nbytes
+        self._firsts, self._starts = _chunk_places(track, runs, chunks)
+
+    def all(self) -> NDArray[Any]:
+        """Return the offsets of all samples, as `sample_offsets` does."""
+        if self._firsts is None:
+            return self._starts
+        return _in_chunks(self._nbytes, self._count, self._firsts, self._starts)
+
+    def take(self, indices: Any) -> NDArray[Any]:
+        """Return the offsets of some samples, int64 or as they are stored."""
+        if self._firsts is None:
+            return np.asarray(self._starts[indices])
+        chunk = np.searchsorted(self._firsts, indices, "right") - 1
+        return np.asarray(self._starts[chunk] + (indices - self._firsts[chunk]) * self._nbytes)

@@ -91,12 +91,12 @@ class Sample:
     @property
     def location(self) -> int:
         """Absolute offset of its first byte in the file."""
-        return int(self._content.input.offsets.item(self.index))
+        return self._content.input[self.index].offset
 
     @property
     def size(self) -> int:
         """Number of its bytes."""
-        return int(self._content.input.sizes.item(self.index))
+        return self._content.input[self.index].nbytes
 
     @property
     def data(self) -> bytes:
