@@ -11,6 +11,7 @@ from .checking import recover, verify
 from .convert import Conversion, convert
 from .detect import open  # noqa: A004
 from .loading import load
+from .many import ManyArrays, open_many
 from .ndarray import save
 from .original import (
     pack_bytes_file,
@@ -45,6 +46,7 @@ __all__ = [
     "BloscpackArgs",
     "Conversion",
     "Damage",
+    "ManyArrays",
     "MetadataArgs",
     "Report",
     "Writer",
@@ -58,6 +60,7 @@ __all__ = [
     "gulp",
     "load",
     "open",
+    "open_many",
     "pack_bytes_file",
     "pack_bytes_to_bytes",
     "pack_bytes_to_file",
