@@ -10,6 +10,7 @@ from .checking import recover, verify
 from .convert import Conversion, convert
 from .detect import open  # noqa: A004
 from .loading import load
+from .many import ManyArrays, open_many
 from .ndarray import save
 from .original import (
     pack_bytes_file,
@@ -48,6 +49,7 @@ __all__ = [
     "BloscpackArgs",
     "Conversion",
     "Damage",
+    "ManyArrays",
     "MetadataArgs",
     "PartsJob",
     "Report",
@@ -63,6 +65,7 @@ __all__ = [
     "kerchunk_references",
     "load",
     "open",
+    "open_many",
     "pack_bytes_file",
     "pack_bytes_to_bytes",
     "pack_bytes_to_file",

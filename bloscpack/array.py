@@ -129,6 +129,11 @@ class Array:
         check_nbytes(self._container, self.dtype, self.shape)
 
     @property
+    def name(self) -> str | None:
+        """The path as it was given, or the URL; None for bytes."""
+        return self._container.name
+
+    @property
     def ndim(self) -> int:
         """Number of dimensions."""
         return len(self.shape)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from .array import Array
 from .container.format import MAGIC
 from .container.reader import Verify
+from .storage.folder import expanded, is_pattern
 from .storage.remote import RemoteSource
 from .storage.url import is_url
 
@@ -121,7 +122,8 @@ def open_frames(
     ----------
     path : str, PathLike, bytes-like or binary file, or list of these
         A frame store, the folder of a Gulp directory, a VRS recording or a Benzina dataset, or a
-        URL of one; or several stores that are read as one.
+        URL of one; or several stores that are read as one: a list, or a pattern
+        (``"part-*.blp"``) whose files come in the order of their names as text.
     mode : {"r", "a"}, default "r"
         Reading, or reading and appending; the latter needs a path, and one handle at a time may.
     verify : bool, default True
@@ -167,12 +169,13 @@ def open_frames(
     ...     store["walk"][::2].shape, store["walk"].meta
     ((8, 4, 6, 3), {'label': 3})
     """
-    if isinstance(path, list | tuple):
+    if isinstance(path, list | tuple) or is_pattern(path):
         if mode != "r":
             raise ValueError(f"mode must be 'r' for several stores, not {mode!r}")
         from .frames.many import ManyStores
 
-        return ManyStores(path, verify=verify, nthreads=nthreads, storage_options=storage_options)
+        paths = expanded(path, storage_options)
+        return ManyStores(paths, verify=verify, nthreads=nthreads, storage_options=storage_options)
     if is_url(path):
         if mode == "r":
             return _open_remote_frames(path, verify, nthreads, storage_options)

@@ -1,7 +1,8 @@
-"""A folder of files, local or behind a URL: what is in it, and what reads it."""
+"""Folders and patterns of files, local or behind URLs: what is there, and what reads it."""
 
+import glob
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .file import FileSource
@@ -80,3 +81,53 @@ class Folder:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.where, self._options)
+
+
+def is_pattern(where: Any) -> bool:
+    """Return whether `where` is a pattern of paths or URLs; no path of a file that is there is."""
+    if not isinstance(where, str | os.PathLike):
+        return False
+    text = os.fspath(where)
+    if not isinstance(text, str) or not glob.has_magic(_path_of(text)):
+        return False
+    return is_url(text) or not os.path.lexists(text)
+
+
+def _path_of(text: str) -> str:
+    """Return a path, or a URL without its query, which "?" begins."""
+    return text.partition("?")[0] if text.startswith(("http://", "https://")) else text
+
+
+def expanded(
+    where: str | os.PathLike[str] | Sequence[Any],
+    storage_options: Mapping[str, Any] | None = None,
+) -> list[Any]:
+    """Return what one or several paths, URLs or patterns name: of a pattern by name, as text.
+
+    Raises
+    ------
+    FileNotFoundError
+        A pattern fits no file.
+    TypeError
+        `where` is none of these.
+    """
+    if isinstance(where, str | os.PathLike):
+        where = [where]
+    elif isinstance(where, bytes | bytearray | memoryview) or not isinstance(where, Sequence):
+        raise TypeError(f"a path, a pattern or a list of these is needed, not {where!r:.80}")
+    found: list[Any] = []
+    for each in where:
+        found += _matching(os.fspath(each), storage_options) if is_pattern(each) else [each]
+    return found
+
+
+def _matching(pattern: str, storage_options: Mapping[str, Any] | None) -> list[str]:
+    if is_url(pattern):
+        from . import transport  # see `Folder`
+
+        names = transport.matching(pattern, dict(storage_options or {}))
+    else:
+        names = [name for name in glob.glob(pattern, recursive=True) if os.path.isfile(name)]
+    if not names:
+        raise FileNotFoundError(2, "no file fits the pattern", shown(pattern))
+    return sorted(names)

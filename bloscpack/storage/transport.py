@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from fsspec.asyn import get_loop
 
-from ..exceptions import RemoteError
+from ..exceptions import RemoteError, UnsupportedError
 from .client import MAX_REQUESTS, client, kind_of
 from .remoteobject import Answer, RemoteObject, open_object
 from .trouble import TransientError, about, named, s3_status, status_of
@@ -111,6 +111,17 @@ def list_folder(url: str, options: dict[str, Any]) -> dict[str, tuple[int | None
     if not found:
         raise FileNotFoundError(2, "nothing is listed below this URL", shown(url))
     return found
+
+
+def matching(pattern: str, options: dict[str, Any]) -> list[str]:
+    """Return the URLs of the files that fit a pattern."""
+    filesystem, path = client(pattern, options)
+    filesystem.invalidate_cache()
+    found = run(_once(filesystem, shown(pattern), "glob", path))
+    scheme = pattern.partition("://")[0]
+    if "::" in scheme:
+        raise about(UnsupportedError("patterns of chained URLs are not known"), shown(pattern))
+    return [name if "://" in name else f"{scheme}://{name.lstrip('/')}" for name in found]
 
 
 async def _list(filesystem: Any, path: str, name: str) -> list[dict[str, Any]]:
