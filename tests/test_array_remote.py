@@ -136,6 +136,15 @@ class TestRequests:
         assert len(server.log) == 1
         assert asked(server) == needed(made, [row])
 
+    def test_a_row_that_is_not_verified(
+        self, place: tuple[Any, str, dict[str, Any]], made: Made
+    ) -> None:
+        server, url, options = place
+        with bp.open(url, verify=False, storage_options=options) as array:
+            server.clear()
+            assert np.array_equal(array[20_000], WHOLE[20_000])
+            assert asked(server) == needed(made, [20_000])
+
     def test_other_rows_of_its_chunk(self, opened: tuple[bp.Array, Any]) -> None:
         array, server = opened
         array[20_000]
