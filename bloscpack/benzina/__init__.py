@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from ..libraries import importing
 from . import transforms
 from .checking import verify
 from .dataset import Dataset, open  # noqa: A004
@@ -50,7 +51,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import what needs torch when it is named."""
     if name == "DataLoader":
-        from .torchloader import DataLoader
-
+        with importing:
+            from .torchloader import DataLoader
         return DataLoader
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,7 +6,7 @@ list, never a call, so that no nesting exhausts the stack. Contract: any bytes g
 `FormatError`. All numbers are big-endian; positions are absolute.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from struct import Struct
 from typing import Any, NamedTuple, TypeVar
@@ -32,6 +32,9 @@ Read = Callable[[int, int], BytesLike]
 
 _T = TypeVar("_T")
 _NHELD = 8
+# Boxes beside each other that are read one by one, before they are read in blocks.
+_FEW = 16
+_BLOCK_NBYTES = 1 << 16
 
 _SIZE_AND_KIND = Struct(">I4s")
 _LARGE_SIZE = Struct(">Q")
@@ -179,13 +182,50 @@ def pack_large_header(kind: bytes, nbytes: int) -> bytes:
     return _SIZE_AND_KIND.pack(1, kind) + _LARGE_SIZE.pack(nbytes)
 
 
-def children(read: Read, start: int, end: int, *, to_end: bool = False) -> Iterator[BoxHeader]:
-    """Yield the boxes that lie from `start` to `end`, which they fill, without their children."""
+def children(
+    read: Read,
+    start: int,
+    end: int,
+    kinds: Container[bytes] | None = None,
+    *,
+    to_end: bool = False,
+) -> Iterator[BoxHeader]:
+    """Yield the boxes that lie from `start` to `end`, which they fill, without their children.
+
+    Parameters
+    ----------
+    kinds : container of bytes, optional
+        Yield only these. It is looked at for each box anew, and may change meanwhile.
+    to_end : bool
+        Whether a size of 0 is allowed.
+
+    Raises
+    ------
+    FormatError
+        A box, of any kind, does not fit.
+    """
+    # Headers are read one by one, as tables of any size lie between them; where there are many, and
+    # close to each other, in blocks: there may be a million in 8 MB.
+    block, base, nboxes = memoryview(b""), start, 0
     while start < end:
-        view = read(start, min(LARGE_HEADER_NBYTES, end - start))
-        header = unpack_header(view, 0, start, end, to_end=to_end)
-        yield header
-        start = header.end
+        at = start - base
+        if at > len(block) - LARGE_HEADER_NBYTES and base + len(block) < end:
+            is_close = nboxes >= _FEW and at < 2 * len(block)
+            wanted = _BLOCK_NBYTES if is_close else LARGE_HEADER_NBYTES
+            block = memoryview(read(start, min(wanted, end - start)))
+            base, at = start, 0
+        nbytes, kind = 0, b""
+        if len(block) - at >= HEADER_NBYTES:
+            nbytes, kind = _SIZE_AND_KIND.unpack_from(block, at)
+        if not HEADER_NBYTES <= nbytes <= end - start:
+            header = unpack_header(block, at, start, end, to_end=to_end)
+            nbytes, kind = header.nbytes, header.kind
+            if kinds is None or kind in kinds:
+                yield header
+        elif kinds is None or kind in kinds:
+            yield BoxHeader(kind, start, HEADER_NBYTES, nbytes)
+        start += nbytes
+        nboxes += 1
 
 
 def walk(
@@ -194,6 +234,7 @@ def walk(
     end: int,
     containers: frozenset[bytes] = CONTAINERS,
     *,
+    kinds: frozenset[bytes] | None = None,
     to_end: bool = False,
 ) -> Iterator[tuple[tuple[bytes, ...], BoxHeader]]:
     """Yield all boxes from `start` to `end` in the order of the file, each with its path.
@@ -202,6 +243,8 @@ def walk(
     ----------
     containers : frozenset of bytes
         Kinds whose payload is boxes; others are not looked into.
+    kinds : frozenset of bytes, optional
+        Yield, and look into, only these.
     to_end : bool
         Whether a size of 0 is allowed at the outermost level.
 
@@ -217,36 +260,49 @@ def walk(
     FormatError
         A box does not fit its parent, or containers lie deeper than `MAX_DEPTH`.
     """
-    path: list[bytes] = []
-    ends = [end]
-    while True:
-        while start == ends[-1]:
-            ends.pop()
-            if not ends:
-                return
-            path.pop()
-        view = read(start, min(LARGE_HEADER_NBYTES, ends[-1] - start))
-        header = unpack_header(view, 0, start, ends[-1], to_end=to_end and not path)
-        yield tuple(path), header
-        start = header.end
-        if header.kind in containers:
-            if len(path) == MAX_DEPTH:
-                raise FormatError(
-                    f"box {name_of(header.kind)!r} at offset {header.offset}: more than "
-                    f"{MAX_DEPTH} containers lie in each other",
-                    offset=header.offset,
-                )
-            path.append(header.kind)
-            ends.append(header.end)
-            start = header.payload_offset
+    path: tuple[bytes, ...] = ()
+    levels = [children(read, start, end, kinds, to_end=to_end)]
+    while levels:
+        header = next(levels[-1], None)
+        if header is None:
+            levels.pop()
+            path = path[:-1]
+            continue
+        yield path, header
+        if header.kind not in containers:
+            continue
+        if len(path) == MAX_DEPTH:
+            raise FormatError(
+                f"box {name_of(header.kind)!r} at offset {header.offset}: more than "
+                f"{MAX_DEPTH} containers lie in each other",
+                offset=header.offset,
+            )
+        if header.nbytes > header.header_nbytes:
+            path = (*path, header.kind)
+            levels.append(children(read, header.payload_offset, header.end, kinds))
 
 
-def first_of(boxes: Iterator[BoxHeader], *kinds: bytes) -> dict[bytes, BoxHeader]:
-    """Go through all boxes and return the first of each kind asked for."""
+def check_boxes(read: Read, start: int, end: int) -> None:
+    """Go through all boxes from `start` to `end`, and those in containers.
+
+    Raises
+    ------
+    FormatError
+        A box does not fit its parent, or containers lie deeper than `MAX_DEPTH`.
+    """
+    for _ in walk(read, start, end, kinds=CONTAINERS):
+        pass
+
+
+def first_of(read: Read, start: int, end: int, *kinds: bytes) -> dict[bytes, BoxHeader]:
+    """Go through all boxes from `start` to `end`, and return the first of each kind asked for."""
     found: dict[bytes, BoxHeader] = {}
-    for header in boxes:
-        if header.kind in kinds:
-            found.setdefault(header.kind, header)
+    if start == end:
+        return found
+    missing = set(kinds)
+    for header in children(read, start, end, missing):
+        found[header.kind] = header
+        missing.discard(header.kind)
     return found
 
 

@@ -268,7 +268,8 @@ def check_size(info: PictureInfo, max_pixels: int = DEFAULT_MAX_PIXELS) -> None:
     if info.coded_width * info.coded_height > max_pixels:
         raise UnsupportedError(
             f"picture of {info.coded_width} x {info.coded_height} pixels: more than the "
-            f"{max_pixels} that are decoded; raise max_pixels if the file can be trusted"
+            f"{max_pixels} that are decoded; raise max_pixels of benzina.open if the file can be "
+            "trusted"
         )
 
 

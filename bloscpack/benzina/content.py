@@ -17,10 +17,12 @@ from ..storage.memory import MemorySource
 from ..storage.protocol import ByteSource
 from .bmff import BoxHeader, Read, Window, children, read_box
 from .boxes import unpack_brands
+from .codecconfig import DEFAULT_MAX_PIXELS
 from .format import INPUT, NAME, TARGET, TARGET_NBYTES
 from .movie import Movie, unpack_movie
 from .names import IdTable, NameTable
 from .splits import KIND as SPLITS_KIND
+from .splits import MAX_NBYTES as MAX_SPLITS_NBYTES
 from .splits import unpack_splits
 from .track import DatasetTrack, IntArray
 
@@ -51,6 +53,8 @@ class Content:
         The one with the samples.
     nthreads : int or None
         Threads that decode, unless a call says it.
+    max_pixels : int
+        Of the largest coded frame that is decoded.
     origin : tuple or None
         What pickles instead: a function and its arguments.
 
@@ -82,6 +86,7 @@ class Content:
         self.nthreads: int | None = None
         self.origin: tuple[Callable[..., Content], tuple[Any, ...]] | None = None
         self.declared: dict[str, range] | None = None
+        self.max_pixels = DEFAULT_MAX_PIXELS
         self._targets: IntArray | None = None
         self._names: NameTable | None = None
         self._ids: IdTable | None = None
@@ -205,7 +210,8 @@ class Content:
         if box is None:
             return {}
         try:
-            payload = bytes(read(box.payload_offset, box.end - box.payload_offset))
+            nbytes = min(box.end - box.payload_offset, MAX_SPLITS_NBYTES + 1)
+            payload = bytes(read(box.payload_offset, nbytes))
             return unpack_splits(payload, len(self))
         except FormatError as err:
             raise self.blamed(err) from None
@@ -216,12 +222,10 @@ def _find_splits(read: Read, moov: BoxHeader) -> BoxHeader | None:
 
     What others keep in ``udta`` need not be boxes, and is not ours to judge.
     """
-    for udta in children(read, moov.payload_offset, moov.end):
-        if udta.kind == b"udta":
-            with suppress(FormatError):
-                for box in children(read, udta.payload_offset, udta.end):
-                    if box.kind == SPLITS_KIND:
-                        return box
+    for udta in children(read, moov.payload_offset, moov.end, {b"udta"}):
+        with suppress(FormatError):
+            for box in children(read, udta.payload_offset, udta.end, {SPLITS_KIND}):
+                return box
     return None
 
 
@@ -233,13 +237,14 @@ def read_targets(track: DatasetTrack | None, count: int) -> IntArray:
     FormatError
         There are more targets than samples, or one is not of 8 bytes.
     """
+    if track is None:
+        return np.broadcast_to(np.int64(-1), count)
+    _check_entries(track, count)
+    for index in np.flatnonzero(track.sizes != TARGET_NBYTES)[:1].tolist():
+        raise _wrong_target(index, track.sizes.item(index))
+    data, _ = track.read_all()
     targets = np.full(count, -1, np.int64)
-    if track is not None:
-        _check_entries(track, count)
-        for index in np.flatnonzero(track.sizes != TARGET_NBYTES)[:1].tolist():
-            raise _wrong_target(index, track.sizes.item(index))
-        data, _ = track.read_all()
-        targets[: len(track)] = np.frombuffer(data, "<i8")
+    targets[: len(track)] = np.frombuffer(data, "<i8")
     return targets
 
 

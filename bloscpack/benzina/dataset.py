@@ -13,6 +13,7 @@ import numpy as np
 from ..exceptions import FileChangedError, NotFoundError
 from ..frames.protocol import AnyArray, Request, read_batch
 from ..storage.file import open_source
+from .codecconfig import DEFAULT_MAX_PIXELS
 from .content import Content, open_content, place_of
 from .format import INPUT
 from .movie import Movie
@@ -30,7 +31,11 @@ _BLOCK = 4096
 
 
 def open(  # noqa: A001
-    path: Any, *, splits: Mapping[str, Span] | str | None = None, nthreads: int | None = None
+    path: Any,
+    *,
+    splits: Mapping[str, Span] | str | None = None,
+    max_pixels: int = DEFAULT_MAX_PIXELS,
+    nthreads: int | None = None,
 ) -> "Dataset":
     """Open a Benzina dataset.
 
@@ -42,6 +47,8 @@ def open(  # noqa: A001
         Which samples the splits have. By default those that are stored in the file, if any are.
         "imagenet" is what Benzina's class goes by: the last 100 000 samples are "test", the 50 000
         before "val", the rest "train".
+    max_pixels : int, default 2 ** 26
+        Pictures whose coded frame has more are not decoded: what a small file may claim is bounded.
     nthreads : int, optional
         Threads that decode, unless a call says it.
 
@@ -57,7 +64,7 @@ def open(  # noqa: A001
     OSError
         The file cannot be read.
     TypeError, ValueError
-        `splits` are none, or not within the dataset.
+        `splits` are none, or not within the dataset; `max_pixels` is less than 1.
 
     Notes
     -----
@@ -70,25 +77,27 @@ def open(  # noqa: A001
     ...     sample = dataset[0]
     ...     sample.name, sample.target, sample.decode().shape
     """
+    if max_pixels < 1:
+        raise ValueError(f"max_pixels must be 1 or more, not {max_pixels}")
     source = open_source(path)
     content = open_content(source)
     try:
         content.nthreads = nthreads
+        content.max_pixels = max_pixels
         content.declared = None if splits is None else resolve_splits(splits, len(content))
     except BaseException:
         source.close()
         raise
     place = place_of(source)
     if place is not None:
-        content.origin = _reopen, (place, content.declared, nthreads, content.identity)
+        options = {"splits": content.declared, "max_pixels": max_pixels, "nthreads": nthreads}
+        content.origin = _reopen, (place, options, content.identity)
     return Dataset(content, range(len(content)))
 
 
-def _reopen(
-    place: Any, splits: dict[str, range] | None, nthreads: int | None, identity: tuple[int, ...]
-) -> Content:
+def _reopen(place: Any, options: dict[str, Any], identity: tuple[int, ...]) -> Content:
     """Return the content of a dataset that was pickled, opened anew."""
-    content = open(place, splits=splits, nthreads=nthreads)._content
+    content = open(place, **options)._content
     if content.identity != identity:
         content.source.close()
         error = FileChangedError("the file is not the one that was opened; open it anew")

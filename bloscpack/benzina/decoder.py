@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..exceptions import CodecError, FormatError, UnsupportedError
+from ..libraries import import_av
 from .av1sequence import OBU_SEQUENCE_HEADER, split_obus
 from .codecconfig import (
     DEFAULT_MAX_PIXELS,
@@ -44,6 +45,12 @@ _PARAMETERS = {
     H264: {H264_SPS, H264_PPS},
 }
 DEFAULT_MAX_CONTEXTS = 8
+# Of H.265 and H.264 a coding block has 64 by 64 pixels at most, and an intra picture a bit for each
+# at least (H.265: 7.3.8.5, the mode of prediction is coded in bypass bins; H.264: ten bins for each
+# 16 by 16). AV1 has no such bound.
+_MAX_PIXELS_PER_BYTE = 8 * 64 * 64
+# Rows that are rounded to 8 bits at once.
+_ROWS = 64
 # FFmpeg's names of pixel formats; those with a j are of full range.
 _FORMATS = re.compile(
     r"(?P<family>gray|yuvj?420p|yuvj?422p|yuvj?444p|gbrp)((?P<depth>9|1[0-6])le)?"
@@ -104,7 +111,7 @@ class Decoder:
     ) -> None:
         if max_pixels < 1 or max_contexts < 1:
             raise ValueError("max_pixels and max_contexts must be 1 or more")
-        self._av = _import_av()
+        self._av = import_av()
         self._max_pixels = max_pixels
         self._max_contexts = max_contexts
         self._local = threading.local()
@@ -168,6 +175,8 @@ class Decoder:
                 codec=info.codec,
             )
         found = frames[0]
+        if found.is_corrupt:
+            raise CodecError(f"{info.codec}: parts of the picture are missing", codec=info.codec)
         width, height = found.width, found.height
         if frame is not None:
             _check_frame(info.codec, (width, height), frame)
@@ -267,6 +276,12 @@ class Decoder:
             if declared is not None:
                 check_size(declared, self._max_pixels)
                 info = declared
+        npixels = info.coded_width * info.coded_height
+        if info.codec != AV1 and npixels > _MAX_PIXELS_PER_BYTE * len(payload):
+            raise FormatError(
+                f"{info.codec}: a picture of {info.coded_width} x {info.coded_height} pixels is "
+                f"not coded in {len(payload)} bytes"
+            )
         return info, payload, is_changed
 
     def _frames(self, context: _Context, payload: bytes) -> list[Any]:
@@ -328,21 +343,14 @@ def _array(plane: Any, depth: int) -> Plane:
     if depth == 8:
         return np.ndarray(shape, np.uint8, buffer=plane, strides=(line, 1))
     samples = np.ndarray(shape, "<u2", buffer=plane, strides=(line, 2))
-    rounded = (samples + np.uint16(1 << (depth - 9))) >> (depth - 8)
-    reduced: Plane = np.minimum(rounded, 255).astype(np.uint8)
+    reduced: Plane = np.empty(shape, np.uint8)
+    for first in range(0, plane.height, _ROWS):
+        rounded = samples[first : first + _ROWS] + np.uint16(1 << (depth - 9))
+        rounded >>= depth - 8
+        np.minimum(rounded, 255, out=reduced[first : first + _ROWS], casting="unsafe")
     return reduced
 
 
 def _text(err: Exception) -> str:
     """Return what an error of PyAV says, without its number."""
     return str(getattr(err, "strerror", None) or err)
-
-
-def _import_av() -> Any:
-    try:
-        import av
-    except ImportError as err:
-        raise ImportError(
-            'decoding pictures needs PyAV: install av, or "bloscpack[video]"', name="av"
-        ) from err
-    return av

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..exceptions import CodecError
+from ..libraries import import_av
 from . import codecconfig
 from .codecconfig import (
     AV1C,
@@ -295,20 +296,3 @@ def _checked_preset(codec: str, row: CodecRow, preset: str | int | None) -> str:
     if name not in row.presets:
         raise ValueError(f"preset {preset!r} of codec {codec!r}: one of {', '.join(row.presets)}")
     return name
-
-
-def import_av() -> Any:
-    """Return PyAV.
-
-    Raises
-    ------
-    ImportError
-        It is missing.
-    """
-    try:
-        import av
-    except ImportError as err:
-        raise ImportError(
-            'coding pictures needs PyAV: install av, or "bloscpack[video]"', name="av"
-        ) from err
-    return av

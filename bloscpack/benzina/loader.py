@@ -9,6 +9,7 @@ from itertools import chain
 from typing import Any
 
 from ..frames.sampler import ClipSampler
+from ..libraries import importing
 from ..threads import resolve_nthreads
 from .affine import Compat
 from .batching import Filler, Key, Picture, Plan, stream_of_epoch
@@ -170,8 +171,8 @@ class Loader:
         # None where batches are arrays: torch is not needed for these.
         self._device: Any = None
         if as_tensors or device != "cpu":
-            from .ongpu import checked_device
-
+            with importing:
+                from .ongpu import checked_device
             if as_tensors is False:
                 raise ValueError("as_tensors is False: arrays are made on device='cpu' only")
             self._device = checked_device(device)
@@ -213,8 +214,8 @@ class Loader:
     def _filler(self, epoch: int) -> Filler:
         if self._device is None or self._device.type == "cpu":
             return Filler(self._recipe, self.seed, epoch)
-        from .ongpu import DeviceFiller
-
+        with importing:
+            from .ongpu import DeviceFiller
         return DeviceFiller(self._recipe, self.seed, epoch, self._device)
 
     def _plan(self, positions: list[int]) -> Plan:
@@ -228,8 +229,8 @@ class Loader:
     def _converted(self, images: Any, targets: Any) -> tuple[Any, Any]:
         if self._device is None:
             return images, targets
-        import torch
-
+        with importing:
+            import torch
         return torch.as_tensor(images), torch.from_numpy(targets)
 
     def set_epoch(self, epoch: int) -> None:

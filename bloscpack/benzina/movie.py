@@ -24,13 +24,13 @@ from .bmff import (
     BoxHeader,
     Read,
     Table,
+    check_boxes,
     children,
     first_of,
     name_of,
     read_box,
     unpack_count,
     unpack_table,
-    walk,
 )
 from .boxes import (
     MEDIA_HEADER_NBYTES,
@@ -135,14 +135,14 @@ def unpack_movie(read: Read, nbytes: int) -> Movie:
     tracks: dict[str, TrackTable] = {}
     others: list[str] = []
     header = MovieHeader(0, 0, 0)
-    for box in children(read, moov.payload_offset, moov.end):
-        if box.kind == b"trak":
-            _add_track(read, box, nbytes, tracks, others)
-        elif box.kind == b"mvhd":
+    # Of other containers nothing is used, but they must be sound.
+    for box in children(read, moov.payload_offset, moov.end, CONTAINERS | {b"mvhd"}):
+        if box.kind == b"mvhd":
             header = read_box(read, box, unpack_mvhd, MOVIE_HEADER_NBYTES)
-        elif box.kind in CONTAINERS:
-            for _ in walk(read, box.payload_offset, box.end):
-                pass  # nothing of it is used, but it must be sound
+        elif box.kind == b"trak":
+            _add_track(read, box, nbytes, tracks, others)
+        elif box.nbytes > box.header_nbytes:
+            check_boxes(read, box.payload_offset, box.end)
     return Movie(brands, moov, header, tracks, tuple(others))
 
 
@@ -150,10 +150,12 @@ def _find_moov(read: Read, nbytes: int) -> tuple[tuple[bytes, ...], BoxHeader]:
     """Go through the outermost boxes and return (brands, moov)."""
     brands: tuple[bytes, ...] = ()
     moov: BoxHeader | None = None
-    for box in children(read, 0, nbytes, to_end=True):
-        if box.kind == b"ftyp" and not brands:
+    kinds = {b"ftyp", b"moov"}
+    for box in children(read, 0, nbytes, kinds, to_end=True):
+        if box.kind == b"ftyp":
             brands = read_box(read, box, unpack_brands, _TEXT_LIMIT)
-        elif box.kind == b"moov":
+            kinds.discard(b"ftyp")
+        else:
             if moov is not None:
                 raise FormatError(
                     f"a second box 'moov' at offset {box.offset}; one is at {moov.offset}",
@@ -169,12 +171,11 @@ def _add_track(
     read: Read, trak: BoxHeader, nbytes: int, tracks: dict[str, TrackTable], others: list[str]
 ) -> None:
     """Read a track into `tracks`, or only its name into `others`."""
-    inner = first_of(children(read, trak.payload_offset, trak.end), b"tkhd", b"mdia")
+    inner = first_of(read, trak.payload_offset, trak.end, b"tkhd", b"mdia")
     media: dict[bytes, BoxHeader] = {}
     if b"mdia" in inner:
         mdia = inner[b"mdia"]
-        boxes = children(read, mdia.payload_offset, mdia.end)
-        media = first_of(boxes, b"mdhd", b"hdlr", b"minf")
+        media = first_of(read, mdia.payload_offset, mdia.end, b"mdhd", b"hdlr", b"minf")
     handler, name = b"", ""
     if b"hdlr" in media:
         handler, stored = read_box(read, media[b"hdlr"], unpack_hdlr, _TEXT_LIMIT)
@@ -196,12 +197,8 @@ def _add_track(
 def _unpack_track(
     read: Read, trak: BoxHeader, boxes: dict[bytes, BoxHeader], handler: bytes, name: str
 ) -> TrackTable:
-    inner: dict[bytes, BoxHeader] = {}
-    for path, box in walk(read, trak.payload_offset, trak.end):
-        if path == (b"mdia", b"minf", b"stbl"):
-            if box.kind in (b"stco", b"co64") and inner.keys() & {b"stco", b"co64"}:
-                raise FormatError("two tables of chunk offsets", offset=box.offset)
-            inner.setdefault(box.kind, box)
+    check_boxes(read, trak.payload_offset, trak.end)
+    inner = _tables_of(read, boxes.get(b"minf"))
     if b"stz2" in inner:
         raise UnsupportedError(f"track {name!r}: sample sizes in the compact form 'stz2'")
     offsets_kind = b"co64" if b"co64" in inner else b"stco"
@@ -235,6 +232,25 @@ def _unpack_track(
     )
 
 
+def _tables_of(read: Read, minf: BoxHeader | None) -> dict[bytes, BoxHeader]:
+    """Return the boxes of a track's tables that are known, by their kind."""
+    if minf is None:
+        return {}
+    stbl = first_of(read, minf.payload_offset, minf.end, b"stbl").get(b"stbl")
+    if stbl is None:
+        return {}
+    found: dict[bytes, BoxHeader] = {}
+    kinds = {b"stsd", b"stts", b"stsz", b"stz2", b"stsc", *_CHUNK_OFFSETS}
+    for box in children(read, stbl.payload_offset, stbl.end, kinds):
+        if box.kind not in _CHUNK_OFFSETS:
+            kinds.discard(box.kind)
+        elif found.keys() & _CHUNK_OFFSETS:
+            raise FormatError("two tables of chunk offsets", offset=box.offset)
+        found[box.kind] = box
+    return found
+
+
+_CHUNK_OFFSETS = frozenset((b"stco", b"co64"))
 _NOTHING = np.dtype([])
 _Entry = tuple[bytes, Extent, str, tuple[int, int], bytes, Extent]
 _NO_ENTRY: _Entry = (b"", Extent(0, 0), "", (0, 0), b"", Extent(0, 0))
@@ -255,7 +271,7 @@ def _unpack_entry(read: Read, stsd: BoxHeader, handler: bytes) -> _Entry:
         return entry.kind, extent, unpack_text(mime), (0, 0), b"", Extent(0, 0)
     visual = read_box(read, entry, unpack_visual, VISUAL_ENTRY_NBYTES)
     start = entry.payload_offset + VISUAL_ENTRY_NBYTES
-    configs = first_of(children(read, start, entry.end), *CONFIG_KINDS)
+    configs = first_of(read, start, entry.end, *CONFIG_KINDS)
     box = next(iter(configs.values()), None)
     config, kind = Extent(0, 0), b""
     if box is not None:
@@ -327,19 +343,79 @@ def sample_offsets(
     FormatError
         The tables do not belong together.
     """
+    firsts, starts = _chunk_places(track, runs, chunks)
+    if firsts is None:
+        return starts
+    return _in_chunks(track.sample_nbytes or sizes[:-1], track.count, firsts, starts)
+
+
+def _in_chunks(
+    sizes: int | NDArray[Any], count: int, firsts: NDArray[np.int64], starts: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return where `count` samples begin, of the sizes of all but the last."""
+    # First the bytes from each sample to the next: there may be far more samples than the file has
+    # bytes for, and only one array of their number.
+    offsets: NDArray[np.int64] = np.empty(count, np.int64)
+    offsets[1:] = sizes
+    offsets[firsts] = 0
+    ends = np.add.reduceat(offsets, firsts)
+    ends += starts
+    offsets[0] = starts[0]
+    offsets[firsts[1:]] = starts[1:] - ends[:-1]
+    return np.cumsum(offsets, out=offsets)
+
+
+def _chunk_places(
+    track: TrackTable, runs: NDArray[np.void], chunks: NDArray[Any]
+) -> tuple[NDArray[np.int64] | None, NDArray[Any]]:
+    """Return which sample is the first of each chunk, and where that begins.
+
+    Chunks without samples are left out. Where every chunk is one sample, or there is none, the
+    first is None, and the second `chunks`.
+    """
     _check_runs([runs] if len(runs) else [], len(chunks), track.count)
+    if not track.count:
+        return None, chunks[:0]
     if track.count == len(chunks) and (runs["samples"] == 1).all():
-        return chunks
+        return None, chunks
     first_chunks = np.append(runs["first"].astype(np.int64), len(chunks) + 1)
-    lengths = first_chunks[1:] - first_chunks[:-1]
-    per_chunk = np.repeat(runs["samples"].astype(np.int64), lengths)
-    if track.sample_nbytes:
-        before = np.arange(track.count + 1, dtype=np.int64) * track.sample_nbytes
-    else:
-        before = np.zeros(track.count + 1, np.int64)
-        np.cumsum(sizes, out=before[1:])
-    starts = np.minimum(chunks.astype(np.uint64), _MAX_OFFSET).astype(np.int64)
-    # From the bytes of all samples before it to its own offset, the same for a whole chunk.
-    first = np.cumsum(per_chunk) - per_chunk
-    offsets: NDArray[np.int64] = before[:-1] + np.repeat(starts - before[first], per_chunk)
-    return offsets
+    held = np.repeat(runs["samples"].astype(np.int64), np.diff(first_chunks))
+    firsts = np.cumsum(held)
+    firsts -= held
+    starts = chunks.astype(np.uint64)
+    np.minimum(starts, _MAX_OFFSET, out=starts)
+    return firsts[held > 0], starts.view(np.int64)[held > 0]
+
+
+class EvenOffsets:
+    """Where samples of one size begin: computed, as the file may claim any number of them.
+
+    Parameters
+    ----------
+    track : TrackTable
+        A track whose samples have one size.
+    runs, chunks : array
+        What stands in its tables.
+
+    Raises
+    ------
+    FormatError
+        The tables do not belong together.
+    """
+
+    def __init__(self, track: TrackTable, runs: NDArray[np.void], chunks: NDArray[Any]) -> None:
+        self._count, self._nbytes = track.count, track.sample_nbytes
+        self._firsts, self._starts = _chunk_places(track, runs, chunks)
+
+    def all(self) -> NDArray[Any]:
+        """Return the offsets of all samples, as `sample_offsets` does."""
+        if self._firsts is None:
+            return self._starts
+        return _in_chunks(self._nbytes, self._count, self._firsts, self._starts)
+
+    def take(self, indices: Any) -> NDArray[Any]:
+        """Return the offsets of some samples, int64 or as they are stored."""
+        if self._firsts is None:
+            return np.asarray(self._starts[indices])
+        chunk = np.searchsorted(self._firsts, indices, "right") - 1
+        return np.asarray(self._starts[chunk] + (indices - self._firsts[chunk]) * self._nbytes)

@@ -34,12 +34,18 @@ class NameTable:
         The bytes of each.
     count : int
         Samples of the file; those beyond `sizes` have no name.
+
+    Attributes
+    ----------
+    nnames : int
+        Samples with a name, which are the first ones.
     """
 
     def __init__(self, stored: bytes, sizes: IntArray, count: int) -> None:
         self._stored = stored
-        self._ends: IntArray = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
-        self._nnames = len(sizes)
+        self._ends: IntArray = np.zeros(len(sizes) + 1, np.int64)
+        np.cumsum(sizes, out=self._ends[1:])
+        self.nnames = len(sizes)
         self._count = count
 
     def __len__(self) -> int:
@@ -47,7 +53,7 @@ class NameTable:
 
     def stored(self, index: int) -> bytes | None:
         """Return a name as it is stored, without the NUL behind it; None if there is none."""
-        if index >= self._nnames:
+        if index >= self.nnames:
             return None
         return self._stored[self._ends.item(index) : self._ends.item(index + 1)].removesuffix(b"\0")
 
@@ -61,10 +67,10 @@ class NameTable:
         for first in range(0, len(indices), _BLOCK):
             block = np.array(indices[first : first + _BLOCK])
             # Those without a name are of no bytes, behind all others.
-            starts = self._ends[np.minimum(block, self._nnames)].tolist()
-            ends = self._ends[np.minimum(block + 1, self._nnames)].tolist()
+            starts = self._ends[np.minimum(block, self.nnames)].tolist()
+            ends = self._ends[np.minimum(block + 1, self.nnames)].tolist()
             for index, start, end in zip(block.tolist(), starts, ends, strict=True):
-                if index < self._nnames:
+                if index < self.nnames:
                     yield unpack_text(self._stored[start:end].removesuffix(b"\0"))
                 else:
                     yield None
@@ -85,18 +91,25 @@ class IdTable:
 
     def __init__(self, names: NameTable) -> None:
         self._names = names
-        count = len(names)
+        count = names.nnames
         hashes = np.fromiter(map(hash, names.take(range(count))), np.int64, count)
         self._order: IntArray = np.argsort(hashes, kind="stable")
         self._hashes: IntArray = hashes[self._order]
         self._is_alone = np.ones(count, np.bool_)
         is_again = self._hashes[1:] == self._hashes[:-1]
-        is_shared = np.append(is_again, False) | np.append(False, is_again)
+        is_shared = np.zeros(count, np.bool_)
+        is_shared[1:] = is_again
+        is_shared[:-1] |= is_again
+        self._find_shared(self._order[is_shared])
+
+    def _find_shared(self, candidates: IntArray) -> None:
+        """Find those among the names of one hash that are the same; they stand side by side."""
         named: dict[str | None, int] = {}
-        for index in self._order[is_shared[:count]].tolist():
-            other = named.setdefault(names[index], index)
-            if other != index:
-                self._is_alone[[index, other]] = False
+        for first in range(0, len(candidates), _BLOCK):
+            for index in candidates[first : first + _BLOCK].tolist():
+                other = named.setdefault(self._names[index], index)
+                if other != index:
+                    self._is_alone[index] = self._is_alone[other] = False
 
     def __getitem__(self, index: int) -> str:
         """Return the id of a sample."""

@@ -164,9 +164,8 @@ class File:
             if not self._offset:
                 return unpack_movie(Window(part.read_at), nbytes)
             # Within another file, others may follow.
-            for box in children(Window(part.read_at), 0, nbytes, to_end=True):
-                if box.kind == b"moov":
-                    return unpack_movie(Window(part.read_at), box.end)
+            for box in children(Window(part.read_at), 0, nbytes, {b"moov"}, to_end=True):
+                return unpack_movie(Window(part.read_at), box.end)
             raise FormatError(f"no box 'moov' behind offset {self._offset}")
         except BloscpackError as err:
             err.path = err.path or self.name

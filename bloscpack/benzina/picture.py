@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..exceptions import CodecError, UnsupportedError
+from ..libraries import import_pillow, importing
 from .codecconfig import DEFAULT_MAX_PIXELS
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -121,7 +122,8 @@ def _errors_of_pillow() -> Iterator[None]:
 
 def _decode(file: Any, max_pixels: int) -> Rgb:
     pillow = import_pillow()
-    pillow.init()
+    with importing:
+        pillow.init()
     kinds = [kind for kind in _KINDS if kind in pillow.OPEN]
     with _errors_of_pillow(), pillow.open(file, formats=kinds) as image:
         return _from_image(image, max_pixels)
@@ -291,20 +293,3 @@ def _weighed(channels: list[Array], weights: tuple[int, ...], bits: int, base: i
     total += (base << bits) + (1 << bits - 1)
     total >>= bits
     return total
-
-
-def import_pillow() -> Any:
-    """Return Pillow's module Image.
-
-    Raises
-    ------
-    ImportError
-        Pillow is missing.
-    """
-    try:
-        from PIL import Image
-    except ImportError as err:
-        raise ImportError(
-            'pictures need Pillow: install it, or "bloscpack[image]"', name="PIL"
-        ) from err
-    return Image

@@ -12,7 +12,6 @@ from ..fetch import Piece
 from ..frames.protocol import AnyArray, FrameSelection, IntArray, frame_indices, read_clip
 from ..storage.memory import MemorySource
 from .bmff import name_of
-from .codecconfig import DEFAULT_MAX_PIXELS
 from .content import Content
 from .decoder import Decoder, Planes, decode_rgb
 from .format import INPUT, THUMB, unpack_text
@@ -92,12 +91,12 @@ class Sample:
     @property
     def location(self) -> int:
         """Absolute offset of its first byte in the file."""
-        return int(self._content.input.offsets.item(self.index))
+        return self._content.input[self.index].offset
 
     @property
     def size(self) -> int:
         """Number of its bytes."""
-        return int(self._content.input.sizes.item(self.index))
+        return self._content.input[self.index].nbytes
 
     @property
     def data(self) -> bytes:
@@ -214,7 +213,7 @@ class Sample:
                 self.index,
             )
         try:
-            return _decoder().decode(
+            return _decoder(self._content.max_pixels).decode(
                 track.config_kind, track.config, payload, track.frame, track.clean
             )
         except BloscpackError as err:
@@ -262,10 +261,12 @@ class Sample:
         """Return ``(H, W, 3)``, whichever frames are asked for."""
         track = self._track(self._shown)
         width, height = track.frame
-        if width * height > DEFAULT_MAX_PIXELS:
+        if width * height > self._content.max_pixels:
             raise self._content.blamed(
                 UnsupportedError(
-                    f"a frame of {width} x {height} pixels, more than {DEFAULT_MAX_PIXELS}"
+                    f"a frame of {width} x {height} pixels, more than the "
+                    f"{self._content.max_pixels} that are decoded; raise max_pixels of "
+                    "benzina.open if the file can be trusted"
                 ),
                 self.index,
             )
@@ -286,6 +287,6 @@ class Sample:
 
 
 @functools.cache
-def _decoder() -> Decoder:
+def _decoder(max_pixels: int) -> Decoder:
     """Return the decoder of this process: its contexts serve all datasets."""
-    return Decoder()
+    return Decoder(max_pixels=max_pixels)

@@ -89,7 +89,8 @@ def parse_sample(data: BytesLike) -> SampleLayout:
     Notes
     -----
     Boxes may come in any order; those that are not on the way to a track's tables, and tracks whose
-    name does not begin with ``bzna_``, are skipped. Layout: docs/formats/benzina.md, "Sample".
+    name does not begin with ``bzna_``, are skipped. Layout: docs/formats/benzina.md,
+    "A picture's mp4".
     """
     code, offset, brands, tracks = kernel.parse_sample(data)
     if code:

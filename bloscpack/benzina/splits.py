@@ -17,6 +17,9 @@ KIND = b"bzsp"
 # What a split may be declared as: (start, stop), a range or a slice.
 Span: TypeAlias = Any
 
+MAX_NBYTES = 1 << 20
+"""Of the payload: some thousand splits, of which no dataset has many."""
+
 _HEAD = struct.Struct(">II")
 _ENTRY = struct.Struct(">QQH")
 # The last samples of ImageNet are for testing, those before for validation (Benzina 0.0.5,
@@ -93,7 +96,7 @@ def pack_splits(splits: Mapping[str, range]) -> bytes:
     Raises
     ------
     ValueError
-        A name takes more than 65535 bytes.
+        A name takes more than 65535 bytes, or all take more than `MAX_NBYTES`.
     """
     parts = [_HEAD.pack(0, len(splits))]
     for name, span in splits.items():
@@ -101,7 +104,10 @@ def pack_splits(splits: Mapping[str, range]) -> bytes:
         if len(encoded) > 0xFFFF:
             raise ValueError(f"the name of split {name!r:.80} takes {len(encoded)} bytes of 65535")
         parts.append(_ENTRY.pack(span.start, span.stop, len(encoded)) + encoded)
-    return b"".join(parts)
+    payload = b"".join(parts)
+    if len(payload) > MAX_NBYTES:
+        raise ValueError(f"{len(splits)} splits take {len(payload)} bytes of {MAX_NBYTES}")
+    return payload
 
 
 def unpack_splits(payload: bytes, count: int) -> dict[str, range]:
@@ -119,6 +125,8 @@ def unpack_splits(payload: bytes, count: int) -> dict[str, range]:
     FormatError
         The box is damaged, of another version, or a split is not within the dataset.
     """
+    if len(payload) > MAX_NBYTES:
+        raise _damaged(f"it has more than {MAX_NBYTES} bytes")
     if len(payload) < _HEAD.size:
         raise _damaged(f"{len(payload)} bytes are too few for the number of splits")
     version_flags, nsplits = _HEAD.unpack_from(payload)

@@ -15,12 +15,14 @@ from ..fetch import Piece, fetch
 from ..storage.file import FileSource
 from ..storage.protocol import ByteSource
 from .bmff import Table
-from .movie import TrackTable, sample_offsets
+from .movie import EvenOffsets, TrackTable, sample_offsets
 
 AnyArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 IntArray: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 _FAR = 1 << 62
+# Of a table that are read at once. So many zeros would be half a million samples of no bytes.
+_BLOCK_NBYTES = 4 << 20
 
 
 class Location(NamedTuple):
@@ -51,7 +53,7 @@ class DatasetTrack:
         self.table = table
         self._source = source
         self._file_nbytes = nbytes
-        self._tables: tuple[AnyArray, AnyArray] | None = None
+        self._tables: tuple[AnyArray | EvenOffsets, AnyArray] | None = None
 
     def __repr__(self) -> str:
         return f"<track {self.name!r} of {len(self)} samples>"
@@ -83,47 +85,63 @@ class DatasetTrack:
         TruncatedError
             The file has become shorter than they.
         """
-        tables = self._tables
-        return self._load()[0] if tables is None else tables[0]
+        offsets = self._loaded()[0]
+        if isinstance(offsets, EvenOffsets):
+            return offsets.all()
+        return offsets
 
     @property
     def sizes(self) -> AnyArray:
         """The size of each sample, shape (n,), as `offsets`."""
-        tables = self._tables
-        return self._load()[1] if tables is None else tables[1]
+        return self._loaded()[1]
 
-    def _load(self) -> tuple[AnyArray, AnyArray]:
+    def _loaded(self) -> tuple[AnyArray | EvenOffsets, AnyArray]:
+        if self._tables is None:
+            self._tables = self._load()
+        return self._tables
+
+    def _load(self) -> tuple[AnyArray | EvenOffsets, AnyArray]:
         table = self.table
-        sizes: AnyArray = (
-            np.broadcast_to(np.uint32(table.sample_nbytes), table.count)
-            if table.sample_nbytes
-            else self._read_table(table.sizes)
-        )
-        runs, chunks = self._read_table(table.runs), self._read_table(table.chunks)
+        sizes: AnyArray = np.broadcast_to(np.int64(table.sample_nbytes), table.count)
         try:
+            if not table.sample_nbytes:
+                sizes = self._read_table(table.sizes)
+            runs, chunks = self._read_table(table.runs), self._read_table(table.chunks)
+            if table.sample_nbytes:
+                return EvenOffsets(table, runs, chunks), sizes
             offsets = sample_offsets(table, sizes, runs, chunks)
         except FormatError as err:
-            err.path = self._source.name
+            err.path = err.path or self._source.name
             raise
         for array in (offsets, sizes):
             array.flags.writeable = False
-        self._tables = offsets, sizes
-        return self._tables
+        return offsets, sizes
 
     def _read_table(self, table: Table) -> AnyArray:
         array: AnyArray = np.empty(table.count, table.dtype)
         if not table.nbytes:
             return array
         view = array.view("u1").data
-        if isinstance(self._source, FileSource):
-            found = self._source.read_into(table.offset, view)
-        else:
-            stored = self._source.read_at(table.offset, table.nbytes)
-            found = len(stored)
-            view[:found] = stored
-        if found < table.nbytes:
-            raise self._cut_off(f"a table of track {self.name!r}", table.offset, table.nbytes)
+        # In blocks: of a file with holes a table of gigabytes takes no room, until it is read.
+        for start in range(0, table.nbytes, _BLOCK_NBYTES):
+            block = view[start : start + _BLOCK_NBYTES]
+            if self._read_into(table.offset + start, block) < len(block):
+                raise self._cut_off(f"a table of track {self.name!r}", table.offset, table.nbytes)
+            if len(block) == _BLOCK_NBYTES and not np.frombuffer(block, np.uint64).any():
+                raise FormatError(
+                    f"track {self.name!r}: {_BLOCK_NBYTES} bytes of a table, from offset "
+                    f"{table.offset + start}, are all 0: a hole in the file",
+                    offset=table.offset + start,
+                )
         return array
+
+    def _read_into(self, offset: int, view: memoryview) -> int:
+        """Read, and return the number of bytes that there were."""
+        if isinstance(self._source, FileSource):
+            return self._source.read_into(offset, view)
+        stored = self._source.read_at(offset, len(view))
+        view[: len(stored)] = stored
+        return len(stored)
 
     def __len__(self) -> int:
         return self.table.count
@@ -140,10 +158,14 @@ class DatasetTrack:
         """
         if not -len(self) <= index < len(self):
             raise IndexError(f"sample {index} of a track of {len(self)}")
-        return Location(self.offsets.item(index), self.sizes.item(index))
+        offsets, sizes = self._loaded()
+        offset = (
+            offsets.take(index % len(self)) if isinstance(offsets, EvenOffsets) else offsets[index]
+        )
+        return Location(int(offset), int(sizes[index]))
 
     def extents(self, indices: IntArray | slice) -> tuple[IntArray, IntArray]:
-        """Return offsets and sizes of several samples, int64.
+        """Return offsets and sizes of several samples, int64; those of a slice may be read-only.
 
         An offset of 2**62 or more, which no file reaches, may have become 2**62: an end can be told
         without an overflow.
@@ -153,10 +175,16 @@ class DatasetTrack:
         FormatError
             See `offsets`.
         """
-        offsets = self.offsets[indices]
+        places, sizes = self._loaded()
+        if not isinstance(places, EvenOffsets):
+            offsets = places[indices]
+        elif isinstance(indices, slice):
+            offsets = self.offsets[indices]
+        else:
+            offsets = places.take(indices)
         if offsets.dtype.kind == "u" and offsets.dtype.itemsize == 8:
             offsets = np.minimum(offsets, _FAR)
-        return offsets.astype(np.int64), self.sizes[indices].astype(np.int64)
+        return offsets.astype(np.int64, copy=False), sizes[indices].astype(np.int64, copy=False)
 
     def read(self, index: int) -> bytes:
         """Return the bytes of a sample, a copy.

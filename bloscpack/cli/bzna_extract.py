@@ -4,7 +4,7 @@ import argparse
 
 from .datasets import INPUT, TRACKS, add_file, add_selection, choose, open_dataset
 from .describe import damage_documents
-from .options import Subparsers, add_command, add_json_option, count
+from .options import Subparsers, add_command, add_folder, add_json_option, count
 from .output import Console, double_pretty_size, error, print_json, printable, result
 from .status import STATUS_NAMES, ExitCode, UsageError
 
@@ -24,7 +24,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "inside of the folder, whatever they are.",
     )
     add_file(parser)
-    parser.add_argument("folder", metavar="FOLDER", help="where to; new or empty")
+    add_folder(parser)
     parser.add_argument(
         "--as",
         choices=FORMS,
@@ -48,13 +48,6 @@ def add_parser(subparsers: Subparsers) -> None:
         help="how samples.csv or samples.json is written (default: csv)",
     )
     add_selection(parser)
-    parser.add_argument(
-        "-f",
-        "--force",
-        action="store_true",
-        default=argparse.SUPPRESS,
-        help="write into a folder that has files, and replace those of the same names",
-    )
     add_json_option(parser)
     parser.set_defaults(run=run)
 

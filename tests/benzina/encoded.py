@@ -74,11 +74,12 @@ def encoded(
     matrix: int = 5,
     lossless: bool = False,
     seed: int = 0,
+    slices: int = 1,
 ) -> Encoded:
     """Return a picture of `smooth_planes`, encoded."""
     av = pytest.importorskip("av", reason="no PyAV")
     name = {"libx265": "hevc", "libx264": "h264", "libsvtav1": "libdav1d"}[codec]
-    options = {"crf": "4", "preset": "ultrafast", "x264-params": "keyint=1"}
+    options = {"crf": "4", "preset": "ultrafast", "x264-params": f"keyint=1:slices={slices}"}
     options["x265-params"] = _X265 + (":lossless=1" if lossless else "")
     if codec == "libsvtav1":
         options = {"preset": "12", "crf": "4"}

@@ -1,6 +1,7 @@
 """Boxes: each within its parent, each table within its box, no depth and no claim that costs."""
 
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from bloscpack.benzina.bmff import (
     walk,
 )
 from bloscpack.exceptions import BloscpackError, FormatError, TruncatedError
+from bloscpack.wire import BytesLike
 
 from .making import nested
 
@@ -122,10 +124,62 @@ def test_depth_is_bounded(kind: bytes) -> None:
 
 def test_first_of_goes_through_all() -> None:
     data = pack_box(b"stco", b"1") + pack_box(b"free") + pack_box(b"stco", b"2")
-    found = first_of(children(reader_of(data), 0, len(data)), b"stco", b"co64")
+    found = first_of(reader_of(data), 0, len(data), b"stco", b"co64")
     assert found == {b"stco": (b"stco", 0, 8, 9)}
     with pytest.raises(FormatError):
-        first_of(children(reader_of(data + b"x"), 0, len(data) + 1), b"stco")
+        first_of(reader_of(data + b"x"), 0, len(data) + 1, b"stco")
+
+
+def reads_of(data: bytes, kinds: frozenset[bytes] | None = None) -> tuple[list[BoxHeader], list]:
+    """Return the boxes of `data`, and the reads that found them."""
+    reads, read = [], reader_of(data)
+
+    def counting(offset: int, nbytes: int) -> BytesLike:
+        reads.append((offset, nbytes))
+        return read(offset, nbytes)
+
+    return list(children(counting, 0, len(data), kinds)), reads
+
+
+def test_many_boxes_are_read_in_blocks() -> None:
+    data = pack_box(b"free") * 20_000
+    found, reads = reads_of(data)
+    assert [box.offset for box in found] == list(range(0, 160_000, 8))
+    # The first ones one by one, and then 64 KiB at once.
+    assert reads[:17] == [(8 * k, 16) for k in range(16)] + [(128, 65_536)]
+    assert len(reads) == 16 + 3
+    apart = b"".join(pack_box(b"mdat", bytes(1 << 18)) for _ in range(40))
+    assert {nbytes for _, nbytes in reads_of(apart)[1]} == {16}
+
+
+def test_boxes_of_any_size_in_blocks() -> None:
+    rng = Random(1)
+    sizes = [0, 0, 1, 7, 8, 9, 100, 5000, 65_520, 65_536]
+    parts, expected, at = [], [], 0
+    for k in range(600):
+        kind, payload = b"%04d" % (k % 7), bytes(rng.choice(sizes))
+        large = rng.random() < 0.3
+        head = pack_large_header(kind, 16 + len(payload)) if large else pack_box(kind)
+        part = head + payload if large else pack_box(kind, payload)
+        parts.append(part)
+        expected.append(BoxHeader(kind, at, 16 if large else 8, len(part)))
+        at += len(part)
+    data = b"".join(parts)
+    assert listed(data) == expected
+    some = frozenset((b"0002", b"0005"))
+    assert reads_of(data, some)[0] == [box for box in expected if box.kind in some]
+    # A fault of one that is not asked for is one all the same.
+    for box in (expected[300], expected[-1]):
+        damaged = bytearray(data)
+        damaged[box.offset : box.offset + 4] = b"\0\0\0\7"
+        with pytest.raises(FormatError, match="7 is less than") as caught:
+            list(children(reader_of(damaged), 0, len(damaged), {b"0000"}))
+        assert caught.value.offset == box.offset
+    ends = {box.end for box in expected}
+    for nbytes in range(len(data) - 300, len(data)):
+        if nbytes not in ends:
+            with pytest.raises(FormatError):
+                listed(data[:nbytes])
 
 
 def test_a_window_reads_in_runs() -> None:

@@ -11,7 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bloscpack.benzina.codecconfig import join_units, split_annexb, split_units, unpack_config
+from bloscpack.benzina.codecconfig import (
+    join_units,
+    split_annexb,
+    split_units,
+    unit_kind,
+    unpack_config,
+)
 from bloscpack.benzina.decoder import Decoder
 from bloscpack.benzina.planes import decode_rgb
 from bloscpack.exceptions import BloscpackError, CodecError, FormatError, UnsupportedError
@@ -72,14 +78,14 @@ def test_lossless_pictures(pix_fmt: str, size: tuple[int, int]) -> None:
 @pytest.mark.parametrize("pix_fmt", ["yuv420p10le", "yuv444p12le", "gray10le", "gbrp10le"])
 def test_more_than_8_bits_are_rounded(pix_fmt: str) -> None:
     matrix = 0 if pix_fmt.startswith("gbrp") else 1
-    picture = encoded("libx265", pix_fmt, 64, 64, False, matrix, lossless=True)
+    picture = encoded("libx265", pix_fmt, 64, 150, False, matrix, lossless=True)
     planes = decode(Decoder(), picture)
     shift = int(pix_fmt[-4:-2]) - 8
-    for ours, theirs in zip(planes[:3], smooth_planes(pix_fmt, 64, 64), strict=False):
+    for ours, theirs in zip(planes[:3], smooth_planes(pix_fmt, 64, 150), strict=False):
         wanted = np.minimum((theirs.astype(int) + (1 << shift >> 1)) >> shift, 255)
         assert ours.dtype == np.uint8
         np.testing.assert_array_equal(ours, wanted)
-    assert decode_rgb(planes).shape == (64, 64, 3)
+    assert decode_rgb(planes).shape == (150, 64, 3)
 
 
 @pytest.mark.parametrize("pix_fmt", ["yuv420p", "yuv420p10le"])
@@ -279,27 +285,58 @@ def number(value: int) -> str:
     return "0" * (len(digits) - 1) + digits
 
 
-def test_largest_sizes_that_can_be_said() -> None:
-    base = encoded()
+def said_to_be(base: Encoded, pixels: int) -> tuple[bytes, bytes]:
+    """Return SPS and configuration of a picture of 64 by 64, of so many pixels along an edge."""
     units = split_annexb(base.stream)
     # Of the SPS of the picture: what stands before the size, and what behind it.
     bits = "".join(f"{byte:08b}" for byte in units[1])
     size = number(64) * 2
     assert bits.count(size) == 1
-    bits = bits.replace(size, number(65535) * 2)
+    bits = bits.replace(size, number(pixels) * 2)
     bits += "0" * (-len(bits) % 8)
     sps = bytes(int(bits[at : at + 8], 2) for at in range(0, len(bits), 8))
     assert len(sps) < 256
     config = base.config.replace(
         len(units[1]).to_bytes(2, "big") + units[1], len(sps).to_bytes(2, "big") + sps
     )
-    decoder = Decoder()
+    return sps, config
+
+
+def test_largest_sizes_that_can_be_said() -> None:
+    base, decoder = encoded(), Decoder()
+    sps, config = said_to_be(base, 65535)
     with pytest.raises(UnsupportedError, match="65535 x 65535 pixels"):
         decoder.decode(base.kind, config, base.payload)
     assert decoder.nopened == 0
     with pytest.raises(UnsupportedError, match="65535 x 65535 pixels"):
         decode(decoder, base, payload=join_units([sps, *split_units(base.payload)]))
     assert decode(decoder, base).y.shape == (64, 64)
+
+
+def test_pictures_that_cannot_be_in_so_few_bytes() -> None:
+    """Memory for them would be taken before the decoder finds out, if it does."""
+    base, decoder = encoded(pix_fmt="gray"), Decoder()
+    assert len(base.payload) < 8192 * 8192 // (8 * 64 * 64)
+    sps, config = said_to_be(base, 8192)
+    with pytest.raises(FormatError, match=f"8192 x 8192 pixels is not .* in {len(base.payload)} b"):
+        decoder.decode(base.kind, config, base.payload)
+    with pytest.raises(FormatError, match="8192 x 8192"):
+        decode(decoder, base, payload=join_units([sps, *split_units(base.payload)]))
+    assert decode(decoder, base).y.shape == (64, 64)
+
+
+@pytest.mark.parametrize("missing", [0, 1, 3])
+def test_a_slice_is_missing(missing: int) -> None:
+    """FFmpeg makes it up; of H.265 it says nothing."""
+    picture, decoder = encoded("libx264", slices=4), Decoder()
+    *others, first, second, third, fourth = split_units(picture.payload)
+    slices = [first, second, third, fourth]
+    assert {unit_kind("h264", unit) for unit in slices} == {5}
+    wanted = decode_rgb(decode(decoder, picture))
+    del slices[missing]
+    with pytest.raises(CodecError, match="parts of the picture are missing"):
+        decode(decoder, picture, payload=join_units([*others, *slices]))
+    np.testing.assert_array_equal(decode_rgb(decode(decoder, picture)), wanted)
 
 
 @pytest.mark.parametrize("codec", CODECS[:2])

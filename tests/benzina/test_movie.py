@@ -24,6 +24,7 @@ from bloscpack.benzina.bmff import (
 )
 from bloscpack.benzina.format import pack_track
 from bloscpack.benzina.movie import (
+    EvenOffsets,
     Extent,
     Movie,
     TrackTable,
@@ -72,6 +73,12 @@ def offsets_of(
     table = np.array([] if sample_nbytes else sizes, UINT32)
     found = sample_offsets(track, table, np.array(runs, CHUNK_RUN), np.array(chunks, dtype))
     assert len(found) == len(sizes)
+    if sample_nbytes:
+        even = EvenOffsets(track, np.array(runs, CHUNK_RUN), np.array(chunks, dtype))
+        np.testing.assert_array_equal(even.all(), found)
+        np.testing.assert_array_equal(even.take(np.arange(len(sizes))), found)
+        for index in range(len(sizes)):
+            assert even.take(index) == found[index]
     return [int(offset) for offset in found]
 
 

@@ -221,3 +221,19 @@ class TestDamage:
             mini[1].frame("x")
         with pytest.raises(NotFoundError, match="no track 'x'"):
             mini.frames("x")[1].shape  # noqa: B018 - looked up here
+
+
+def test_the_largest_picture_that_is_decoded(tmp_path: Path) -> None:
+    pixels = np.zeros((40, 60, 3), "u1")
+    benzina.pack([pixels], tmp_path / "a.bzna", tile=32, codec="h264")
+    for max_pixels, is_decoded in ((64 * 64, True), (64 * 64 - 1, False)):
+        opened = benzina.open(tmp_path / "a.bzna", max_pixels=max_pixels)
+        with opened, pickle.loads(pickle.dumps(opened)) as dataset:
+            for read in (lambda sample: sample.decode("bzna_input"), lambda sample: sample.shape):
+                if is_decoded:
+                    read(dataset[0])
+                else:
+                    with pytest.raises(UnsupportedError, match="raise max_pixels of benzina"):
+                        read(dataset[0])
+    with pytest.raises(ValueError, match="max_pixels must be 1 or more"):
+        benzina.open(tmp_path / "a.bzna", max_pixels=0)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bloscpack.benzina.splits import pack_splits, resolve_splits, unpack_splits
+from bloscpack.benzina.splits import MAX_NBYTES, pack_splits, resolve_splits, unpack_splits
 from bloscpack.exceptions import FormatError
 
 
@@ -66,6 +66,16 @@ def test_the_box_byte_by_byte() -> None:
     assert unpack_splits(packed, 2**40) == {"train": range(7), "значение": range(7, 2**40)}
     with pytest.raises(ValueError, match="65535"):
         pack_splits({"x" * 65536: range(1)})
+
+
+def test_more_splits_than_a_file_may_have() -> None:
+    most = {f"{k:_>62}": range(k) for k in range(MAX_NBYTES // 80)}
+    assert unpack_splits(pack_splits(most), MAX_NBYTES) == most
+    more = {f"{k:_>62}": range(1) for k in range(MAX_NBYTES // 80 + 2)}
+    with pytest.raises(ValueError, match="13109 splits take 1048728 bytes of 1048576"):
+        pack_splits(more)
+    with pytest.raises(FormatError, match="more than 1048576 bytes"):
+        unpack_splits(pack_splits(most) + bytes(100), MAX_NBYTES)
 
 
 @given(
