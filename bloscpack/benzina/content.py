@@ -25,7 +25,7 @@ from .names import IdTable, NameTable
 from .splits import KIND as SPLITS_KIND
 from .splits import MAX_NBYTES as MAX_SPLITS_NBYTES
 from .splits import unpack_splits
-from .track import DatasetTrack, IntArray
+from .track import DatasetTrack, IntArray, sized
 
 # Of the compatible brands of a dataset: stored on disk.
 BRAND = b"bzna"
@@ -141,7 +141,8 @@ class Content:
         """
         if self._targets is None:
             try:
-                targets = read_targets(self._entries(TARGET), len(self))
+                with sized("the targets", self.source.name):
+                    targets = read_targets(self._entries(TARGET), len(self))
             except FormatError as err:
                 raise self.blamed(err) from None
             targets.flags.writeable = False
@@ -170,8 +171,9 @@ class Content:
         """
         if self._names is None:
             track = self._entries(NAME)
-            data, sizes = (b"", np.zeros(0, np.int64)) if track is None else track.read_all()
-            self._names = NameTable(data, sizes, len(self))
+            with sized("the names", self.source.name):
+                data, sizes = (b"", np.zeros(0, np.int64)) if track is None else track.read_all()
+                self._names = NameTable(data, sizes, len(self))
         return self._names
 
     def name_bytes(self, index: int) -> bytes | None:
@@ -187,7 +189,9 @@ class Content:
     def ids(self) -> IdTable:
         """The ids of all samples."""
         if self._ids is None:
-            self._ids = IdTable(self.names)
+            names = self.names
+            with sized("the ids", self.source.name):
+                self._ids = IdTable(names)
         return self._ids
 
     @property

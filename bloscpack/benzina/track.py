@@ -5,12 +5,14 @@ stored, big-endian and, where there is one size for all, without a table. Offset
 believed only when bytes are read: then they are compared with the size of the file.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ..exceptions import FormatError, TruncatedError
+from ..exceptions import FormatError, TruncatedError, UnsupportedError
 from ..fetch import Piece, fetch
 from ..storage.file import FileSource
 from ..storage.protocol import ByteSource
@@ -23,6 +25,19 @@ IntArray: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 _FAR = 1 << 62
 # Of a table that are read at once. So many zeros would be half a million samples of no bytes.
 _BLOCK_NBYTES = 4 << 20
+# Of such a table the first block is looked at before there is memory for it.
+_LARGE_NBYTES = 256 << 20
+
+
+@contextmanager
+def sized(what: str, path: str | None) -> Iterator[None]:
+    """Say of what there is no memory for that it is too large."""
+    try:
+        yield
+    except MemoryError as err:
+        error = UnsupportedError(f"{what}: there is not memory enough ({err})")
+        error.path = path
+        raise error from err
 
 
 class Location(NamedTuple):
@@ -84,6 +99,8 @@ class DatasetTrack:
             The tables do not fit together.
         TruncatedError
             The file has become shorter than they.
+        UnsupportedError
+            There is no memory for them.
         """
         offsets = self._loaded()[0]
         if isinstance(offsets, EvenOffsets):
@@ -101,6 +118,10 @@ class DatasetTrack:
         return self._tables
 
     def _load(self) -> tuple[AnyArray | EvenOffsets, AnyArray]:
+        with sized(f"the tables of track {self.name!r}", self._source.name):
+            return self._read_tables()
+
+    def _read_tables(self) -> tuple[AnyArray | EvenOffsets, AnyArray]:
         table = self.table
         sizes: AnyArray = np.broadcast_to(np.int64(table.sample_nbytes), table.count)
         try:
@@ -118,22 +139,25 @@ class DatasetTrack:
         return offsets, sizes
 
     def _read_table(self, table: Table) -> AnyArray:
+        if table.nbytes > _LARGE_NBYTES:
+            self._read_block(table, 0, memoryview(bytearray(_BLOCK_NBYTES)))
         array: AnyArray = np.empty(table.count, table.dtype)
-        if not table.nbytes:
-            return array
-        view = array.view("u1").data
+        view = array.view("u1").data if table.nbytes else memoryview(b"")
         # In blocks: of a file with holes a table of gigabytes takes no room, until it is read.
         for start in range(0, table.nbytes, _BLOCK_NBYTES):
-            block = view[start : start + _BLOCK_NBYTES]
-            if self._read_into(table.offset + start, block) < len(block):
-                raise self._cut_off(f"a table of track {self.name!r}", table.offset, table.nbytes)
-            if len(block) == _BLOCK_NBYTES and not np.frombuffer(block, np.uint64).any():
-                raise FormatError(
-                    f"track {self.name!r}: {_BLOCK_NBYTES} bytes of a table, from offset "
-                    f"{table.offset + start}, are all 0: a hole in the file",
-                    offset=table.offset + start,
-                )
+            self._read_block(table, start, view[start : start + _BLOCK_NBYTES])
         return array
+
+    def _read_block(self, table: Table, start: int, block: memoryview) -> None:
+        offset = table.offset + start
+        if self._read_into(offset, block) < len(block):
+            raise self._cut_off(f"a table of track {self.name!r}", table.offset, table.nbytes)
+        if len(block) == _BLOCK_NBYTES and not np.frombuffer(block, np.uint64).any():
+            raise FormatError(
+                f"track {self.name!r}: {_BLOCK_NBYTES} bytes of a table, from offset {offset}, are "
+                "all 0: a hole in the file",
+                offset=offset,
+            )
 
     def _read_into(self, offset: int, view: memoryview) -> int:
         """Read, and return the number of bytes that there were."""
@@ -179,7 +203,8 @@ class DatasetTrack:
         if not isinstance(places, EvenOffsets):
             offsets = places[indices]
         elif isinstance(indices, slice):
-            offsets = self.offsets[indices]
+            with sized(f"the places of track {self.name!r}", self._source.name):
+                offsets = places.all()[indices]
         else:
             offsets = places.take(indices)
         if offsets.dtype.kind == "u" and offsets.dtype.itemsize == 8:
@@ -216,7 +241,7 @@ class DatasetTrack:
             They overlap so that they are more than the file has; see also `offsets`.
         """
         starts, sizes = self.extents(slice(None))
-        total = int(sizes.sum())
+        total = self.table.sample_nbytes * len(self) or int(sizes.sum())
         if total > self._file_nbytes:
             error = FormatError(
                 f"track {self.name!r}: its samples have {total} bytes together, the file "

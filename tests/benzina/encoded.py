@@ -2,6 +2,7 @@
 
 import functools
 import io
+import os
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -18,6 +19,9 @@ from bloscpack.benzina.codecconfig import (
     unit_kind,
     without_delimiters,
 )
+
+# Read by SVT-AV1 when it is first used in a process: errors alone.
+os.environ.setdefault("SVT_LOG", "1")
 
 KINDS = {"hevc": b"hvcC", "h264": b"avcC", "libdav1d": b"av1C"}
 _X265 = "keyint=1:bframes=0:no-info=1:log-level=none:pools=none:frame-threads=1"
@@ -123,3 +127,26 @@ def muxed(codec: str) -> bytes:
 def without_sequence_header(payload: bytes) -> bytes:
     """Return a payload of AV1 that relies on its configuration."""
     return b"".join(obu.data for obu in split_obus(payload) if obu.kind != 1)
+
+
+def number(value: int) -> str:
+    """Return an Exp-Golomb code."""
+    digits = f"{value + 1:b}"
+    return "0" * (len(digits) - 1) + digits
+
+
+def said_to_be(base: Encoded, pixels: int) -> tuple[bytes, bytes]:
+    """Return SPS and configuration of a picture of 64 by 64, of so many pixels along an edge."""
+    units = split_annexb(base.stream)
+    # Of the SPS of the picture: what stands before the size, and what behind it.
+    bits = "".join(f"{byte:08b}" for byte in units[1])
+    size = number(64) * 2
+    assert bits.count(size) == 1
+    bits = bits.replace(size, number(pixels) * 2)
+    bits += "0" * (-len(bits) % 8)
+    sps = bytes(int(bits[at : at + 8], 2) for at in range(0, len(bits), 8))
+    assert len(sps) < 256
+    config = base.config.replace(
+        len(units[1]).to_bytes(2, "big") + units[1], len(sps).to_bytes(2, "big") + sps
+    )
+    return sps, config

@@ -21,7 +21,13 @@ from bloscpack.benzina.codecconfig import (
 from bloscpack.benzina.decoder import Decoder
 from bloscpack.benzina.planes import decode_rgb
 from bloscpack.exceptions import BloscpackError, CodecError, FormatError, UnsupportedError
-from tests.benzina.encoded import Encoded, encoded, smooth_planes, without_sequence_header
+from tests.benzina.encoded import (
+    Encoded,
+    encoded,
+    said_to_be,
+    smooth_planes,
+    without_sequence_header,
+)
 
 pytest.importorskip("av", reason="no PyAV")
 
@@ -277,29 +283,6 @@ def test_too_large_is_refused_before_it_is_decoded(codec: str) -> None:
     with pytest.raises(UnsupportedError, match="128 x 128 pixels"):
         decode(decoder, small, payload=payload)
     assert decode(decoder, small).y.shape == (64, 64)
-
-
-def number(value: int) -> str:
-    """Return an Exp-Golomb code."""
-    digits = f"{value + 1:b}"
-    return "0" * (len(digits) - 1) + digits
-
-
-def said_to_be(base: Encoded, pixels: int) -> tuple[bytes, bytes]:
-    """Return SPS and configuration of a picture of 64 by 64, of so many pixels along an edge."""
-    units = split_annexb(base.stream)
-    # Of the SPS of the picture: what stands before the size, and what behind it.
-    bits = "".join(f"{byte:08b}" for byte in units[1])
-    size = number(64) * 2
-    assert bits.count(size) == 1
-    bits = bits.replace(size, number(pixels) * 2)
-    bits += "0" * (-len(bits) % 8)
-    sps = bytes(int(bits[at : at + 8], 2) for at in range(0, len(bits), 8))
-    assert len(sps) < 256
-    config = base.config.replace(
-        len(units[1]).to_bytes(2, "big") + units[1], len(sps).to_bytes(2, "big") + sps
-    )
-    return sps, config
 
 
 def test_largest_sizes_that_can_be_said() -> None:
