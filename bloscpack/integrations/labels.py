@@ -87,7 +87,9 @@ class Labels:
         if dims is None:
             names = _dims(attrs.get("dims"), len(shape))
         elif len(dims) != len(shape) or len(set(dims)) != len(dims):
-            raise ValueError(f"dims must be {len(shape)} names, all different, not {dims!r:.200}")
+            raise ValueError(
+                f"dims must name {len(shape)} axes, each by a name of its own, not {dims!r:.200}"
+            )
         else:
             names = tuple(dims)
         sizes = dict(zip(names, shape, strict=True))
