@@ -1,7 +1,8 @@
 """Array files cut anywhere, with any metadata: what no writer makes, by hand."""
 
 import io
-from itertools import pairwise
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 from bloscpack.codec import CodecParams, encode
@@ -52,6 +53,14 @@ def content_file(
     return assemble(
         chunks, checksum=checksum, offsets=offsets, section=pack_section(metadata, level=1)
     )
+
+
+def uneven_file(content: bytes, lengths: Sequence[int]) -> bytes:
+    """Return a file of version 2 in chunks of so many bytes, the last one larger."""
+    params = CodecParams("lz4", 5)
+    stops = accumulate(lengths)
+    parts = [content[stop - length : stop] for length, stop in zip(lengths, stops, strict=True)]
+    return assemble([encode(part, params) for part in parts], version=2)
 
 
 class NotingFile(io.BytesIO):

@@ -18,6 +18,8 @@ import xxhash
 import bloscpack as bp
 from bloscpack.checksum import CHECKSUMS
 
+from .entrypoints import entry_points
+
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 FORMAT = DOCS / "formats" / "bloscpack.md"
@@ -62,12 +64,19 @@ def page_id(page):
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_python_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    if "import blosc\n" in page.read_text("utf-8"):
+    text = page.read_text("utf-8")
+    if "import blosc\n" in text:
         pytest.importorskip("blosc", reason="the page uses the blosc package")
-    for name in ("torch", "dask.array", "distributed", "ray"):
-        if re.search(rf"^(import|from) {name}\b", page.read_text("utf-8"), re.MULTILINE):
+    for name in ("torch", "dask.array", "distributed", "ray", "zarr", "kerchunk"):
+        is_imported = re.search(rf"^(import|from) {name}\b", text, re.MULTILINE)
+        if is_imported or f'engine="{name}"' in text:
             pytest.importorskip(name, reason="the page uses it")
-    run_page(page)
+    if "\nimport xarray as xr\n" in text:
+        pytest.importorskip("xarray", reason="the page uses it")
+        with entry_points(tmp_path / "site"):
+            run_page(page)
+    else:
+        run_page(page)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)

@@ -87,7 +87,9 @@ class Labels:
         if dims is None:
             names = _dims(attrs.get("dims"), len(shape))
         elif len(dims) != len(shape) or len(set(dims)) != len(dims):
-            raise ValueError(f"dims must be {len(shape)} names, all different, not {dims!r:.200}")
+            raise ValueError(
+                f"dims must name {len(shape)} axes, each by a name of its own, not {dims!r:.200}"
+            )
         else:
             names = tuple(dims)
         sizes = dict(zip(names, shape, strict=True))
@@ -133,6 +135,8 @@ def _coord(name: str, value: Any, sizes: Mapping[str, int]) -> Coord:
         raise _fault(what, "described with attrs that are no object")
     if not isinstance(dims, list) or not all(isinstance(d, str) and d in sizes for d in dims):
         raise _fault(what, f"along {dims!r:.80}; the dims are {list(sizes)!r:.200}")
+    if len(set(dims)) != len(dims) or (name in sizes and dims != [name]):
+        raise _fault(what, f"along {dims!r:.80}; it may be along each axis once, or its own alone")
     values = _values(what, data, fields.get("dtype"))
     shape = tuple(sizes[each] for each in dims)
     if values.shape != shape:

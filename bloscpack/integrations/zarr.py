@@ -123,7 +123,9 @@ class BloscpackStore(Store):  # type: ignore[misc]
         super().__init__(read_only=True)
         self._array = array
         self._layout = ZarrLayout.of(array)
-        self._name = array._known_container().name
+        container = array._open_container()
+        container.check_size(0)  # Zarr allocates by the shape before it reads
+        self._name = container.name
 
     def __eq__(self, other: object) -> bool:
         """Return whether both are of one state of one file."""

@@ -5,7 +5,7 @@ included, and has an order of axes. Nothing here imports zarr: references are ma
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -169,7 +169,9 @@ def check_dtype(dtype: Dtype) -> None:
 def _record_fault(dtype: Dtype) -> str:
     """Return why Zarr has no such records; empty if it has."""
     packed = 0
-    for name, field in (dtype.fields or {}).items():
+    fields: Mapping[str, Any] = dtype.fields or {}
+    for name in dtype.names or ():
+        field = fields[name]
         if field[1] != packed or len(field) > 2:
             return "fields with padding, with titles or in another order than in memory"
         fault = _scalar_fault(field[0])

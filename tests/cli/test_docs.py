@@ -89,6 +89,7 @@ def test_there_are_examples_of_every_command() -> None:
         "vrs",
         "bzna",
         "convert",
+        "export",
     }
     assert Path(PAGE).read_text("utf-8").count("```") == 2 * len(
         _BLOCK.findall(PAGE.read_text("utf-8"))

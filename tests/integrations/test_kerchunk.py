@@ -10,12 +10,15 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack.codec import ChunkHeader
+from bloscpack.codec import ChunkHeader, CodecParams, encode
+from bloscpack.container.metadata import pack_section
 from bloscpack.exceptions import ChecksumMismatch, FormatError, UnsupportedError
+from bloscpack.ndarray import array_metadata
 from bloscpack.storage.remote import HEAD_NBYTES
 
-from ..arrayfiles import array_file
+from ..arrayfiles import array_file, uneven_file
 from ..conftest import Vectors
+from ..reference.file import assemble
 from ..servers import FileServer, running
 from .arrays import DTYPES, RECORDS, UNSUPPORTED, array_of, check_equal
 
@@ -166,6 +169,18 @@ class TestRefused:
         array = np.arange(2 * 5 * 4, dtype="<i4").reshape(2, 5, 4)
         with pytest.raises(UnsupportedError, match="not whole rows"):
             bp.kerchunk_references(array_file(array, chunk_nbytes=3 * 16), url="a.blp")
+
+    def test_a_last_chunk_that_is_larger(self) -> None:
+        with pytest.raises(UnsupportedError, match="not whole rows"):
+            bp.kerchunk_references(uneven_file(bytes(900), [100, 100, 700]), url="a.blp")
+
+    def test_one_chunk_of_snappy_among_others(self) -> None:
+        params = CodecParams("lz4", 5)
+        chunks = [bytearray(encode(RAMP[row].tobytes(), params)) for row in range(40)]
+        chunks[7][2] = chunks[7][2] & 0x1F | 2 << 5
+        section = pack_section(array_metadata(RAMP.dtype, RAMP.shape, False), level=1)
+        with pytest.raises(UnsupportedError, match="snappy"):
+            bp.kerchunk_references(assemble(chunks, section=section), url="a.blp")
 
     @pytest.mark.parametrize("name", UNSUPPORTED)
     def test_dtypes(self, tmp_path: Path, name: str) -> None:
