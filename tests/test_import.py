@@ -43,7 +43,20 @@ def probe() -> dict[str, object]:
 
 @pytest.mark.parametrize(
     "name",
-    ["blosc", "torch", "zstandard", "ml_dtypes", "argparse", "dask", "fsspec", "av", "simplejpeg"],
+    [
+        "aiohttp",
+        "argparse",
+        "asyncio",
+        "av",
+        "blosc",
+        "dask",
+        "fsspec",
+        "ml_dtypes",
+        "s3fs",
+        "simplejpeg",
+        "torch",
+        "zstandard",
+    ],
 )
 def test_optional_packages_are_not_loaded(probe: dict[str, object], name: str) -> None:
     names = probe["names"]
