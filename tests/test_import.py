@@ -44,18 +44,21 @@ def probe() -> dict[str, object]:
 @pytest.mark.parametrize(
     "name",
     [
-        "blosc",
-        "torch",
-        "zstandard",
-        "ml_dtypes",
+        "aiohttp",
         "argparse",
+        "asyncio",
+        "av",
+        "blosc",
         "dask",
         "fsspec",
-        "av",
-        "simplejpeg",
-        "zarr",
+        "ml_dtypes",
         "numcodecs",
+        "s3fs",
+        "simplejpeg",
+        "torch",
         "xarray",
+        "zarr",
+        "zstandard",
     ],
 )
 def test_optional_packages_are_not_loaded(probe: dict[str, object], name: str) -> None:
