@@ -25,7 +25,7 @@ def damaged(rng: Random, vector: DatasetVector) -> tuple[str, bytes]:
 
 
 def _aimed(rng: Random, vector: DatasetVector, data: bytearray) -> str:
-    box = rng.choice(vector.boxes)
+    box = rng.choice(vector.boxes[: vector.nouter] if rng.random() < 0.5 else vector.boxes)
     choice = rng.randrange(8)
     if choice == 0:
         nbytes = rng.choice((*_SIZES, box.nbytes + rng.choice((-8, -4, -1, 1, 4, 8)), len(data)))

@@ -39,8 +39,9 @@ class DatasetVector:
     name: str
     data: bytes
     samples: tuple[SampleFacts, ...]
-    # Those of the file, and of each sample, at their places in the file.
+    # Those of the file, so many, and of the first samples, at their places in the file.
     boxes: tuple[BoxHeader, ...]
+    nouter: int
 
 
 def _vector(name: str, data: bytes) -> DatasetVector:
@@ -50,13 +51,14 @@ def _vector(name: str, data: bytes) -> DatasetVector:
             for each in dataset.samples()
         )
     found = [box for _, box in walk(reader_of(data), 0, len(data), CONTAINERS, to_end=True)]
+    nouter = len(found)
     for each in samples[:4]:
         inside = data[each.start : each.end]
         found += [
             box._replace(offset=box.offset + each.start)
             for _, box in walk(reader_of(inside), 0, len(inside), CONTAINERS, to_end=True)
         ]
-    return DatasetVector(name, data, samples, tuple(found))
+    return DatasetVector(name, data, samples, tuple(found), nouter)
 
 
 def _coded(codec: str, pix_fmt: str = "yuv420p") -> bytes:
