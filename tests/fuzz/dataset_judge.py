@@ -5,8 +5,10 @@ is read must be in the file, and damage to one sample must not change the others
 """
 
 import pickle
+import re
 import shutil
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -25,6 +27,7 @@ NOTHING: Any = object()
 SMALL_NBYTES = 50_000
 # Samples of a case that are looked at.
 MAX_SAMPLES = 6
+_NAMED = re.compile(r"sample \d+|track '|targets? ")
 
 
 def run_case(rng: Random, folder: Path) -> tuple[str, list[str], int]:
@@ -197,7 +200,10 @@ class DatasetJudge:
     def _check_batches(self, dataset: Any, rng: Random) -> None:
         part = dataset[:5]
         loader = benzina.Loader(part, (6, 9), 2, shuffle=True, seed=1, threads=rng.choice((1, 2)))
-        found = self.attempt("batches", lambda: list(loader))
+        before = threading.active_count()
+        found = self.attempt("batches", lambda: list(_named(loader)))
+        if threading.active_count() != before:
+            self.fault("batches: threads are left")
         for images, targets in found if found is not NOTHING else ():
             if images.shape[1:] != (3, 6, 9) or len(images) != len(targets):
                 self.fault(f"batches: {images.shape} with {targets.shape}")
@@ -243,3 +249,13 @@ class DatasetJudge:
         path = self.folder / "damaged.bzna"
         path.write_bytes(self.data)
         return path
+
+
+def _named(loader: Iterable[Any]) -> Iterator[Any]:
+    """Yield batches; an error must say which sample, or which table, it is about."""
+    try:
+        yield from loader
+    except ERRORS as err:
+        if not _NAMED.search(str(err)):
+            raise AssertionError(f"an error that names nothing: {err}") from err
+        raise

@@ -11,6 +11,8 @@ from dataset_judge import DatasetJudge
 from dataset_vectors import DatasetVector, dataset_vectors
 from test_fuzz import run
 
+from bloscpack.exceptions import FormatError
+
 pytest.importorskip("av", reason="pictures are decoded by PyAV")
 
 
@@ -59,6 +61,7 @@ def _faulty(stands_for: Any) -> Callable[..., Any]:
         ("content.Content.name_bytes", b"other", "'other' alone"),
         ("sample.Sample.decode", OverflowError("too large"), "decode: OverflowError"),
         ("loader.Loader.__iter__", MemoryError(), "batches: MemoryError"),
+        ("loader.Loader.__iter__", FormatError("wrong"), "names nothing: wrong"),
         ("extraction.extract", RecursionError("too deep"), "extract: RecursionError"),
         ("names.IdTable.find", 1, "an id leads to another sample"),
     ],
