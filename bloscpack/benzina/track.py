@@ -25,8 +25,6 @@ IntArray: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 _FAR = 1 << 62
 # Of a table that are read at once. So many zeros would be half a million samples of no bytes.
 _BLOCK_NBYTES = 4 << 20
-# Of such a table the first block is looked at before there is memory for it.
-_LARGE_NBYTES = 256 << 20
 
 
 @contextmanager
@@ -139,8 +137,6 @@ class DatasetTrack:
         return offsets, sizes
 
     def _read_table(self, table: Table) -> AnyArray:
-        if table.nbytes > _LARGE_NBYTES:
-            self._read_block(table, 0, memoryview(bytearray(_BLOCK_NBYTES)))
         array: AnyArray = np.empty(table.count, table.dtype)
         view = array.view("u1").data if table.nbytes else memoryview(b"")
         # In blocks: of a file with holes a table of gigabytes takes no room, until it is read.

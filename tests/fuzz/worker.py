@@ -4,9 +4,9 @@ It is a program of its own, so that a crash or memory without bounds ends it and
 
     python tests/fuzz/worker.py KIND SEED FIRST COUNT [PROGRESS]
 
-KIND is ``files``, ``chunks``, ``stores`` or ``recordings``. Faults go to standard output, one JSON
-object a line. The number of the case at work is kept in the file PROGRESS, for whoever looks after
-a crash. To look at one case again, run it with COUNT 1.
+KIND is ``files``, ``chunks``, ``stores``, ``recordings`` or ``datasets``. Faults go to standard
+output, one JSON object a line. The number of the case at work is kept in the file PROGRESS, for
+whoever looks after a crash. To look at one case again, run it with COUNT 1.
 """
 
 import json
@@ -83,6 +83,15 @@ def recordings_case() -> Case:
     return lambda rng: run_case(rng, folder)
 
 
+def datasets_case() -> Case:
+    from dataset_judge import run_case
+    from dataset_vectors import dataset_vectors
+
+    dataset_vectors()
+    folder = Path(tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
+    return lambda rng: run_case(rng, folder)
+
+
 def main(kind: str, seed: str, first: int, count: int, progress: str | None = None) -> None:
     warnings.simplefilter("error")
     cases = {
@@ -90,6 +99,7 @@ def main(kind: str, seed: str, first: int, count: int, progress: str | None = No
         "chunks": chunks_case,
         "stores": stores_case,
         "recordings": recordings_case,
+        "datasets": datasets_case,
     }
     case = cases[kind]()
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_NBYTES, resource.RLIM_INFINITY))

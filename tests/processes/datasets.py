@@ -64,6 +64,26 @@ def fork_while_reading(path: Path, kind: str) -> None:
     sharing.fork_while_reading(opened(path, kind), partial(check, facts_of(path)))
 
 
+def batches_of(dataset: benzina.Dataset) -> list[bytes]:
+    """Return the first pass of a loader on threads."""
+    loader = benzina.Loader(dataset, (32, 24), 4, shuffle=True, seed=5, threads=2)
+    return [images.tobytes() + targets.tobytes() for images, targets in loader]
+
+
+def check_batches(expected: list[bytes], dataset: benzina.Dataset, seed: int) -> int:
+    if batches_of(dataset) != expected:
+        raise ValueError("batches differ")
+    return os.getpid()
+
+
+def fork_while_loading(path: Path, kind: str) -> None:
+    """Threads of loaders that are in the middle of a pass are not there in the child."""
+    dataset = opened(path, kind)
+    expected = batches_of(dataset)
+    sharing.fork_after_use(dataset, partial(check_batches, expected))
+    sharing.fork_while_reading(dataset, partial(check_batches, expected))
+
+
 def threads_share_a_dataset(path: Path, kind: str) -> None:
     sharing.read_in_threads(opened(path, kind), partial(check, facts_of(path)))
 

@@ -34,6 +34,12 @@ def test_fork_while_reading(path: Path, kind: str) -> None:
     run("datasets", "fork_while_reading", path, kind)
 
 
+@forks
+@pytest.mark.parametrize("kind", ["file"])
+def test_fork_while_loading(path: Path, kind: str) -> None:
+    run("datasets", "fork_while_loading", path, kind)
+
+
 @kinds
 def test_threads_share_a_dataset(path: Path, kind: str) -> None:
     run("datasets", "threads_share_a_dataset", path, kind)
