@@ -30,7 +30,7 @@ try:
     from zarr.core.buffer import Buffer, BufferPrototype
 except ImportError as err:
     raise ImportError(
-        f"{err}: pip install 'zarr>=3.1' (or 'bloscpack[zarr]')", name=err.name
+        f"{err}: pip install 'zarr>=3.1.4' (or 'bloscpack[zarr]')", name=err.name
     ) from err
 
 __all__ = ["BloscpackStore", "as_zarr"]
