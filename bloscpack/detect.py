@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from .array import Array
+from .container.format import MAGIC
 from .container.reader import Verify
-from .storage.folder import expanded, is_pattern
+from .storage.listing import expanded, is_pattern
 from .storage.remote import RemoteSource
 from .storage.url import is_url
 
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
     from .frames.protocol import FrameSource
     from .frames.reader import FrameStore
 
-_VRS_MAGIC = b"VisionRe"
+_RECORDING = b"VisionRe"
+_SUFFIX = ".bzna"
+# What an mp4 may begin with, behind the size.
+_FIRST_BOXES = b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"uuid"
 
 
 def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
@@ -117,9 +121,9 @@ def open_frames(
     Parameters
     ----------
     path : str, PathLike, bytes-like or binary file, or list of these
-        A frame store, the folder of a Gulp directory or a VRS recording, or a URL of one; or
-        several stores that are read as one: a list, or a pattern (``"part-*.blp"``) whose files
-        come in the order of their names as text.
+        A frame store, the folder of a Gulp directory, a VRS recording or a Benzina dataset, or a
+        URL of one; or several stores that are read as one: a list, or a pattern
+        (``"part-*.blp"``) whose files come in the order of their names as text.
     mode : {"r", "a"}, default "r"
         Reading, or reading and appending; the latter needs a path, and one handle at a time may.
     verify : bool, default True
@@ -131,7 +135,7 @@ def open_frames(
 
     Returns
     -------
-    FrameStore, GulpSource, RecordingSource or ManyStores
+    FrameStore, GulpSource, RecordingSource, Dataset or ManyStores
         To be closed, or used as a context manager. Of several stores the clips come in the order of
         the list.
 
@@ -166,8 +170,7 @@ def open_frames(
     ((8, 4, 6, 3), {'label': 3})
     """
     if isinstance(path, list | tuple) or is_pattern(path):
-        if mode != "r":
-            raise ValueError(f"mode must be 'r' for several stores, not {mode!r}")
+        _check_reads(mode, "several stores")
         from .frames.many import ManyStores
 
         paths = expanded(path, storage_options)
@@ -179,18 +182,27 @@ def open_frames(
     if isinstance(path, str | os.PathLike) and os.path.isdir(path):
         from .gulp.source import GulpSource
 
-        if mode != "r":
-            raise ValueError(f"mode must be 'r' for a Gulp directory, not {mode!r}")
+        _check_reads(mode, "a Gulp directory")
         return GulpSource(path)
-    if is_recording(path):
+    first = _first_bytes(path)
+    if first == _RECORDING:
         from .vrs.framesource import RecordingSource
 
-        if mode != "r":
-            raise ValueError(f"mode must be 'r' for a VRS recording, not {mode!r}")
+        _check_reads(mode, "a VRS recording")
         return RecordingSource(path, nthreads=nthreads)
+    if first[4:] in _FIRST_BOXES and is_benzina(path):
+        from .benzina.dataset import open as open_dataset
+
+        _check_reads(mode, "a Benzina dataset")
+        return open_dataset(path, nthreads=nthreads)
     from .frames.reader import FrameStore
 
     return FrameStore(path, mode, verify=verify, nthreads=nthreads)
+
+
+def _check_reads(mode: str, what: str) -> None:
+    if mode != "r":
+        raise ValueError(f"mode must be 'r' for {what}, not {mode!r}")
 
 
 def _open_remote_frames(
@@ -210,8 +222,13 @@ def _open_remote_frames(
             return GulpSource(url, storage_options)
         except FileNotFoundError:
             raise err from None
-    if bytes(source.read_at(0, len(_VRS_MAGIC))) == _VRS_MAGIC:
+    first = bytes(source.read_at(0, len(_RECORDING)))
+    if first == _RECORDING:
         return RecordingSource(source, nthreads=nthreads)
+    if first[4:] in _FIRST_BOXES:
+        from .benzina.dataset import open as open_dataset
+
+        return open_dataset(source, nthreads=nthreads)
     return FrameStore.over(source, verify=verify, nthreads=nthreads)
 
 
@@ -219,12 +236,31 @@ def is_recording(path: Any) -> bool:
     """Return whether a file, the first of a list of files, or a buffer begins as recordings do."""
     if isinstance(path, list | tuple) and path:
         path = path[0]
-    if not isinstance(path, str | os.PathLike):
-        return isinstance(path, bytes | bytearray | memoryview) and bytes(path[:8]) == _VRS_MAGIC
-    if not os.path.isfile(path):
-        return False
+    return _first_bytes(path) == _RECORDING
+
+
+def is_benzina(path: Any) -> bool:
+    """Return whether a file or a buffer is an mp4 that is a Benzina dataset.
+
+    A file called ``*.bzna`` whose beginning is damaged is taken for one, too.
+    """
+    first = _first_bytes(path)
+    if first[4:] not in _FIRST_BOXES:
+        is_called = isinstance(path, str | os.PathLike) and os.fspath(path).endswith(_SUFFIX)
+        return is_called and bool(first) and not first.startswith(MAGIC)
+    from .benzina.content import is_dataset
+
+    return is_dataset(path)
+
+
+def _first_bytes(path: Any) -> bytes:
+    """Return the first 8 bytes of a file or a buffer; none of anything else."""
+    if isinstance(path, bytes | bytearray | memoryview):
+        return bytes(path[:8])
+    if not isinstance(path, str | os.PathLike) or not os.path.isfile(path):
+        return b""
     with builtins.open(path, "rb") as stream:
-        return stream.read(8) == _VRS_MAGIC
+        return stream.read(8)
 
 
 def create_frames(

@@ -124,6 +124,20 @@ def test_api_page_names_everything_public_of_recordings():
     assert [name for name in names if not re.search(rf"`(vrs\.)?{name}[`(]", section)] == []
 
 
+def test_api_page_names_everything_public_of_datasets():
+    text = (DOCS / "api.md").read_text("utf-8")
+    section = text.partition("\n## Benzina datasets\n")[2].partition("\n## ")[0]
+    module = bp.benzina.transforms
+    classes = [
+        name
+        for name, value in vars(module).items()
+        if isinstance(value, type) and value.__module__ == module.__name__
+    ]
+    names = [*bp.benzina.__all__, *classes]
+    assert "RandomResizedCrop" in names
+    assert [n for n in names if not re.search(rf"`(benzina\.)?{n}[`(]", section)] == []
+
+
 def test_checksum_table_is_the_packages():
     text = FORMAT.read_text("utf-8").partition("\n## Checksums\n")[2].partition("\n## ")[0]
     rows = [
@@ -256,4 +270,10 @@ def test_demo_clip_is_the_one_described():
         data = zstandard.ZstdDecompressor().stream_reader(stream).read()
     nbytes = 16 * 240 * 320 * 3
     digest = hashlib.sha256(data[-nbytes:]).hexdigest()
+    assert digest in (folder / "README.md").read_text("utf-8")
+
+
+def test_photograph_is_the_one_described():
+    folder = ROOT / "bench" / "data"
+    digest = hashlib.sha256((folder / "coffee_600x400.jpg").read_bytes()).hexdigest()
     assert digest in (folder / "README.md").read_text("utf-8")

@@ -142,7 +142,7 @@ def test_missing_kernel_tells_how_to_build() -> None:
     assert "pip install" in run.stdout
 
 
-@pytest.mark.parametrize("name", ["frames", "gulp.source", "vrs"])
+@pytest.mark.parametrize("name", ["benzina", "frames", "gulp.source", "vrs"])
 def test_what_reading_needs_of_numpy_is_imported_before(name):
     code = f"""
 import sys
