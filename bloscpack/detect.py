@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from .array import Array
 from .container.format import MAGIC
 from .container.reader import Verify
-from .storage.folder import expanded, is_pattern
+from .storage.listing import expanded, is_pattern
 from .storage.remote import RemoteSource
 from .storage.url import is_url
 
@@ -170,8 +170,7 @@ def open_frames(
     ((8, 4, 6, 3), {'label': 3})
     """
     if isinstance(path, list | tuple) or is_pattern(path):
-        if mode != "r":
-            raise ValueError(f"mode must be 'r' for several stores, not {mode!r}")
+        _check_reads(mode, "several stores")
         from .frames.many import ManyStores
 
         paths = expanded(path, storage_options)
@@ -193,23 +192,22 @@ def _open_other_frames(path: Any, mode: str, nthreads: int | None) -> "FrameSour
     if isinstance(path, str | os.PathLike) and os.path.isdir(path):
         from .gulp.source import GulpSource
 
-        _check_reading(mode, "a Gulp directory")
+        _check_reads(mode, "a Gulp directory")
         return GulpSource(path)
-    first = _first_bytes(path)
-    if first == _RECORDING:
+    if is_recording(path):
         from .vrs.framesource import RecordingSource
 
-        _check_reading(mode, "a VRS recording")
+        _check_reads(mode, "a VRS recording")
         return RecordingSource(path, nthreads=nthreads)
-    if first[4:] in _FIRST_BOXES and is_benzina(path):
+    if is_benzina(path):
         from .benzina.dataset import open as open_dataset
 
-        _check_reading(mode, "a Benzina dataset")
+        _check_reads(mode, "a Benzina dataset")
         return open_dataset(path, nthreads=nthreads)
     return None
 
 
-def _check_reading(mode: str, what: str) -> None:
+def _check_reads(mode: str, what: str) -> None:
     if mode != "r":
         raise ValueError(f"mode must be 'r' for {what}, not {mode!r}")
 

@@ -21,7 +21,7 @@ from .gather import Gathering, as_target, copy_items
 from .ndarray import AnyArray
 from .rows import check_text
 from .selection import Picked, Selection, Sides, parse_selection
-from .storage.folder import expanded
+from .storage.listing import expanded
 from .storage.remote import RemotePlace
 from .threads import resolve_nthreads, run_indexed
 

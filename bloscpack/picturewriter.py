@@ -18,7 +18,7 @@ from .benzina.filename import FileNames
 from .clipwriter import Tally, attrs_of, images_of, is_images, meta_of
 from .frames.protocol import AnyArray, Clip, FrameSource
 from .notice import notice
-from .storage.newfolder import NewFolder
+from .storage.folder import Folder
 from .threads import map_ordered, resolve_nthreads
 
 _SUFFIXES = {"jpeg": ".jpg", "png": ".png"}
@@ -64,7 +64,7 @@ class PictureWriter:
 
     def write(self, path: str, tally: Tally) -> None:
         """Write all frames."""
-        folder = NewFolder(path)
+        folder = Folder(path)
         names = FileNames(_SUFFIXES.values(), LISTS.values())
         if left := ", ".join(attrs_of(self._source)):
             notice("%s: a folder has no place for attributes: %s", self._source.name, left)

@@ -199,6 +199,8 @@ class S3Server(Server):
     def start(self) -> None:
         self._moto.start()
         self._place = self._moto.get_host_and_port()
+        # What moto has it keeps for the whole process: others' objects, too.
+        self.answer("POST", "/moto-api/reset", {}, b"")
         super().start()
 
     def stop(self) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack import vrs
+from bloscpack import benzina, vrs
 from bloscpack.exceptions import (
     FileChangedError,
     FormatError,
@@ -305,6 +305,48 @@ class TestGulp:
     def test_nothing_is_listed(self) -> None:
         with pytest.raises(FileNotFoundError, match="memory://nothing"):
             bp.frames.open("memory://nothing/")
+
+
+class TestDatasets:
+    """Benzina's, of pictures that are coded as video."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def path(cls, tmp_path_factory: pytest.TempPathFactory) -> Path:
+        pytest.importorskip("av")
+        path = tmp_path_factory.mktemp("datasets") / "a.bzna"
+        with benzina.Writer(path, tile=32, preset="ultrafast") as writer:
+            for number in range(24):
+                writer.add(RNG.integers(0, 250, (96, 96, 3), "u1"), name=str(number))
+        return path
+
+    def test_requests(self, http: FileServer, path: Path) -> None:
+        http.files["/a.bzna"] = path.read_bytes()
+        with bp.frames.open(path) as local, bp.frames.open(http.url("a.bzna")) as source:
+            # The head, and the outline at the end.
+            assert len(http.log) == 2
+            ids = list(source)
+            assert ids == list(local)
+            http.clear()
+            assert np.array_equal(source[ids[20]][:], local[ids[20]][:])
+            assert len(http.log) == 1
+            again = pickle.loads(pickle.dumps(source))
+            assert np.array_equal(again[ids[9]][0], local[ids[9]][0])
+
+    def test_options(self, s3: S3Server, path: Path) -> None:
+        url = s3.put("a.bzna", path.read_bytes())
+        with benzina.open(url, storage_options=s3.options) as dataset:
+            assert len(dataset) == 24
+
+    def test_another_version(self, http: FileServer, path: Path) -> None:
+        http.files["/b.bzna"] = path.read_bytes()
+        with benzina.open(http.url("b.bzna")) as dataset:
+            handle = pickle.dumps(dataset)
+            http.files["/b.bzna"] = path.read_bytes() + b"more"
+            with pytest.raises(FileChangedError):
+                dataset[20].decode()
+        with pytest.raises(FileChangedError):
+            pickle.loads(handle)
 
 
 class TestRecordings:

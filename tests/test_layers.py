@@ -263,7 +263,7 @@ IMPORTED_ON_USE = {
         "traceback",
     },
     "storage.file": {".upload", "tempfile"},
-    "storage.folder": {"."},
+    "storage.listing": {"."},
     "storage.remote": {".", ".trouble"},
     "storage.upload": {".multipart", ".transport"},
     "threads": {"asyncio"},

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import bloscpack as bp
 from bloscpack.exceptions import FileChangedError, FormatError
 from bloscpack.many import ManyArrays
-from bloscpack.storage.folder import expanded
+from bloscpack.storage.listing import expanded
 
 from .servers import FileServer, S3Server, running
 

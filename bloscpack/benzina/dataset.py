@@ -14,7 +14,6 @@ from ..exceptions import FileChangedError, NotFoundError
 from ..frames.protocol import AnyArray, Request, read_batch
 from ..storage.file import open_source
 from ..storage.prefetch import at_hand, is_remote
-from ..storage.remote import RemoteSource
 from .codecconfig import DEFAULT_MAX_PIXELS
 from .content import Content, open_content, place_of
 from .format import INPUT
@@ -85,7 +84,7 @@ def open(  # noqa: A001
     """
     if max_pixels < 1:
         raise ValueError(f"max_pixels must be 1 or more, not {max_pixels}")
-    source = path if isinstance(path, RemoteSource) else open_source(path, storage_options)
+    source = open_source(path, storage_options)
     content = open_content(source)
     try:
         content.nthreads = nthreads

@@ -1,7 +1,7 @@
 """The samples of a dataset as files: as they are, or decoded as PNG or JPEG, and a list of them.
 
 Stored names become names of files by `filename`, and are never used as they are; files are written
-by `storage.newfolder`, which follows no link and lets no name lead out of the folder. The list has
+by `storage.folder`, which follows no link and lets no name lead out of the folder. The list has
 what was stored beside the name of each file.
 
 Pictures are decoded and encoded in threads and written in order. One that is damaged is told in the
@@ -21,7 +21,7 @@ from .. import image
 from ..container.writer import Progress
 from ..exceptions import BloscpackError
 from ..report import Damage
-from ..storage.newfolder import NewFolder
+from ..storage.folder import Folder
 from ..threads import map_ordered, resolve_nthreads
 from .dataset import Dataset
 from .filename import FileNames
@@ -131,7 +131,7 @@ def extract(
     report = ExtractReport()
     labels = _Labels(dataset, report)
     names = FileNames([FORMS[form]], LISTS.values())
-    target = NewFolder(folder, overwrite=overwrite)
+    target = Folder(folder, overwrite=overwrite)
     content = partial(_content, _coder(form, track, quality))
     _, sizes = dataset.tracks[INPUT].extents(slice(None))
     work = len(dataset) * int(sizes.mean() if len(sizes) else 0)
@@ -211,13 +211,13 @@ class Listing:
 
     Parameters
     ----------
-    folder : NewFolder
+    folder : Folder
         Where it goes.
     form : {"csv", "json"} or None
         Without one nothing is written.
     """
 
-    def __init__(self, folder: NewFolder, form: str | None) -> None:
+    def __init__(self, folder: Folder, form: str | None) -> None:
         self._form = form
         self._begun = False
         self._stream: TextIO | None = None

@@ -28,7 +28,7 @@ from ..frames.protocol import (
     read_batch,
     read_clip,
 )
-from ..storage.folder import Folder
+from ..storage.listing import ListedFolder
 from ..storage.prefetch import at_hand
 from ..storage.protocol import ByteSource
 from ..threads import map_ordered
@@ -84,7 +84,7 @@ class GulpSource:
         path: str | os.PathLike[str],
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        self._folder = Folder(path, storage_options)
+        self._folder = ListedFolder(path, storage_options)
         self.name: str | None = self._folder.name
         self._chunks: list[ChunkNames] = []
         self._texts: list[str] = []

@@ -13,6 +13,7 @@ except ImportError as err:
         f"URLs are reached through fsspec and aiohttp: install bloscpack[remote] ({err})"
     ) from err
 
+from ..libraries import importing
 from .url import shown
 
 # Clients that are kept for the next object of the same kind and options; one costs some 0.1 s.
@@ -51,7 +52,9 @@ def client(url: str, options: dict[str, Any]) -> tuple[Any, str]:
     filesystem = _clients.get(key)
     try:
         if filesystem is None or "::" in scheme:
-            filesystem, path = fsspec.core.url_to_fs(url, skip_instance_cache=True, **options)
+            with importing:  # s3fs and the like are
+                found = fsspec.core.url_to_fs(url, skip_instance_cache=True, **options)
+            filesystem, path = found
         else:
             path = filesystem._strip_protocol(url)
     except ImportError as err:

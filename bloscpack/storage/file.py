@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
 from ..container.journal import JOURNAL_SUFFIX
+from ..libraries import importing
 from ..wire import BytesLike
 from . import disk
 from .descriptor import Descriptor, pread, pread_into, pread_more
@@ -233,6 +234,8 @@ def open_source(where: Any, storage_options: Mapping[str, Any] | None = None) ->
         return RemoteSource(where, storage_options)
     if isinstance(where, RemotePlace):
         return where.open()
+    if isinstance(where, RemoteSource):
+        return where
     if storage_options:
         raise ValueError(f"storage_options are for URLs, not for {where!r}")
     if isinstance(where, str | os.PathLike):
@@ -459,7 +462,8 @@ def upload_for(where: Any, storage_options: Mapping[str, Any] | None = None) -> 
         There are `storage_options` for a path.
     """
     if is_url(where):
-        from .upload import Upload  # on use, as `tempfile`
+        with importing:  # on use, as `tempfile`
+            from .upload import Upload
 
         return Upload(where, storage_options)
     if storage_options:
@@ -486,7 +490,8 @@ def open_sink(
         Nothing can be written to such URLs.
     """
     if is_url(where):
-        from .upload import open_upload  # on use, as `tempfile`
+        with importing:  # on use, as `tempfile`
+            from .upload import open_upload
 
         with committed(open_upload(where, storage_options, front_nbytes=front_nbytes)) as sink:
             yield sink

@@ -1,133 +1,98 @@
-"""Folders and patterns of files, local or behind URLs: what is there, and what reads it."""
+"""A folder that new files are written into, and nothing outside of it.
 
-import glob
+Names are paths of whoever extracts, with ``/``; that none of them leads out is checked here once
+more. No link is followed, neither in the place of a file nor in that of a folder.
+"""
+
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+import stat
+from contextlib import suppress
 
-from .file import FileSource
-from .protocol import ByteSource
-from .remote import RemotePlace, RemoteSource
-from .url import is_url, shown
+from ..wire import BytesLike
+
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+_FLAGS |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
 class Folder:
-    """A folder that exists.
+    """A folder that files are written to.
 
     Parameters
     ----------
-    where : str or PathLike
-        Path or URL.
-    storage_options : mapping, optional
-        For a URL.
-
-    Attributes
-    ----------
-    name : str
-        For messages.
-    names : list of str
-        The files in it when this was made: one request.
-    is_remote : bool
-        Whether it is behind a URL.
+    root : str or PathLike
+        The folder; made if it is not there. It may itself be a link.
+    overwrite : bool
+        Whether it may have files already, of which those of the same names are replaced.
 
     Raises
     ------
+    FileExistsError
+        It has files and not `overwrite`.
     OSError
-        It is not there, or cannot be read; `FileNotFoundError` too for a URL below which there is
-        nothing.
+        It cannot be made.
     """
 
-    def __init__(
-        self,
-        where: str | os.PathLike[str],
-        storage_options: Mapping[str, Any] | None = None,
-    ) -> None:
-        self._options = dict(storage_options or {})
-        self.is_remote = is_url(where)
-        self._entries: dict[str, tuple[int | None, str]] = {}
-        if self.is_remote:
-            from . import transport  # fsspec, asyncio and the clients take long to load
-
-            self.where = os.fspath(where).rstrip("/")
-            self.name = shown(self.where)
-            self._entries = transport.list_folder(self.where, self._options)
-            self.names = list(self._entries)
-            return
-        if storage_options:
-            raise ValueError(f"storage_options are for URLs, not for {where!r}")
-        self.name = name = os.fsdecode(where)
-        # Whatever becomes of the working directory. Not normalised: behind a link ".." is another.
-        self.where = name if os.path.isabs(name) else os.path.join(os.getcwd(), name)
-        self.names = os.listdir(where)
+    def __init__(self, root: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        self.root = os.fspath(root)
+        self._overwrite = overwrite
+        self._folders: set[str] = set()
+        os.makedirs(self.root, exist_ok=True)
+        if not overwrite and os.listdir(self.root):
+            raise FileExistsError(f"folder {self.root!r} is not empty")
 
     def path(self, name: str) -> str:
-        """Return path or URL of a file in the folder."""
-        return f"{self.where}/{name}" if self.is_remote else os.path.join(self.where, name)
+        """Return the path of a file."""
+        return os.path.join(self.root, *name.split("/"))
 
-    def open(self, name: str) -> ByteSource:
-        """Return what reads a file in the folder.
+    def create(self, name: str) -> int:
+        """Make a file that is not there, and the folders that it is in.
 
-        Of a remote one size and version are those that the folder told, if it did: opening is no
-        request then.
+        Returns
+        -------
+        int
+            Its descriptor, for writing.
+
+        Raises
+        ------
+        ValueError
+            The name leads out of the folder.
+        FileExistsError
+            A file of this name is there and not to be replaced; or something else than a folder is
+            in the place of a folder.
+        OSError
+            It cannot be made.
         """
+        *folders, last = name.split("/")
+        if not all(_is_plain(part) for part in (*folders, last)):
+            raise ValueError(f"the name {name!r:.200} leads out of the folder {self.root!r}")
+        for depth in range(1, len(folders) + 1):
+            folder = "/".join(folders[:depth])
+            if folder not in self._folders:
+                _make_folder(self.path(folder))
+                self._folders.add(folder)
         path = self.path(name)
-        if not self.is_remote:
-            return FileSource(path)
-        size, tag = self._entries.get(name, (None, ""))
-        if size is None or not tag:
-            return RemoteSource(path, self._options)
-        place = RemotePlace(path, self._options, size, tag, b"")
-        return RemoteSource(path, self._options, version=place, fetches_head=False)
+        if self._overwrite:
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+        return os.open(path, _FLAGS, 0o666)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.where, self._options)
-
-
-def is_pattern(where: Any) -> bool:
-    """Return whether `where` is a pattern of paths or URLs; no path of a file that is there is."""
-    if not isinstance(where, str | os.PathLike):
-        return False
-    text = os.fspath(where)
-    if not isinstance(text, str) or not glob.has_magic(_path_of(text)):
-        return False
-    return is_url(text) or not os.path.lexists(text)
+    def write(self, name: str, data: BytesLike) -> None:
+        """Write a whole file; errors as for `create`."""
+        with os.fdopen(self.create(name), "wb") as stream:
+            stream.write(data)
 
 
-def _path_of(text: str) -> str:
-    """Return a path, or a URL without its query, which "?" begins."""
-    return text.partition("?")[0] if text.startswith(("http://", "https://")) else text
+def _is_plain(part: str) -> bool:
+    """Return whether a part of a name is one here, whatever the system separates names with."""
+    separators = {os.sep, os.altsep or os.sep}
+    is_drive = bool(os.path.splitdrive(part)[0])
+    return part not in ("", ".", "..") and not separators & set(part) and not is_drive
 
 
-def expanded(
-    where: str | os.PathLike[str] | Sequence[Any],
-    storage_options: Mapping[str, Any] | None = None,
-) -> list[Any]:
-    """Return what one or several paths, URLs or patterns name: of a pattern by name, as text.
-
-    Raises
-    ------
-    FileNotFoundError
-        A pattern fits no file.
-    TypeError
-        `where` is none of these.
-    """
-    if isinstance(where, str | os.PathLike):
-        where = [where]
-    elif isinstance(where, bytes | bytearray | memoryview) or not isinstance(where, Sequence):
-        raise TypeError(f"a path, a pattern or a list of these is needed, not {where!r:.80}")
-    found: list[Any] = []
-    for each in where:
-        found += _matching(os.fspath(each), storage_options) if is_pattern(each) else [each]
-    return found
-
-
-def _matching(pattern: str, storage_options: Mapping[str, Any] | None) -> list[str]:
-    if is_url(pattern):
-        from . import transport  # see `Folder`
-
-        names = transport.matching(pattern, dict(storage_options or {}))
-    else:
-        names = [name for name in glob.glob(pattern, recursive=True) if os.path.isfile(name)]
-    if not names:
-        raise FileNotFoundError(2, "no file fits the pattern", shown(pattern))
-    return sorted(names)
+def _make_folder(path: str) -> None:
+    """Make a folder, or use the one that is there if it is no link."""
+    try:
+        os.mkdir(path)
+    except FileExistsError:
+        if not stat.S_ISDIR(os.lstat(path).st_mode):
+            raise

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..libraries import importing
 from ..wire import BytesLike
 from .url import shown
 
@@ -257,8 +258,8 @@ class RemoteSource:
 
     def start(self, extents: Sequence[Extent]) -> "Answers":
         """Start requests for `extents`, one each."""
-        # On use: fsspec, asyncio and the clients take long to load.
-        from . import client, remoteobject, transport, trouble
+        with importing:  # on use: fsspec, asyncio and the clients take long to load
+            from . import client, remoteobject, transport, trouble
 
         if self._changed:
             raise trouble.changed(str(self.name), self._changed)
@@ -282,7 +283,8 @@ class RemoteSource:
             if self._size < 0:
                 self._size, self.tag = answer.size, answer.tag
             elif (answer.size, answer.tag) != (self._size, self.tag):
-                from .trouble import changed
+                with importing:
+                    from .trouble import changed
 
                 self._changed = (
                     f"{self._size} bytes of version {self.tag or 'unknown'} then, "

@@ -12,6 +12,7 @@ from typing import Any
 from weakref import finalize
 
 from ..exceptions import UnsupportedError
+from ..libraries import importing
 from ..wire import BytesLike
 from .protocol import ByteSink
 from .url import shown
@@ -65,7 +66,8 @@ def check_writable(url: str) -> None:
 
 def exists(url: str, storage_options: Mapping[str, Any] | None = None) -> bool:
     """Return whether there is an object at `url`."""
-    from .transport import exists  # fsspec, asyncio and the clients take long to load
+    with importing:  # on use: fsspec, asyncio and the clients take long to load
+        from .transport import exists
 
     return exists(url, dict(storage_options or {}))
 
@@ -120,7 +122,8 @@ class Upload:
             if _is_s3(self._url):
                 self._send_parts()
             else:
-                from .transport import put_file  # see `exists`
+                with importing:  # see `exists`
+                    from .transport import put_file
 
                 put_file(self._url, self._options, self.path)
         finally:
@@ -151,7 +154,8 @@ class _PartSink:
     """An object in S3, sent in parts."""
 
     def __init__(self, url: str, options: dict[str, Any], front_nbytes: int) -> None:
-        from .multipart import MultipartUpload  # see `exists`
+        with importing:  # see `exists`
+            from .multipart import MultipartUpload
 
         self.name: str | None = shown(url)
         self._upload = MultipartUpload(url, options, front_nbytes)

@@ -21,7 +21,7 @@ import numpy as np
 
 from ..exceptions import BloscpackError, UnsupportedError
 from ..frames.protocol import IntArray
-from ..storage.newfolder import NewFolder
+from ..storage.folder import Folder
 from ..threads import map_ordered, resolve_nthreads
 from ..wire import BytesLike
 from .audio import AudioFormat, AudioSpec
@@ -136,7 +136,7 @@ def extract(
     chosen: RecordSequence = recording if records is None else records
     total = int(chosen.stored_nbytes.sum())
     report, done = ExtractReport(), 0
-    target = _Files(NewFolder(folder, overwrite=overwrite), report)
+    target = _Files(Folder(folder, overwrite=overwrite), report)
     take = partial(_extract_rows, chosen, wanted - {"metadata"})
     threads = resolve_nthreads(nthreads, total)
     try:
@@ -240,7 +240,7 @@ def _key_of(part: _Part) -> tuple[Any, ...]:
 class _Files:
     """The files that are written."""
 
-    def __init__(self, folder: NewFolder, report: ExtractReport) -> None:
+    def __init__(self, folder: Folder, report: ExtractReport) -> None:
         self._folder = folder
         self._report = report
         self._joined: dict[tuple[str, int], _Joined] = {}

@@ -15,7 +15,7 @@ pytest.importorskip("PIL", reason="PNG is written by Pillow")
 from bloscpack import benzina, image
 from bloscpack.benzina import filename
 from bloscpack.benzina.extraction import FORMS, LISTS, ExtractReport, extract
-from bloscpack.storage import newfolder as storage_folder
+from bloscpack.storage import folder as storage_folder
 
 from . import vectors
 from .codedfiles import picture, sample, write_dataset

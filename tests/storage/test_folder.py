@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from bloscpack.storage.newfolder import NewFolder
+from bloscpack.storage.folder import Folder
 
 
 def test_files_and_folders_are_made(tmp_path: Path) -> None:
-    folder = NewFolder(tmp_path / "new" / "out")
+    folder = Folder(tmp_path / "new" / "out")
     folder.write("a/b/c.txt", b"one")
     folder.write("a/d.txt", memoryview(b"two"))
     assert (tmp_path / "new/out/a/b/c.txt").read_bytes() == b"one"
@@ -21,7 +21,7 @@ def test_files_and_folders_are_made(tmp_path: Path) -> None:
     ["../x", "a/../../x", "..", "", "/x", "a//x", "a/", "./x", "a/./x"],
 )
 def test_names_that_lead_out_are_refused(tmp_path: Path, name: str) -> None:
-    folder = NewFolder(tmp_path / "out")
+    folder = Folder(tmp_path / "out")
     with pytest.raises(ValueError, match="leads out of the folder"):
         folder.write(name, b"")
     assert os.listdir(tmp_path) == ["out"]
@@ -32,14 +32,14 @@ def test_names_that_lead_out_are_refused(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("name", ["C:x", "a\\..\\..\\x"])
 def test_names_that_lead_out_on_windows_are_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match="leads out of the folder"):
-        NewFolder(tmp_path / "out").write(name, b"")
+        Folder(tmp_path / "out").write(name, b"")
 
 
 def test_a_folder_with_files_is_refused_unless_told(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("a longer old one")
     with pytest.raises(FileExistsError, match="is not empty"):
-        NewFolder(tmp_path)
-    folder = NewFolder(tmp_path, overwrite=True)
+        Folder(tmp_path)
+    folder = Folder(tmp_path, overwrite=True)
     folder.write("mine", b"new")
     assert (tmp_path / "mine").read_bytes() == b"new"
     with pytest.raises(OSError, match="mine"):
@@ -47,7 +47,7 @@ def test_a_folder_with_files_is_refused_unless_told(tmp_path: Path) -> None:
 
 
 def test_what_was_written_is_not_written_again(tmp_path: Path) -> None:
-    folder = NewFolder(tmp_path)
+    folder = Folder(tmp_path)
     folder.write("a", b"1")
     with pytest.raises(FileExistsError):
         folder.write("a", b"2")
@@ -63,7 +63,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     (out / "away").symlink_to(outside)
     (out / "file").symlink_to(outside / "target")
     (out / "dangling").symlink_to(outside / "new")
-    folder = NewFolder(out, overwrite=True)
+    folder = Folder(out, overwrite=True)
     with pytest.raises(FileExistsError):
         folder.write("away/target", b"x")
     with pytest.raises(FileExistsError):
