@@ -4,10 +4,11 @@ VENV := .venv
 PEERS := .venv-peers
 FRAMES := .venv-frames
 VRS := .venv-vrs
+BENZINA := .venv-benzina
 PY := $(VENV)/bin/python
 SOURCES := setup.py pyproject.toml $(wildcard ext/*)
 
-.PHONY: demo test check bench bench-peers bench-frames bench-vrs clean
+.PHONY: demo test check bench bench-peers bench-frames bench-vrs bench-benzina clean
 
 # Pack a real clip (and FILE, if named), seek, slice, verify, compare with numpy.save.
 demo: $(VENV)/.ready
@@ -44,6 +45,12 @@ bench-vrs: $(VRS)/.ready
 	cd bench && ../$(VRS)/bin/python -m vrs --json ../build/vrs.json $(ARGS)
 	$(if $(ARGS),,cd bench && ../$(VRS)/bin/python -m vrs.page ../build/vrs.json)
 
+# Race PyAV alone, and Pillow at JPEG files, at datasets of pictures, and write the page; with ARGS,
+# such as --quick, only print what was found.
+bench-benzina: $(BENZINA)/.ready
+	cd bench && ../$(BENZINA)/bin/python -m benzina --json ../build/benzina.json $(ARGS)
+	$(if $(ARGS),,cd bench && ../$(BENZINA)/bin/python -m benzina.page ../build/benzina.json)
+
 $(VENV)/.ready: $(SOURCES)
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[test,check,bench]'
@@ -67,5 +74,14 @@ $(VRS)/.ready: $(SOURCES)
 	$(VRS)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[vrs-bench]'
 	touch $@
 
+# pybenzinaparse declares no limit to bitstring, whose later versions have not all it needs.
+$(BENZINA)/.ready: $(SOURCES)
+	$(PYTHON) -m venv $(BENZINA)
+	$(BENZINA)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--editable '.[benzina-bench]'
+	$(BENZINA)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
+		pybenzinaparse==0.2.2
+	touch $@
+
 clean:
-	rm -rf $(VENV) $(PEERS) $(FRAMES) $(VRS) build bloscpack.egg-info bloscpack/_ext/*.so
+	rm -rf $(VENV) $(PEERS) $(FRAMES) $(VRS) $(BENZINA) build bloscpack.egg-info bloscpack/_ext/*.so

@@ -10,9 +10,11 @@ from setuptools import Extension, setup
 # ext/NAME.pyx builds to bloscpack._ext.NAME; the value names the C libraries it links.
 EXTENSIONS = {
     "blosc": ["blosc"],
+    "bmff": [],
     "frame": [],
     "record": ["blosc"],
     "snappy": [],
+    "warp": [],
 }
 
 
@@ -55,7 +57,7 @@ def extension(name, libraries):
         include_dirs=include_dirs,
         extra_objects=extra_objects,
         extra_link_args=link_args,
-        extra_compile_args=[] if sys.platform == "win32" else ["-O3"],
+        extra_compile_args=[] if sys.platform == "win32" else ["-O3", "-ffp-contract=off"],
     )
 
 

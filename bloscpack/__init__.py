@@ -10,6 +10,7 @@ from .checking import recover, verify
 from .convert import Conversion, convert
 from .detect import open  # noqa: A004
 from .loading import load
+from .many import ManyArrays, open_many
 from .ndarray import save
 from .original import (
     pack_bytes_file,
@@ -31,6 +32,8 @@ from .original import (
     unpack_ndarray_from_file,
     unpack_ndarray_str,
 )
+from .parts import parts
+from .partsjob import PartsJob
 from .report import Damage, Report
 from .version import __version__
 from .writer import Writer
@@ -46,7 +49,9 @@ __all__ = [
     "BloscpackArgs",
     "Conversion",
     "Damage",
+    "ManyArrays",
     "MetadataArgs",
+    "PartsJob",
     "Report",
     "Writer",
     "__version__",
@@ -60,6 +65,7 @@ __all__ = [
     "kerchunk_references",
     "load",
     "open",
+    "open_many",
     "pack_bytes_file",
     "pack_bytes_to_bytes",
     "pack_bytes_to_file",
@@ -69,6 +75,7 @@ __all__ = [
     "pack_ndarray_str",
     "pack_ndarray_to_bytes",
     "pack_ndarray_to_file",
+    "parts",
     "recover",
     "save",
     "unpack_bytes_file",

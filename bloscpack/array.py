@@ -12,7 +12,7 @@ from typing import Any, Never, Self, TypeVar, overload
 import numpy as np
 
 from .container.format import Header
-from .container.identity import changed, check_identity, identity_of, place_of
+from .container.identity import changed, check_identity, identity_of, place_of, token_of
 from .container.reader import Container, Verify
 from .container.refresh import refreshed
 from .display import Facts, html_table, one_line
@@ -127,6 +127,11 @@ class Array:
             attrs = metadata
         self.attrs = attrs if isinstance(attrs, dict) else {}
         check_nbytes(self._container, self.dtype, self.shape)
+
+    @property
+    def name(self) -> str | None:
+        """The path as it was given, or the URL; None for bytes."""
+        return self._container.name
 
     @property
     def ndim(self) -> int:
@@ -526,6 +531,10 @@ class Array:
         place = place_of(container.source, container.front_nbytes)
         identity = identity_of(container)
         return _reopen, (place, identity, container.verify, self._nthreads)
+
+    def __dask_tokenize__(self) -> tuple[str, ...]:
+        """Return what Dask names this array by: equal while path and content are."""
+        return "bloscpack.Array", *token_of(self._open_container())
 
     def _open_container(self) -> Container:
         if not self._is_open:

@@ -1,10 +1,11 @@
-"""Checking and recovering a file by what it is: an array, bytes, or a frame store."""
+"""Checking and recovering a file by what it is: an array, bytes, a frame store or a dataset."""
 
 import os
 from collections.abc import Mapping
 from typing import IO, Any
 
 from .container.writer import Progress
+from .detect import is_benzina
 from .exceptions import BloscpackError
 from .ndarray import Path
 from .recovery import recover as recover_array
@@ -32,7 +33,7 @@ def verify(
     Parameters
     ----------
     path : str, PathLike, bytes-like or binary file
-        The file, or a URL of it: an array, bytes, or a frame store.
+        The file, or a URL of it: an array, bytes, a frame store, or a Benzina dataset.
     nthreads : int, optional
         Threads that decode; as many as there are processors, at most 8, by default.
     progress : callable, optional
@@ -41,7 +42,7 @@ def verify(
         If all chunks and the metadata are sound, write a trailer where none is valid, and a lost
         or wrong offset table anew; `path` must then be that of a file. A file whose data are
         damaged is not touched, and a frame store never is: `recover` makes a new one of what is
-        whole. Without `fix` nothing is changed at all.
+        whole. A dataset is not touched either. Without `fix` nothing is changed at all.
     storage_options : mapping, optional
         For a URL: what fsspec's file system for it takes (keys, ``endpoint_url``, ``headers``).
 
@@ -49,7 +50,8 @@ def verify(
     -------
     Report
         What is damaged; after `fix`, what still is, and in `notices` what was done. Damage of a
-        frame store names the clip and its frames.
+        frame store names the clip and its frames, of a dataset the sample: its `nchunks` are the
+        samples, and `nbytes` their bytes.
 
     Raises
     ------
@@ -73,9 +75,18 @@ def verify(
     A writer may append while the file is checked. The report is of the file as it was when the
     check began; if the end of that was overwritten, then of a later state, all of it checked. With
     `fix` the file is locked meanwhile, as for appending, and written under a rollback journal.
+
+    The pictures of a dataset are not decoded; `bloscpack.benzina.verify` can do so.
     """
     if fix:
         refuse_url(path, "fixed")
+    if is_benzina(path):
+        from .benzina.checking import verify as verify_dataset  # on use: see detect.py
+
+        report = verify_dataset(path, nthreads=nthreads, progress=progress)
+        if fix and not report.ok:
+            report.notices.append("nothing was fixed: of a dataset nothing can be")
+        return report
     source, again = _opened(path, storage_options)
     try:
         from .frames.verification import is_frame_store, verify_store  # on use: see detect.py

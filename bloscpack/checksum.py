@@ -44,6 +44,10 @@ class Checksum:
     nbytes: int
     digest: Digest
 
+    def __reduce__(self) -> tuple[Callable[[int], "Checksum"], tuple[int]]:
+        """Pickle as the id: functions do not."""
+        return checksum_by_id, (self.id,)
+
 
 def _none(data: BytesLike) -> bytes:
     return b""

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from . import image
+from .benzina.dataset import Dataset
+from .benzina.format import INPUT
 from .frames.protocol import AnyArray, Clip, FrameSource
 from .frames.reader import FrameStore
 from .gulp.chunk import GulpChunk
@@ -63,6 +65,8 @@ class Tally:
 class StoreWriter:
     """Makes a frame store of a source."""
 
+    lossless = True
+
     def __init__(self, source: FrameSource, preset: str, nthreads: int | None) -> None:
         self._source = source
         self._preset = preset
@@ -70,7 +74,7 @@ class StoreWriter:
 
     def write(self, path: str, tally: Tally) -> None:
         """Write all clips."""
-        attrs = _attrs_of(self._source)
+        attrs = attrs_of(self._source)
         with FrameStore.create(
             path, preset=self._preset, attrs=attrs, nthreads=self._nthreads
         ) as store:
@@ -78,23 +82,29 @@ class StoreWriter:
                 clip = self._source[id_]
                 batches = self.expected(clip)
                 frames: Any = (frame for batch in batches for frame in batch)
-                if not len(clip) and not _is_images(clip):
+                if not len(clip) and not is_images(clip):
                     frames = np.empty(clip.shape, clip.dtype)
-                store.append(id_, frames, _meta_of(clip))
-                tally.add_frames(len(clip), is_image=_is_images(clip))
+                store.append(id_, frames, meta_of(clip))
+                tally.add_frames(len(clip), is_image=is_images(clip))
                 tally.add_clip()
 
     def expected(self, clip: Clip) -> Iterator[AnyArray] | Iterator[list[bytes]]:
         """Yield the frames of a clip of the source, as they are to be."""
-        return _images(clip) if _is_images(clip) else _arrays(clip)
+        return images_of(clip) if is_images(clip) else arrays_of(clip)
 
     def has_meta(self, clip: Clip, written: Clip) -> bool:
         """Return whether a clip has the metadata that it is to have."""
-        return json.dumps(_meta_of(clip)) == json.dumps(written.meta)
+        return json.dumps(meta_of(clip)) == json.dumps(written.meta)
 
 
 class GulpWriter:
-    """Makes a Gulp directory of a source."""
+    """Makes a Gulp directory of a source.
+
+    Attributes
+    ----------
+    lossless : bool
+        Whether nothing had to be encoded so far.
+    """
 
     def __init__(
         self,
@@ -111,12 +121,13 @@ class GulpWriter:
         self._quality = quality
         self._videos_per_chunk = videos_per_chunk
         self._nthreads = nthreads
+        self.lossless = True
         for id_ in source:
             self._check(source[id_])
 
     def _check(self, clip: Clip) -> None:
         """Refuse a clip of arrays that cannot be held, before any is written."""
-        if not len(clip) or _is_images(clip):
+        if not len(clip) or is_images(clip):
             return
         if clip.dtype != np.uint8 or not (
             len(clip.shape) == 3 or (len(clip.shape) == 4 and clip.shape[3] in (1, 3))
@@ -153,10 +164,10 @@ class GulpWriter:
             chunk.append(clip.id, {}, images)
         # As a whole: not every entry is one that `append` takes.
         chunk.meta_dict[clip.id]["meta_data"] = _entries_of(clip)
-        tally.add_frames(len(clip), is_image=_is_images(clip))
+        tally.add_frames(len(clip), is_image=is_images(clip))
 
     def _write_labels(self, path: str) -> None:
-        attrs = _attrs_of(self._source)
+        attrs = attrs_of(self._source)
         labels = dump_labels(attrs)
         if labels is not None:
             with open_sink(os.path.join(path, LABELS_NAME)) as sink:
@@ -167,14 +178,15 @@ class GulpWriter:
 
     def expected(self, clip: Clip) -> Iterator[list[bytes]]:
         """Yield the JPEGs of a clip of the source."""
-        if _is_images(clip):
+        if is_images(clip):
             position = 0
-            for images in _images(clip):
+            for images in images_of(clip):
                 yield [self._jpeg(clip, position + k, data) for k, data in enumerate(images)]
                 position += len(images)
             return
         encode = partial(image.encode_jpeg, quality=self._quality or 0)
-        for frames in _arrays(clip):
+        self.lossless = self.lossless and not len(clip)
+        for frames in arrays_of(clip):
             nthreads = resolve_nthreads(self._nthreads, frames.nbytes * _ENCODING_COST)
             yield list(map_ordered(encode, frames, nthreads))
 
@@ -188,6 +200,7 @@ class GulpWriter:
                 f"clip {clip.id!r:.80}: frame {index} is a PNG image, and a Gulp directory holds "
                 "JPEG; give a quality to encode it, which loses detail"
             )
+        self.lossless = False
         try:
             return image.encode_jpeg(_pixels(data, info), quality=self._quality)
         except ValueError as err:
@@ -207,18 +220,18 @@ def _pixels(data: bytes, info: image.ImageInfo) -> AnyArray:
     return image.decode(data)
 
 
-def _is_images(clip: Clip) -> bool:
+def is_images(clip: Clip) -> bool:
     """Return whether frames are kept as JPEG or PNG images."""
     return clip.read_images([]) is not None
 
 
-def _images(clip: Clip) -> Iterator[list[bytes]]:
+def images_of(clip: Clip) -> Iterator[list[bytes]]:
     """Yield the images of a clip, some at a time."""
     for start in range(0, len(clip), _BATCH_IMAGES):
         yield clip.read_images(slice(start, start + _BATCH_IMAGES)) or []
 
 
-def _arrays(clip: Clip) -> Iterator[AnyArray]:
+def arrays_of(clip: Clip) -> Iterator[AnyArray]:
     """Yield the frames of a clip, some at a time."""
     nbytes = int(np.prod(clip.shape[1:])) * clip.dtype.itemsize
     step = max(1, _BATCH_NBYTES // max(1, nbytes))
@@ -226,7 +239,7 @@ def _arrays(clip: Clip) -> Iterator[AnyArray]:
         yield clip.read(slice(start, start + step))
 
 
-def _meta_of(clip: Clip) -> dict[str, Any]:
+def meta_of(clip: Clip) -> dict[str, Any]:
     """Return metadata for a frame store."""
     return pack_entries(clip.meta_data) if isinstance(clip, GulpClip) else clip.meta
 
@@ -236,9 +249,19 @@ def _entries_of(clip: Clip) -> list[Any] | None:
     return clip.meta_data if isinstance(clip, GulpClip) else unpack_entries(clip.meta)
 
 
-def _attrs_of(source: FrameSource) -> dict[str, Any]:
+def attrs_of(source: FrameSource) -> dict[str, Any]:
     """Return what is known of a source as a whole."""
     if isinstance(source, FrameStore):
         return source.attrs
+    if isinstance(source, Dataset):
+        return _attrs_of_dataset(source)
     is_gulp = isinstance(source, GulpSource) and source.name is not None
     return load_labels(source.name or "") if is_gulp else {}
+
+
+def _attrs_of_dataset(source: Dataset) -> dict[str, Any]:
+    """Return the splits of a dataset that is copied as a whole."""
+    splits = source.splits
+    if not splits or len(source) != len(source.tracks[INPUT]) or source.indices.step != 1:
+        return {}
+    return {"benzina": {"splits": {name: [of.start, of.stop] for name, of in splits.items()}}}

@@ -1,12 +1,14 @@
-"""Copying clips of frames: from any source to a frame store or a Gulp directory.
+"""Copying clips of frames: from any source to a store, a Gulp directory, a dataset or pictures.
 
 A VRS recording is copied as a whole, all records and tags, into a frame store and out of it again:
 see recordstore/.
 
 Frames go through the protocol of sources. JPEG and PNG images are copied as they are, arrays
 losslessly; only into a Gulp directory, which holds nothing else, arrays are encoded as JPEG, and
-only if a quality is given. The new file or folder is made under a temporary name, compared with
-the source frame by frame, and then gets its name; after an error nothing is left of it.
+only if a quality is given. Samples of a Benzina dataset are copied as they are to another one;
+other pictures are encoded for one, without loss unless a crf is given. The new file or folder is
+made under a temporary name, compared with the source frame by frame, and then gets its name; after
+an error nothing is left of it.
 """
 
 import errno
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int], None]
 
+_KINDS = "frames", "gulp", "vrs", "benzina", "images"
+_FOLDERS = "gulp", "images"
+
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
@@ -35,19 +40,24 @@ class Conversion:
 
     Attributes
     ----------
-    kind : {"frames", "gulp", "vrs"}
-        Whether a frame store, a Gulp directory or a VRS recording was made.
+    kind : {"frames", "gulp", "vrs", "benzina", "images"}
+        Whether a frame store, a Gulp directory, a VRS recording, a Benzina dataset or a folder of
+        pictures was made.
     clips, frames : int
         How many; of a VRS recording, `frames` are its records, and `clips` those of the store, or
         the streams of the recording that was made.
     images : int
-        How many of the frames are JPEG or PNG images, copied byte for byte.
+        How many of the frames are JPEG or PNG images, or samples of a dataset, copied byte for
+        byte.
+    lossless : bool
+        Whether every frame is what it was; False if some were encoded with a quality or a crf.
     """
 
     kind: str
     clips: int
     frames: int
     images: int
+    lossless: bool = True
 
 
 def convert(
@@ -61,24 +71,29 @@ def convert(
     preset: str | None = None,
     videos_per_chunk: int = 100,
     verbatim: bool = False,
+    crf: float | None = None,
+    codec: str | None = None,
+    tile: int | None = None,
     overwrite: bool = False,
     nthreads: int | None = None,
 ) -> Conversion:
-    """Copy a Gulp directory or a VRS recording to a new frame store, or the other way round.
+    """Copy clips of frames, or a VRS recording, to a new file or folder of another kind.
 
     Parameters
     ----------
     src : path, sequence of paths, or source of clips
-        What `bloscpack.frames.open` opens, or such a source. Several paths are frame stores, or the
-        files of one VRS recording.
+        What `bloscpack.frames.open` opens, or such a source; or a folder of pictures, each file a
+        clip. Several paths are frame stores, or the files of one VRS recording.
     dst : str or PathLike
         The new file or folder. It appears whole or not at all.
-    to : {"frames", "gulp", "vrs"}, optional
-        What to make. By default a Gulp directory of a frame store, unless the name of `dst` ends in
-        ".blp", or in ".vrs" and the store holds a recording; a frame store of everything else.
+    to : {"frames", "gulp", "vrs", "benzina", "images"}, optional
+        What to make. By default a Benzina dataset if the name of `dst` ends in ".bzna"; a Gulp
+        directory of a frame store, unless the name ends in ".blp", or in ".vrs" and the store holds
+        a recording; a frame store of everything else.
     verify : bool, default True
         Compare every frame and all metadata with the source before `dst` appears: images by their
-        bytes, arrays by their pixels, recordings by `vrs.Recording.checksum`.
+        bytes, arrays by their pixels, recordings by `vrs.Recording.checksum`. Of pictures that are
+        encoded with loss, only size, name and target.
     progress : callable, optional
         Called with (clips done, clips in all), of recordings records; comparing counts as much.
     quality : int, optional
@@ -92,6 +107,13 @@ def convert(
     verbatim : bool, default False
         Of a VRS recording, keep beside all records what else is in its files, so that they come
         back byte for byte. What such a store is copied to is always the same bytes.
+    crf : float, optional
+        Of a Benzina dataset: encode pictures with loss, in this quality, 0 (the best) to 51 or 63;
+        see `benzina.Writer`. Without it every pixel is kept, in "hevc" or "h264".
+    codec : {"hevc", "h264", "av1"}, optional
+        Of a Benzina dataset, "hevc" by default.
+    tile : int, optional
+        Of a Benzina dataset: frames are whole tiles of so many pixels square, 512 by default.
     overwrite : bool, default False
         Replace a file at `dst`. A folder is never replaced, unless it is empty.
     nthreads : int, optional
@@ -107,7 +129,8 @@ def convert(
     FileExistsError
         `dst` is there already.
     ValueError
-        A Gulp directory cannot hold a clip; the message names it. Or a parameter is wrong.
+        A Gulp directory, dataset or folder cannot hold a clip; the message names it. Or a parameter
+        is wrong.
     FormatError, CodecError
         The source is damaged, or what was written is not what was read.
     LockedError
@@ -122,18 +145,28 @@ def convert(
     file label2idx.json is kept as the attribute "label2idx". Other attributes of a frame store, and
     the dtype and shape of clips without frames, have no place in a Gulp directory.
 
+    In a Benzina dataset each frame is a sample, called by the "name" in the metadata of its clip,
+    or the id, and a number if the clip has several; its target is "target" or "label" of the
+    metadata. Other metadata have no place there. Images are turned as they say (EXIF). A clip of a
+    frame store that is made of a sample has name and target in its metadata, and the splits of the
+    dataset are an attribute of the store; frames are kept as decoded pixels, exactly, since a store
+    keeps no coded pictures but JPEG and PNG. Of a folder of pictures, the folders at its top are
+    the targets (see `benzina.pack`). In one that is made, ``samples.json`` has ids and metadata.
+
     Examples
     --------
     >>> import bloscpack as bp, numpy as np
     >>> with bp.frames.create("clips.blp") as store:
     ...     store.append("walk", np.zeros((3, 8, 8, 3), "u1"), {"label": 1})
     >>> bp.convert("clips.blp", "gulped", quality=95)
-    Conversion(kind='gulp', clips=1, frames=3, images=0)
+    Conversion(kind='gulp', clips=1, frames=3, images=0, lossless=False)
     >>> bp.convert("gulped", "again.blp")
-    Conversion(kind='frames', clips=1, frames=3, images=3)
+    Conversion(kind='frames', clips=1, frames=3, images=3, lossless=True)
     """
     from .clipwriter import GulpWriter, StoreWriter, Tally  # on use, as Gulp directories are
 
+    options = {"crf": crf, "codec": codec, "tile": tile}
+    coding: Any = {name: value for name, value in options.items() if value is not None}
     target = os.path.realpath(dst)
     making = _Making(target, os.fspath(dst), verify, progress, overwrite, nthreads)
     if to != "gulp" and is_recording(src):
@@ -145,40 +178,89 @@ def convert(
     if verbatim:
         raise ValueError("verbatim is for a VRS recording that goes into a frame store")
     with ExitStack() as stack:
-        is_open = hasattr(src, "keys") and hasattr(src, "read")
-        source: FrameSource = (
-            src if is_open else stack.enter_context(open_frames(src, nthreads=nthreads))
-        )
+        source = _opened(src, stack, nthreads)
         kind = _kind(to, source, target)
         if kind == "vrs":
             return _restore_recording(source, making)
         if kind != "gulp" and quality is not None:
             raise ValueError(
-                "quality is for a Gulp directory; a frame store keeps arrays as they are"
+                "quality is for a Gulp directory; a frame store keeps arrays as they are, and a "
+                "Benzina dataset takes crf"
             )
+        if kind != "benzina" and coding:
+            raise ValueError("crf, codec and tile are for a Benzina dataset")
         _check_target(kind, target, os.fspath(dst), overwrite=overwrite)
-        tally = Tally(progress, len(source) * (2 if verify else 1))
-        if kind == "gulp":
-            writer: Writer = GulpWriter(source, quality, videos_per_chunk, nthreads)
-        else:
-            writer = StoreWriter(source, preset or "fast", nthreads)
         temporary = stack.enter_context(_vanishing(temporary_path(target)))
-        writer.write(temporary, tally)
-        if verify:
-            with open_frames(temporary) as written:
-                _compare(source, written, writer, tally)
+        if kind in ("benzina", "images"):
+            tally, lossless = _write_pictures(kind, source, temporary, making, coding)
+        else:
+            tally = Tally(progress, len(source) * (2 if verify else 1))
+            writer: Writer = (
+                GulpWriter(source, quality, videos_per_chunk, nthreads)
+                if kind == "gulp"
+                else StoreWriter(source, preset or "fast", nthreads)
+            )
+            writer.write(temporary, tally)
+            if verify:
+                with open_frames(temporary) as written:
+                    _compare(source, written, writer, tally)
+            lossless = writer.lossless
         with replacing(target) if kind == "frames" else ExitStack():
             disk.replace(temporary, target)
             disk.sync_folder(os.path.dirname(target))
-        return Conversion(kind, len(source), tally.frames, tally.images)
+        return Conversion(kind, len(source), tally.frames, tally.images, lossless)
+
+
+def _opened(src: Any, stack: ExitStack, nthreads: int | None) -> "FrameSource":
+    """Return a source, closed with the `stack` if it was opened here."""
+    if hasattr(src, "keys") and hasattr(src, "read"):
+        source: FrameSource = src
+        return source
+    if isinstance(src, str | os.PathLike) and os.path.isdir(src) and not _is_gulp(src):
+        from .foldersource import FolderSource
+
+        folder = FolderSource(src)
+        if len(folder):
+            return folder
+    return stack.enter_context(open_frames(src, nthreads=nthreads))
+
+
+def _is_gulp(folder: str | os.PathLike[str]) -> bool:
+    """Return whether a folder has files of a Gulp directory."""
+    with os.scandir(folder) as entries:
+        return any(entry.name.endswith((".gmeta", ".gulp")) for entry in entries)
+
+
+def _write_pictures(
+    kind: str, source: "FrameSource", path: str, making: "_Making", coding: Any
+) -> tuple["Tally", bool]:
+    """Make a dataset or a folder of pictures, compare it, and return whether it is the same."""
+    from .clipwriter import Tally
+    from .datasetwriter import dataset_writer
+    from .picturewriter import PictureWriter
+
+    writer = (
+        dataset_writer(source, coding, making.nthreads)
+        if kind == "benzina"
+        else PictureWriter(source, making.nthreads)
+    )
+    tally = Tally(making.progress, writer.total * (2 if making.verify else 1))
+    writer.write(path, tally)
+    if making.verify:
+        what = writer.difference(path, tally)
+        if what is not None:
+            raise _different(source, what)
+    return tally, writer.lossless
 
 
 def _kind(to: str | None, source: "FrameSource", target: str) -> str:
     """Return what to make."""
-    if to in ("frames", "gulp", "vrs"):
+    if to in _KINDS:
         return str(to)
     if to is not None:
-        raise ValueError(f"to must be 'frames', 'gulp' or 'vrs', not {to!r}")
+        raise ValueError(f"to must be one of {', '.join(_KINDS)}, not {to!r}")
+    if target.endswith(".bzna"):
+        return "benzina"
     from .frames.reader import FrameStore
 
     if target.endswith(".vrs") and _holds_recording(source):
@@ -268,9 +350,9 @@ def _check_target(kind: str, target: str, name: str, *, overwrite: bool) -> None
     if not os.path.isdir(folder):
         raise FileNotFoundError(errno.ENOENT, "no such folder", folder)
     is_folder = os.path.isdir(target)
-    if is_folder and (kind != "gulp" or os.listdir(target)):
+    if is_folder and (kind not in _FOLDERS or os.listdir(target)):
         raise FileExistsError(f"{name!r} is a folder with files in it: name another, or remove it")
-    if os.path.lexists(target) and not is_folder and (kind == "gulp" or not overwrite):
+    if os.path.lexists(target) and not is_folder and (kind in _FOLDERS or not overwrite):
         raise FileExistsError(f"{name!r} exists already")
 
 

@@ -9,11 +9,20 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from .array import Array
+from .container.format import MAGIC
 from .container.reader import Verify
+from .storage.folder import expanded, is_pattern
+from .storage.remote import RemoteSource
+from .storage.url import is_url
 
 if TYPE_CHECKING:
     from .frames.protocol import FrameSource
     from .frames.reader import FrameStore
+
+_RECORDING = b"VisionRe"
+_SUFFIX = ".bzna"
+# What an mp4 may begin with, behind the size.
+_FIRST_BOXES = b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"uuid"
 
 
 def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
@@ -83,32 +92,50 @@ def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
 
 @overload
 def open_frames(
-    path: Any, mode: Literal["r"] = "r", *, verify: bool = True, nthreads: int | None = None
+    path: Any,
+    mode: Literal["r"] = "r",
+    *,
+    verify: bool = True,
+    nthreads: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> "FrameSource": ...
 @overload
 def open_frames(
-    path: Any, mode: str, *, verify: bool = True, nthreads: int | None = None
+    path: Any,
+    mode: str,
+    *,
+    verify: bool = True,
+    nthreads: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> "FrameStore": ...
 def open_frames(
-    path: Any, mode: str = "r", *, verify: bool = True, nthreads: int | None = None
+    path: Any,
+    mode: str = "r",
+    *,
+    verify: bool = True,
+    nthreads: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> "FrameSource":
     """Open clips of frames.
 
     Parameters
     ----------
     path : str, PathLike, bytes-like or binary file, or list of these
-        A frame store, the folder of a Gulp directory or a VRS recording; or several stores that are
-        read as one.
+        A frame store, the folder of a Gulp directory, a VRS recording or a Benzina dataset, or a
+        URL of one; or several stores that are read as one: a list, or a pattern
+        (``"part-*.blp"``) whose files come in the order of their names as text.
     mode : {"r", "a"}, default "r"
         Reading, or reading and appending; the latter needs a path, and one handle at a time may.
     verify : bool, default True
         Compare the checksum of each chunk when it is read.
     nthreads : int, optional
         Threads that decode; as many as there are processors, at most 8, by default.
+    storage_options : mapping, optional
+        For a URL: what fsspec's file system for it takes (keys, ``endpoint_url``, ``headers``).
 
     Returns
     -------
-    FrameStore, GulpSource, RecordingSource or ManyStores
+    FrameStore, GulpSource, RecordingSource, Dataset or ManyStores
         To be closed, or used as a context manager. Of several stores the clips come in the order of
         the list.
 
@@ -121,9 +148,17 @@ def open_frames(
     LockedError
         Another writer has it open (mode "a").
     OSError
-        It cannot be opened.
+        It cannot be opened; `RemoteError` if a server cannot be reached.
+    ImportError
+        A library for such a URL is missing.
     ValueError
         `mode` is neither, or not for this; or of several stores, two have a clip of one id.
+
+    Notes
+    -----
+    Opening a store behind a URL makes two requests, for its first and its last 64 KiB, or one if
+    it is no larger; the index of a large one is one or two more. The frames of a clip are then as
+    few requests as there are runs of them.
 
     Examples
     --------
@@ -134,39 +169,107 @@ def open_frames(
     ...     store["walk"][::2].shape, store["walk"].meta
     ((8, 4, 6, 3), {'label': 3})
     """
-    if isinstance(path, list | tuple):
+    if isinstance(path, list | tuple) or is_pattern(path):
         if mode != "r":
             raise ValueError(f"mode must be 'r' for several stores, not {mode!r}")
         from .frames.many import ManyStores
 
-        return ManyStores(path, verify=verify, nthreads=nthreads)
-    if isinstance(path, str | os.PathLike) and os.path.isdir(path):
-        from .gulp.source import GulpSource
-
-        if mode != "r":
-            raise ValueError(f"mode must be 'r' for a Gulp directory, not {mode!r}")
-        return GulpSource(path)
-    if is_recording(path):
-        from .vrs.framesource import RecordingSource
-
-        if mode != "r":
-            raise ValueError(f"mode must be 'r' for a VRS recording, not {mode!r}")
-        return RecordingSource(path, nthreads=nthreads)
+        paths = expanded(path, storage_options)
+        return ManyStores(paths, verify=verify, nthreads=nthreads, storage_options=storage_options)
+    if is_url(path):
+        if mode == "r":
+            return _open_remote_frames(path, verify, nthreads, storage_options)
+    elif storage_options:
+        raise ValueError(f"storage_options are for URLs, not for {path!r}")
+    elif (other := _open_other_frames(path, mode, nthreads)) is not None:
+        return other
     from .frames.reader import FrameStore
 
     return FrameStore(path, mode, verify=verify, nthreads=nthreads)
+
+
+def _open_other_frames(path: Any, mode: str, nthreads: int | None) -> "FrameSource | None":
+    """Open what is no frame store; None if it may be one."""
+    if isinstance(path, str | os.PathLike) and os.path.isdir(path):
+        from .gulp.source import GulpSource
+
+        _check_reading(mode, "a Gulp directory")
+        return GulpSource(path)
+    first = _first_bytes(path)
+    if first == _RECORDING:
+        from .vrs.framesource import RecordingSource
+
+        _check_reading(mode, "a VRS recording")
+        return RecordingSource(path, nthreads=nthreads)
+    if first[4:] in _FIRST_BOXES and is_benzina(path):
+        from .benzina.dataset import open as open_dataset
+
+        _check_reading(mode, "a Benzina dataset")
+        return open_dataset(path, nthreads=nthreads)
+    return None
+
+
+def _check_reading(mode: str, what: str) -> None:
+    if mode != "r":
+        raise ValueError(f"mode must be 'r' for {what}, not {mode!r}")
+
+
+def _open_remote_frames(
+    url: str, verify: bool, nthreads: int | None, storage_options: Mapping[str, Any] | None
+) -> "FrameSource":
+    """Open what is at a URL; what is no object is looked for as a folder."""
+    from .frames.reader import FrameStore
+    from .gulp.source import GulpSource
+    from .vrs.framesource import RecordingSource
+
+    if url.endswith("/"):
+        return GulpSource(url, storage_options)
+    try:
+        source = RemoteSource(url, storage_options)
+    except (FileNotFoundError, IsADirectoryError) as err:
+        try:
+            return GulpSource(url, storage_options)
+        except FileNotFoundError:
+            raise err from None
+    first = bytes(source.read_at(0, len(_RECORDING)))
+    if first == _RECORDING:
+        return RecordingSource(source, nthreads=nthreads)
+    if first[4:] in _FIRST_BOXES:
+        from .benzina.dataset import open as open_dataset
+
+        return open_dataset(source, nthreads=nthreads)
+    return FrameStore.over(source, verify=verify, nthreads=nthreads)
 
 
 def is_recording(path: Any) -> bool:
     """Return whether a file, the first of a list of files, or a buffer begins as recordings do."""
     if isinstance(path, list | tuple) and path:
         path = path[0]
-    if not isinstance(path, str | os.PathLike):
-        return isinstance(path, bytes | bytearray | memoryview) and bytes(path[:8]) == b"VisionRe"
-    if not os.path.isfile(path):
-        return False
+    return _first_bytes(path) == _RECORDING
+
+
+def is_benzina(path: Any) -> bool:
+    """Return whether a file or a buffer is an mp4 that is a Benzina dataset.
+
+    A file called ``*.bzna`` whose beginning is damaged is taken for one, too.
+    """
+    first = _first_bytes(path)
+    if first[4:] not in _FIRST_BOXES:
+        is_called = isinstance(path, str | os.PathLike) and os.fspath(path).endswith(_SUFFIX)
+        return is_called and bool(first) and not first.startswith(MAGIC)
+    from .benzina.content import is_dataset
+
+    return is_dataset(path)
+
+
+def _first_bytes(path: Any) -> bytes:
+    """Return the first 8 bytes of a file or a buffer; none of anything else."""
+    if isinstance(path, bytes | bytearray | memoryview):
+        return bytes(path[:8])
+    if not isinstance(path, str | os.PathLike) or not os.path.isfile(path):
+        return b""
     with builtins.open(path, "rb") as stream:
-        return stream.read(8) == b"VisionRe"
+        return stream.read(8)
 
 
 def create_frames(
@@ -178,13 +281,16 @@ def create_frames(
     attrs: Mapping[str, Any] | None = None,
     nthreads: int | None = None,
     overwrite: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> "FrameStore":
     """Make a frame store, open for appending.
 
     Parameters
     ----------
     path : str or PathLike
-        Where to. The file is there at once, without clips.
+        Where to. The file is there at once, without clips. May be a URL of S3 or of another store
+        that fsspec can write to: the store is sent when it is closed, and is a local temporary file
+        until then; an error inside of a ``with`` block sends nothing.
     codec : {"lossless", "jpeg"}, default "lossless"
         How arrays are kept. JPEG and PNG images are kept as they are in any case.
     preset : {"fast", "small"}, default "fast"
@@ -197,6 +303,8 @@ def create_frames(
         Threads that encode and decode; as many as there are processors, at most 8, by default.
     overwrite : bool, default False
         Replace a file of this name.
+    storage_options : mapping, optional
+        For a URL: what fsspec's file system for it takes (keys, ``endpoint_url``).
 
     Returns
     -------
@@ -213,6 +321,8 @@ def create_frames(
         A parameter is out of its range, or `attrs` are no JSON values.
     OSError
         The file cannot be written.
+    UnsupportedError
+        Nothing can be written to such URLs (``https://``).
     """
     from .frames.reader import FrameStore
 
@@ -224,4 +334,5 @@ def create_frames(
         attrs=attrs,
         nthreads=nthreads,
         overwrite=overwrite,
+        storage_options=storage_options,
     )

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from .exceptions import TruncatedError
 from .scratch import Scratch
 from .storage.file import FileSource
+from .storage.prefetch import prefetched_pieces
 from .storage.protocol import ByteSource
 from .threads import resolve_nthreads, run_indexed
 from .wire import BytesLike
@@ -68,8 +69,13 @@ def fetch(pieces: Sequence[Piece], *, nthreads: int | None, nbytes: int) -> None
         What `decode` raises; of several, that of the piece that lies first.
     """
     nthreads = resolve_nthreads(nthreads, nbytes)
-    runs = list(_coalesce(pieces, nthreads))
-    run_indexed(lambda index: _read_run(runs[index]), range(len(runs)), nthreads)
+    for group in prefetched_pieces(pieces):
+        runs = list(_coalesce(group, nthreads))
+        run_indexed(_reader(runs), range(len(runs)), nthreads)
+
+
+def _reader(runs: list[list[Piece]]) -> Callable[[int], None]:
+    return lambda index: _read_run(runs[index])
 
 
 def _coalesce(pieces: Sequence[Piece], nthreads: int) -> Iterator[list[Piece]]:

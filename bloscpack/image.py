@@ -20,6 +20,7 @@ from typing import Any, Literal
 import numpy as np
 
 from .exceptions import CodecError, FormatError, UnsupportedError
+from .libraries import import_pillow, import_simplejpeg
 from .wire import BytesLike
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -264,7 +265,7 @@ def _decode_jpeg(
     height, width = info.shape[:2]
     color = _JPEG_COLORS[2 if len(info.shape) == 2 else info.shape[2]]
     shape = (-(-height // reduce), -(-width // reduce), *info.shape[2:])
-    decoder = _simplejpeg().decode_jpeg
+    decoder = import_simplejpeg().decode_jpeg
     try:
         pixels: Array = decoder(
             data,
@@ -304,7 +305,7 @@ def _png_chunks(data: BytesLike) -> Iterator[tuple[bytes, memoryview]]:
 def _decode_png(data: BytesLike, info: ImageInfo) -> Array:
     for _ in _png_chunks(data):
         pass
-    pillow = _pillow()
+    pillow = import_pillow()
     try:
         with pillow.open(io.BytesIO(data), formats=["PNG"]) as image:
             pixels = np.asarray(image.convert("RGB") if image.mode == "P" else image)
@@ -351,7 +352,7 @@ def encode_jpeg(
         raise ValueError(f"JPEG holds sides of 1 to {_MAX_JPEG_SIDE} pixels, not {array.shape}")
     if not 1 <= quality <= 100:
         raise ValueError(f"quality must be 1 to 100, not {quality}")
-    encoded: bytes = _simplejpeg().encode_jpeg(
+    encoded: bytes = import_simplejpeg().encode_jpeg(
         np.ascontiguousarray(pixels),
         quality=quality,
         colorspace="GRAY" if pixels.shape[2] == 1 else "RGB",
@@ -395,7 +396,7 @@ def resize(array: Array, short_edge: int) -> Array:
     if shorter == short_edge:
         return array
     other = int(short_edge * (longer / shorter))
-    pillow = _pillow()
+    pillow = import_pillow()
     size = (other, short_edge) if height < width else (short_edge, other)
     return np.array(pillow.fromarray(array).resize(size, pillow.Resampling.BILINEAR))
 
@@ -434,29 +435,9 @@ def encode_png(array: Array) -> bytes:
     if mode == "L" and pixels.dtype == _BOOL:
         pixels = pixels.astype("u1") * np.uint8(255)
     content = pixels.astype(pixels.dtype.newbyteorder("<"), copy=False).tobytes()
-    image = _pillow().frombytes(mode, (width, height), content)
+    image = import_pillow().frombytes(mode, (width, height), content)
     if array.dtype == _BOOL:
         image = image.convert("1")
     stream = io.BytesIO()
     image.save(stream, "PNG")
     return stream.getvalue()
-
-
-def _simplejpeg() -> Any:
-    try:
-        import simplejpeg
-    except ImportError as err:
-        raise ImportError(
-            'JPEG images need simplejpeg: install it, or "bloscpack[gulp]"', name="simplejpeg"
-        ) from err
-    return simplejpeg
-
-
-def _pillow() -> Any:
-    try:
-        from PIL import Image
-    except ImportError as err:
-        raise ImportError(
-            'PNG images need Pillow: install it, or "bloscpack[gulp]"', name="PIL"
-        ) from err
-    return Image

@@ -9,8 +9,8 @@ of bloscpack 0.16 (``dtype``, ``shape``, ``order``, ``container``), with ``attrs
 import os
 from collections.abc import Mapping
 from functools import lru_cache
-from math import prod
-from typing import IO, Any, TypeAlias
+from math import lcm, prod
+from typing import IO, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from .checksum import checksum_by_name
 from .codec import MAX_CHUNK_NBYTES, MAX_TYPESIZE, CodecParams, Shuffle
 from .container.appender import Appender, default_clevel
 from .container.blocks import MIN_SAMPLED_NBYTES, SAMPLE_NBYTES, with_small_blocks
+from .container.format import Header
 from .container.growth import SPARE_PER_CHUNK, new_section
 from .container.metadata import DEFAULT_META_CHECKSUM, decode_data
 from .container.reader import Container
@@ -217,13 +218,15 @@ def save(
     attrs: Mapping[str, Any] | None = None,
     nthreads: int | None = None,
     progress: Progress | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> None:
     """Save an array to a file that appears whole or not at all.
 
     Parameters
     ----------
     path : str, PathLike or binary file
-        Where to. A file of this name is replaced once the new one is complete and synced.
+        Where to. A file of this name is replaced once the new one is complete and synced. May be
+        a URL of S3 or of another store that fsspec can write to.
     array : array_like
         Any dtype but object. Stored in Fortran order if it is in that order, else in C order.
     chunks : int or tuple of int, optional
@@ -244,6 +247,8 @@ def save(
         Threads that compress; as many as there are processors, at most 8, by default.
     progress : callable, optional
         Called with (bytes done, bytes in all) after each chunk.
+    storage_options : mapping, optional
+        For a URL: what fsspec's file system for it takes (keys, ``endpoint_url``).
 
     Raises
     ------
@@ -253,6 +258,13 @@ def save(
         A parameter is out of its range.
     OSError
         The file cannot be written.
+    UnsupportedError
+        Nothing can be written to such URLs (``https://``).
+
+    Notes
+    -----
+    To S3 the file is sent in parts while it is compressed, and appears when the last has arrived.
+    To other URLs it is put when it is finished, and is a local temporary file until then.
 
     Examples
     --------
@@ -263,15 +275,93 @@ def save(
            [3, 4, 5]])
     """
     array = np.asanyarray(array)
-    fortran = is_fortran(array)
-    metadata = array_metadata(array.dtype, array.shape, fortran)
+    layout = plan_layout(
+        (array.dtype, array.shape, is_fortran(array)),
+        chunks=chunks,
+        codec=codec,
+        clevel=clevel,
+        shuffle=shuffle,
+        checksum=checksum,
+        attrs=attrs,
+    )
+    chunking, params = layout.chunking, layout.params
+    content = stored_bytes(array)
+    threads = resolve_nthreads(nthreads, array.nbytes)
+    extent = layout.sample_extent
+    if extent is not None:
+        sample = content[extent[0] : extent[1]]
+        params = with_small_blocks(params, sample, chunking.chunk_size, nthreads=threads)
+    header = layout.header
+    front_nbytes = header.size + len(layout.section) + header.table_size
+    with open_sink(path, storage_options, front_nbytes=front_nbytes) as sink:
+        write_container(
+            sink,
+            header,
+            layout.section,
+            chunking.cut(content),
+            params,
+            nthreads=threads,
+            progress=progress,
+            trailer=True,
+        )
+
+
+class Layout(NamedTuple):
+    """How an array will lie in a new file, known before its data are.
+
+    Attributes
+    ----------
+    header : Header
+        With the number and sizes of chunks.
+    section : bytes
+        The metadata section.
+    chunking : Chunking
+        How the stored bytes are cut.
+    params : CodecParams
+        How to compress a chunk, with blocks of the size that C-Blosc chooses.
+    """
+
+    header: Header
+    section: bytes
+    chunking: Chunking
+    params: CodecParams
+
+    @property
+    def sample_extent(self) -> tuple[int, int] | None:
+        """The stored bytes (start, stop) that the size of blocks is tried on; None if it is not.
+
+        Some of a chunk in the middle.
+        """
+        nbytes, chunk_size = self.chunking.nbytes, self.chunking.chunk_size
+        if nbytes < MIN_SAMPLED_NBYTES:
+            return None
+        start = nbytes // 2 // chunk_size * chunk_size
+        count = min(chunk_size, max(nbytes // 64, _MIN_SAMPLE_NBYTES), SAMPLE_NBYTES)
+        return start, min(start + count, nbytes)
+
+
+def plan_layout(
+    description: Description,
+    *,
+    chunks: int | tuple[int, ...] | None,
+    codec: str,
+    clevel: int | None,
+    shuffle: str | int | bool,
+    checksum: str | None,
+    attrs: Mapping[str, Any] | None,
+) -> Layout:
+    """Return how an array of this dtype, shape and order is stored; parameters as for `save`."""
+    dtype, shape, fortran = description
+    metadata = array_metadata(dtype, shape, fortran)
     if attrs:
         metadata["attrs"] = dict(attrs)
-    shape = array.shape[::-1] if fortran else array.shape
-    if isinstance(chunks, tuple) and fortran:
-        chunks = chunks[::-1]
-    params = codec_params(codec, clevel, shuffle, array.dtype)
-    chunking = Chunking.of(array.nbytes, chunk_nbytes(shape, array.dtype.itemsize, chunks))
+    if fortran:
+        shape = shape[::-1]
+        if isinstance(chunks, tuple):
+            chunks = chunks[::-1]
+    params = codec_params(codec, clevel, shuffle, dtype)
+    nbytes = prod(shape) * dtype.itemsize
+    chunking = Chunking.of(nbytes, chunk_nbytes(shape, dtype.itemsize, chunks))
     header = build_header(
         chunking,
         checksum=checksum_by_name(checksum),
@@ -280,23 +370,17 @@ def save(
         max_app_chunks=SPARE_PER_CHUNK * chunking.nchunks,
         meta_checksum=checksum_by_name(DEFAULT_META_CHECKSUM),
     )
-    section = new_section(metadata)
-    content = stored_bytes(array)
-    threads = resolve_nthreads(nthreads, array.nbytes)
-    if len(content) >= MIN_SAMPLED_NBYTES:
-        sample = _sample(content, chunking.chunk_size)
-        params = with_small_blocks(params, sample, chunking.chunk_size, nthreads=threads)
-    with open_sink(path) as sink:
-        write_container(
-            sink,
-            header,
-            section,
-            chunking.cut(content),
-            params,
-            nthreads=threads,
-            progress=progress,
-            trailer=True,
-        )
+    return Layout(header, new_section(metadata), chunking, params)
+
+
+def rows_of_whole_chunks(chunk_size: int, nchunks: int, row_nbytes: int, nrows: int) -> int:
+    """Return the least number of rows that are whole chunks: all `nrows` of a single chunk.
+
+    `chunk_size` and `row_nbytes` are in bytes.
+    """
+    if nchunks == 1 or not row_nbytes:
+        return max(nrows, 1)
+    return lcm(chunk_size, row_nbytes) // row_nbytes
 
 
 def codec_params(
@@ -306,13 +390,6 @@ def codec_params(
     typesize = typesize_of(dtype)
     level = default_clevel(codec) if clevel is None else clevel
     return CodecParams(codec, level, _shuffle_for(shuffle, typesize), typesize)
-
-
-def _sample(content: memoryview, chunk_nbytes: int) -> memoryview:
-    """Return a part of `content` to try blocks on: some of a chunk in its middle."""
-    nbytes = min(chunk_nbytes, max(len(content) // 64, _MIN_SAMPLE_NBYTES), SAMPLE_NBYTES)
-    start = len(content) // 2 // chunk_nbytes * chunk_nbytes
-    return content[start : start + nbytes]
 
 
 def _shuffle_for(shuffle: str | int | bool, typesize: int) -> Shuffle:

@@ -18,7 +18,8 @@ class Damage:
     what : str
         The error in words.
     index : int or None
-        The chunk; None for the header, the metadata, the offset table and the trailer.
+        The chunk, of a Benzina dataset the sample; None for the header, the metadata, the offset
+        table and the trailer.
     offset, end : int or None
         The bytes of the file that are damaged, ``offset <= byte < end``; None where not known.
     first, last : int or None
@@ -64,7 +65,7 @@ class Report:
         The file; None for memory.
     nchunks, nbytes : int
         Chunks the header (of a frame store the index) promises, and their decoded size; 0 if that
-        cannot be known.
+        cannot be known. Of a Benzina dataset its samples, and their bytes.
     damage : list of Damage
         In file order; empty for a sound file. What is left of it after a repair.
     trailer : str

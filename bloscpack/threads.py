@@ -22,11 +22,11 @@ MAX_DEFAULT_THREADS = 8
 MIN_NBYTES_PER_THREAD = 1 << 20
 
 
-def resolve_nthreads(nthreads: int | None, nbytes: int) -> int:
+def resolve_nthreads(nthreads: int | None, nbytes: int, *, limit: int = MAX_DEFAULT_THREADS) -> int:
     """Return the number of threads to use for `nbytes` decoded bytes.
 
     `nthreads` wins if given, then ``BLOSCPACK_NTHREADS``, then 1 inside a worker (`in_worker`),
-    then the processors this process may use, at most 8; in any case no more than the work is
+    then the processors this process may use, at most `limit`; in any case no more than the work is
     worth.
 
     Raises
@@ -44,7 +44,7 @@ def resolve_nthreads(nthreads: int | None, nbytes: int) -> int:
                 raise ValueError(f"BLOSCPACK_NTHREADS must be a number, not {text!r}")
             nthreads = int(text)
         else:
-            nthreads = 1 if in_worker() else min(MAX_DEFAULT_THREADS, available_cpus())
+            nthreads = 1 if in_worker() else min(limit, available_cpus())
     if nthreads < 1:
         raise ValueError(f"nthreads must be at least 1, not {nthreads}")
     return max(1, min(nthreads, nbytes // MIN_NBYTES_PER_THREAD))
@@ -190,7 +190,26 @@ def map_ordered(
     """
     if nthreads <= 1:
         return map(function, items)
-    return _map_in_threads(function, items, nthreads)
+    return _map_in_threads(function, items, nthreads, 2 * nthreads, takes_part=True)
+
+
+def map_ahead(
+    function: Callable[[Item], Result], items: Iterable[Item], nthreads: int, ahead: int
+) -> Iterator[Result]:
+    """Return an iterator of ``function(item)`` in order, computed before they are asked for.
+
+    The work goes on while the caller does something else: on `nthreads` threads beside the calling
+    one, up to `ahead` items beyond the result that was given last. Items are taken in the thread
+    that iterates. It must stay in its process.
+
+    Parameters
+    ----------
+    nthreads : int
+        At least 1.
+    ahead : int
+        At least 1, better twice `nthreads`.
+    """
+    return _map_in_threads(function, items, nthreads, ahead + 1, takes_part=False)
 
 
 class _Job(Generic[Item, Result]):
@@ -234,8 +253,17 @@ class _Job(Generic[Item, Result]):
 
 
 def _map_in_threads(
-    function: Callable[[Item], Result], items: Iterable[Item], nthreads: int
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    nthreads: int,
+    limit: int,
+    *,
+    takes_part: bool,
 ) -> Iterator[Result]:
+    """Do what `map_ordered` and `map_ahead` do, with `limit` items and results at once.
+
+    With `takes_part` the calling thread is one of `nthreads`, and computes while it has to wait.
+    """
     jobs: deque[_Job[Item, Result]] = deque()  # in order, not given yet
     todo: SimpleQueue[_Job[Item, Result] | None] = SimpleQueue()  # of these, not begun
     stopped = False
@@ -254,13 +282,13 @@ def _map_in_threads(
             jobs.append(_Job(item))
             todo.put(jobs[-1])
             del item  # what stands here while the consumer works is kept
-            # A single item starts no thread.
-            if len(crew) < min(nthreads, len(jobs)) - 1:
-                crew.add()
-            if len(jobs) >= 2 * nthreads:
-                yield _finish(jobs.popleft(), function, todo, process)
+            # A single item starts no thread where the caller can do it.
+            if len(crew) < min(nthreads, len(jobs)) - takes_part and not crew.add():
+                takes_part = True
+            if len(jobs) >= limit:
+                yield _finish(jobs.popleft(), function, todo if takes_part else None, process)
         while jobs:
-            yield _finish(jobs.popleft(), function, todo, process)
+            yield _finish(jobs.popleft(), function, todo if takes_part else None, process)
     finally:
         stopped = True
         for _ in range(len(crew)):
@@ -273,23 +301,24 @@ def _map_in_threads(
 def _finish(
     job: _Job[Item, Result],
     function: Callable[[Item], Result],
-    todo: "SimpleQueue[_Job[Item, Result] | None]",
+    todo: "SimpleQueue[_Job[Item, Result] | None] | None",
     process: int,
 ) -> Result:
-    """Return the result of `job`, doing what is to do meanwhile."""
+    """Return the result of `job`, doing what is `todo` meanwhile."""
     if os.getpid() != process:
         raise RuntimeError("this iterator works on threads that a forked child does not have")
-    while not job.done:
+    while todo is not None and not job.done:
         try:
             other = todo.get_nowait()
         except Empty:
-            job.finished.acquire()
             break
         if other is not None:
             other.run(function)
             # An interrupt of this thread does not wait for its turn.
             if other.error is not None and not isinstance(other.error, Exception):
                 other.take()
+    if not job.done:
+        job.finished.acquire()
     return job.take()
 
 

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, Self
 import numpy as np
 
 from .exceptions import FormatError, UnsupportedError
+from .libraries import import_av
 
 Path = str | os.PathLike[str]
 Frame = np.ndarray[Any, np.dtype[np.uint8]]
@@ -106,7 +107,7 @@ class VideoFrames(Iterator[Frame]):
         self.report = VideoReport(os.fspath(path))
         if frame_rate is not None and not (frame_rate > 0 and math.isfinite(frame_rate)):
             raise ValueError(f"frame_rate must be a positive number, not {frame_rate!r}")
-        self._av = _import_av()
+        self._av = import_av()
         self._file = open(path, "rb")  # noqa: SIM115 - closed by close()
         try:
             self._container = self._open()
@@ -426,18 +427,10 @@ def _text(err: Exception) -> str:
     return str(getattr(err, "strerror", None) or err)
 
 
-def _import_av() -> Any:
-    try:
-        import av
-    except ImportError as err:
-        raise ImportError('videos need PyAV: install av, or "bloscpack[video]"', name="av") from err
-    return av
-
-
 def is_available() -> bool:
     """Return whether PyAV is there, so that videos can be read."""
     try:
-        _import_av()
+        import_av()
     except ImportError:
         return False
     return True

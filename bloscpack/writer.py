@@ -12,6 +12,8 @@ from .container.format import Header, version_for
 from .container.metadata import DEFAULT_META_CHECKSUM
 from .ndarray import array_metadata, chunk_nbytes, codec_params
 from .rowappender import RowAppender, described_rows
+from .storage.file import upload_for
+from .storage.url import refuse_flush
 
 
 class Writer:
@@ -20,7 +22,8 @@ class Writer:
     Parameters
     ----------
     path : str or PathLike
-        Where to. A file of this name stays as it is until the new one is flushed or closed.
+        Where to. A file of this name stays as it is until the new one is flushed or closed. May be
+        a URL of S3 or of another store that fsspec can write to.
     dtype : data-type
         Of the items; any but object.
     shape : tuple, default (None,)
@@ -33,6 +36,8 @@ class Writer:
         JSON values to keep with the array; `attrs` can be changed until the file is closed.
     nthreads : int, optional
         Threads that compress; as many as there are processors, at most 8, by default.
+    storage_options : mapping, optional
+        For a URL: what fsspec's file system for it takes (keys, ``endpoint_url``).
 
     Raises
     ------
@@ -42,6 +47,8 @@ class Writer:
         A parameter is out of its range.
     OSError
         The file cannot be written.
+    UnsupportedError
+        Nothing can be written to such URLs (``https://``).
 
     Notes
     -----
@@ -50,6 +57,9 @@ class Writer:
     leaves the file as of the last one. An error inside of a ``with`` block gives up what came
     since the last flush. Memory holds a few chunks per thread. Safe from many threads; rows stay
     in the order of the calls.
+
+    To a URL the file is sent when it is closed; until then it is a local temporary file, and
+    `flush` is refused.
 
     Examples
     --------
@@ -74,6 +84,7 @@ class Writer:
         checksum: str | None = "crc32",
         attrs: Mapping[str, Any] | None = None,
         nthreads: int | None = None,
+        storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         if not isinstance(path, str | os.PathLike):
             raise TypeError(f"path must be a str or PathLike, not {type(path).__name__!r}")
@@ -86,13 +97,20 @@ class Writer:
         version = version_for(row, checksum_by_name(DEFAULT_META_CHECKSUM))
         size = chunk_nbytes(empty, kind.itemsize, chunks)
         header = Header(version, True, True, row, params.typesize, size, 0, 0, 0)
-        appender = Appender.create(path, header, metadata, params, nthreads=nthreads)
-        try:
-            self._rows = RowAppender(appender, description, metadata)
-        except BaseException:
-            appender.close()
-            raise
         self._path = os.fspath(path)
+        self._upload = upload_for(self._path, storage_options)
+        if self._upload is not None:
+            self._path, path = self._upload.name, self._upload.path
+        try:
+            appender = Appender.create(path, header, metadata, params, nthreads=nthreads)
+            try:
+                self._rows = RowAppender(appender, description, metadata)
+            except BaseException:
+                appender.close()
+                raise
+        except BaseException:
+            self._discard()
+            raise
         self._is_open = True
 
     @property
@@ -141,18 +159,37 @@ class Writer:
             `attrs` are no JSON values.
         OSError
             Writing failed; the file is as of the flush before.
+        UnsupportedError
+            The file is to be an object behind a URL, which appears when it is closed.
         """
+        if self._upload is not None:
+            refuse_flush(self._path)
         self._rows.flush()
 
     def close(self) -> None:
-        """Flush and close; idempotent. If it fails the file is as of the last flush."""
-        self._is_open = False
-        self._rows.close()
+        """Flush and close; idempotent. If it fails the file is as of the last flush.
+
+        To a URL this sends the file; if that fails there is none.
+        """
+        is_open, self._is_open = self._is_open, False
+        try:
+            self._rows.close()
+            if self._upload is not None and is_open:
+                self._upload.commit()
+        finally:
+            self._discard()
 
     def abort(self) -> None:
         """Close and give up what came since the last flush; without one, leave nothing."""
         self._is_open = False
-        self._rows.abandon()
+        try:
+            self._rows.abandon()
+        finally:
+            self._discard()
+
+    def _discard(self) -> None:
+        if self._upload is not None:
+            self._upload.discard()
 
     def __enter__(self) -> Self:
         return self

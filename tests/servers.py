@@ -47,9 +47,9 @@ class Server:
     log : list of Request
         In the order they were answered.
     faults : deque of str
-        What happens to the next requests, one each: "drop" closes the connection, "short" sends
-        half of the body and closes, "brief" answers with half of the range, a number is a status;
-        "" is none.
+        What happens to the next requests, one each: "drop" does what is asked and closes the
+        connection, "short" sends half of the body and closes, "brief" answers with half of the
+        range, a number is a status, and nothing is done; "" is none.
     always : str
         What happens to all.
     """
@@ -98,14 +98,15 @@ class Server:
 
             def respond(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                found = server.answer(self.command, self.path, self.headers, body)
                 fault = server.faults.popleft() if server.faults else server.always
+                if fault.isdecimal():
+                    found = Answer(int(fault), {}, b"" if self.command == "HEAD" else b"a fault")
+                else:
+                    found = server.answer(self.command, self.path, self.headers, body)
                 if fault == "drop":
                     server.note(self, 0, b"")
                     self.close_connection = True
                     return
-                if fault.isdecimal():
-                    found = Answer(int(fault), {}, b"" if self.command == "HEAD" else b"a fault")
                 if fault == "brief" and found.status == 206:
                     found = cut_range(found)
                 sent = found.body[: len(found.body) // 2] if fault == "short" else found.body
@@ -231,7 +232,14 @@ class S3Server(Server):
         return [part.partition("<")[0] for part in listing.split("<Key>")[1:]]
 
     def object(self, key: str) -> bytes:
-        return self.answer("GET", f"/box/{key}", _SIGNED, b"").body
+        answer = self.answer("GET", f"/box/{key}", _SIGNED, b"")
+        assert answer.status == 200, answer
+        return answer.body
+
+    def uploads(self) -> int:
+        """Return how many uploads of parts have begun and not ended."""
+        listing = self.answer("GET", "/box?uploads", _SIGNED, b"").body.decode()
+        return listing.count("<UploadId>")
 
 
 @contextmanager

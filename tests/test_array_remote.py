@@ -280,6 +280,19 @@ class TestFronts:
             assert len(http.log) == 2
             assert array._container.trailer_state == "valid"
 
+    @pytest.mark.parametrize("verify", [True, False])
+    def test_a_row_of_a_chunk_of_many_blocks(
+        self, http: FileServer, tmp_path: Path, verify: bool
+    ) -> None:
+        """The chunk is one request; its head and then some of its blocks would be two."""
+        bp.save(tmp_path / "b.blp", WHOLE[:6000], chunks=1500)
+        url = put(http, (tmp_path / "b.blp").read_bytes())
+        with bp.open(url, verify=verify) as array:
+            http.clear()
+            for row in (4000, 4001, 3300):
+                assert np.array_equal(array[row], WHOLE[row])
+            assert len(http.log) == 1
+
     def test_a_file_of_one_chunk(self, http: FileServer, tmp_path: Path) -> None:
         bp.save(tmp_path / "b.blp", WHOLE[:500])
         url = put(http, (tmp_path / "b.blp").read_bytes())
@@ -368,6 +381,8 @@ class TestTrouble:
                 with pytest.raises(ChecksumMismatch, match="chunk 1000 at offset") as caught:
                     array[row]
                 assert url in str(caught.value)
+            # The chunks before it are not looked at for another place of it.
+            assert len(http.log) < 10
             filled = array.read(np.s_[19_990:20_030], on_error="fill")
             assert not filled[10:30].any()
             assert np.array_equal(filled[:10], WHOLE[19_990:20_000])

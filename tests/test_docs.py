@@ -67,9 +67,10 @@ def test_python_blocks_run(page, tmp_path, monkeypatch):
     text = page.read_text("utf-8")
     if "import blosc\n" in text:
         pytest.importorskip("blosc", reason="the page uses the blosc package")
-    for library in ("torch", "zarr", "kerchunk"):
-        if f"\nimport {library}\n" in text or f'engine="{library}"' in text:
-            pytest.importorskip(library, reason="the page uses it")
+    for name in ("torch", "dask.array", "distributed", "ray", "zarr", "kerchunk"):
+        is_imported = re.search(rf"^(import|from) {name}\b", text, re.MULTILINE)
+        if is_imported or f'engine="{name}"' in text:
+            pytest.importorskip(name, reason="the page uses it")
     if "\nimport xarray as xr\n" in text:
         pytest.importorskip("xarray", reason="the page uses it")
         with entry_points(tmp_path / "site"):
@@ -107,7 +108,7 @@ def modules():
 @pytest.mark.parametrize("name", modules())
 def test_docstring_examples(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    if name in {f"bloscpack.integrations.{library}" for library in ("torch", "xarray", "zarr")}:
+    if name in {f"bloscpack.integrations.{each}" for each in ("dask", "torch", "xarray", "zarr")}:
         pytest.importorskip(name.rpartition(".")[2], reason="the module imports it")
     module = importlib.import_module(name)
     failed, _ = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE)
@@ -131,6 +132,20 @@ def test_api_page_names_everything_public_of_recordings():
     section = text.partition("\n## VRS recordings\n")[2].partition("\n## ")[0]
     names = bp.vrs.__all__
     assert [name for name in names if not re.search(rf"`(vrs\.)?{name}[`(]", section)] == []
+
+
+def test_api_page_names_everything_public_of_datasets():
+    text = (DOCS / "api.md").read_text("utf-8")
+    section = text.partition("\n## Benzina datasets\n")[2].partition("\n## ")[0]
+    module = bp.benzina.transforms
+    classes = [
+        name
+        for name, value in vars(module).items()
+        if isinstance(value, type) and value.__module__ == module.__name__
+    ]
+    names = [*bp.benzina.__all__, *classes]
+    assert "RandomResizedCrop" in names
+    assert [n for n in names if not re.search(rf"`(benzina\.)?{n}[`(]", section)] == []
 
 
 def test_checksum_table_is_the_packages():
@@ -265,4 +280,10 @@ def test_demo_clip_is_the_one_described():
         data = zstandard.ZstdDecompressor().stream_reader(stream).read()
     nbytes = 16 * 240 * 320 * 3
     digest = hashlib.sha256(data[-nbytes:]).hexdigest()
+    assert digest in (folder / "README.md").read_text("utf-8")
+
+
+def test_photograph_is_the_one_described():
+    folder = ROOT / "bench" / "data"
+    digest = hashlib.sha256((folder / "coffee_600x400.jpg").read_bytes()).hexdigest()
     assert digest in (folder / "README.md").read_text("utf-8")

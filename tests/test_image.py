@@ -349,5 +349,5 @@ def test_a_missing_library_names_the_extra(
     module: str, work: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError, match=r"bloscpack\[gulp\]"):
+    with pytest.raises(ImportError, match=r"bloscpack\[image\]"):
         work()  # type: ignore[operator]

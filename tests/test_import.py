@@ -44,18 +44,21 @@ def probe() -> dict[str, object]:
 @pytest.mark.parametrize(
     "name",
     [
-        "blosc",
-        "torch",
-        "zstandard",
-        "ml_dtypes",
+        "aiohttp",
         "argparse",
+        "asyncio",
+        "av",
+        "blosc",
         "dask",
         "fsspec",
-        "av",
-        "simplejpeg",
-        "zarr",
+        "ml_dtypes",
         "numcodecs",
+        "s3fs",
+        "simplejpeg",
+        "torch",
         "xarray",
+        "zarr",
+        "zstandard",
     ],
 )
 def test_optional_packages_are_not_loaded(probe: dict[str, object], name: str) -> None:
@@ -142,7 +145,7 @@ def test_missing_kernel_tells_how_to_build() -> None:
     assert "pip install" in run.stdout
 
 
-@pytest.mark.parametrize("name", ["frames", "gulp.source", "vrs"])
+@pytest.mark.parametrize("name", ["benzina", "frames", "gulp.source", "vrs"])
 def test_what_reading_needs_of_numpy_is_imported_before(name):
     code = f"""
 import sys

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from bloscpack.threads import _Job, map_ordered
+from bloscpack.threads import _Job, map_ahead, map_ordered
 
 counts = pytest.mark.parametrize("nthreads", [1, 2, 7])
 
@@ -265,3 +265,65 @@ def test_error_does_not_keep_its_function() -> None:
         assert gone() is None
     finally:
         gc.enable()
+
+
+@counts
+def test_results_ahead_come_in_order(nthreads: int) -> None:
+    for ahead in (1, 5, 300):
+        found = list(map_ahead(lambda n: n * n, range(200), nthreads, ahead))
+        assert found == [n * n for n in range(200)]
+    assert list(map_ahead(lambda n: n * n, [], nthreads, 3)) == []
+
+
+def test_work_ahead_goes_on_while_the_caller_is_busy() -> None:
+    done = [threading.Event() for _ in range(20)]
+    results = map_ahead(lambda n: done[n].set(), range(20), 1, 4)
+    next(results)
+    for event in done[:5]:
+        assert event.wait(10)
+    # Not one more was taken.
+    assert not done[5].is_set()
+    next(results)
+    assert done[5].wait(10)
+    close(results)
+
+
+def test_the_caller_does_none_of_the_work_ahead() -> None:
+    callers = set(map_ahead(lambda _: is_caller(), range(100), 1, 2))
+    assert callers == {False}
+
+
+def test_all_threads_work_ahead() -> None:
+    barrier = threading.Barrier(3)
+    list(map_ahead(lambda _: barrier.wait(10), range(3), 3, 3))
+    assert not barrier.broken
+
+
+def test_work_ahead_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    assert list(map_ahead(lambda n: -n, range(10), 2, 4)) == [-n for n in range(10)]
+
+
+def test_failure_of_work_ahead_comes_in_its_turn() -> None:
+    def function(item: int) -> int:
+        if item == 5:
+            raise ValueError("five")
+        return item
+
+    results = map_ahead(function, range(100), 3, 50)
+    assert [next(results) for _ in range(5)] == list(range(5))
+    with pytest.raises(ValueError, match="five"):
+        next(results)
+
+
+def test_giving_up_work_ahead_ends_the_threads() -> None:
+    results = map_ahead(lambda n: n, range(1000), 4, 8)
+    assert next(results) == 0
+    close(results)
+    forgotten = map_ahead(lambda n: n, range(1000), 4, 8)
+    assert next(forgotten) == 0
+    del forgotten
+    gc.collect()

@@ -121,7 +121,8 @@ def load_clips(setting: Setting) -> tuple[list[Clip], dict[str, str]]:
     return clips, absent
 
 
-def _animation(nframes: int) -> np.ndarray:
+def load_animation(nframes: int) -> np.ndarray:
+    """Return the first frames of the animation, uint8 (T, 240, 320, 3); repeated if too few."""
     path = FOLDER / "bbb_64x240x320x3_u8.npy.zst"
     if path.exists():
         return _load(path)[:nframes]
@@ -130,12 +131,17 @@ def _animation(nframes: int) -> np.ndarray:
     return np.resize(there_and_back, (nframes, *shipped.shape[1:]))
 
 
+def load_photo() -> np.ndarray:
+    """Return the photograph, uint8 (400, 600, 3)."""
+    return _load(FOLDER / "coffee_400x600x3_u8.npy.zst")
+
+
 def _static(nframes: int) -> np.ndarray:
     return _load(FOLDER / "gulptest_96x144x256x3_u8.npy.zst")[:nframes]
 
 
 def _pan(nframes: int) -> np.ndarray:
-    photo = _load(FOLDER / "coffee_400x600x3_u8.npy.zst")
+    photo = load_photo()
     tool = FOLDER.parent / "tools" / "make_pan_frames.py"
     frames: np.ndarray = runpy.run_path(str(tool))["pan"](photo, nframes)
     return frames
@@ -155,7 +161,7 @@ _CLIPS: tuple[tuple[str, str, Callable[[int], np.ndarray]], ...] = (
             "Big Buck Bunny, (c) 2008 Blender Foundation, CC BY 3.0: 320 x 240, cropped and "
             "area-averaged from 720p"
         ),
-        _animation,
+        load_animation,
     ),
     (
         "static camera",

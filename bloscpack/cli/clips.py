@@ -5,13 +5,14 @@ from typing import Any
 
 from ..detect import open_frames
 from ..frames.protocol import Clip, FrameSource
+from .datasets import is_dataset_name
 from .endpoint import STDIO, check_input, read_any
 from .selection import parse_selection_text
 from .status import UsageError
 
 
 def open_clips(name: str, nthreads: int | None) -> FrameSource:
-    """Open a frame store, a Gulp directory, or standard input with a store.
+    """Open a frame store, a Gulp directory, a Benzina dataset, or standard input with a store.
 
     Raises
     ------
@@ -21,8 +22,8 @@ def open_clips(name: str, nthreads: int | None) -> FrameSource:
         It cannot be opened.
     """
     check_input(name, "file")
-    is_folder = name != STDIO and Path(name).is_dir()
-    return open_frames(name if is_folder else read_any(name), nthreads=nthreads)
+    is_other = (name != STDIO and Path(name).is_dir()) or is_dataset_name(name)
+    return open_frames(name if is_other else read_any(name), nthreads=nthreads)
 
 
 def parse_frames(text: str) -> int | slice | list[int]:
@@ -59,7 +60,11 @@ def clip_nbytes(clip: Clip) -> int:
 
 def describe_source(source: FrameSource) -> dict[str, Any]:
     """Return kind and attributes of a source."""
-    kinds = {"FrameStore": "frame store", "GulpSource": "gulp directory"}
+    kinds = {
+        "FrameStore": "frame store",
+        "GulpSource": "gulp directory",
+        "Dataset": "Benzina dataset",
+    }
     return {
         "kind": kinds.get(type(source).__name__, type(source).__name__),
         "attrs": getattr(source, "attrs", None),

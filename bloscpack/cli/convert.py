@@ -6,6 +6,7 @@ from typing import Any
 
 from ..convert import convert
 from ..detect import is_recording
+from .datasets import is_dataset_name
 from .endpoint import check_input, read_any
 from .options import Subparsers, add_command, add_json_option, count
 from .output import Console, print_json, printable, result
@@ -17,21 +18,26 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = add_command(
         subparsers,
         "convert",
-        summary="copy gulp directories and VRS recordings to frame stores, and back",
-        description="Copy all clips of a gulp directory to a new frame store, or the other way "
-        "round. JPEG images are copied byte for byte, and every frame is compared. Of a VRS "
+        summary="copy clips, datasets and recordings to files of another kind",
+        description="Copy all clips of a gulp directory, a Benzina dataset or a folder of pictures "
+        "to a new frame store, or the other way round. JPEG images, and samples from dataset to "
+        "dataset, are copied byte for byte, and every frame is compared. Of a VRS "
         "recording all records and tags are copied, columns of fields and frames as clips, and a "
         "store that was made of one becomes one again; their checksums are compared.",
     )
     parser.add_argument(
-        "sources", metavar="SRC", nargs="+", help="gulp directory, frame stores or VRS recording"
+        "sources",
+        metavar="SRC",
+        nargs="+",
+        help="gulp directory, folder of pictures, Benzina dataset, frame stores or VRS recording",
     )
     parser.add_argument("target", metavar="DST", help="file or folder to write")
     parser.add_argument(
         "--to",
-        choices=("frames", "gulp", "vrs"),
-        help="what to make (default: a gulp directory of a frame store, unless DST ends in .blp, "
-        "or in .vrs and the store holds a recording; a frame store of everything else)",
+        choices=("frames", "gulp", "vrs", "benzina", "images"),
+        help="what to make (default: a Benzina dataset if DST ends in .bzna; a gulp directory of a "
+        "frame store, unless DST ends in .blp, or in .vrs and the store holds a recording; a frame "
+        "store of everything else)",
     )
     parser.add_argument(
         "--quality",
@@ -57,6 +63,19 @@ def add_parser(subparsers: Subparsers) -> None:
         default=100,
         help="clips in each pair of files of a gulp directory (default: %(default)s)",
     )
+    parser.add_argument(
+        "--crf",
+        metavar="N",
+        type=float,
+        help="for a Benzina dataset: encode with loss, 0 (the best) to 51 or 63; without, every "
+        "pixel is kept",
+    )
+    parser.add_argument(
+        "--codec", choices=("hevc", "h264", "av1"), help="of a Benzina dataset (default: hevc)"
+    )
+    parser.add_argument(
+        "--tile", metavar="PIXELS", type=count, help="of a Benzina dataset (default: 512)"
+    )
     parser.add_argument("--no-verify", action="store_true", help="do not compare what was written")
     parser.add_argument(
         "-f",
@@ -79,7 +98,8 @@ def run(args: argparse.Namespace) -> int:
     # Several are paths: only one can be standard input.
     source: Any = args.sources
     if len(source) == 1:
-        is_other = Path(source[0]).is_dir() or is_recording(source[0])
+        name = source[0]
+        is_other = Path(name).is_dir() or is_recording(name) or is_dataset_name(name)
         source = source[0] if is_other else read_any(source[0])
     with console.progress(unit="clips") as progress:
         copied = convert(
@@ -92,6 +112,9 @@ def run(args: argparse.Namespace) -> int:
             preset=args.preset,
             videos_per_chunk=args.videos_per_chunk,
             verbatim=args.verbatim,
+            crf=args.crf,
+            codec=args.codec,
+            tile=args.tile,
             overwrite=args.force,
             nthreads=args.nthreads,
         )
@@ -105,13 +128,15 @@ def run(args: argparse.Namespace) -> int:
                 "clips": copied.clips,
                 "frames": copied.frames,
                 "images": copied.images,
+                "lossless": copied.lossless,
             },
         )
     else:
+        loss = "" if copied.lossless else "; others were encoded with loss"
         result(
             printable(
                 f"{args.target}: {copied.clips} clips, {copied.frames} frames, "
-                f"{copied.images} of them images copied byte for byte"
+                f"{copied.images} of them images copied byte for byte{loss}"
             )
         )
     return ExitCode.OK

@@ -1,11 +1,12 @@
 """What the commands say about arrays and chunks."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from ..args import calculate_nchunks
-from ..report import Report
+from ..report import Damage
 from .output import Console, double_pretty_size
 
 
@@ -32,7 +33,7 @@ def array_fields(
     }
 
 
-def damage_documents(report: Report) -> list[dict[str, Any]]:
+def damage_documents(damages: Iterable[Damage]) -> list[dict[str, Any]]:
     """Return the JSON fields of each damage."""
     return [
         {
@@ -46,7 +47,7 @@ def damage_documents(report: Report) -> list[dict[str, Any]]:
             "clip": damage.clip,
             "frames": damage.frames and list(damage.frames),
         }
-        for damage in report.damage
+        for damage in damages
     ]
 
 

@@ -16,6 +16,7 @@ from ..exceptions import FileNotFound, NotBloscpackError
 from ..frames.verification import is_frame_store
 from ..storage.file import open_sink, open_source
 from ..storage.protocol import ByteSink
+from ..storage.url import is_url
 from ..wire import BytesLike
 from .output import Console, binary_stdout
 
@@ -47,10 +48,12 @@ class PassSink:
 
 
 def readable(name: str) -> Any:
-    """Return what `open_source` takes: a path, a seekable stream, or the bytes of a pipe."""
+    """Return what `open_source` takes: a path or URL, a seekable stream, or the bytes of a pipe."""
     if name == STDIO:
         stream = _stdin()
         return stream if stream.seekable() else stream.read()
+    if is_url(name):
+        return name
     return name if stat.S_ISREG(Path(name).stat().st_mode) else Path(name).read_bytes()
 
 
@@ -124,7 +127,7 @@ def check_input(name: str, what: str) -> None:
     FileNotFound
         It is not.
     """
-    if name != STDIO and not Path(name).exists():
+    if name != STDIO and not is_url(name) and not Path(name).exists():
         raise FileNotFound(f"{what} '{name}' does not exist!")
 
 

@@ -1,7 +1,7 @@
 """``blpk frames sheet``: a picture of the frames of a clip."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -15,8 +15,8 @@ from .options import Subparsers, add_command, count
 from .output import Console
 from .status import ExitCode, UsageError
 
-_MAX_FRAMES = 48
-_MAX_COLUMNS = 8
+MAX_FRAMES = 48
+MAX_COLUMNS = 8
 _MAX_TILE_WIDTH = 240
 
 
@@ -36,7 +36,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--select",
         metavar="FRAMES",
         help="a number, a range like 0:32:2, or numbers like 3,4,9 (default: at most "
-        f"{_MAX_FRAMES} from all over the clip)",
+        f"{MAX_FRAMES} from all over the clip)",
     )
     parser.add_argument("--columns", metavar="N", type=count, help="frames in a row")
     parser.add_argument("--width", metavar="PIXELS", type=count, help="of the picture")
@@ -55,8 +55,8 @@ def run(args: argparse.Namespace) -> int:
         try:
             indices = frame_indices(selection, len(clip)).indices
             if selection is None:
-                indices = _spread(len(clip))
-            columns = args.columns or min(_MAX_COLUMNS, max(1, len(indices)))
+                indices = spread(len(clip))
+            columns = args.columns or min(MAX_COLUMNS, max(1, len(indices)))
             width = args.width or _default_width(clip, columns)
             sheet = contact_sheet(
                 _read(clip, indices), columns=columns, width=width, is_cmyk=_is_cmyk(clip)
@@ -67,15 +67,15 @@ def run(args: argparse.Namespace) -> int:
             raise ValueError(f"clip {clip.id!r:.80}: {err}") from err
     with open_output(args.output) as sink:
         sink.write(image.encode_png(sheet.pixels))
-    console.note(f"{sheet.shape[0]} rows of {sheet.shape[1]} frames: {_numbers(indices)}")
+    console.note(f"{sheet.shape[0]} rows of {sheet.shape[1]} frames: {numbers_text(indices)}")
     for note in sheet.notes:
         console.note(note)
     return ExitCode.OK
 
 
-def _spread(nframes: int) -> IntArray:
+def spread(nframes: int) -> IntArray:
     """Return the numbers of some frames, evenly spread."""
-    shown = min(nframes, _MAX_FRAMES)
+    shown = min(nframes, MAX_FRAMES)
     return np.arange(shown, dtype=np.int64) * nframes // max(1, shown)
 
 
@@ -83,6 +83,11 @@ def _default_width(clip: Clip, columns: int) -> int:
     """Return a width at which frames are not enlarged, unless they are tiny."""
     frame = clip.shape[1:]
     frame_width = frame[1] if len(frame) > 1 else (frame[0] if frame else 1)
+    return sheet_width(columns, frame_width)
+
+
+def sheet_width(columns: int, frame_width: int) -> int:
+    """Return the width of a sheet for frames of this width: smaller ones are enlarged to 32."""
     return columns * (min(_MAX_TILE_WIDTH, max(32, frame_width)) + 4) + 4
 
 
@@ -99,9 +104,9 @@ def _is_cmyk(clip: Clip) -> bool:
     return images is not None and image.probe(images[0]).kind == "jpeg"
 
 
-def _numbers(indices: IntArray) -> str:
+def numbers_text(indices: IntArray | Sequence[int]) -> str:
     """Return numbers of frames in few words."""
     steps = set(np.diff(indices).tolist())
     if len(steps) == 1 and len(indices) > 3:
         return f"{indices[0]}, {indices[1]}, ... {indices[-1]}"
-    return ", ".join(map(str, indices.tolist()))
+    return ", ".join(map(str, indices))

@@ -8,6 +8,7 @@ from ..checking import verify
 from ..detect import open_frames
 from ..frames.scan import scan
 from ..report import Report
+from .datasets import is_dataset_name
 from .eachfile import run_each
 from .endpoint import STDIO, check_input, read_any
 from .options import Subparsers, add_command, add_json_option
@@ -49,9 +50,9 @@ def _verify(
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Verify one source; return what is damaged for JSON, and as lines."""
     check_input(name, "file")
-    is_folder = name != STDIO and Path(name).is_dir()
-    where = name if is_folder else read_any(name)
-    if is_folder or not is_store(where):
+    is_other = (name != STDIO and Path(name).is_dir()) or is_dataset_name(name)
+    where = name if is_other else read_any(name)
+    if is_other or not is_store(where):
         damage = _scan(console, where, nthreads)
         return damage, [each["what"] for each in damage]
     report = _verify_store(console, where, nthreads)

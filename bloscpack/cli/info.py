@@ -16,7 +16,8 @@ from ..exceptions import BloscpackError
 from ..frames.reader import FrameStore
 from ..ndarray import unpack_array_metadata
 from ..storage.file import open_source
-from . import vrs_info
+from . import bzna_info, vrs_info
+from .datasets import is_dataset_name
 from .describe import array_fields
 from .endpoint import check_input, read_any
 from .metadata import metadata_text, tell_metadata
@@ -40,9 +41,12 @@ def add_parser(subparsers: Subparsers) -> None:
         "i",
         summary="print the headers of a file",
         description="Print header, first offsets, metadata and the header of the first chunk; of a "
-        "frame store what clips it has, of a VRS file what streams.",
+        "frame store what clips it has, of a VRS file what streams, of a Benzina dataset what "
+        "samples.",
     )
-    parser.add_argument("file_", metavar="FILE", help="Bloscpack file, - for standard input")
+    parser.add_argument(
+        "file_", metavar="FILE", help="Bloscpack file, VRS file or Benzina dataset, - for input"
+    )
     add_json_option(parser)
     parser.set_defaults(run=run)
 
@@ -54,6 +58,8 @@ def run(args: argparse.Namespace) -> int:
     if is_recording(args.file_):
         vrs_info.show(args, fields=False, command="info")
         return ExitCode.OK
+    if is_dataset_name(args.file_):
+        return bzna_info.show(args, command="info")
     where = read_any(args.file_)
     if is_store(where):
         with FrameStore(where) as store:

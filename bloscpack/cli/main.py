@@ -11,6 +11,7 @@ from ..threads import resolve_nthreads
 from ..version import __version__
 from . import (
     append,
+    bzna,
     cat,
     compress,
     convert,
@@ -48,6 +49,7 @@ COMMANDS = (
     frames,
     gulp,
     vrs,
+    bzna,
     convert,
     export,
 )

@@ -109,6 +109,18 @@ def add_json_option(parser: Container) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON (schema in docs/cli.md)")
 
 
+def add_folder(parser: Container) -> None:
+    """Add the folder that files are written into, and the option to replace some."""
+    parser.add_argument("folder", metavar="FOLDER", help="where to; new or empty")
+    parser.add_argument(
+        "-f",
+        "--force",
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="write into a folder that has files, and replace those of the same names",
+    )
+
+
 def add_blosc_group(parser: argparse.ArgumentParser) -> None:
     """Add how to compress a chunk; `blosc_args_from` takes it up."""
     group = parser.add_argument_group("blosc settings")

@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
             "nbytes": report.nbytes,
             "saved": report.saved,
             "trailer": report.trailer,
-            "damage": damage_documents(report),
+            "damage": damage_documents(report.damage),
             "notices": report.notices,
         }
         print_json("recover", document)

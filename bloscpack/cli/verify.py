@@ -5,6 +5,7 @@ from typing import Any
 
 from ..checking import verify as verify_file
 from ..report import Report
+from .datasets import is_dataset_name
 from .describe import damage_documents
 from .eachfile import run_each
 from .endpoint import check_input, read_any
@@ -19,7 +20,8 @@ def add_parser(subparsers: Subparsers) -> None:
         subparsers,
         "verify",
         summary="check files for damage",
-        description="Read and decode every chunk of each file and say what is damaged.",
+        description="Read and decode every chunk of each file and say what is damaged; of a "
+        "Benzina dataset read every sample.",
     )
     parser.add_argument(
         "--fix",
@@ -27,7 +29,7 @@ def add_parser(subparsers: Subparsers) -> None:
         help="write a lost offset table or trailer anew where all data are sound",
     )
     parser.add_argument(
-        "files", metavar="FILE", nargs="+", help="Bloscpack file, - for standard input"
+        "files", metavar="FILE", nargs="+", help="Bloscpack file or Benzina dataset, - for input"
     )
     add_json_option(parser)
     parser.set_defaults(run=run)
@@ -40,16 +42,15 @@ def run(args: argparse.Namespace) -> int:
     def check(name: str) -> tuple[ExitCode, dict[str, Any]]:
         with console.progress() as progress:
             check_input(name, "file")
-            report = verify_file(
-                read_any(name), nthreads=args.nthreads, progress=progress, fix=args.fix
-            )
+            where = name if is_dataset_name(name) else read_any(name)
+            report = verify_file(where, nthreads=args.nthreads, progress=progress, fix=args.fix)
         if not args.json:
-            _print(console, name, report)
+            print_report(console, name, report)
         return ExitCode.OK if report.ok else ExitCode.DAMAGED, {
             "nchunks": report.nchunks,
             "nbytes": report.nbytes,
             "trailer": report.trailer,
-            "damage": damage_documents(report),
+            "damage": damage_documents(report.damage),
             "notices": report.notices,
         }
 
@@ -63,7 +64,8 @@ def run(args: argparse.Namespace) -> int:
     return run_each(args, "verify", check, failed)
 
 
-def _print(console: Console, name: str, report: Report) -> None:
+def print_report(console: Console, name: str, report: Report) -> None:
+    """Print a line for each damage, or that there is none; notices go to standard error."""
     for line in map(str, report.damage) if report.damage else ["ok"]:
         result(printable(f"{name}: {line}"))
     for line in report.notices:

@@ -2,7 +2,7 @@
 
 import argparse
 
-from .options import Subparsers, add_command, add_json_option
+from .options import Subparsers, add_command, add_folder, add_json_option
 from .output import Console, double_pretty_size, error, print_json, printable, result
 from .recordings import add_file, add_filter_options, add_selection, choose, open_recording
 from .status import STATUS_NAMES, ExitCode
@@ -21,7 +21,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "(WAV), custom blocks, and metadata as lines of JSON into a folder.",
     )
     add_file(parser)
-    parser.add_argument("folder", metavar="FOLDER", help="where to; new or empty")
+    add_folder(parser)
     parser.add_argument(
         "--only",
         metavar="KIND",
@@ -31,13 +31,6 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     add_filter_options(parser)
     add_selection(parser)
-    parser.add_argument(
-        "-f",
-        "--force",
-        action="store_true",
-        default=argparse.SUPPRESS,
-        help="write into a folder that has files, and replace those of the same names",
-    )
     add_json_option(parser)
     parser.set_defaults(run=run)
 

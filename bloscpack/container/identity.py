@@ -5,9 +5,10 @@ opens it again compares: a file that was replaced, changed, cut or appended to m
 because what was learned from the handle (its shape, its number of rows) may not hold any more.
 """
 
+from os import urandom
 from struct import pack
 
-from xxhash import xxh3_128_digest
+from xxhash import xxh3_128_digest, xxh3_128_hexdigest
 
 from ..exceptions import FileChangedError
 from ..storage.file import FileSource
@@ -74,6 +75,22 @@ def identity_of(container: Container) -> bytes:
         header.nchunks,
     )
     return xxh3_128_digest(fields + container.stored_metadata)
+
+
+def token_of(container: Container) -> tuple[str, str]:
+    """Return text that is the same for the same content at the same place only, for caches.
+
+    Of what has no place, a file object or one that is appended to, it is never the same.
+    """
+    try:
+        place = place_of(container.source)
+    except TypeError:
+        return "", urandom(16).hex()
+    if isinstance(place, bytes):
+        return "", xxh3_128_hexdigest(place)
+    if isinstance(place, RemotePlace):
+        place = place.url
+    return place, identity_of(container).hex()
 
 
 def check_identity(container: Container, identity: bytes) -> None:

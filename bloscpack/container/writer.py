@@ -5,7 +5,7 @@ ends early holds an offset table of unused entries, as in bloscpack 0.16, and ne
 """
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from xxhash import xxh3_64_digest
 
@@ -20,6 +20,14 @@ from .trailer import pack_trailer
 
 Progress = Callable[[int, int], object]
 """Called with the bytes done and the bytes in all (-1: not known)."""
+
+
+class Writable(Protocol):
+    """What chunks are written to, front to back."""
+
+    def write(self, data: BytesLike) -> None:
+        """Append `data`."""
+        ...
 
 
 class Chunking(NamedTuple):
@@ -130,7 +138,7 @@ def write_container(
     write_unused(sink, header.table_size)
     digests: list[bytes] | None = [] if trailer else None
     total = (header.nchunks - 1) * header.chunk_size + header.last_chunk
-    offsets, done, end = _write_chunks(
+    offsets, done, end = write_chunks(
         sink,
         table_offset + header.table_size,
         header.checksum,
@@ -172,7 +180,7 @@ def write_stream(
     """
     spool = SpoolSink()
     try:
-        offsets, done, _ = _write_chunks(spool, 0, checksum, chunks, params, nthreads, progress, -1)
+        offsets, done, _ = write_chunks(spool, 0, checksum, chunks, params, nthreads, progress, -1)
         header, section = start(done)
         front = header.size + len(section) + header.table_size
         sink.write(header.pack() + section)
@@ -185,8 +193,8 @@ def write_stream(
         spool.abort()
 
 
-def _write_chunks(
-    sink: ByteSink,
+def write_chunks(
+    sink: Writable,
     position: int,
     checksum: Checksum,
     chunks: Iterable[BytesLike],
@@ -196,9 +204,27 @@ def _write_chunks(
     total: int,
     digests: list[bytes] | None = None,
 ) -> tuple[list[int], int, int]:
-    """Write chunks and digests from `position` on.
+    """Compress chunks and write each with its checksum, the first at `position` of the file.
 
-    Return their offsets, the content bytes and the end; put the XXH3 of each into `digests`.
+    Parameters
+    ----------
+    sink : ByteSink
+        Written to from where it is.
+    position : int
+        The offset in the file that the next byte written to `sink` has.
+    total : int
+        Decoded bytes in all, for `progress`; -1 if not known.
+    digests : list of bytes, optional
+        Receives the XXH3 of each chunk as stored.
+
+    Returns
+    -------
+    offsets : list of int
+        Of the chunks.
+    nbytes : int
+        Decoded bytes.
+    end : int
+        The offset behind the last one.
     """
     offsets = []
     done = 0

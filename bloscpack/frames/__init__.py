@@ -4,6 +4,7 @@ from ..detect import create_frames as create
 from ..detect import open_frames as open  # noqa: A004
 from . import listing
 from .clip import StoreClip
+from .cluster import map_clips
 from .ingest import IngestReport, ingest
 from .many import ManyStores
 from .protocol import Clip, FrameSource
@@ -19,5 +20,6 @@ __all__ = [
     "create",
     "ingest",
     "listing",
+    "map_clips",
     "open",
 ]

@@ -7,7 +7,7 @@ and one batch reads from all of them. Few of the files are open at a time.
 import os
 import stat
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate
 from typing import Any, NamedTuple, Self, overload
@@ -18,6 +18,8 @@ from ..exceptions import NotFoundError
 from ..storage.file import open_source
 from ..storage.pool import MAX_OPEN_FILES, FilePool
 from ..storage.protocol import ByteSource
+from ..storage.remote import RemotePlace
+from ..storage.url import is_url, shown
 from .clip import StoreClip
 from .format import hash_of, pack_id
 from .protocol import AnyArray, Request, read_batch
@@ -94,6 +96,7 @@ class ManyStores:
         verify: bool = True,
         nthreads: int | None = None,
         max_open: int = MAX_OPEN_FILES,
+        storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         if isinstance(paths, str | bytes | os.PathLike):
             raise TypeError(f"paths is a list, not {type(paths).__name__}")
@@ -101,7 +104,7 @@ class ManyStores:
             raise ValueError(f"verify must be True or False, not {verify!r}")
         if max_open < 1:
             raise ValueError(f"max_open must be at least 1, not {max_open}")
-        self._set(list(paths), None, verify, nthreads, max_open)
+        self._set(list(paths), None, verify, nthreads, max_open, storage_options)
         if not self._places:
             raise ValueError("no file was named: a list of at least one path is needed")
         self._load()
@@ -113,14 +116,16 @@ class ManyStores:
         verify: bool,
         nthreads: int | None,
         max_open: int,
+        storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         self._places, self._states = places, states
+        self._storage_options = storage_options
         self.verify, self.nthreads = verify, nthreads
         self._pool = FilePool(max_open)
         self._max_open = max_open
         self._loaded: _Loaded | None = None
         self._is_open = True
-        self.names = [os.fsdecode(p) if isinstance(p, str | os.PathLike) else None for p in places]
+        self.names = [_name_of(place) for place in places]
         more = f" and {len(places) - 1} more" if len(places) > 1 else ""
         self.name: str | None = f"{self.names[0] or 'memory'}{more}" if places else None
 
@@ -149,9 +154,10 @@ class ManyStores:
             raise
 
     def _open_source(self, place: Any) -> ByteSource:
-        if isinstance(place, str | os.PathLike) and stat.S_ISREG(os.stat(place).st_mode):
+        is_path = isinstance(place, str | os.PathLike) and not is_url(place)
+        if is_path and stat.S_ISREG(os.stat(place).st_mode):
             return self._pool.open(place)
-        return open_source(place)
+        return open_source(place, self._storage_options if is_url(place) else None)
 
     @property
     def closed(self) -> bool:
@@ -290,6 +296,14 @@ class ManyIds(Sequence[str]):
 
     def __repr__(self) -> str:
         return f"<{len(self)} ids of {len(self._parts)} stores>"
+
+
+def _name_of(place: Any) -> str | None:
+    if isinstance(place, RemotePlace):
+        place = place.url
+    if is_url(place):
+        return shown(place)
+    return os.fsdecode(place) if isinstance(place, str | os.PathLike) else None
 
 
 def _loaded(stores: Sequence[FrameStore]) -> _Loaded:

@@ -8,7 +8,7 @@ store.
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Self, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from xxhash import xxh3_128_digest
 
@@ -19,9 +19,12 @@ from ..exceptions import (
     NotFoundError,
     UnsupportedError,
 )
-from ..storage.file import FileSource, open_source
+from ..storage.file import FileSource, open_source, upload_for
 from ..storage.memory import MemorySource
+from ..storage.prefetch import is_remote
 from ..storage.protocol import ByteSource
+from ..storage.remote import RemotePlace
+from ..storage.url import refuse_flush, refuse_url
 from .clip import StoreClip
 from .encoding import EncodedClip, Options
 from .front import FRONT_NBYTES, Front
@@ -29,6 +32,9 @@ from .index import Finder, Index
 from .protocol import AnyArray, IntArray, Request, read_batch
 from .summary import Summary, summarize
 from .writer import StoreWriter
+
+if TYPE_CHECKING:
+    from ..storage.upload import Upload
 
 # Clips that are kept, so that reading one again finds its chunks at once.
 _MAX_KEPT_CLIPS = 1024
@@ -99,17 +105,19 @@ class FrameStore:
         *,
         verify: bool = True,
         nthreads: int | None = None,
+        storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         if mode not in ("r", "a"):
             raise ValueError(f"mode must be 'r' or 'a', not {mode!r}")
         if verify not in (True, False):
             raise ValueError(f"verify must be True or False, not {verify!r}")
         if mode == "a":
+            refuse_url(path, "appended to")
             if not isinstance(path, str | os.PathLike):
                 raise TypeError(f"mode 'a' needs a path, not {type(path).__name__!r}")
             self._attach(StoreWriter.open(path), verify, nthreads)
             return
-        self._read_index(open_source(path), None, verify, nthreads)
+        self._read_index(open_source(path, storage_options), None, verify, nthreads)
 
     @classmethod
     def create(
@@ -122,12 +130,24 @@ class FrameStore:
         attrs: Mapping[str, Any] | None = None,
         nthreads: int | None = None,
         overwrite: bool = False,
+        storage_options: Mapping[str, Any] | None = None,
     ) -> Self:
         """Make a new store, open for appending; see `bloscpack.frames.create`."""
         options = Options(codec, preset, quality).check()
+        upload = upload_for(path, storage_options)
         self = cls.__new__(cls)
-        writer = StoreWriter.create(path, options, attrs, overwrite=overwrite)
+        try:
+            if upload is not None:
+                upload.check_absent(overwrite)
+                path = upload.path
+            writer = StoreWriter.create(path, options, attrs, overwrite=overwrite)
+        except BaseException:
+            if upload is not None:
+                upload.discard()
+            raise
         self._attach(writer, True, nthreads)
+        if upload is not None:
+            self._upload, self.name = upload, upload.name
         return self
 
     def _attach(self, writer: StoreWriter, verify: bool, nthreads: int | None) -> None:
@@ -143,6 +163,7 @@ class FrameStore:
         self.verify = verify
         self.nthreads = nthreads
         self._is_open = True
+        self._upload: Upload | None = None
         self._clips: dict[str, StoreClip] = {}
 
     @classmethod
@@ -410,8 +431,17 @@ class FrameStore:
         self._open_writer().append_encoded(id, clip)
 
     def flush(self) -> None:
-        """Make everything durable that was appended, and the index short."""
-        self._open_writer().flush()
+        """Make everything durable that was appended, and the index short.
+
+        Raises
+        ------
+        UnsupportedError
+            The store is to be an object behind a URL, which appears when it is closed.
+        """
+        writer = self._open_writer()
+        if self._upload is not None:
+            refuse_flush(self._upload.name)
+        writer.flush()
 
     def refresh(self) -> None:
         """See the clips that were appended since the store was opened.
@@ -424,6 +454,8 @@ class FrameStore:
             It is gone.
         """
         self.check_open()
+        if is_remote(self._source):
+            self._source.check_current()
         if self._writer is not None or not isinstance(self._source, FileSource):
             return
         is_replaced = self._source.is_replaced()
@@ -440,18 +472,28 @@ class FrameStore:
         self._source, self._front, self._index, self._clips = source, front, index, {}
 
     def close(self) -> None:
-        """Close the store, with all that was appended made durable; idempotent."""
+        """Close the store, with all that was appended made durable; idempotent.
+
+        To a URL this sends the store; if that fails there is none.
+        """
         is_open, self._is_open = self._is_open, False
         try:
             if self._writer is not None and is_open:
                 self._writer.close()
+                if self._upload is not None:
+                    self._upload.commit()
         finally:
             self._source.close()
+            if self._upload is not None:
+                self._upload.discard()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        if self._upload is not None and any(exc):
+            self._upload.discard()  # what is sent is sent as a whole
+            self._upload = None
         # A clip is appended as a whole or not at all: those that are there stay.
         self.close()
 
@@ -459,8 +501,8 @@ class FrameStore:
         """Pickle as the place of the file and its identity, not as its content."""
         return _reopen, (self.place(), self.state, self.verify, self.nthreads)
 
-    def place(self) -> str | bytes:
-        """Return what opens the file in another process: a path, or the bytes themselves.
+    def place(self) -> str | bytes | RemotePlace:
+        """Return what opens the file in another process: a path, a URL, or the bytes themselves.
 
         Raises
         ------
@@ -476,6 +518,8 @@ class FrameStore:
             return self._source.path
         if isinstance(self._source, MemorySource):
             return self._source.content()
+        if is_remote(self._source):
+            return self._source.place(FRONT_NBYTES)
         raise TypeError(
             "a store read from a file object cannot be pickled or copied: open it by its path, "
             "or from its bytes"
@@ -504,10 +548,13 @@ _LOOK_NBYTES = 64
 def _identity_of(source: ByteSource, front: Front, index: Index) -> bytes:
     """Return what tells a state of a store from others.
 
-    That is its header, the end of its index, and how its first and its last clip begin.
+    That is its header, the end of its index, and how its first and its last clip begin; or, of a
+    remote one, its version.
     """
     parts = [front.head[: front.header.size], index.segments[-1].tail.pack()]
-    if index.nclips:
+    if is_remote(source):
+        parts.append(source.tag.encode())  # tells more, without a request
+    elif index.nclips:
         places = (index.offset_of(ordinal) for ordinal in (0, index.nclips - 1))
         parts += [bytes(source.read_at(place, _LOOK_NBYTES)) for place in places]
     return xxh3_128_digest(b"".join(parts))
@@ -540,8 +587,6 @@ def _continued(
     return front, later if later.nclips >= before.nclips else before
 
 
-def _reopen(
-    place: str | bytes, state: tuple[int, bytes], verify: bool, nthreads: int | None
-) -> FrameStore:
+def _reopen(place: Any, state: tuple[int, bytes], verify: bool, nthreads: int | None) -> FrameStore:
     """Return the store that was pickled, opened anew: as it was, whatever was appended since."""
     return FrameStore.over(open_source(place), state, verify=verify, nthreads=nthreads)

@@ -3,7 +3,7 @@
 import json
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ..exceptions import NotFoundError
@@ -28,13 +28,18 @@ def list_folder(folder: str | os.PathLike[str]) -> Listing:
         names = os.listdir(folder)
     except FileNotFoundError:
         names = []
+    return listing_of(names, os.fsdecode(folder))
+
+
+def listing_of(names: Iterable[str], folder: str) -> Listing:
+    """Return the chunks among the `names` of the files in a folder; as for `list_folder`."""
     try:
         listing = list_chunks(names)
     except DirectoryError as err:
-        err.path = os.fsdecode(folder)
+        err.path = folder
         raise
     for name in listing.orphans:
-        notice("%s: %s has no index and is left out", os.fsdecode(folder), name)
+        notice("%s: %s has no index and is left out", folder, name)
     return listing
 
 

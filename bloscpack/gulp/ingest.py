@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Self
 
 import xxhash
 
+from ..libraries import importing
 from ..notice import notice
 from ..processes import map_in_processes
 from ..storage import disk
@@ -369,7 +370,8 @@ class _Bar:
 def _make_bar(total: int) -> Any:
     """Return a bar of tqdm, None if that is not installed: work is done without it."""
     try:
-        from tqdm import tqdm
+        with importing:
+            from tqdm import tqdm
     except ImportError:
         return None
     return tqdm(desc="Chunks finished", unit="chunk", dynamic_ncols=True, total=total)

@@ -9,7 +9,7 @@ import math
 import os
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Self
@@ -28,13 +28,19 @@ from ..frames.protocol import (
     read_batch,
     read_clip,
 )
-from ..storage.file import FileSource
-from .directory import list_folder
+from ..storage.folder import Folder
+from ..storage.prefetch import at_hand
+from ..storage.protocol import ByteSource
+from ..threads import map_ordered
+from ..wire import BytesLike
+from .directory import listing_of
 from .errors import DirectoryError
 from .format import ChunkNames, check_jpeg, check_meta_nbytes
 from .index import Triplets, parse_entries, parse_meta_data, parse_triplets, scan_index
 
 MAX_OPEN_FILES = 64
+# Indices of a remote directory that are fetched at once.
+_REQUESTS = 8
 
 # Enough for the header of a JPEG without large comments; what is longer is read whole.
 _HEADER_NBYTES = 1 << 12
@@ -48,7 +54,9 @@ class GulpSource:
     Parameters
     ----------
     path : str or PathLike
-        The folder.
+        The folder, or a URL of it.
+    storage_options : mapping, optional
+        For a URL: what fsspec's file system for it takes.
 
     Attributes
     ----------
@@ -63,30 +71,54 @@ class GulpSource:
         An index is damaged or far too large.
     OSError
         The folder or a file in it cannot be read.
+
+    Notes
+    -----
+    Opening a URL asks for the list of files and for each index. A clip is one more request, as its
+    records follow each other; of a web server, whose lists tell no sizes, also one for each data
+    file, when it is used first.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.name: str | None = (name := os.fsdecode(path))
-        # Whatever becomes of the working directory. Not normalised: behind a link ".." is another.
-        self._folder = name if os.path.isabs(name) else os.path.join(os.getcwd(), name)
-        os.stat(path)  # a folder that is not there is a mistake here
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._folder = Folder(path, storage_options)
+        self.name: str | None = self._folder.name
         self._chunks: list[ChunkNames] = []
         self._texts: list[str] = []
         self._first = array("q")  # ordinal of the first clip of each chunk
         self._places = array("q")  # four positions in the text for each clip
         self._ordinals: dict[str, int] = {}
-        self._files: dict[int, FileSource] = {}
+        self._files: dict[int, ByteSource] = {}
         self._closed = False
-        for chunk in list_folder(self._folder).chunks:
-            self._add(chunk)
+        chunks = listing_of(self._folder.names, self._folder.name).chunks
+        for chunk, data in zip(chunks, self._read_indices(chunks), strict=True):
+            self._add(chunk, data)
         self._keys = tuple(self._ordinals)
 
-    def _add(self, chunk: ChunkNames) -> None:
-        path = os.path.join(self._folder, chunk.meta)
+    def _read_indices(self, chunks: Sequence[ChunkNames]) -> Iterator[bytes]:
+        """Yield the indices of chunks; remote ones are fetched on several threads."""
+        nthreads = _REQUESTS if self._folder.is_remote else 1
+        return map_ordered(self._read_index, chunks, nthreads)
+
+    def _read_index(self, chunk: ChunkNames) -> bytes:
+        source = self._folder.open(chunk.meta)
         try:
-            with open(path, "rb") as stream:
-                check_meta_nbytes(os.fstat(stream.fileno()).st_size)
-                text, places = scan_index(stream.read())
+            size = source.size()
+            check_meta_nbytes(size)
+            return bytes(source.read_at(0, size))
+        except BloscpackError as err:
+            err.path = self._folder.path(chunk.meta)
+            raise
+        finally:
+            source.close()
+
+    def _add(self, chunk: ChunkNames, data: bytes) -> None:
+        path = self._folder.path(chunk.meta)
+        try:
+            text, places = scan_index(data)
             self._first.append(len(self._ordinals))
             for id_, frames, meta_data in places:
                 if id_ in self._ordinals:
@@ -104,7 +136,12 @@ class GulpSource:
         return bisect_right(self._first, ordinal) - 1
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._folder,)
+        return type(self), self._folder.__reduce__()[1]
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether the folder is behind a URL."""
+        return self._folder.is_remote
 
     def keys(self) -> Sequence[str]:
         """Return the ids, in order."""
@@ -146,7 +183,8 @@ class GulpSource:
     ) -> AnyArray | list[AnyArray]:
         """Read frames of many clips at once; see `frames.protocol.read_batch`."""
         planned = [(self[id_], selection) for id_, selection in requests]
-        return read_batch(planned, out=out, nthreads=nthreads)
+        with at_hand(place for clip, selection in planned for place in clip.places(selection)):
+            return read_batch(planned, out=out, nthreads=nthreads)
 
     def close(self) -> None:
         """Release the files; idempotent."""
@@ -169,9 +207,9 @@ class GulpSource:
 
     def meta_path(self, ordinal: int) -> str:
         """Return the path of the index that has a clip."""
-        return os.path.join(self._folder, self._chunks[self._chunk_of(ordinal)].meta)
+        return self._folder.path(self._chunks[self._chunk_of(ordinal)].meta)
 
-    def data_file(self, ordinal: int) -> FileSource:
+    def data_file(self, ordinal: int) -> ByteSource:
         """Return the file that has the frames of a clip.
 
         A file that is dropped here is closed when nobody reads from it any more.
@@ -185,7 +223,7 @@ class GulpSource:
                 # Another thread may be at it: then it makes the room.
                 with suppress(RuntimeError, StopIteration):
                     self._files.pop(next(iter(self._files)), None)
-            file = FileSource(os.path.join(self._folder, self._chunks[number].data))
+            file = self._folder.open(self._chunks[number].data)
             self._files[number] = file
         return file
 
@@ -251,7 +289,17 @@ class GulpClip:
 
     def read(self, selection: FrameSelection = None, *, out: AnyArray | None = None) -> AnyArray:
         """Return frames in one array; see `frames.protocol.Clip`."""
-        return read_clip(self, selection, out=out, nthreads=None)
+        with at_hand(self.places(selection)):
+            return read_clip(self, selection, out=out, nthreads=None)
+
+    def places(self, selection: FrameSelection) -> Iterator[tuple[ByteSource, int, int]]:
+        """Yield where the records of frames are, of a remote directory; else nothing."""
+        if not self._source.is_remote:
+            return
+        file = self._source.data_file(self._ordinal)
+        for index in frame_indices(selection, len(self)).indices.tolist():
+            loc, _, length = self._place(index, file.size())
+            yield file, loc, length
 
     def read_images(self, selection: FrameSelection = None) -> list[bytes]:
         """Return frames as they are kept: JPEG files, without the padding."""
@@ -361,7 +409,7 @@ class GulpClip:
         return err
 
 
-def _probe_jpeg(data: bytes) -> image.ImageInfo:
+def _probe_jpeg(data: BytesLike) -> image.ImageInfo:
     check_jpeg(data)
     return image.probe(data)
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from .. import image
 from ..exceptions import BloscpackError, CodecError, FormatError, UnsupportedError
+from ..libraries import import_pillow
 from ..notice import notice
 from ..video import is_available, read_video
 from ..wire import BytesLike
@@ -232,12 +233,11 @@ def resize_by_short_edge(img: Any, size: int) -> Frame:
     ImageNotFound
         The file is missing, or no image.
     """
-    import PIL.Image
-
+    pillow = import_pillow()
     if isinstance(img, np.ndarray):
         if size < 1:
             return img
-        img = PIL.Image.fromarray(img)
+        img = pillow.fromarray(img)
     elif isinstance(img, str | os.PathLike):
         img = _open_image(img)
     img = _convert(img)
@@ -247,16 +247,15 @@ def resize_by_short_edge(img: Any, size: int) -> Frame:
             shape = int(size * (width / float(height))), size
         else:
             shape = size, int(size * (height / float(width)))
-        img = img.resize(shape, PIL.Image.Resampling.BILINEAR)
+        img = img.resize(shape, pillow.Resampling.BILINEAR)
     return np.asarray(img)
 
 
 def _open_image(path: Path) -> Any:
     """Return an image of Pillow, decoded: its file is closed."""
-    import PIL.Image
-
+    pillow = import_pillow()
     try:
-        opened = PIL.Image.open(path)
+        opened = pillow.open(path)
         # Programs replace `open` in their tests by what has no `load`.
         load: Callable[[], Any] | None = getattr(opened, "load", None)
         if load is not None:

@@ -115,6 +115,22 @@ def unlink(path: str) -> None:
     os.unlink(path)
 
 
+def make_folder(path: str) -> None:
+    """Make a folder.
+
+    Raises
+    ------
+    FileExistsError
+        There is something of this name.
+    """
+    os.mkdir(path)
+
+
+def remove_folder(path: str) -> None:
+    """Remove an empty folder."""
+    os.rmdir(path)
+
+
 def identity(fd: int) -> tuple[int, int]:
     """Return the inode and the device of a file, which two files never share."""
     status = os.fstat(fd)

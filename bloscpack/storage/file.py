@@ -6,7 +6,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from threading import Lock
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
 from ..container.journal import JOURNAL_SUFFIX
@@ -20,6 +20,11 @@ from .remote import RemotePlace, RemoteSource
 from .rollback import check_unlocked, find_journal, replacing, try_settle
 from .update import create_like, temporary_path
 from .url import is_url
+
+if TYPE_CHECKING:
+    from .upload import Upload
+
+Sink = TypeVar("Sink", bound=ByteSink)
 
 _CLOSED = "I/O operation on a closed file"
 
@@ -330,28 +335,26 @@ class StreamSink(SpoolSink):
         self.abort()
 
 
-class FileSink:
-    """A new file that appears under its name, whole and durable, on `commit`.
+class NewFile:
+    """A file that is being written, front to back, under the name it was made with.
 
-    It is written under a temporary name in the same folder, synced, and renamed. A symbolic link
-    is followed; permissions of a file that is replaced are kept, and its journal is replayed
-    before.
-
-    Raises
-    ------
-    LockedError
-        A writer has the file open that would be replaced.
+    Parameters
+    ----------
+    path : str
+        Where to make it; nothing must be there.
+    target : str
+        A file that has the permissions it gets, if that exists.
+    name : str
+        As the caller called it, for messages.
     """
 
     # Small pieces, the digests above all, are written together with what follows.
     _SMALL_NBYTES = 1 << 16
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.name: str | None = os.fspath(path)
-        self._target = os.path.realpath(path)
-        check_unlocked(self._target)
-        self._temporary = temporary_path(self._target)
-        self._fd = create_like(self._temporary, self._target, self.name)
+    def __init__(self, path: str, target: str, name: str) -> None:
+        self.name: str | None = name
+        self._path = path
+        self._fd = create_like(path, target, name)
         self._position = 0
         self._pending = bytearray()
 
@@ -369,6 +372,12 @@ class FileSink:
         self._flush()
         disk.write_at(self._fd, offset, data)
 
+    def copy_from(self, fd: int, nbytes: int) -> None:
+        """Append the first `nbytes` of an open file, within the system where it can."""
+        self._flush()
+        disk.copy_range(fd, 0, self._fd, self._position, nbytes)
+        self._position += nbytes
+
     def _flush(self, *more: BytesLike) -> None:
         parts = (self._pending, *more)
         disk.write_at(self._fd, self._position, *(part for part in parts if part))
@@ -376,19 +385,15 @@ class FileSink:
         self._pending = bytearray()
 
     def commit(self) -> None:
-        """Sync and rename to the final name."""
+        """Close the file; nothing is synced."""
         self._flush()
-        disk.sync(self._fd)
         self._close()
-        with replacing(self._target):
-            disk.replace(self._temporary, self._target)
-            disk.sync_folder(os.path.dirname(self._target))
 
     def abort(self) -> None:
-        """Remove the temporary file."""
+        """Remove the file."""
         self._close()
         with suppress(FileNotFoundError):
-            disk.unlink(self._temporary)
+            disk.unlink(self._path)
 
     def _close(self) -> None:
         fd, self._fd = self._fd, -1
@@ -396,8 +401,44 @@ class FileSink:
             os.close(fd)
 
 
+class FileSink(NewFile):
+    """A new file that appears under its name, whole and durable, on `commit`.
+
+    It is written under a temporary name in the same folder, synced, and renamed. A symbolic link
+    is followed; permissions of a file that is replaced are kept, and its journal is replayed
+    before.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        Where it is to appear.
+    folder : str, optional
+        Where it is written, on the same file system; beside `path` by default.
+
+    Raises
+    ------
+    LockedError
+        A writer has the file open that would be replaced.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], folder: str | None = None) -> None:
+        self._target = os.path.realpath(path)
+        check_unlocked(self._target)
+        beside = self._target if folder is None else os.path.join(folder, "")
+        super().__init__(temporary_path(beside), self._target, os.fspath(path))
+
+    def commit(self) -> None:
+        """Sync and rename to the final name."""
+        self._flush()
+        disk.sync(self._fd)
+        self._close()
+        with replacing(self._target):
+            disk.replace(self._path, self._target)
+            disk.sync_folder(os.path.dirname(self._target))
+
+
 @contextmanager
-def committed(sink: ByteSink) -> Iterator[ByteSink]:
+def committed(sink: Sink) -> Iterator[Sink]:
     """Commit `sink` when the block ends, abort it when the block raises."""
     try:
         yield sink
@@ -407,19 +448,51 @@ def committed(sink: ByteSink) -> Iterator[ByteSink]:
         raise
 
 
-@contextmanager
-def open_sink(where: Any) -> Iterator[ByteSink]:
-    """Give a sink for a path or a binary file object, committed at the end of the block.
+def upload_for(where: Any, storage_options: Mapping[str, Any] | None = None) -> "Upload | None":
+    """Return the local file that becomes the object at a URL; None for a path.
 
-    A path that names a device or a pipe is written to in place: it cannot be replaced.
+    Raises
+    ------
+    UnsupportedError
+        Nothing can be written to such URLs.
+    ValueError
+        There are `storage_options` for a path.
+    """
+    if is_url(where):
+        from .upload import Upload  # on use, as `tempfile`
+
+        return Upload(where, storage_options)
+    if storage_options:
+        raise ValueError(f"storage_options are for URLs, not for {where!r}")
+    return None
+
+
+@contextmanager
+def open_sink(
+    where: Any, storage_options: Mapping[str, Any] | None = None, *, front_nbytes: int = 0
+) -> Iterator[ByteSink]:
+    """Give a sink for a path, a URL or a binary file object, committed at the end of the block.
+
+    A path that names a device or a pipe is written to in place: it cannot be replaced. Of a URL so
+    many bytes in front can be written again, or some MB.
 
     Raises
     ------
     OSError
         The file cannot be made.
     TypeError
-        `where` is neither.
+        `where` is none of these.
+    UnsupportedError
+        Nothing can be written to such URLs.
     """
+    if is_url(where):
+        from .upload import open_upload  # on use, as `tempfile`
+
+        with committed(open_upload(where, storage_options, front_nbytes=front_nbytes)) as sink:
+            yield sink
+        return
+    if storage_options:
+        raise ValueError(f"storage_options are for URLs, not for {where!r}")
     if isinstance(where, str | os.PathLike):
         try:
             in_place = not stat.S_ISREG(os.stat(where).st_mode)

@@ -48,3 +48,46 @@ class ByteSink(Protocol):
     def abort(self) -> None:
         """Leave nothing behind."""
         ...
+
+
+class JoinSink(ByteSink, Protocol):
+    """A sink for a file made of parts."""
+
+    def append_part(self, key: str, nbytes: int) -> None:
+        """Append a part of `nbytes`, as it is."""
+        ...
+
+
+class PartStore(Protocol):
+    """Where workers put parts of one file, and where these are joined; it pickles small."""
+
+    name: str
+    """The file to be, as the caller called it."""
+
+    def begin(self) -> None:
+        """Make the place for parts; it may be there already."""
+        ...
+
+    def create_part(self, key: str) -> ByteSink:
+        """Return a sink for a new part; FileNotFoundError if the job has ended."""
+        ...
+
+    def open_part(self, key: str) -> ByteSource:
+        """Return a part, to be read; FileNotFoundError if there is none."""
+        ...
+
+    def open_target(self) -> ByteSource:
+        """Return the file that is there under the final name; FileNotFoundError if none is."""
+        ...
+
+    def target_tag(self) -> str:
+        """Return what tells the file that is there under the final name from others; "" if none."""
+        ...
+
+    def join(self) -> JoinSink:
+        """Return a sink for the whole file."""
+        ...
+
+    def discard(self, *, others: bool = False) -> None:
+        """Remove all parts of the job, of which there may be none; with `others`, of any job."""
+        ...

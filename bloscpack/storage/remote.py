@@ -17,7 +17,8 @@ from ..wire import BytesLike
 from .url import shown
 
 if TYPE_CHECKING:
-    from .transport import Answer, Answers, RemoteObject
+    from .remoteobject import Answer, RemoteObject
+    from .transport import Answers
 
 # Fetched when an object is opened, and kept.
 HEAD_NBYTES = 1 << 16
@@ -74,6 +75,8 @@ class RemoteSource:
         For the file system of fsspec: keys, endpoint, headers.
     version : RemotePlace, optional
         The version that it must be of.
+    fetches_head : bool, default True
+        Fetch the beginning now; else, of a known version, nothing is asked for yet.
 
     Attributes
     ----------
@@ -102,6 +105,7 @@ class RemoteSource:
         storage_options: Mapping[str, Any] | None = None,
         *,
         version: RemotePlace | None = None,
+        fetches_head: bool = True,
     ) -> None:
         self.name: str | None = shown(url)
         self.url = url
@@ -117,7 +121,7 @@ class RemoteSource:
         self._size, self.tag = (-1, "") if version is None else (version.size, version.tag)
         if version is not None and version.head:
             self._head = version.head
-        else:
+        elif fetches_head or version is None:
             self._fetch_head(HEAD_NBYTES)
 
     def size(self) -> int:
@@ -253,15 +257,16 @@ class RemoteSource:
 
     def start(self, extents: Sequence[Extent]) -> "Answers":
         """Start requests for `extents`, one each."""
-        from . import transport  # fsspec, asyncio and the clients take long to load
+        # On use: fsspec, asyncio and the clients take long to load.
+        from . import client, remoteobject, transport, trouble
 
         if self._changed:
-            raise transport.changed(str(self.name), self._changed)
+            raise trouble.changed(str(self.name), self._changed)
         remote = self._object
         if remote is None or self._pid != os.getpid():
             if remote is not None:
-                transport.leave_alone(remote)
-            remote = transport.open_object(self.url, self.storage_options)
+                client.leave_alone(remote)
+            remote = remoteobject.open_object(self.url, self.storage_options)
             self._object, self._pid = remote, os.getpid()
         return transport.start(remote, extents, str(self.name), is_first=self._size < 0)
 
@@ -277,7 +282,7 @@ class RemoteSource:
             if self._size < 0:
                 self._size, self.tag = answer.size, answer.tag
             elif (answer.size, answer.tag) != (self._size, self.tag):
-                from .transport import changed
+                from .trouble import changed
 
                 self._changed = (
                     f"{self._size} bytes of version {self.tag or 'unknown'} then, "

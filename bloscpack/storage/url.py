@@ -1,7 +1,7 @@
 """Telling URLs from paths, and showing them without what is secret in them."""
 
 import re
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 from ..exceptions import UnsupportedError
@@ -12,7 +12,7 @@ _URL = re.compile(r"[A-Za-z][\w+.-]+(::[A-Za-z][\w+.-]*)*://")
 
 def is_url(where: Any) -> bool:
     """Return whether `where` names something that is reached through fsspec."""
-    return isinstance(where, str) and _URL.match(where) is not None
+    return isinstance(where, str) and "://" in where and _URL.match(where) is not None
 
 
 def shown(url: str) -> str:
@@ -41,3 +41,19 @@ def refuse_url(where: Any, what: str) -> None:
         )
         error.path = shown(where)
         raise error
+
+
+def refuse_flush(name: str) -> NoReturn:
+    """Raise the error for a flush of what appears at a URL only when it is closed.
+
+    Raises
+    ------
+    UnsupportedError
+        In any case.
+    """
+    error = UnsupportedError(
+        "an object behind a URL appears when it is closed, whole, and cannot be flushed; write a "
+        "file to flush it, or several objects and read them as one"
+    )
+    error.path = name
+    raise error

@@ -25,6 +25,8 @@ from ..frames.protocol import (
     read_clip,
 )
 from ..scratch import Scratch
+from ..storage.prefetch import at_hand, is_remote
+from ..storage.protocol import ByteSource
 from .content import Content
 from .description import FLAVOR_TAG, NAME_TAG
 from .extents import locate
@@ -155,8 +157,20 @@ class StreamClip:
 
         It is of the dtype of the first of them.
         """
-        clip = self.typed(selection)
-        return read_clip(clip, selection, out=out, nthreads=self._content.nthreads)
+        with at_hand(self.places(selection)):
+            clip = self.typed(selection)
+            return read_clip(clip, selection, out=out, nthreads=self._content.nthreads)
+
+    def places(self, selection: FrameSelection) -> Iterator[tuple[ByteSource, int, int]]:
+        """Yield where the records of frames are, of a recording in one remote file; else nothing.
+
+        What is known of a record from the table alone: its header is part of it.
+        """
+        source = self._content.source.single
+        if is_remote(source):
+            table = self._content.table
+            for row in self.rows[frame_indices(selection, len(self)).indices].tolist():
+                yield source, table.offset.item(row), table.size.item(row)
 
     def typed(self, selection: FrameSelection) -> "StreamClip":
         """Return the clip with the dtype of the first frame of a selection.

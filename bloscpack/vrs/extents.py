@@ -17,6 +17,7 @@ from ..fetch import MAX_RUN_NBYTES
 from ..frames.protocol import IntArray
 from ..scratch import Scratch
 from ..storage.file import FileSource
+from ..storage.prefetch import prefetched
 from ..storage.protocol import ByteSource
 from ..threads import resolve_nthreads, run_indexed
 from .source import ChunkedSource
@@ -197,7 +198,15 @@ def _read(
                 raise _cut_off(source, at, int(stops[low + bad]) - at, there)
 
     work = int((stops - starts).sum()) // 2  # copying is faster than decoding
-    run_indexed(read_run, range(len(runs)), resolve_nthreads(nthreads, work))
+    nthreads = resolve_nthreads(nthreads, work)
+    whole = source.single if isinstance(source, ChunkedSource) else source
+
+    def extent(number: int) -> tuple[int, int]:
+        low, high = runs[number]
+        return int(starts[low]), int(stops[low:high].max() - starts[low])
+
+    for numbers in prefetched(whole, range(len(runs)), extent):
+        run_indexed(read_run, numbers, nthreads)
 
 
 def _cut_off(source: ByteSource, offset: int, nbytes: int, there: int) -> TruncatedError:

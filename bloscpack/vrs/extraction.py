@@ -11,10 +11,8 @@ problem in the report and an ``error`` in its line, and does not end the work.
 
 import json
 import os
-import stat
 from collections import Counter
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -23,6 +21,7 @@ import numpy as np
 
 from ..exceptions import BloscpackError, UnsupportedError
 from ..frames.protocol import IntArray
+from ..storage.newfolder import NewFolder
 from ..threads import map_ordered, resolve_nthreads
 from ..wire import BytesLike
 from .audio import AudioFormat, AudioSpec
@@ -39,8 +38,6 @@ from .wav import HEADER_SIZE, MAX_NBYTES, wav_header, wav_samples
 KINDS = "image", "audio", "custom", "metadata"
 """What can be extracted; of metadata, ``metadata.jsonl``."""
 METADATA_NAME = "metadata.jsonl"
-
-_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
 
 
 @dataclass(slots=True)
@@ -139,7 +136,7 @@ def extract(
     chosen: RecordSequence = recording if records is None else records
     total = int(chosen.stored_nbytes.sum())
     report, done = ExtractReport(), 0
-    target = _Folder(os.fspath(folder), report, overwrite=overwrite)
+    target = _Files(NewFolder(folder, overwrite=overwrite), report)
     take = partial(_extract_rows, chosen, wanted - {"metadata"})
     threads = resolve_nthreads(nthreads, total)
     try:
@@ -240,20 +237,15 @@ def _key_of(part: _Part) -> tuple[Any, ...]:
     return spec.sample_format, spec.channel_count, spec.sample_rate
 
 
-class _Folder:
-    """The folder that files are written to."""
+class _Files:
+    """The files that are written."""
 
-    def __init__(self, root: str, report: ExtractReport, *, overwrite: bool) -> None:
-        self._root = root
+    def __init__(self, folder: NewFolder, report: ExtractReport) -> None:
+        self._folder = folder
         self._report = report
-        self._overwrite = overwrite
-        self._folders: set[str] = set()
         self._joined: dict[tuple[str, int], _Joined] = {}
         self._counts: Counter[tuple[str, int]] = Counter()
         self._lines: Any = None
-        os.makedirs(root, exist_ok=True)
-        if not overwrite and os.listdir(root):
-            raise FileExistsError(f"folder {root!r} is not empty")
 
     def add(self, extracted: _Extracted, *, with_line: bool) -> None:
         """Write what a record gives."""
@@ -273,15 +265,14 @@ class _Folder:
     def write_line(self, document: Document) -> None:
         """Add a line to the metadata."""
         if self._lines is None:
-            self._lines = os.fdopen(self._create(METADATA_NAME), "w", encoding="ascii")
+            self._lines = os.fdopen(self._folder.create(METADATA_NAME), "w", encoding="ascii")
             self._report.nfiles["metadata"] += 1
         text = json.dumps(document, allow_nan=False) + "\n"
         self._lines.write(text)
         self._report.nbytes += len(text)
 
     def _write(self, name: str, data: BytesLike, kind: str) -> None:
-        with os.fdopen(self._create(name), "wb") as stream:
-            stream.write(data)
+        self._folder.write(name, data)
         self._report.nfiles[kind] += 1
         self._report.nbytes += len(data)
 
@@ -298,7 +289,7 @@ class _Folder:
             header = b"" if joined.audio is None else wav_header(joined.audio, 0)
             joined.start = len(header)
             self._write(name, header, part.kind)
-        with open(os.path.join(self._root, joined.name), "ab") as stream:
+        with open(self._folder.path(joined.name), "ab") as stream:
             stream.write(part.data)
         document["file"] = joined.name
         document["offset"] = joined.start + joined.nbytes
@@ -310,23 +301,11 @@ class _Folder:
         """Put sizes into the header of a WAV file."""
         if joined.audio is None:
             return
-        with open(os.path.join(self._root, joined.name), "r+b") as stream:
+        with open(self._folder.path(joined.name), "r+b") as stream:
             stream.write(wav_header(joined.audio, joined.nbytes))
             if joined.nbytes % 2:
                 stream.seek(0, os.SEEK_END)
                 stream.write(b"\0")
-
-    def _create(self, name: str) -> int:
-        """Create a file that is not there; no link is followed."""
-        folder = os.path.dirname(name)
-        if folder and folder not in self._folders:
-            _make_folder(os.path.join(self._root, folder))
-            self._folders.add(folder)
-        path = os.path.join(self._root, name)
-        if self._overwrite:
-            with suppress(FileNotFoundError):
-                os.unlink(path)
-        return os.open(path, _FLAGS, 0o666)
 
     def finish(self) -> None:
         """Complete all files."""
@@ -334,12 +313,3 @@ class _Folder:
             self._finish(joined)
         if self._lines is not None:
             self._lines.close()
-
-
-def _make_folder(path: str) -> None:
-    """Make a folder, or use the one that is there if it is no link."""
-    try:
-        os.mkdir(path)
-    except FileExistsError:
-        if not stat.S_ISDIR(os.lstat(path).st_mode):
-            raise

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Self
 
 from ..frames.protocol import AnyArray, Request, read_batch
+from ..storage.prefetch import at_hand
 from .clips import StreamClip
 from .recording import Recording
 from .recording import open as open_recording
@@ -83,10 +84,12 @@ class RecordingSource:
         nthreads: int | None = None,
     ) -> AnyArray | list[AnyArray]:
         """Read frames of many clips at once; see `frames.protocol.read_batch`."""
-        planned = [(self[id_].typed(selection), selection) for id_, selection in requests]
+        wanted = [(self[id_], selection) for id_, selection in requests]
         if nthreads is None:
             nthreads = self.recording.nthreads
-        return read_batch(planned, out=out, nthreads=nthreads)
+        with at_hand(place for clip, selection in wanted for place in clip.places(selection)):
+            planned = [(clip.typed(selection), selection) for clip, selection in wanted]
+            return read_batch(planned, out=out, nthreads=nthreads)
 
     def close(self) -> None:
         """Close the recording, if it was opened here; idempotent."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from .. import image
 from ..exceptions import CodecError, FormatError, UnsupportedError
+from ..libraries import import_av, import_pillow, importing
 from ..wire import BytesLike
 from . import jxl
 from .normalization import normalize, planar_to_rgb
@@ -150,20 +151,20 @@ def _plain(pixels: Array) -> Array:
 
 def _decode_jxl(data: BytesLike) -> Array:
     try:
-        import pillow_jxl  # noqa: F401 - registers itself with Pillow
+        with importing:
+            import pillow_jxl  # noqa: F401 - registers itself with Pillow
     except ImportError as err:
         raise ImportError(
             "JPEG XL images need a plugin of Pillow: install pillow-jxl-plugin", name="pillow_jxl"
         ) from err
-    from PIL import Image
-
+    pillow = import_pillow()
     width, height = jxl.image_size(data)
     if _RGBA_NBYTES * width * height > max(image.MAX_NBYTES, image.MAX_EXPANSION * len(data)):
         raise FormatError(
             f"JPEG XL image of {width}x{height}: {len(data)} stored bytes cannot hold it"
         )
     try:
-        with Image.open(io.BytesIO(data), formats=["JXL"]) as opened:
+        with pillow.open(io.BytesIO(data), formats=["JXL"]) as opened:
             return np.asarray(opened).copy()
     except MemoryError:
         raise
@@ -215,7 +216,7 @@ def decode_video(
             f"video of codec {spec.codec_name!a}: no decoder is known for it"
             f" (there are some for {', '.join(sorted(_VIDEO_CODECS))})"
         )
-    av = _import_av()
+    av = import_av()
     try:
         frame = _last_frame(av, name, frames, spec)
         is_grey = frame.format.name.startswith("gray") or spec.pixel_format == PixelFormat.GREY8
@@ -252,11 +253,3 @@ def _last_frame(av: Any, name: str, frames: Sequence[BytesLike], spec: ImageSpec
     if last.is_corrupt:
         raise CodecError("video frame: damaged, or a frame before it is", codec=name)
     return last
-
-
-def _import_av() -> Any:
-    try:
-        import av
-    except ImportError as err:
-        raise ImportError('videos need PyAV: install av, or "bloscpack[video]"', name="av") from err
-    return av

@@ -13,6 +13,8 @@ import numpy as np
 
 from ..exceptions import FormatError
 from ..frames.protocol import AnyArray, IntArray
+from ..storage.prefetch import is_remote
+from ..storage.remote import MAX_RUN_NBYTES
 from .format import (
     DESCRIPTION_TYPE_ID,
     INDEX_TYPE_ID,
@@ -26,6 +28,9 @@ from .format import (
 from .index import INDEX_ENTRY, SPLIT_VERSION, unpack_index
 from .scan import Gap, Scan, scan_records
 from .source import ChunkedSource
+
+# Most records are smaller.
+_LAST_RECORD_NBYTES = 1 << 16
 
 
 class Listing(NamedTuple):
@@ -80,6 +85,7 @@ def read_listing(source: ChunkedSource, header: FileHeader, first: int) -> Listi
     at = header.index_offset
     if at == 0:
         raise FormatError("there is none: the file was not closed", field="index_offset")
+    _have_index_at_hand(source, at)
     found = read_internal_header(source, at, INDEX_TYPE_ID, "index")
     is_split = found.format_version == SPLIT_VERSION
     content_at = at + RECORD_HEADER_SIZE
@@ -123,6 +129,14 @@ def read_listing(source: ChunkedSource, header: FileHeader, first: int) -> Listi
         reason = "the rest of a record" if listing.nmissing else "bytes after the last record"
         listing.gaps.append(Gap(end, source.size() - end, reason))
     return listing
+
+
+def _have_index_at_hand(source: ChunkedSource, at: int) -> None:
+    """Fetch an index at the end of a remote file, and the last record before it, by one request."""
+    whole = source.single
+    start = max(at - _LAST_RECORD_NBYTES, 0)
+    if is_remote(whole) and at > 0 and source.size() - start <= MAX_RUN_NBYTES:
+        whole.read_at(start, source.size() - start)
 
 
 def read_internal_header(

@@ -1,12 +1,13 @@
 """A VRS file, open for reading: its records in the order of time, its streams and its tags."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self, overload
 
 from ..exceptions import BloscpackError, FileChangedError, NotFoundError
 from ..frames.protocol import IntArray
 from ..storage.memory import MemorySource
+from ..storage.prefetch import is_remote
 from .checksum import content_checksum
 from .content import INDEX_MODES, Content, read_content
 from .format import FileHeader
@@ -25,14 +26,15 @@ def open(  # noqa: A001
     index: str = "auto",
     resync: bool = True,
     nthreads: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> "Recording":
     """Open a VRS recording.
 
     Parameters
     ----------
     path : str, PathLike, list of these, buffer or binary file
-        The file. Numbered neighbours (``X_1``, ``X_2``) that continue it are read with it; a list
-        names every file of a recording in chunks.
+        The file, or a URL of it. Numbered neighbours (``X_1``, ``X_2``) that continue it are read
+        with it, but not from URLs; a list names every file of a recording in chunks.
     mode : {"r"}
         Recordings are not changed in place; `create` makes new ones.
     index : {"auto", "rebuild", "strict"}
@@ -42,6 +44,8 @@ def open(  # noqa: A001
         Whether a search for records goes on after damaged bytes, or stops there.
     nthreads : int, optional
         Threads that decode frames and columns, unless a call says it.
+    storage_options : mapping, optional
+        For a URL: what fsspec's file system for it takes (keys, ``endpoint_url``, ``headers``).
 
     Returns
     -------
@@ -59,13 +63,14 @@ def open(  # noqa: A001
 
     Notes
     -----
-    An index is read as a whole; without one, so is every record header.
+    An index is read as a whole; without one, so is every record header. Behind a URL that is one
+    request for the first 64 KiB, and one for the index at the end with what lies before it.
     """
     if mode != "r":
         raise ValueError(f"mode must be 'r', not {mode!r}: vrs.create makes a new recording")
     if index not in INDEX_MODES:
         raise ValueError(f"index must be one of {', '.join(INDEX_MODES)}, not {index!r}")
-    source = open_recording_source(path)
+    source = open_recording_source(path, storage_options)
     try:
         content = read_content(source, index=index, resync=resync)
     except BloscpackError as err:
@@ -261,6 +266,13 @@ class Recording(RecordSequence):
 
 def _place_of(where: Any, source: ChunkedSource) -> Any:
     """Return what opens the file in another process; None for a file object."""
+    if any(is_remote(part.source) for part in source.parts):
+        return [
+            part.source.place(0)
+            if is_remote(part.source)
+            else os.path.abspath(part.source.name or "")
+            for part in source.parts
+        ]
     if isinstance(where, str | os.PathLike):
         return os.path.abspath(os.fsdecode(where))
     if isinstance(where, list | tuple):

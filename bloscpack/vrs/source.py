@@ -8,13 +8,15 @@ the others.
 
 import os
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, count
 from typing import Any, NamedTuple, Self
 
 from ..storage.file import open_source
 from ..storage.pool import FilePool
 from ..storage.protocol import ByteSource
+from ..storage.remote import RemotePlace, RemoteSource
+from ..storage.url import is_url
 from ..wire import BytesLike
 from .format import MAGIC
 
@@ -118,6 +120,11 @@ class ChunkedSource:
             part = self.parts[bisect_right(self._starts, offset) - 1]
         return part if part.start <= offset <= part.start + part.nbytes - nbytes else None
 
+    @property
+    def single(self) -> ByteSource:
+        """The only part, which has the same places; of several, this."""
+        return self if self._single is None else self._single
+
     def check_open(self) -> None:
         """Refuse a source that is closed."""
         if not self.parts:
@@ -136,14 +143,19 @@ class ChunkedSource:
         self.close()
 
 
-def open_recording_source(where: Any) -> ChunkedSource:
+def open_recording_source(
+    where: Any, storage_options: Mapping[str, Any] | None = None
+) -> ChunkedSource:
     """Open the bytes of a recording.
 
     Parameters
     ----------
     where : str, PathLike, sequence of these, buffer or binary file
         A path brings along its numbered neighbours, if there are any: those beside the file that a
-        link leads to. A sequence names every file, in order.
+        link leads to. A sequence names every file, in order. URLs are taken for paths, but have no
+        neighbours.
+    storage_options : mapping, optional
+        For URLs.
 
     Raises
     ------
@@ -157,12 +169,14 @@ def open_recording_source(where: Any) -> ChunkedSource:
     if isinstance(where, list | tuple):
         if not where:
             raise ValueError("expected a path or a list of at least one path")
-        return _open_files([os.fspath(path) for path in where], is_explicit=True)
+        return _open_files(where, storage_options, is_explicit=True)
+    if isinstance(where, RemoteSource):
+        return ChunkedSource([where])
     if isinstance(where, str | os.PathLike) and os.path.isfile(where):
         neighbours = _find_neighbours(os.path.realpath(where))
         if neighbours:
-            return _open_files([os.fspath(where), *neighbours], is_explicit=False)
-    return ChunkedSource([open_source(where)])
+            return _open_files([os.fspath(where), *neighbours], None, is_explicit=False)
+    return ChunkedSource([open_source(where, storage_options)])
 
 
 def _find_neighbours(path: str) -> list[str]:
@@ -180,12 +194,15 @@ def _find_neighbours(path: str) -> list[str]:
     return found
 
 
-def _open_files(paths: list[str], *, is_explicit: bool) -> ChunkedSource:
+def _open_files(
+    paths: Sequence[Any], storage_options: Mapping[str, Any] | None, *, is_explicit: bool
+) -> ChunkedSource:
     pool = FilePool()
     sources: list[ByteSource] = []
     try:
         for path in paths:
-            sources.append(pool.open(path))
+            is_remote = is_url(path) or isinstance(path, RemotePlace)
+            sources.append(open_source(path, storage_options) if is_remote else pool.open(path))
         return ChunkedSource(sources, is_explicit=is_explicit)
     except BaseException:
         for source in sources:

@@ -28,6 +28,7 @@ def test_there_and_back(blpk: Blpk, tmp_path: Path) -> None:
         "clips": 2,
         "frames": 8,
         "images": 8,
+        "lossless": True,
     }
     for path in gulp.iterdir():
         assert (tmp_path / "back" / path.name).read_bytes() == path.read_bytes()
@@ -41,7 +42,10 @@ def test_options(blpk: Blpk, tmp_path: Path) -> None:
     assert (ended.code, ended.out) == (1, "")
     assert "give a quality" in ended.err
     ended = blpk("convert", "a.blp", "gulp", "--quality", "80", "--videos-per-chunk", "2")
-    assert ended.out == "gulp: 3 clips, 18 frames, 0 of them images copied byte for byte\n"
+    assert ended.out == (
+        "gulp: 3 clips, 18 frames, 0 of them images copied byte for byte; others were encoded with "
+        "loss\n"
+    )
     assert sorted(os.listdir("gulp")) == [
         "data_0.gulp",
         "data_1.gulp",

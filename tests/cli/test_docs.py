@@ -48,7 +48,7 @@ def output_of(page: Path, folder: Path) -> list[str]:
         env=env,
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     return done.stdout.decode().split(f"{_MARK}\n")
@@ -87,6 +87,7 @@ def test_there_are_examples_of_every_command() -> None:
         "frames",
         "gulp",
         "vrs",
+        "bzna",
         "convert",
         "export",
     }

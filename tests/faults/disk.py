@@ -24,6 +24,8 @@ CALLS = (
     "sync_folder",
     "replace",
     "unlink",
+    "make_folder",
+    "remove_folder",
 )
 REAL: dict[str, Callable[..., Any]] = {name: getattr(disk, name) for name in CALLS}
 REAL_IDENTITY = disk.identity

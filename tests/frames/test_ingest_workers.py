@@ -135,15 +135,18 @@ def test_item_that_kills_its_workers_is_named(tmp_path: Path, on_error: str) -> 
 
 
 SCRIPT = """
+import signal
 import sys
 from pathlib import Path
 import bloscpack as bp
 from bloscpack.frames import listing
 
 if __name__ == "__main__":
-    root, path, codec, workers = sys.argv[1:]
+    root, path, codec, workers, last = sys.argv[1:]
     def tell(done, total):
         print(done, flush=True)
+        if done == int(last):
+            signal.pause()  # or all might be done before somebody who is busy interrupts it
     bp.frames.ingest(listing.folders(root), path, codec=codec, workers=int(workers), progress=tell)
 """
 
@@ -160,8 +163,9 @@ def test_interrupted_and_run_again(tmp_path: Path, workers: int, name: str) -> N
     command = [sys.executable, "script.py", "in", "a.blp", "lossless", str(workers)]
     done = 0
     for stop_after in (7, 20, None):
+        last = stop_after + 5 if stop_after else -1
         with subprocess.Popen(
-            command,
+            [*command, str(last)],
             cwd=tmp_path,
             env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
             stdout=subprocess.PIPE,
@@ -193,7 +197,7 @@ def test_program_without_a_guard_is_told(tmp_path: Path) -> None:
     image_folders(tmp_path / "in", 2, 1)
     (tmp_path / "script.py").write_text(SCRIPT.replace('__name__ == "__main__"', "True"))
     process = subprocess.run(
-        [sys.executable, "script.py", "in", "a.blp", "lossless", "2"],
+        [sys.executable, "script.py", "in", "a.blp", "lossless", "2", "-1"],
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
         capture_output=True,

@@ -267,7 +267,7 @@ class TestOthers:
         def missing() -> None:
             raise ImportError("JPEG images need simplejpeg")
 
-        monkeypatch.setattr(image, "_simplejpeg", missing)
+        monkeypatch.setattr(image, "import_simplejpeg", missing)
         report = bp.verify(data)
         assert report.ok
         assert report.notices == ["not decoded, only compared: JPEG images need simplejpeg"]

@@ -3,8 +3,8 @@
 ``python confined.py FOLDER [WAY ...]`` prints a JSON object a file and way: what came of it, in
 what time, and by how much the peak of resident memory grew. Each runs in a fork, so that a crash
 shows as one.
-Without a WAY these are all of arrays and bytes; those of frame stores and of recordings are to be
-named.
+Without a WAY these are all of arrays and bytes; those of frame stores, recordings and datasets are
+to be named.
 """
 
 import json
@@ -19,6 +19,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from dataset_entries import dataset_readers
 from entries import Reader, outcome, readers
 from recording_entries import recording_readers
 from store_entries import store_readers
@@ -97,6 +98,7 @@ def _read(path: Path, name: str, data: bytes) -> bool:
                     **readers(Path(folder)),
                     **store_readers(Path(folder)),
                     **recording_readers(Path(folder)),
+                    **dataset_readers(Path(folder)),
                 }
                 found = _attempt(name, ways[name], data)
             os.write(report.fileno(), json.dumps(found).encode())

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from confined import Outcome, read_confined
+from dataset_entries import dataset_readers
 from entries import Reader, readers
 from recording_entries import recording_readers
 from store_entries import store_readers
@@ -58,19 +59,32 @@ def survive_store(survive: Callable[..., dict[str, Outcome]]) -> Callable[..., d
     return check
 
 
-@pytest.fixture
-def survive_recordings(tmp_path: Path) -> Callable[..., dict[str, dict[str, str]]]:
-    """As `survive`, for VRS recordings: what came of each, by the names of file and way."""
+Survive = Callable[..., dict[str, dict[str, str]]]
 
+
+@pytest.fixture
+def survive_recordings(tmp_path: Path) -> Survive:
+    """As `survive`, for VRS recordings: what came of each, by the names of file and way."""
+    return _survive_files(tmp_path, "vrs ", tuple(recording_readers(Path())))
+
+
+@pytest.fixture
+def survive_datasets(tmp_path: Path) -> Survive:
+    """As `survive_recordings`, for Benzina datasets."""
+    every = tuple(name for name in dataset_readers(Path()) if "of changes" not in name)
+    return _survive_files(tmp_path, "bzna ", every)
+
+
+def _survive_files(folder: Path, prefix: str, every: tuple[str, ...]) -> Survive:
     def check(
         files: dict[str, bytes], honest_nbytes: int = 0, *, only: tuple[str, ...] = ()
     ) -> dict[str, dict[str, str]]:
-        ways = tuple(f"vrs {name}" for name in only) or tuple(recording_readers(Path()))
-        outcomes = read_confined(files, tmp_path, ways)
+        ways = tuple(f"{prefix}{name}" for name in only) or every
+        outcomes = read_confined(files, folder, ways)
         _check_survived(outcomes, honest_nbytes)
         found: dict[str, dict[str, str]] = {name: {} for name in files}
         for one in outcomes:
-            found[one.file][one.name.removeprefix("vrs ")] = one.what
+            found[one.file][one.name.removeprefix(prefix)] = one.what
         return found
 
     return check

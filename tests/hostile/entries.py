@@ -35,7 +35,7 @@ PARTIAL = frozenset({"slices", "read_chunk"})
 def outcome(name: str, read: Reader, data: bytes) -> tuple[str, Any]:
     """Return ("value", value), ("refused", error) or, for any other error, ("fault", error)."""
     documented = APPEND_ERRORS if name == "append" else ARRAY_ERRORS
-    if name.startswith(("store ", "vrs ")):
+    if name.startswith(("store ", "vrs ", "bzna ")):
         documented = (*READ_ERRORS, NotFoundError)
     try:
         return "value", read(data)

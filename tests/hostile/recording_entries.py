@@ -16,7 +16,7 @@ ERRORS = (FormatError, CodecError, UnsupportedError, NotFoundError)
 MAX_RECORDS = 40
 
 
-class _Errors:
+class Errors:
     """Puts refusals aside, so that one does not keep what follows from being tried."""
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ def _rows(recording: Any) -> list[int]:
 
 def records(data: Any, **options: Any) -> Any:
     """Payloads and contents of the first and last records, each block by itself."""
-    errors, found = _Errors(), []
+    errors, found = Errors(), []
     with vrs.open(data, **options) as recording:
         str(recording.report)
         for row in _rows(recording):
@@ -64,7 +64,7 @@ def in_a_row(data: bytes) -> Any:
 
 def columns(data: bytes) -> Any:
     """Fields, times and frames of the first streams."""
-    errors, found = _Errors(), []
+    errors, found = Errors(), []
     with vrs.open(data) as recording:
         for stream in islice(recording.streams.values(), 5):
             found.append((stream.tags, stream.vrs_tags, stream.counts, stream.timestamps.shape))
@@ -83,7 +83,7 @@ def columns(data: bytes) -> Any:
     return errors.checked(found)
 
 
-def _frames(stream: Any, errors: _Errors) -> list[Any]:
+def _frames(stream: Any, errors: Errors) -> list[Any]:
     """Read frames of a stream that has images, one and several, unless they differ."""
     try:
         clip = stream.frames
@@ -126,7 +126,7 @@ def recording_readers(folder: Path) -> dict[str, Reader]:
         from bloscpack.vrs import pyvrs
 
         path.write_bytes(data)
-        errors, found = _Errors(), []
+        errors, found = Errors(), []
         with pyvrs.SyncVRSReader(path) as reader:
             str(reader)
             for stream_id in sorted(reader.stream_ids)[:5]:

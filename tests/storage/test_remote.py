@@ -460,8 +460,8 @@ class TestOtherFileSystems:
 class TestOpenSource:
     def test_a_missing_library_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "fsspec", None)
-        monkeypatch.delitem(sys.modules, "bloscpack.storage.transport")
-        monkeypatch.delattr("bloscpack.storage.transport")
+        monkeypatch.delitem(sys.modules, "bloscpack.storage.client")
+        monkeypatch.delattr("bloscpack.storage.client")
         with pytest.raises(ImportError, match=r"bloscpack\[remote\]"):
             open_source("s3://box/a")
 

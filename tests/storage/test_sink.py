@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from bloscpack.storage.file import FileSink, SpoolSink, StreamSink, committed, open_sink
+from bloscpack.storage.file import FileSink, NewFile, SpoolSink, StreamSink, committed, open_sink
 from bloscpack.storage.memory import MemorySink
+from bloscpack.storage.parts import PartFolder
 from bloscpack.storage.protocol import ByteSink
 
 CONTENT = b"front" + bytes(range(256)) * 20
@@ -45,13 +46,21 @@ class ShortWriter(io.RawIOBase):
         return min(len(data), 100)
 
 
-@pytest.fixture(params=["memory", "file", "stream", "spool"])
+@pytest.fixture(params=["memory", "file", "new", "joined", "stream", "spool"])
 def made(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Made]:
     if request.param == "memory":
         memory = MemorySink()
         yield memory, memory.getvalue
     elif request.param == "file":
         yield FileSink(tmp_path / "out"), (tmp_path / "out").read_bytes
+    elif request.param == "new":
+        path = tmp_path / "out"
+        yield NewFile(str(path), str(path), "out"), path.read_bytes
+    elif request.param == "joined":
+        parts = PartFolder(tmp_path / "out", "id", overwrite=True)
+        parts.begin()
+        yield parts.join(), (tmp_path / "out").read_bytes
+        parts.discard()
     elif request.param == "stream":
         stream = NoSeek()
         yield StreamSink(stream), stream.getvalue

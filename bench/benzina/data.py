@@ -1,0 +1,117 @@
+"""What is packed: pictures of the size of photographs, cut from real ones.
+
+They are parts of the frames and of the photograph that `frames.data` has; where there is no
+photograph, of the frames alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from frames.data import load_animation, load_photo
+from PIL import Image
+
+_SEED = 5
+_MIN_AREA = 0.7  # of what a picture is cut from
+ABOUT = {
+    "animation": "every other picture is of a frame of Big Buck Bunny, (c) 2008 Blender "
+    "Foundation, CC BY 3.0",
+    "photograph": "the others are of a photograph (Rachel Michetti, CC0)",
+}
+"""What the pictures are of, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How much is done.
+
+    Attributes
+    ----------
+    npictures : int
+        Different ones.
+    nsamples : int
+        Of the dataset that is loaded: the pictures again and again.
+    sizes : tuple of (int, int)
+        Height and width of the pictures, in turn.
+    tile : int
+        Of the dataset; no picture is larger.
+    crf : int
+        Quality of H.265.
+    shape, batch : int
+        Side of the pictures that loaders give, and how many a batch has.
+    threads : tuple of int
+        How many load.
+    npacked : int
+        Pictures that are packed.
+    nindexed : int
+        Samples of the index that is opened.
+    nrounds : int
+        Rounds of a race.
+    """
+
+    npictures: int
+    nsamples: int
+    sizes: tuple[tuple[int, int], ...]
+    tile: int
+    crf: int
+    shape: int
+    batch: int
+    threads: tuple[int, ...]
+    npacked: int
+    nindexed: int
+    nrounds: int
+
+
+FULL = Setting(
+    npictures=96,
+    nsamples=960,
+    sizes=((375, 500), (500, 375), (333, 500)),
+    tile=512,
+    crf=28,
+    shape=224,
+    batch=32,
+    threads=(1, 2),
+    npacked=32,
+    nindexed=1_431_167,
+    nrounds=9,
+)
+QUICK = Setting(
+    npictures=6,
+    nsamples=12,
+    sizes=((48, 64), (64, 48)),
+    tile=64,
+    crf=28,
+    shape=32,
+    batch=4,
+    threads=(1, 2),
+    npacked=6,
+    nindexed=1_000,
+    nrounds=2,
+)
+
+
+def make_pictures(setting: Setting) -> tuple[list[np.ndarray], dict[str, str]]:
+    """Return the pictures, uint8 (H, W, 3), the same for every call, and why some are not there."""
+    frames = load_animation(setting.npictures)
+    absent = {}
+    try:
+        photo = load_photo()
+    except FileNotFoundError as err:
+        photo, absent["photograph"] = None, f"no {err.filename}"
+    rng = np.random.default_rng(_SEED)
+    pictures = []
+    for number in range(setting.npictures):
+        whole = frames[number % len(frames)] if number % 2 or photo is None else photo
+        pictures.append(_cut(whole, setting.sizes[number % len(setting.sizes)], rng))
+    return pictures, absent
+
+
+def _cut(whole: np.ndarray, size: Sequence[int], rng: np.random.Generator) -> np.ndarray:
+    """Return a part at random in another size."""
+    height, width = size
+    room_height, room_width = whole.shape[:2]
+    zoom = min(room_height / height, room_width / width) * rng.uniform(_MIN_AREA, 1) ** 0.5
+    across, down = zoom * width, zoom * height
+    x, y = rng.uniform(0, room_width - across), rng.uniform(0, room_height - down)
+    box = (x, y, x + across, y + down)
+    return np.asarray(Image.fromarray(whole).resize((width, height), Image.Resampling.BICUBIC, box))

@@ -1,0 +1,143 @@
+"""Our own datasets: bloscpack.benzina."""
+
+import os
+from contextlib import ExitStack
+from itertools import cycle
+from pathlib import Path
+
+import numpy as np
+from races import require
+
+import bloscpack
+from benzina.checks import (
+    exhaust,
+    read_wanted,
+    require_batches,
+    require_pictures,
+)
+from benzina.contender import LOAD, OPEN, OURS, PACK, PARSE, SAMPLE, TARGETS, Call, Task
+from benzina.jpeg import DEVIATION, MEAN
+from bloscpack import benzina
+from bloscpack.benzina.format import THUMB
+from bloscpack.benzina.transforms import CenterResizedCrop, RandomResizedCrop
+
+_BIAS = tuple(255 * value for value in MEAN)
+_NORM = tuple(1 / (255 * value) for value in DEVIATION)
+
+
+class Ours:
+    """The loader, the dataset and `pack`."""
+
+    name = OURS
+    note = (
+        "`benzina.Loader` with torchvision's random crop and flip, bias and norm; `benzina.open`; "
+        "`benzina.parse_sample`; `benzina.pack` of arrays in memory"
+    )
+    works = (LOAD, OPEN, TARGETS, SAMPLE, PARSE, PACK)
+
+    def version(self) -> str:
+        """Return name and version."""
+        return f"bloscpack {bloscpack.__version__}"
+
+    def load(self, task: Task, stack: ExitStack) -> Call:
+        """Return a pass over a dataset."""
+        dataset = stack.enter_context(benzina.open(task["path"]))
+        middles = _loader(dataset, task, is_random=False)
+        require_batches(middles, task, self.name, is_normalized=True)
+        loader = _loader(dataset, task, is_random=True)
+        return lambda: exhaust(loader)
+
+    def open(self, task: Task, stack: ExitStack) -> Call:
+        """Return opening a dataset with all its tables."""
+
+        def call() -> dict[str, tuple[np.ndarray, np.ndarray]]:
+            with benzina.open(task["path"]) as dataset:
+                return {name: (one.offsets, one.sizes) for name, one in dataset.tracks.items()}
+
+        tables = call()
+        with np.load(task["tables"]) as wanted:
+            for name, (offsets, sizes) in tables.items():
+                is_equal = np.array_equal(wanted[f"{name} offsets"], offsets)
+                require(is_equal, self.name, f"the table of offsets of {name}")
+                is_equal = np.array_equal(wanted[f"{name} sizes"], sizes)
+                require(is_equal, self.name, f"the table of sizes of {name}")
+            require(2 * len(tables) == len(wanted.files), self.name, "the number of tracks")
+        return call
+
+    def targets(self, task: Task, stack: ExitStack) -> Call:
+        """Return opening a dataset with all targets."""
+
+        def call() -> np.ndarray:
+            with benzina.open(task["path"]) as dataset:
+                return dataset.targets
+
+        wanted = np.fromfile(task["path"], "<i8", task["nindexed"], offset=task["targets_offset"])
+        require(np.array_equal(call(), wanted), self.name, "the array of targets")
+        return call
+
+    def sample(self, task: Task, stack: ExitStack) -> Call:
+        """Return reading samples at random."""
+        dataset = stack.enter_context(benzina.open(task["path"]))
+        with Path(task["path"]).open("rb") as stream:
+            for index, (offset, nbytes) in enumerate(task["extents"]):
+                wanted = os.pread(stream.fileno(), nbytes, offset)
+                require(dataset[index].data == wanted, self.name, f"sample {index}")
+        places, per_call = cycle(task["places"]), task["per_call"]
+
+        def call() -> None:
+            for _ in range(per_call):
+                dataset[next(places)].data  # noqa: B018 - a property that reads
+
+        return call
+
+    def parse(self, task: Task, stack: ExitStack) -> Call:
+        """Return parsing samples that are in memory."""
+        with benzina.open(task["path"]) as dataset:
+            samples = [sample.data for sample in dataset.samples()]
+        wanted = [tuple(values) for values in task["thumbs"]]
+        for index, data in enumerate(samples):
+            found = benzina.parse_sample(data).tracks[THUMB]
+            require((found.offset, found.nbytes) == wanted[index], self.name, f"sample {index}")
+        datas, per_call = cycle(samples), task["per_call"]
+
+        def call() -> None:
+            for _ in range(per_call):
+                benzina.parse_sample(next(datas))
+
+        return call
+
+    def pack(self, task: Task, stack: ExitStack) -> Call:
+        """Return packing pictures into a new dataset."""
+        items = [(picture, number) for number, picture in enumerate(read_wanted(task))]
+        items, path = items[: task["npacked"]], task["new"]
+
+        def call() -> None:
+            benzina.pack(
+                items,
+                path,
+                crf=task["crf"],
+                tile=task["tile"],
+                nthreads=task["nthreads"],
+                overwrite=True,
+            )
+
+        call()
+        with benzina.open(path) as dataset:
+            pictures = (sample.decode() for sample in dataset.samples())
+            require_pictures(pictures, task, self.name, len(items))
+        return call
+
+
+def _loader(dataset: benzina.Dataset, task: Task, *, is_random: bool) -> benzina.Loader:
+    middle = CenterResizedCrop()
+    return benzina.Loader(
+        dataset,
+        task["shape"],
+        task["batch"],
+        shuffle=is_random,
+        seed=1,
+        warp=RandomResizedCrop(flip_h=0.5, uniform_area=True) if is_random else middle,
+        bias=_BIAS,
+        norm=_NORM,
+        threads=task["nthreads"],
+    )

@@ -1,0 +1,160 @@
+"""PyAV alone: H.265 pictures are decoded and dropped, and pictures encoded and dropped."""
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import av
+import numpy as np
+from races import require
+
+from benzina.checks import exhaust, read_wanted, require_lumas
+from benzina.contender import BARE, BARE_ONE, LOAD, PACK, Call, Task
+from bloscpack import benzina
+from bloscpack.benzina.format import THUMB
+from bloscpack.benzina.picture import yuv_planes
+
+_RATE = 20
+_X265 = "bframes=0:keyint=1:no-info=1:log-level=none"
+_ALONE = "pools=none:frame-threads=1"
+# With threads of its own, libx265 begins each row of blocks anew.
+_TOLERANCE = 0.02
+
+
+class Bare:
+    """A decoder for each thread, which stays open, and an encoder for each picture."""
+
+    name = BARE
+    note = (
+        "a decoder of PyAV for each thread, which stays open and is given payloads that are in "
+        "memory, one after the other; an encoder for each picture, a YUV frame in memory, with no "
+        "threads of its own; what comes out is dropped"
+    )
+    works = (LOAD, PACK)
+
+    def version(self) -> str:
+        """Return names and versions."""
+        libavcodec = ".".join(map(str, av.library_versions["libavcodec"]))
+        return f"PyAV {av.__version__} with libavcodec {libavcodec}"
+
+    def load(self, task: Task, stack: ExitStack) -> Call:
+        """Return decoding all payloads."""
+        av.logging.set_level(None)
+        config, payloads = _read_payloads(task)
+        lumas = map(_luma, _frames(_open_decoder(config), payloads))
+        require_lumas(lumas, task, self.name, len(payloads))
+        return self._decoding(config, payloads, task["nthreads"], stack)
+
+    def pack(self, task: Task, stack: ExitStack) -> Call:
+        """Return encoding all pictures."""
+        av.logging.set_level(None)
+        pictures = read_wanted(task)[: task["npacked"]]
+        frames = [_make_frame(picture, task["tile"]) for picture in pictures]
+        encode = self._encoding(task, stack)
+        packets = encode(frames)
+        lumas = map(_luma, _frames(_open_decoder(), packets))
+        require_lumas(lumas, task, self.name, len(frames))
+        # Else it is another quality, and another time.
+        nbytes, wanted = sum(map(_picture_nbytes, packets)), task["payload_nbytes"]
+        is_equal = abs(nbytes - wanted) <= _TOLERANCE * wanted
+        require(is_equal, self.name, f"the size of all packets, {nbytes} and not {wanted},")
+        return lambda: encode(frames)
+
+    def _decoding(
+        self, config: bytes, payloads: list[bytes], nthreads: int, stack: ExitStack
+    ) -> Call:
+        pool = stack.enter_context(ThreadPoolExecutor(nthreads))
+        decoders = [_open_decoder(config) for _ in range(nthreads)]
+        shares = [payloads[first::nthreads] for first in range(nthreads)]
+
+        def decode(decoder: Any, share: list[bytes]) -> None:
+            exhaust(_frames(decoder, share))
+
+        return lambda: exhaust(pool.map(decode, decoders, shares))
+
+    def _encoding(self, task: Task, stack: ExitStack) -> Callable[[list[Any]], list[bytes]]:
+        pool = stack.enter_context(ThreadPoolExecutor(task["nthreads"]))
+        encode = partial(_encode, crf=task["crf"], more=_ALONE)
+        return lambda frames: list(pool.map(encode, frames))
+
+
+class BareOne(Bare):
+    """One at a time that uses all threads itself."""
+
+    name = BARE_ONE
+    note = (
+        "the same with one decoder, which decodes several pictures at once, and one encoder after "
+        "the other, with the threads it makes for itself"
+    )
+
+    def _decoding(
+        self, config: bytes, payloads: list[bytes], nthreads: int, stack: ExitStack
+    ) -> Call:
+        decoder = _open_decoder(config, nthreads)
+        return lambda: exhaust(_frames(decoder, payloads))
+
+    def _encoding(self, task: Task, stack: ExitStack) -> Callable[[list[Any]], list[bytes]]:
+        return lambda frames: [_encode(frame, task["crf"]) for frame in frames]
+
+
+def _open_decoder(config: bytes | None = None, nthreads: int = 1) -> Any:
+    """Return a decoder of H.265, of payloads with an ``hvcC`` or of streams without."""
+    decoder = av.CodecContext.create("hevc", "r")
+    decoder.extradata = config
+    decoder.thread_count = nthreads
+    decoder.thread_type = "FRAME" if nthreads > 1 else "NONE"
+    decoder.open()
+    return decoder
+
+
+def _frames(decoder: Any, payloads: Iterable[bytes]) -> Iterator[Any]:
+    """Yield the frames of payloads; the decoder can be used again then."""
+    for payload in payloads:
+        yield from decoder.decode(av.Packet(payload))
+    yield from decoder.decode(None)
+    decoder.flush_buffers()
+
+
+def _encode(frame: Any, crf: int, more: str = "") -> bytes:
+    """Return the packet of a frame."""
+    encoder = av.CodecContext.create("libx265", "w")
+    encoder.width, encoder.height = frame.width, frame.height
+    encoder.pix_fmt = frame.format.name
+    encoder.time_base, encoder.framerate = Fraction(1, _RATE), _RATE
+    encoder.gop_size, encoder.max_b_frames = 1, 0
+    parameters = ":".join(filter(None, (_X265, more)))
+    encoder.options = {"preset": "medium", "crf": str(crf), "x265-params": parameters}
+    (packet,) = encoder.encode(frame) + encoder.encode(None)
+    return bytes(packet)
+
+
+def _picture_nbytes(packet: bytes) -> int:
+    """Return the size of the last unit of a packet as mp4 files have it."""
+    return 1 + len(packet) - packet.rindex(b"\0\0\1")
+
+
+def _make_frame(picture: np.ndarray, tile: int) -> Any:
+    """Return the frame that we encode, too: a picture at the top left of a tile."""
+    frame = av.VideoFrame(tile, tile, "yuvj420p")
+    for plane, pixels in zip(frame.planes, yuv_planes(picture, tile, tile), strict=True):
+        rows = np.frombuffer(plane, np.uint8).reshape(plane.height, plane.line_size)
+        rows[:, : pixels.shape[1]] = pixels
+    return frame
+
+
+def _luma(frame: Any) -> np.ndarray:
+    plane = frame.planes[0]
+    rows = np.frombuffer(plane, np.uint8).reshape(plane.height, plane.line_size)
+    return rows[:, : plane.width]
+
+
+def _read_payloads(task: Task) -> tuple[bytes, list[bytes]]:
+    """Return the decoder configuration of all pictures of a dataset, and what they are."""
+    with benzina.open(task["path"]) as dataset:
+        samples = list(dataset.samples())
+        configs = {sample.layout.tracks[THUMB].config for sample in samples}
+        require(len(configs) == 1, BARE, "the only decoder configuration")
+        return configs.pop(), [sample.read_track(THUMB) for sample in samples]

@@ -1,0 +1,190 @@
+"""Names of samples, and the ids made of them, decoded when they are asked for.
+
+An id is a name that no other sample has; else the name, ``#`` and the ordinal. So are names that
+end in ``#`` and digits, which could be such an id of another sample.
+"""
+
+import operator
+import re
+from collections.abc import Iterator, Sequence
+from typing import Protocol, TypeVar, overload
+
+import numpy as np
+
+from .format import unpack_text
+from .track import IntArray
+
+Item = TypeVar("Item", covariant=True)
+
+# Names whose places are looked up together.
+_BLOCK = 4096
+# Of the entries that are printed.
+_SHOWN = 8
+_NUMBER = re.compile(r"#(0|[1-9][0-9]{0,18})\Z")
+
+
+class NameTable:
+    """The stored names of all samples of a file.
+
+    Parameters
+    ----------
+    stored : bytes
+        All of them, one behind the other.
+    sizes : ndarray of int64
+        The bytes of each.
+    count : int
+        Samples of the file; those beyond `sizes` have no name.
+
+    Attributes
+    ----------
+    nnames : int
+        Samples with a name, which are the first ones.
+    """
+
+    def __init__(self, stored: bytes, sizes: IntArray, count: int) -> None:
+        self._stored = stored
+        self._ends: IntArray = np.zeros(len(sizes) + 1, np.int64)
+        np.cumsum(sizes, out=self._ends[1:])
+        self.nnames = len(sizes)
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def stored(self, index: int) -> bytes | None:
+        """Return a name as it is stored, without the NUL behind it; None if there is none."""
+        if index >= self.nnames:
+            return None
+        return self._stored[self._ends.item(index) : self._ends.item(index + 1)].removesuffix(b"\0")
+
+    def __getitem__(self, index: int) -> str | None:
+        """Return a name as text; None if there is none."""
+        stored = self.stored(index)
+        return None if stored is None else unpack_text(stored)
+
+    def take(self, indices: range) -> Iterator[str | None]:
+        """Iterate over the names of samples."""
+        for first in range(0, len(indices), _BLOCK):
+            block = np.array(indices[first : first + _BLOCK])
+            # Those without a name are of no bytes, behind all others.
+            starts = self._ends[np.minimum(block, self.nnames)].tolist()
+            ends = self._ends[np.minimum(block + 1, self.nnames)].tolist()
+            for index, start, end in zip(block.tolist(), starts, ends, strict=True):
+                if index < self.nnames:
+                    yield unpack_text(self._stored[start:end].removesuffix(b"\0"))
+                else:
+                    yield None
+
+
+class IdTable:
+    """The ids of all samples of a file.
+
+    Parameters
+    ----------
+    names : NameTable
+        The names.
+
+    Notes
+    -----
+    17 bytes are kept for each name: its hash, in order, whose it is, and whether it is alone.
+    """
+
+    def __init__(self, names: NameTable) -> None:
+        self._names = names
+        count = names.nnames
+        hashes = np.fromiter(map(hash, names.take(range(count))), np.int64, count)
+        self._order: IntArray = np.argsort(hashes, kind="stable")
+        self._hashes: IntArray = hashes[self._order]
+        self._is_alone = np.ones(count, np.bool_)
+        is_again = self._hashes[1:] == self._hashes[:-1]
+        is_shared = np.zeros(count, np.bool_)
+        is_shared[1:] = is_again
+        is_shared[:-1] |= is_again
+        self._find_shared(self._order[is_shared])
+
+    def _find_shared(self, candidates: IntArray) -> None:
+        """Find those among the names of one hash that are the same; they stand side by side."""
+        named: dict[str | None, int] = {}
+        for first in range(0, len(candidates), _BLOCK):
+            for index in candidates[first : first + _BLOCK].tolist():
+                other = named.setdefault(self._names[index], index)
+                if other != index:
+                    self._is_alone[index] = self._is_alone[other] = False
+
+    def __getitem__(self, index: int) -> str:
+        """Return the id of a sample."""
+        return self._id(index, self._names[index])
+
+    def _id(self, index: int, name: str | None) -> str:
+        if name and self._is_alone.item(index) and not _NUMBER.search(name):
+            return name
+        return f"{name or ''}#{index}"
+
+    def take(self, indices: range) -> Iterator[str]:
+        """Iterate over the ids of samples."""
+        return map(self._id, indices, self._names.take(indices))
+
+    def find(self, id_: object) -> int | None:
+        """Return the sample of an id, or of a name that one sample alone has; None if none has."""
+        if not isinstance(id_, str) or not id_:
+            return None
+        number = _NUMBER.search(id_)
+        if number is not None:
+            index = int(number[1])
+            if index < len(self._names) and self[index] == id_:
+                return index
+        wanted = hash(id_)
+        first = int(np.searchsorted(self._hashes, wanted, side="left"))
+        last = int(np.searchsorted(self._hashes, wanted, side="right"))
+        found = self._order[first:last]
+        for index in found[self._is_alone[found]].tolist():
+            if self._names[index] == id_:
+                return int(index)
+        return None
+
+
+class _Table(Protocol[Item]):
+    def __getitem__(self, index: int, /) -> Item: ...
+    def take(self, indices: range, /) -> Iterator[Item]: ...
+
+
+class Picked(Sequence[Item]):
+    """What a table has of some of the samples of a file, by their position among these.
+
+    Parameters
+    ----------
+    table : NameTable or IdTable
+        By the ordinal of the sample in the file.
+    indices : range
+        Those ordinals.
+    """
+
+    def __init__(self, table: "_Table[Item]", indices: range) -> None:
+        self._table = table
+        self._indices = indices
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    @overload
+    def __getitem__(self, index: int) -> Item: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Picked[Item]": ...
+    def __getitem__(self, index: int | slice) -> "Item | Picked[Item]":
+        if isinstance(index, slice):
+            return Picked(self._table, self._indices[index])
+        return self._table[self._indices[index]]
+
+    def __iter__(self) -> Iterator[Item]:
+        return self._table.take(self._indices)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence) or isinstance(other, str | bytes):
+            return NotImplemented
+        return len(self) == len(other) and all(map(operator.eq, self, other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        shown = [repr(each) for each in self[:_SHOWN]]
+        return f"[{', '.join(shown + ['...'] * (len(self) > _SHOWN))}]"

@@ -1,0 +1,252 @@
+"""Packing a folder of pictures, or whatever gives pictures, into a dataset in one call.
+
+Pictures are read and encoded in threads, which takes nearly all of the time and is done without the
+GIL, and written in their order; the bytes of the file do not depend on the number of threads. Twice
+as many pictures as threads are held at a time.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sized
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypedDict, Unpack
+
+from ..exceptions import BloscpackError
+from ..threads import available_cpus, map_ordered, resolve_nthreads
+from .format import Profile
+from .listing import Item, PictureFolder
+from .splits import Span
+from .writer import Writer
+
+OnError = Literal["raise", "skip"]
+
+# A picture is worth a thread whatever its size: encoding takes milliseconds at least.
+_WORTH = 1 << 62
+
+
+class WriterOptions(TypedDict, total=False):
+    """Options of `Writer`."""
+
+    codec: str
+    crf: float | None
+    tile: int
+    thumb: bool
+    lossless: bool
+    profile: Profile
+    preset: str | int | None
+    splits: Mapping[str, Span] | str | None
+    overwrite: bool
+    max_pixels: int
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedPicture:
+    """A picture that is not in the dataset.
+
+    Attributes
+    ----------
+    position : int
+        Its place among all that were to be packed.
+    name : str
+        What it is called, or its path.
+    reason : str
+        Why it was skipped, one line.
+    """
+
+    position: int
+    name: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.reason}"
+
+
+@dataclass(slots=True)
+class PackReport:
+    """What `pack` did.
+
+    Attributes
+    ----------
+    path : object
+        The dataset.
+    nsamples : int
+        Pictures in it.
+    classes : list of str
+        Names of the classes of a folder: the target of a picture is the place of its class.
+    skipped : list of SkippedPicture
+        What is not in it.
+    """
+
+    path: Any
+    nsamples: int = 0
+    classes: list[str] = field(default_factory=list)
+    skipped: list[SkippedPicture] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was skipped."""
+        return not self.skipped
+
+
+def pack(
+    source: Any,
+    path: Any,
+    *,
+    on_error: OnError = "raise",
+    progress: Callable[[int, int], object] | None = None,
+    log: Callable[[SkippedPicture], object] | None = None,
+    nthreads: int | None = None,
+    **options: Unpack[WriterOptions],
+) -> PackReport:
+    """Pack pictures into a new dataset.
+
+    Parameters
+    ----------
+    source : str, PathLike or iterable
+        A folder: all pictures in it and below, in the order of their names; each folder at its top
+        is a class, and names are paths (see `listing.PictureFolder`). Or an iterable of pictures,
+        as `Writer.add` takes them, or of tuples (picture, target, name), the last two of which may
+        be missing or None.
+    path : str, PathLike or binary file
+        Where to.
+    on_error : {"raise", "skip"}, optional
+        What to do about a picture that cannot be packed: stop, and leave no file, or leave it out
+        and report it.
+    progress : callable, optional
+        Called with the number of pictures that are done, and that of all, -1 if it is not known.
+    log : callable, optional
+        Called with each `SkippedPicture` at once.
+    nthreads : int, optional
+        Threads that read and encode; as many as there are processors by default.
+    **options
+        Of `Writer`: codec, crf, tile, thumb, lossless, profile, preset, splits, overwrite,
+        max_pixels.
+
+    Returns
+    -------
+    PackReport
+        How many there are, the classes of a folder, and what was skipped and why.
+
+    Raises
+    ------
+    CodecError, UnsupportedError, OSError, TypeError, ValueError
+        A picture cannot be packed; the error names it. Or an option is out of its range, or the
+        file cannot be written.
+    FileExistsError
+        There is a file of this name, and `overwrite` is not given.
+    ImportError
+        PyAV or Pillow is missing.
+
+    Notes
+    -----
+    In whatever way this ends, `path` is the whole dataset or what it was before.
+
+    Examples
+    --------
+    >>> import bloscpack as bp
+    >>> report = bp.benzina.pack("photos", "photos.bzna", crf=28)  # doctest: +SKIP
+    >>> report.nsamples, report.classes  # doctest: +SKIP
+    (120, ['cat', 'dog'])
+    """
+    if on_error not in ("raise", "skip"):
+        raise ValueError(f"on_error must be 'raise' or 'skip', not {on_error!r}")
+    nthreads = resolve_nthreads(nthreads, _WORTH, limit=available_cpus())
+    report = PackReport(path)
+    items = source
+    if isinstance(source, str | os.PathLike):
+        items = PictureFolder(source)
+        report.classes = items.classes
+    with Writer(path, **options) as writer:
+        _Loop(writer, report, on_error, progress, log).run(items, nthreads)
+    return report
+
+
+class _Encoded:
+    """An item, and what became of it."""
+
+    __slots__ = ("error", "item", "sample")
+
+    def __init__(self, item: Item, sample: bytes, error: Exception | None) -> None:
+        # The picture itself may be large, and is done with.
+        is_path = isinstance(item.picture, str | os.PathLike)
+        self.item = item if is_path else item._replace(picture=None)
+        self.sample = sample
+        self.error = error
+
+
+class _Loop:
+    """Packing at work."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        report: PackReport,
+        on_error: OnError,
+        progress: Callable[[int, int], object] | None,
+        log: Callable[[SkippedPicture], object] | None,
+    ) -> None:
+        self._writer = writer
+        self._report = report
+        self._on_error = on_error
+        self._progress = progress
+        self._log = log
+
+    def run(self, items: Iterable[Any], nthreads: int) -> None:
+        """Add all items."""
+        total = len(items) if isinstance(items, Sized) else -1
+        for position, encoded in enumerate(map_ordered(self._encode, items, nthreads)):
+            if encoded.error is None:
+                _, target, name = encoded.item
+                self._writer.add_encoded(encoded.sample, target, name)
+                self._report.nsamples += 1
+            else:
+                self._skip(position, encoded.item, encoded.error)
+            if self._progress is not None:
+                self._progress(position + 1, total)
+
+    def _encode(self, given: Any) -> _Encoded:
+        """Encode an item, in any thread; what is wrong with it is kept for its turn."""
+        item = given if isinstance(given, Item) else _item_of(given)
+        try:
+            return _Encoded(item, self._writer.encode(*item), None)
+        except (BloscpackError, OSError, TypeError, ValueError, MemoryError) as err:
+            return _Encoded(item, b"", err)
+
+    def _skip(self, position: int, item: Item, err: Exception) -> None:
+        name = _name_of(item, position)
+        if self._on_error == "raise":
+            if isinstance(err, BloscpackError):
+                err.path = name
+            else:
+                err.add_note(f"This was picture {position}, {name!r:.200}.")
+            raise err
+        skipped = SkippedPicture(position, name, _reason(err))
+        self._report.skipped.append(skipped)
+        if self._log is not None:
+            self._log(skipped)
+
+
+def _item_of(given: Any) -> Item:
+    """Return an item for a picture, or for a tuple with one in front."""
+    if not isinstance(given, tuple):
+        return Item(given)
+    if not 1 <= len(given) <= 3:
+        raise ValueError(f"an item is (picture, target, name), not {len(given)} values")
+    return Item(*given)
+
+
+def _name_of(item: Item, position: int) -> str:
+    """Return what to call an item in a message."""
+    if isinstance(item.picture, str | os.PathLike):
+        return os.fspath(item.picture)
+    if isinstance(item.name, bytes):
+        return item.name.decode("utf-8", "backslashreplace")
+    return item.name or f"picture {position}"
+
+
+def _reason(err: Exception) -> str:
+    """Return what went wrong in one line."""
+    if isinstance(err, OSError) and not isinstance(err, BloscpackError) and err.strerror:
+        return err.strerror
+    if isinstance(err, MemoryError):
+        return "not enough memory"
+    return " ".join(str(err).split())

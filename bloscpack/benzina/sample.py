@@ -1,0 +1,292 @@
+"""A sample of a dataset: an mp4 of its own with a picture, its thumbnail, target and name."""
+
+import functools
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..exceptions import BloscpackError, NotFoundError, UnsupportedError
+from ..fetch import Piece
+from ..frames.protocol import AnyArray, FrameSelection, IntArray, frame_indices, read_clip
+from ..storage.memory import MemorySource
+from .bmff import name_of
+from .content import Content
+from .decoder import Decoder, Planes, decode_rgb
+from .format import INPUT, THUMB, unpack_text
+from .samplelayout import InnerTrack, SampleLayout, parse_sample
+
+_UINT8 = np.dtype("u1")
+Pixels = np.ndarray[Any, np.dtype[np.uint8]]
+
+
+class Sample:
+    """A sample, of which nothing is read yet; also a clip of one frame, see `frames.protocol`.
+
+    Attributes
+    ----------
+    index : int
+        Its ordinal in the file.
+    decode_cost : int
+        How long a decoded byte takes, next to one of a Blosc chunk.
+
+    Notes
+    -----
+    The bytes, once read, are kept with the sample. Made by a `Dataset`.
+    """
+
+    dtype = _UINT8
+    # H.265 takes about four times as long as JPEG.
+    decode_cost = 20
+
+    __slots__ = ("_content", "_data", "_layout", "_shown", "index")
+
+    def __init__(
+        self, content: Content, index: int, shown: str = INPUT, data: bytes | None = None
+    ) -> None:
+        self._content = content
+        self.index = index
+        # The track that is the frame of the clip.
+        self._shown = shown
+        self._data = data
+        self._layout: SampleLayout | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Sample, (self._content, self.index, self._shown)
+
+    def __repr__(self) -> str:
+        return f"<sample {self.index} of {self._content.source.name!r}>"
+
+    @property
+    def id(self) -> str:
+        """Its name, if no other sample has it; else with ``#`` and `index` behind it."""
+        return self._content.ids[self.index]
+
+    @property
+    def name_bytes(self) -> bytes | None:
+        """The name as it is stored, without the NUL behind it; None without one."""
+        return self._content.name_bytes(self.index)
+
+    @property
+    def name(self) -> str | None:
+        """The name as text, bytes that are no UTF-8 escaped; None without one.
+
+        It may be any text: a path that leads elsewhere, too.
+        """
+        stored = self.name_bytes
+        return None if stored is None else unpack_text(stored)
+
+    @property
+    def target(self) -> int:
+        """The target; -1 where there is none.
+
+        Raises
+        ------
+        FormatError
+            It is not of 8 bytes.
+        """
+        return self._content.target(self.index)
+
+    @property
+    def location(self) -> int:
+        """Absolute offset of its first byte in the file."""
+        return self._content.input[self.index].offset
+
+    @property
+    def size(self) -> int:
+        """Number of its bytes."""
+        return self._content.input[self.index].nbytes
+
+    @property
+    def data(self) -> bytes:
+        """The bytes: an mp4 of its own.
+
+        Raises
+        ------
+        TruncatedError
+            The file ends before they do.
+        """
+        if self._data is None:
+            self._data = self._content.input.read(self.index)
+        return self._data
+
+    @property
+    def layout(self) -> SampleLayout:
+        """What `parse_sample` says of `data`.
+
+        Raises
+        ------
+        FormatError
+            The bytes are damaged.
+        """
+        if self._layout is None:
+            data = self.data
+            try:
+                self._layout = parse_sample(data)
+            except BloscpackError as err:
+                raise self._content.blamed(err, self.index) from None
+        return self._layout
+
+    def read_track(self, name: str) -> bytes:
+        """Return the bytes of one of its tracks, a copy.
+
+        Raises
+        ------
+        NotFoundError
+            It has no such track.
+        FormatError
+            The sample is damaged.
+        """
+        track = self._track(name)
+        return self.data[track.offset : track.offset + track.nbytes]
+
+    def _track(self, name: str) -> InnerTrack:
+        tracks = self.layout.tracks
+        if name not in tracks:
+            error = NotFoundError(
+                f"sample {self.index} has no track {name!r:.80}; it has {', '.join(tracks)}"
+            )
+            error.path = self._content.source.name
+            raise error
+        return tracks[name]
+
+    def frame(self, track: str = THUMB) -> Planes:
+        """Decode the picture of a track to the planes of its codec.
+
+        Parameters
+        ----------
+        track : str
+            ``"bzna_thumb"``, or ``"bzna_input"`` for the picture in its own size.
+
+        Returns
+        -------
+        Planes
+            Of the coded frame, with the clean aperture in it.
+
+        Raises
+        ------
+        NotFoundError
+            The sample has no such track.
+        FormatError, CodecError
+            The sample is damaged.
+        UnsupportedError
+            The track has no pictures, or of a kind that is not known, or far too large ones.
+        ImportError
+            PyAV is missing.
+        """
+        inner = self._track(track)
+        return self._planes(inner, self.data[inner.offset : inner.offset + inner.nbytes])
+
+    def decode(self, track: str = THUMB, *, out: Pixels | None = None) -> Pixels:
+        """Decode the picture of a track, cropped to its clean aperture.
+
+        Parameters
+        ----------
+        track : str
+            As for `frame`.
+        out : ndarray, optional
+            Receives the pixels: uint8, C-contiguous, of just that shape.
+
+        Returns
+        -------
+        ndarray
+            uint8, (H, W, 3): `out`, or an own array.
+
+        Raises
+        ------
+        ValueError
+            `out` does not fit.
+        NotFoundError, FormatError, CodecError, UnsupportedError, ImportError
+            As for `frame`.
+        """
+        return self._pixels(self.frame(track), out)
+
+    def _planes(self, track: InnerTrack, payload: bytes) -> Planes:
+        """Decode what a track holds."""
+        if not track.config_kind:
+            raise self._content.blamed(
+                UnsupportedError(
+                    f"track {track.name!r} holds no pictures that can be decoded, but "
+                    f"{name_of(track.entry_kind)!r}"
+                ),
+                self.index,
+            )
+        try:
+            return _decoder(self._content.max_pixels).decode(
+                track.config_kind, track.config, payload, track.frame, track.clean
+            )
+        except BloscpackError as err:
+            raise self._content.blamed(err, self.index) from None
+
+    def _pixels(self, planes: Planes, out: Pixels | None) -> Pixels:
+        try:
+            return decode_rgb(planes, out=out)
+        except BloscpackError as err:
+            raise self._content.blamed(err, self.index) from None
+
+    def __len__(self) -> int:
+        """Return 1: as a clip it has one frame."""
+        return 1
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """Name and target."""
+        return {"name": self.name, "target": self.target}
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """``(1, H, W, 3)``."""
+        return (1, *self.frame_shape(np.zeros(0, np.int64)))
+
+    def __getitem__(self, selection: FrameSelection) -> AnyArray:
+        """Return `read` of a selection."""
+        return self.read(selection)
+
+    def read(self, selection: FrameSelection = None, *, out: AnyArray | None = None) -> AnyArray:
+        """Return the picture as frames in one array; see `frames.protocol.Clip`."""
+        return read_clip(self, selection, out=out, nthreads=1)
+
+    def read_images(self, selection: FrameSelection = None) -> None:
+        """Return None: the picture is kept as neither JPEG nor PNG.
+
+        Raises
+        ------
+        IndexError, TypeError
+            There is no such frame; the selection is none.
+        """
+        frame_indices(selection, 1)
+
+    def frame_shape(self, indices: IntArray) -> tuple[int, ...]:
+        """Return ``(H, W, 3)``, whichever frames are asked for."""
+        track = self._track(self._shown)
+        width, height = track.frame
+        if width * height > self._content.max_pixels:
+            raise self._content.blamed(
+                UnsupportedError(
+                    f"a frame of {width} x {height} pixels, more than the "
+                    f"{self._content.max_pixels} that are decoded; raise max_pixels of "
+                    "benzina.open if the file can be trusted"
+                ),
+                self.index,
+            )
+        return track.clean.height, track.clean.width, 3
+
+    def pieces(self, indices: IntArray, frames: AnyArray) -> Iterator[Piece]:
+        """Return what to fetch so that every one of `frames` becomes the picture."""
+        if not len(indices):
+            return
+        track = self._track(self._shown)
+        # The bytes were read for the layout.
+        take = partial(self._fill, track, frames)
+        yield Piece(MemorySource(self.data), track.offset, track.nbytes, take)
+
+    def _fill(self, track: InnerTrack, frames: AnyArray, payload: memoryview) -> None:
+        self._pixels(self._planes(track, bytes(payload)), frames[0])
+        frames[1:] = frames[0]
+
+
+@functools.cache
+def _decoder(max_pixels: int) -> Decoder:
+    """Return the decoder of this process: its contexts serve all datasets."""
+    return Decoder(max_pixels=max_pixels)

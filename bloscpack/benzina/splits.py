@@ -1,0 +1,157 @@
+"""Splits of a dataset: ranges of its samples under names, declared by the caller or stored.
+
+Benzina stores none; its ImageNet class goes by position. Our writer keeps what it was told in a box
+of our own, ``moov/udta/bzsp``, that other readers skip: version and flags (0), the number of splits
+(4 bytes), and of each the first sample and the one behind the last (8 bytes each), the size of the
+name (2 bytes) and the name in UTF-8; all big-endian.
+"""
+
+import struct
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from ..exceptions import FormatError
+
+KIND = b"bzsp"
+
+# What a split may be declared as: (start, stop), a range or a slice.
+Span: TypeAlias = Any
+
+MAX_NBYTES = 1 << 20
+"""Of the payload: some thousand splits, of which no dataset has many."""
+
+_HEAD = struct.Struct(">II")
+_ENTRY = struct.Struct(">QQH")
+# The last samples of ImageNet are for testing, those before for validation (Benzina 0.0.5,
+# torch/dataset.py).
+IMAGENET_VAL, IMAGENET_TEST = 50_000, 100_000
+
+
+def resolve_splits(declared: Mapping[str, Span] | str, count: int) -> dict[str, range]:
+    """Return the ranges of declared splits.
+
+    Parameters
+    ----------
+    declared : mapping of str to (start, stop), range or slice; or "imagenet"
+        A slice counts as it does for a list; the others are within the dataset. "imagenet" is
+        ImageNet by position: the last 100 000 samples are "test", the 50 000 before "val", the rest
+        "train".
+    count : int
+        Samples of the dataset.
+
+    Raises
+    ------
+    TypeError, ValueError
+        One is none of these, has a step, or is not within the dataset.
+    """
+    if isinstance(declared, str):
+        return _imagenet(declared, count)
+    if not isinstance(declared, Mapping):
+        raise TypeError(f"splits are a mapping or 'imagenet', not {type(declared).__name__}")
+    return {_checked_name(name): _resolve(name, span, count) for name, span in declared.items()}
+
+
+def _imagenet(preset: str, count: int) -> dict[str, range]:
+    if preset != "imagenet":
+        raise ValueError(f"splits must be a mapping or 'imagenet', not {preset!r:.80}")
+    test = count - IMAGENET_TEST
+    val = test - IMAGENET_VAL
+    if val < 0:
+        raise ValueError(
+            f"splits='imagenet' needs {IMAGENET_VAL + IMAGENET_TEST} samples for 'val' and 'test', "
+            f"the dataset has {count}"
+        )
+    return {"train": range(val), "val": range(val, test), "test": range(test, count)}
+
+
+def _checked_name(name: object) -> str:
+    if not isinstance(name, str) or not name:
+        raise TypeError(f"the name of a split is a str that is not empty, not {name!r:.80}")
+    return name
+
+
+def _resolve(name: str, span: Span, count: int) -> range:
+    if isinstance(span, slice):
+        found = range(*span.indices(count))
+    elif isinstance(span, range):
+        found = span
+    else:
+        try:
+            start, stop = span
+            found = range(start, stop)
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"split {name!r:.80} must be (start, stop), a range or a slice, not {span!r:.80}"
+            ) from None
+    if found.step != 1:
+        raise ValueError(f"split {name!r:.80}: a split has no step: {span!r:.80}")
+    if not 0 <= found.start <= found.stop <= count:
+        raise ValueError(f"split {name!r:.80}: {span!r:.80} is not within {count} samples")
+    return found
+
+
+def pack_splits(splits: Mapping[str, range]) -> bytes:
+    """Return the payload of the box that keeps splits.
+
+    Raises
+    ------
+    ValueError
+        A name takes more than 65535 bytes, or all take more than `MAX_NBYTES`.
+    """
+    parts = [_HEAD.pack(0, len(splits))]
+    for name, span in splits.items():
+        encoded = name.encode("utf-8")
+        if len(encoded) > 0xFFFF:
+            raise ValueError(f"the name of split {name!r:.80} takes {len(encoded)} bytes of 65535")
+        parts.append(_ENTRY.pack(span.start, span.stop, len(encoded)) + encoded)
+    payload = b"".join(parts)
+    if len(payload) > MAX_NBYTES:
+        raise ValueError(f"{len(splits)} splits take {len(payload)} bytes of {MAX_NBYTES}")
+    return payload
+
+
+def unpack_splits(payload: bytes, count: int) -> dict[str, range]:
+    """Return the splits that a box keeps.
+
+    Parameters
+    ----------
+    payload : bytes
+        What is behind the header of the box.
+    count : int
+        Samples of the dataset.
+
+    Raises
+    ------
+    FormatError
+        The box is damaged, of another version, or a split is not within the dataset.
+    """
+    if len(payload) > MAX_NBYTES:
+        raise _damaged(f"it has more than {MAX_NBYTES} bytes")
+    if len(payload) < _HEAD.size:
+        raise _damaged(f"{len(payload)} bytes are too few for the number of splits")
+    version_flags, nsplits = _HEAD.unpack_from(payload)
+    if version_flags >> 24:
+        raise _damaged(f"version {version_flags >> 24} is not known")
+    splits: dict[str, range] = {}
+    at = _HEAD.size
+    for number in range(nsplits):
+        if at + _ENTRY.size > len(payload):
+            raise _damaged(f"{nsplits} splits in {len(payload)} bytes: number {number} is cut off")
+        start, stop, nbytes = _ENTRY.unpack_from(payload, at)
+        at += _ENTRY.size + nbytes
+        if at > len(payload):
+            raise _damaged(f"the name of split {number} is cut off")
+        try:
+            name = payload[at - nbytes : at].decode("utf-8")
+        except UnicodeDecodeError:
+            raise _damaged(f"the name of split {number} is not UTF-8") from None
+        if not name or name in splits:
+            raise _damaged(f"split {number} has the name {name!r:.80}, empty or there already")
+        if not start <= stop <= count:
+            raise _damaged(f"split {name!r:.80}: {start} to {stop} is not within {count} samples")
+        splits[name] = range(start, stop)
+    return splits
+
+
+def _damaged(what: str) -> FormatError:
+    return FormatError(f"splits (moov/udta/bzsp): {what}", field="bzsp")

@@ -1,0 +1,31 @@
+"""Numbers of bytes as people write them."""
+
+import re
+
+# Decoded bytes that are worth a task of their own.
+DEFAULT_BLOCK = "64 MiB"
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_BINARY_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_NBYTES = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.ASCII | re.IGNORECASE)
+
+
+def nbytes_of(size: int | str) -> int:
+    """Return a number of bytes, given as such or as text like "64 MiB", "1.5GB" or "512k".
+
+    Raises
+    ------
+    ValueError
+        It is less than 1, or not such text.
+    """
+    if isinstance(size, str):
+        match = _NBYTES.fullmatch(size.strip())
+        if match is None:
+            raise ValueError(f"{size!r:.100} is no size: expected a number of bytes, or '64 MiB'")
+        number, unit, is_binary = match.groups()
+        size = int(float(number) * (_BINARY_UNITS if is_binary else _UNITS)[unit.lower()])
+    if isinstance(size, bool) or not hasattr(size, "__index__"):
+        raise TypeError(f"a size must be a number of bytes or text like '64 MiB', not {size!r}")
+    if size < 1:
+        raise ValueError(f"a size must be at least 1 byte, not {size}")
+    return int(size)

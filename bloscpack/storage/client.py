@@ -1,0 +1,74 @@
+"""The clients of fsspec, one for each kind of URL and options, made by and for each process.
+
+A forked child must neither use nor close what it has of its parent: connections are shared.
+"""
+
+import os
+from typing import Any
+
+try:
+    import fsspec
+except ImportError as err:
+    raise ImportError(
+        f"URLs are reached through fsspec and aiohttp: install bloscpack[remote] ({err})"
+    ) from err
+
+from .url import shown
+
+# Clients that are kept for the next object of the same kind and options; one costs some 0.1 s.
+_MAX_CLIENTS = 8
+# Requests that may be under way at once.
+MAX_REQUESTS = 16
+
+# Clients of this process, by kind of URL and options, the last used last; and those of the process
+# it was forked from, which must be neither used nor closed here: they share connections with it.
+_clients: dict[tuple[Any, ...], Any] = {}
+_clients_pid = os.getpid()
+_not_ours: list[Any] = []
+
+
+def leave_alone(thing: Any) -> None:
+    """Keep a client of the parent process from being closed in this one."""
+    _not_ours.append(thing)
+
+
+def client(url: str, options: dict[str, Any]) -> tuple[Any, str]:
+    """Return the file system for a URL, made by and for this process, and the path in it."""
+    global _clients, _clients_pid
+    if _clients_pid != os.getpid():
+        leave_alone(_clients)
+        _clients, _clients_pid = {}, os.getpid()
+    scheme = url.partition("://")[0]
+    key = (scheme, repr(sorted(options.items(), key=lambda item: item[0])))
+    if scheme in ("s3", "s3a"):
+        # Tries are counted here; by default botocore and s3fs would each repeat each of ours.
+        config = {
+            "retries": {"total_max_attempts": 1},
+            "max_pool_connections": MAX_REQUESTS,
+            **options.get("config_kwargs", {}),
+        }
+        options = {**options, "config_kwargs": config}
+    filesystem = _clients.get(key)
+    try:
+        if filesystem is None or "::" in scheme:
+            filesystem, path = fsspec.core.url_to_fs(url, skip_instance_cache=True, **options)
+        else:
+            path = filesystem._strip_protocol(url)
+    except ImportError as err:
+        raise ImportError(
+            f"{shown(url)}: {err}; bloscpack[remote] brings s3fs and aiohttp"
+        ) from err
+    if scheme in ("s3", "s3a"):
+        filesystem.retries = 1
+    if scheme == "memory" or "::" in scheme:
+        return filesystem, path
+    kept = {other: each for other, each in _clients.copy().items() if other != key}
+    # Replaced as a whole: another thread may be here.
+    _clients = dict([*kept.items()][1 - _MAX_CLIENTS :]) | {key: filesystem}
+    return filesystem, path
+
+
+def kind_of(filesystem: Any) -> str:
+    """Return the first name of a kind of file systems: "s3", "http", "memory"."""
+    protocol = filesystem.protocol
+    return str(protocol if isinstance(protocol, str) else protocol[0])

@@ -1,0 +1,270 @@
+"""Remote objects by what they are reached through: S3, HTTP, or anything that fsspec knows.
+
+`get` makes one request and tells, with the bytes, which version of the object they are of and how
+long that is, so that no other request has to ask.
+"""
+
+import asyncio
+from typing import Any, NamedTuple, Protocol
+
+try:
+    import aiohttp
+except ImportError as err:
+    raise ImportError(
+        f"URLs are reached through fsspec and aiohttp: install bloscpack[remote] ({err})"
+    ) from err
+
+from ..exceptions import RemoteError, UnsupportedError
+from .client import MAX_REQUESTS, client, kind_of
+from .trouble import OURS, about, changed, named, no_ranges, s3_status, status_of
+from .url import shown
+
+# Seconds without a byte before a request is taken for lost.
+_SILENCE = 60.0
+# The most that is taken of a server that gives no parts of an object, but all of it.
+MAX_WHOLE_NBYTES = 1 << 20
+# What tells versions of an object apart, by file system.
+_VERSION_KEYS = (
+    "ETag",
+    "etag",
+    "generation",
+    "md5Hash",
+    "mtime",
+    "LastModified",
+    "last_modified",
+    "updated",
+    "created",
+)
+
+
+class Answer(NamedTuple):
+    """What one request gave.
+
+    Attributes
+    ----------
+    data : bytes
+        As many as were asked for, fewer only at the end of the object.
+    size : int
+        Size of the whole object in bytes.
+    tag : str
+        Version of the object as its server tells it; empty if it does not.
+    """
+
+    data: bytes
+    size: int
+    tag: str
+
+
+class RemoteObject(Protocol):
+    """One object, to be read in parts."""
+
+    max_requests: int
+    """How many may be under way at once."""
+
+    async def get(self, offset: int, nbytes: int, *, is_first: bool) -> Answer:
+        """Make one request for `nbytes`, 1 or more, from `offset` on."""
+        ...
+
+
+class S3Object:
+    """An object in S3, read through the client that s3fs has."""
+
+    max_requests = MAX_REQUESTS
+
+    def __init__(self, filesystem: Any, path: str, name: str) -> None:
+        self._filesystem = filesystem
+        self._bucket, self._key, version = filesystem.split_path(path)
+        self._version = {"VersionId": version} if version else {}
+        self._name = name
+
+    async def get(self, offset: int, nbytes: int, *, is_first: bool) -> Answer:
+        """Make one request (GetObject)."""
+        try:
+            answer = await self._filesystem._call_s3(
+                "get_object",
+                Bucket=self._bucket,
+                Key=self._key,
+                Range=f"bytes={offset}-{offset + nbytes - 1}",
+                **self._version,
+            )
+            body = answer["Body"]
+            try:
+                length = int(answer["ContentLength"])
+                size = _size_of(answer.get("ContentRange"), offset)
+                if size is None and offset == 0 and length <= nbytes:
+                    size = length  # the whole object, which needs no range
+                if size is None or length > nbytes:
+                    raise no_ranges(self._name, length)
+                data = await body.read()
+            finally:
+                body.close()
+        except OURS:
+            raise
+        except Exception as err:
+            status = s3_status(err)
+            if status == 416:
+                return _beyond(self._name, is_first)
+            raise named(err, status, self._name) from err
+        return Answer(data, size, answer.get("ETag") or str(answer.get("LastModified", "")))
+
+
+class HttpObject:
+    """A file behind a web server, read through the session that fsspec has."""
+
+    max_requests = MAX_REQUESTS
+
+    def __init__(self, filesystem: Any, url: str, name: str) -> None:
+        self._filesystem = filesystem
+        self._url = url
+        self._name = name
+        options = dict(filesystem.kwargs)
+        self._headers = {**options.pop("headers", {}), "Accept-Encoding": "identity"}
+        if "timeout" not in options and "timeout" not in filesystem.client_kwargs:
+            options["timeout"] = aiohttp.ClientTimeout(
+                total=None, sock_connect=_SILENCE, sock_read=_SILENCE
+            )
+        self._options = options
+
+    async def get(self, offset: int, nbytes: int, *, is_first: bool) -> Answer:
+        """Make one request (GET)."""
+        headers = {**self._headers, "Range": f"bytes={offset}-{offset + nbytes - 1}"}
+        try:
+            session = await self._filesystem.set_session()
+            async with session.get(
+                self._filesystem.encode_url(self._url), headers=headers, **self._options
+            ) as response:
+                if response.status == 416:
+                    return _beyond(self._name, is_first)
+                response.raise_for_status()
+                return await self._answer(response, offset, nbytes)
+        except OURS:
+            raise
+        except Exception as err:
+            raise named(err, getattr(err, "status", None), self._name) from err
+
+    async def _answer(self, response: Any, offset: int, nbytes: int) -> Answer:
+        found = response.headers
+        if found.get("Content-Encoding", "identity") != "identity":
+            message = (
+                f"the server sends it encoded ({found['Content-Encoding']}), so that no part of "
+                "it can be read alone; have it served as it is"
+            )
+            raise about(UnsupportedError(message), self._name)
+        tag = found.get("ETag") or found.get("Last-Modified") or ""
+        if response.status == 206:
+            size = _size_of(found.get("Content-Range"), offset)
+            if size is None:
+                message = (
+                    f"asked for bytes from {offset} on, the server answered with Content-Range "
+                    f"{found.get('Content-Range')!r}"
+                )
+                raise about(RemoteError(message), self._name)
+            return Answer(await _body(response, nbytes), size, tag)
+        length = response.content_length
+        if offset or (length or 0) > MAX_WHOLE_NBYTES:
+            raise no_ranges(self._name, length)
+        data = await _body(response, MAX_WHOLE_NBYTES + 1)
+        if len(data) > MAX_WHOLE_NBYTES:
+            raise no_ranges(self._name, None)
+        return Answer(data, len(data) if length is None else length, tag)
+
+
+class OtherObject:
+    """An object of any other file system of fsspec.
+
+    It tells size and version by a request of its own: before the first part is fetched, and after
+    each other one.
+    """
+
+    def __init__(self, filesystem: Any, path: str, name: str) -> None:
+        self._filesystem = filesystem
+        self._path = path
+        self._name = name
+        # A chain answers in one way only: it may have a link that is not async.
+        self._is_async = filesystem.async_impl and "::" not in name
+        # The others may not be safe from several threads.
+        self.max_requests = MAX_REQUESTS if self._is_async else 1
+
+    async def get(self, offset: int, nbytes: int, *, is_first: bool) -> Answer:
+        """Fetch a part, and what the file system tells of the object."""
+        stop = offset + nbytes
+        try:
+            if is_first:
+                size, tag = await self._version()
+                stop = min(stop, size)
+                data = await self._call("cat_file", start=offset, end=stop) if size else b""
+            else:
+                data = await self._call("cat_file", start=offset, end=stop)
+                size, tag = await self._version()
+        except OURS:
+            raise
+        except Exception as err:
+            raise named(err, status_of(err), self._name) from err
+        return Answer(bytes(data), size, tag)
+
+    async def _version(self) -> tuple[int, str]:
+        info = await self._call("info")
+        if info.get("type") == "directory":
+            raise IsADirectoryError
+        size = info.get("size")
+        if size is None:
+            raise about(UnsupportedError("its size is not known"), self._name)
+        return int(size), tag_of(info)
+
+    async def _call(self, method: str, **arguments: Any) -> Any:
+        if self._is_async:
+            return await getattr(self._filesystem, f"_{method}")(self._path, **arguments)
+        return await asyncio.to_thread(getattr(self._filesystem, method), self._path, **arguments)
+
+
+def tag_of(info: dict[str, Any]) -> str:
+    """Return what a file system of fsspec tells of the version of a file; empty if nothing."""
+    for key in _VERSION_KEYS:
+        if info.get(key) is not None:
+            return str(info[key])
+    return ""
+
+
+async def _body(response: Any, limit: int) -> bytes:
+    """Return the body of an answer, of at most `limit` bytes; a server may send without end."""
+    parts, nbytes = [], 0
+    while nbytes < limit and (part := await response.content.readany()):
+        parts.append(part)
+        nbytes += len(part)
+    return b"".join(parts)[:limit]
+
+
+def _size_of(content_range: str | None, offset: int) -> int | None:
+    """Return the size by "bytes first-last/size"; None if it does not begin at `offset`."""
+    unit, _, rest = (content_range or "").partition(" ")
+    extent, _, size = rest.partition("/")
+    first = extent.partition("-")[0]
+    if unit != "bytes" or not (first.isdecimal() and size.isdecimal()) or len(size) > 18:
+        return None
+    return int(size) if int(first) == offset else None
+
+
+def _beyond(name: str, is_first: bool) -> Answer:
+    """Return what "range not satisfiable" means: an empty object, or one that became shorter."""
+    if is_first:
+        return Answer(b"", 0, "")
+    raise changed(name, "it has become shorter")
+
+
+def open_object(url: str, options: dict[str, Any]) -> RemoteObject:
+    """Return the object at `url`; nothing is asked for yet.
+
+    Raises
+    ------
+    ImportError
+        The library for this kind of URL is missing.
+    ValueError
+        No library knows this kind of URL.
+    """
+    filesystem, path = client(url, options)
+    kind = kind_of(filesystem)
+    if kind == "s3" and hasattr(filesystem, "_call_s3"):
+        return S3Object(filesystem, path, shown(url))
+    if kind == "http" and hasattr(filesystem, "set_session"):
+        return HttpObject(filesystem, path, shown(url))
+    return OtherObject(filesystem, path, shown(url))

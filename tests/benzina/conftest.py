@@ -1,0 +1,61 @@
+"""What several tests of datasets need, and the parser of Benzina's authors."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bloscpack.storage.file import FileSource
+from tests.conftest import REPOSITORY
+from tests.oracle import Oracle, Recipe, pip_commands
+
+from . import subject
+
+_FOLDER = REPOSITORY / ".benzina-oracle"
+RECIPE = Recipe(
+    library="pybenzinaparse",
+    variable="BLOSCPACK_BENZINA_ORACLE",
+    python=_FOLDER / "bin" / "python",
+    probe="import numpy, pybenzinaparse",
+    # Later versions of bitstring have not all it needs, and it does not say so.
+    commands=pip_commands(
+        _FOLDER, ["bitstring==4.4.0", "numpy"], ["--no-deps", "pybenzinaparse==0.2.2"]
+    ),
+)
+
+
+@pytest.fixture(scope="session")
+def parser() -> Iterator[Oracle]:
+    """The library; see `tests.benzina.subject` for what snippets see."""
+    oracle = Oracle(RECIPE, Path(subject.__file__))
+    assert oracle.greeting == "0.2.2"
+    yield oracle
+    oracle.close()
+
+
+class Counted:
+    """Reads of the datasets that are opened, as (offset, nbytes)."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.reads: list[tuple[int, int]] = []
+        monkeypatch.setattr(FileSource, "read_at", self._counting(FileSource.read_at))
+        monkeypatch.setattr(FileSource, "read_into", self._counting(FileSource.read_into))
+
+    def _counting(self, read: Any) -> Any:
+        def counted(source: FileSource, offset: int, wanted: Any) -> Any:
+            nbytes = wanted if isinstance(wanted, int) else len(wanted)
+            self.reads.append((offset, nbytes))
+            return read(source, offset, wanted)
+
+        return counted
+
+    def take(self) -> list[tuple[int, int]]:
+        """Return the reads since the last time."""
+        taken, self.reads = self.reads, []
+        return taken
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
+    return Counted(monkeypatch)

@@ -1,0 +1,95 @@
+"""Memory of batches is given out again when nobody has any part of it, and not before."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bloscpack import benzina
+from bloscpack.benzina.arraypool import ArrayPool
+
+from . import vectors
+
+SHAPE = (4, 3, 5, 6)
+
+
+def place_of(array: Any) -> int:
+    place: int = array.__array_interface__["data"][0]
+    return place
+
+
+def test_memory_that_nobody_has_is_given_out_again() -> None:
+    pool = ArrayPool(2)
+    first = pool.take(SHAPE)
+    assert first.shape == SHAPE
+    assert first.dtype == np.float32
+    assert first.flags.c_contiguous
+    assert first.flags.writeable
+    place = place_of(first)
+    del first
+    assert place_of(pool.take(SHAPE)) == place
+    # The last batch of a pass is smaller.
+    assert place_of(pool.take((1, *SHAPE[1:]))) == place
+    assert place_of(pool.take((5, *SHAPE[1:]))) != place
+
+
+def test_blocks_make_room_for_larger_ones() -> None:
+    pool = ArrayPool(1)
+    assert pool.take((1, 3, 5, 6)).base is not None
+    large = pool.take(SHAPE)
+    place = place_of(large)
+    del large
+    assert len(pool._blocks) == 1
+    assert place_of(pool.take(SHAPE)) == place
+
+
+def tensor_of(array: Any) -> Any:
+    return pytest.importorskip("torch", reason="torch is optional").from_numpy(array)
+
+
+HOLDERS: dict[str, Callable[[Any], Any]] = {
+    "array": lambda array: array,
+    "part": lambda array: array[1:2, 0],
+    "part of a part": lambda array: array[1:2][0].T,
+    "row": lambda array: next(iter(array)),
+    "buffer": memoryview,
+    "reshaped": lambda array: array.reshape(-1)[3:],
+    "bytes": lambda array: np.frombuffer(array, np.uint8),
+    "tensor": tensor_of,
+    "part of a tensor": lambda array: tensor_of(array)[1:].flatten(),
+    "capsule": lambda array: np.from_dlpack(tensor_of(array)),
+}
+
+
+@pytest.mark.parametrize("kind", HOLDERS)
+def test_memory_that_somebody_has_is_not(kind: str) -> None:
+    pool = ArrayPool(2)
+    array = pool.take(SHAPE)
+    place = place_of(array)
+    held = HOLDERS[kind](array)
+    del array
+    assert place_of(pool.take(SHAPE)) != place
+    del held
+    assert place in {place_of(pool.take(SHAPE)) for _ in range(2)}
+
+
+def test_no_more_blocks_are_kept_than_wanted() -> None:
+    pool = ArrayPool(2)
+    arrays = [pool.take(SHAPE) for _ in range(5)]
+    assert len({place_of(array) for array in arrays}) == 5
+    assert len(pool._blocks) == 2
+    # The others are the caller's alone.
+    assert [array.base is None for array in arrays] == [False, False, True, True, True]
+
+
+def test_a_loader_uses_the_memory_of_batches_again() -> None:
+    pytest.importorskip("av", reason="pictures are decoded by PyAV")
+    vectors.manifest()
+    with benzina.open(vectors.FOLDER / "mini12.bzna") as dataset:
+        places = [place_of(images) for images, _ in benzina.Loader(dataset, 8, 1, threads=1)]
+        assert len(places) == 12
+        # Two ahead, one in the hands of the caller, one that it had before.
+        assert len(set(places)) <= 5
+        kept = [images for images, _ in benzina.Loader(dataset, 8, 1, threads=1)]
+        assert len({place_of(images) for images in kept}) == 12

@@ -1,0 +1,170 @@
+"""Coded pictures, as PyAV decodes them."""
+
+import io
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bloscpack import benzina
+from bloscpack.benzina import codecconfig
+from bloscpack.benzina.encoder import CODECS, Encoder
+from bloscpack.benzina.picture import frame_size, pad, yuv_planes
+from bloscpack.exceptions import CodecError
+from tests.conftest import REPOSITORY
+
+from .pictures import decode_frame, noise, photo, planes_of, psnr
+
+each_codec = pytest.mark.parametrize("codec", CODECS)
+# What encoders say of themselves.
+TEXTS = b"x265", b"x264", b"options:", b"SVT"
+
+
+@each_codec
+def test_a_picture_comes_back(codec: str) -> None:
+    rgb = photo(50, 41)
+    coded = Encoder(codec).encode(rgb, 64, 48)
+    frame = decode_frame(*coded)
+    assert (frame.width, frame.height) == (64, 48)
+    # Full range; BT.709 primaries, sRGB, BT.601.
+    described = frame.color_range, frame.color_primaries, frame.color_trc, frame.colorspace
+    assert described == (2, 1, 13, 5)
+    for found, given in zip(planes_of(frame), yuv_planes(rgb, 64, 48), strict=True):
+        assert psnr(found, given) > 40
+
+
+@each_codec
+def test_quality(codec: str) -> None:
+    rgb = photo(64, 64)
+    luma = yuv_planes(rgb, 64, 64)[0]
+    sizes, qualities = [], []
+    for crf in (5, 25, 50):
+        coded = Encoder(codec, crf=crf).encode(rgb, 64, 64)
+        sizes.append(len(coded.payload))
+        qualities.append(psnr(planes_of(decode_frame(*coded))[0], luma))
+    assert sizes == sorted(sizes, reverse=True)
+    assert qualities == sorted(qualities, reverse=True)
+    assert qualities[0] > 45
+    assert qualities[0] - qualities[2] > 8
+
+
+@each_codec
+def test_nothing_but_the_picture_is_kept(codec: str) -> None:
+    coded = Encoder(codec).encode(noise(16, 16), 16, 16)
+    for text in TEXTS:
+        assert text not in coded.config
+        assert text not in coded.payload
+    if codec == "av1":
+        assert coded.payload[:2] != b"\x12\0"  # a delimiter
+        return
+    kinds = [unit[0] for unit in codecconfig.split_units(coded.payload)]
+    sets = [unit[0] for unit in codecconfig.unpack_config(coded.config_kind, coded.config).units]
+    if codec == "hevc":
+        assert [kind >> 1 for kind in kinds] == [20]
+        assert [kind >> 1 for kind in sets] == [32, 33, 34]
+    else:
+        assert [kind & 31 for kind in kinds] == [5]
+        assert [kind & 31 for kind in sets] == [7, 8]
+
+
+def test_what_the_reference_keeps() -> None:
+    rgb = noise(16, 16)
+    hevc = Encoder("hevc", like_reference=True).encode(rgb, 16, 16)
+    assert b"x265" in hevc.config
+    assert [u[0] >> 1 for u in codecconfig.split_units(hevc.payload)] == [20]
+    h264 = Encoder("h264", like_reference=True).encode(rgb, 16, 16)
+    assert [u[0] & 31 for u in codecconfig.split_units(h264.payload)] == [6, 5]
+    for coded in (hevc, h264):
+        frame = decode_frame(*coded)
+        assert (frame.color_range, frame.color_primaries, frame.colorspace) == (2, 2, 2)
+
+
+@pytest.mark.parametrize("codec", ["hevc", "h264"])
+@pytest.mark.parametrize(
+    ("width", "height"), [(1, 1), (7, 33), (16, 16), (33, 1), (17, 15), (64, 40)]
+)
+def test_lossless(codec: str, width: int, height: int) -> None:
+    rgb = noise(width, height)
+    size = frame_size(width, height, 16)
+    frame = decode_frame(*Encoder(codec, lossless=True).encode(rgb, *size))
+    assert (frame.format.name, frame.colorspace, frame.color_range) == ("gbrp", 0, 2)
+    green, blue, red = planes_of(frame)
+    assert np.array_equal(np.dstack([red, green, blue]), pad(rgb, *size))
+
+
+@each_codec
+def test_bytes_depend_on_the_picture_alone(codec: str) -> None:
+    encoder = Encoder(codec)
+    pictures = [photo(40, 30, seed) for seed in range(4)]
+
+    def encode(rgb: Any) -> Any:
+        return encoder.encode(rgb, 48, 32)
+
+    alone = [encode(rgb) for rgb in pictures]
+    assert len(set(alone)) == 4
+    assert len({coded.config for coded in alone}) == 1
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(encode, pictures * 3)) == alone * 3
+
+
+@each_codec
+def test_the_smallest_frame(codec: str) -> None:
+    frame = decode_frame(*Encoder(codec).encode(photo(1, 1), 16, 16))
+    assert (frame.width, frame.height) == (16, 16)
+
+
+def test_a_frame_that_the_codec_refuses() -> None:
+    with pytest.raises(CodecError, match=r"hevc: a frame of 8x8 cannot be encoded"):
+        Encoder("hevc").encode(photo(8, 8), 8, 8)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"codec": "vp9"}, "codec 'vp9': one of hevc, h264, av1"),
+        ({"codec": "av1", "lossless": True}, "no lossless RGB"),
+        ({"codec": "hevc", "lossless": True, "crf": 3}, "lossless has none"),
+        ({"codec": "hevc", "crf": 52}, "crf 52: 0 to 51"),
+        ({"codec": "hevc", "crf": -1}, "crf -1"),
+        ({"codec": "hevc", "crf": "x"}, "crf 'x'"),
+        ({"codec": "hevc", "crf": float("nan")}, "crf nan"),
+        ({"codec": "hevc", "crf": True}, "crf True"),
+        ({"codec": "av1", "crf": 20.5}, "a whole number"),
+        ({"codec": "h264", "preset": "slow:threads=9"}, "preset 'slow:threads=9'"),
+        ({"codec": "av1", "preset": 14}, "preset 14"),
+    ],
+    ids=range(11),
+)
+def test_options_out_of_range(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Encoder(**options)
+
+
+def test_presets_and_halves() -> None:
+    assert Encoder("hevc", crf=20.5, preset="ultrafast").encode(photo(16, 16), 16, 16).payload
+    assert Encoder("av1", crf=20.0, preset=9).encode(photo(16, 16), 16, 16).payload
+
+
+def test_encoders_are_silent() -> None:
+    # In a process of its own: SVT-AV1 asks once how much it may say, whoever is first to use it.
+    program = """
+import numpy as np
+from bloscpack.benzina.encoder import CODECS, Encoder
+for codec in CODECS:
+    Encoder(codec).encode(np.zeros((16, 16, 3), "u1"), 16, 16)
+"""
+    run = subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True)
+    assert (run.returncode, run.stdout, run.stderr) == (0, b"", b"")
+
+
+def test_without_pyav(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = Encoder("hevc")
+    monkeypatch.setitem(sys.modules, "av", None)
+    with pytest.raises(ImportError, match=r"bloscpack\[video\]") as failure:
+        encoder.encode(photo(16, 16), 16, 16)
+    assert failure.value.name == "av"
+    with pytest.raises(ImportError, match="PyAV"):
+        benzina.pack([photo(5, 5)] * 9, io.BytesIO(), on_error="skip", nthreads=2)

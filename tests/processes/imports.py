@@ -1,0 +1,72 @@
+"""Scenario: a process is forked while another of its threads imports an optional library."""
+
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+from forks import in_child, wait_for
+from scenario import TIMEOUT_SECONDS
+
+from bloscpack import benzina, libraries
+from bloscpack.gulp import ingest
+from bloscpack.vrs import imagecodec
+
+# Libraries that stand for those there may be: they load until the process is forked, or, where
+# that waits for them, for so long.
+SECONDS = 0.2
+STANDS_FOR = "import imports\nimports.load_slowly()\n"
+PARENT = os.getpid()
+loading, forked = Event(), Event()
+
+
+def load_slowly() -> None:
+    """Called by these libraries when they are imported."""
+    if os.getpid() == PARENT:
+        loading.set()
+        forked.wait(SECONDS)
+
+
+def make_libraries(folder: Path) -> None:
+    for name in ("av", "PIL", "pillow_jxl", "simplejpeg", "torch", "tqdm"):
+        (folder / name).mkdir()
+        (folder / name / "__init__.py").write_text(STANDS_FOR)
+    (folder / "PIL" / "Image.py").write_text(f"{STANDS_FOR}def preinit(): imports.load_slowly()\n")
+    with (folder / "torch" / "__init__.py").open("a") as file:
+        file.write("raise ImportError\n")  # so that it is imported more than once
+    sys.path.insert(0, str(folder))
+
+
+def ways(path: Path) -> dict[str, Callable[[], Any]]:
+    """Return what imports each of them; most then fail, as there is nothing in these."""
+    return {
+        "av": libraries.import_av,
+        "PIL": libraries.import_pillow,
+        "simplejpeg": libraries.import_simplejpeg,
+        "pillow_jxl": lambda: imagecodec._decode_jxl(b""),
+        "tqdm": lambda: ingest._make_bar(1),
+        "torch": lambda: benzina.DataLoader,
+        "torch on use": lambda: benzina.Loader(path, (8, 8), as_tensors=True),
+    }
+
+
+def fork_amid_imports(path: Path, folder: str) -> None:
+    make_libraries(Path(folder))
+    for name, use in ways(path).items():
+
+        def attempt(use: Callable[[], Any] = use) -> None:
+            with suppress(Exception):
+                use()
+
+        loading.clear(), forked.clear()
+        thread = Thread(target=attempt)
+        thread.start()
+        if not loading.wait(TIMEOUT_SECONDS / 2):
+            raise ValueError(f"{name} was not imported")
+        child = in_child(attempt)
+        forked.set()
+        thread.join()
+        wait_for([child])

@@ -1,0 +1,325 @@
+"""Arrays and frame stores written to URLs: whole, or not at all."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import fsspec
+import numpy as np
+import pytest
+
+import bloscpack as bp
+from bloscpack.exceptions import RemoteError, UnsupportedError
+from bloscpack.storage import transport
+from bloscpack.storage.file import open_sink
+from bloscpack.storage.multipart import MultipartUpload
+
+from ..servers import Answer, S3Server, running
+
+# The least that S3 takes, and so does moto.
+PART_NBYTES = 5 << 20
+SMALL = np.random.default_rng(1).integers(0, 250, (1000, 64), "u1")
+# Does not compress: 12 MB are three parts.
+LARGE = np.random.default_rng(2).integers(0, 256, (12, 1 << 20), "u1")
+
+
+@pytest.fixture(autouse=True)
+def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bloscpack.storage.multipart._PART_NBYTES", PART_NBYTES)
+
+
+@pytest.fixture(scope="module")
+def running_s3() -> Iterator[S3Server]:
+    with running(S3Server()) as server:
+        server.put("other", b"")
+        yield server
+
+
+@pytest.fixture
+def s3(running_s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server:
+    async def sleep(_: float) -> None:
+        pass
+
+    monkeypatch.setattr(transport, "sleep", sleep)
+    running_s3.clear()
+    return running_s3
+
+
+class Place(NamedTuple):
+    """Where objects can be written."""
+
+    url: str
+    options: dict[str, Any]
+    server: S3Server | None
+    nuploads: int = 0
+
+    def content(self, name: str) -> bytes:
+        if self.server is not None:
+            return self.server.object(name)
+        content: bytes = fsspec.core.url_to_fs(self.url)[0].cat_file(f"{self.url}/{name}")
+        return content
+
+    def names(self) -> set[str]:
+        if self.server is not None:
+            return set(self.server.keys())
+        filesystem, path = fsspec.core.url_to_fs(self.url)
+        return {os.path.basename(name) for name in filesystem.ls(path, detail=False)}
+
+
+@pytest.fixture(params=["s3", "memory", "local"])
+def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    (scratch := tmp_path / "scratch").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    if request.param == "s3":
+        server = request.getfixturevalue("s3")
+        return Place("s3://box", server.options, server, server.uploads())
+    if request.param == "memory":
+        fsspec.filesystem("memory").pipe_file("/box/other", b"")
+        return Place("memory://box", {}, None)
+    (folder := tmp_path / "box").mkdir()
+    (folder / "other").touch()
+    return Place(f"local://{folder}", {}, None)
+
+
+def no_litter(place: Place, tmp_path: Path) -> bool:
+    """Return whether neither temporary files nor parts of objects are left."""
+    return not list((tmp_path / "scratch").iterdir()) and (
+        place.server is None or place.server.uploads() == place.nuploads
+    )
+
+
+class Stop(Exception):  # noqa: N818
+    """Raised by tests to stop something."""
+
+
+@pytest.mark.parametrize("array", [SMALL, LARGE], ids=["small", "large"])
+def test_save(place: Place, tmp_path: Path, array: np.ndarray) -> None:
+    name = f"saved{len(array)}.blp"
+    seen = []
+    bp.save(
+        f"{place.url}/{name}",
+        array,
+        attrs={"unit": "m"},
+        storage_options=place.options,
+        progress=lambda *_: seen.append(name in place.names()),
+    )
+    bp.save(tmp_path / "a.blp", array, attrs={"unit": "m"})
+    assert place.content(name) == (tmp_path / "a.blp").read_bytes()
+    assert seen
+    assert not any(seen)
+    assert np.array_equal(bp.load(f"{place.url}/{name}", storage_options=place.options), array)
+    assert no_litter(place, tmp_path)
+
+
+def test_a_failure_leaves_what_was_there(place: Place, tmp_path: Path) -> None:
+    url = f"{place.url}/kept.blp"
+    bp.save(url, SMALL, storage_options=place.options)
+
+    def fail(done: int, _: int) -> None:
+        if done > 11 << 20:
+            raise Stop
+
+    with pytest.raises(Stop):
+        bp.save(url, LARGE, storage_options=place.options, progress=fail)
+    assert np.array_equal(bp.load(url, storage_options=place.options), SMALL)
+    with pytest.raises(Stop):
+        bp.save(f"{url}.new", LARGE, storage_options=place.options, progress=fail)
+    assert "kept.blp.new" not in place.names()
+    assert no_litter(place, tmp_path)
+
+
+class TestWriter:
+    def test_rows(self, place: Place, tmp_path: Path) -> None:
+        url = f"{place.url}/rows.blp"
+        with bp.Writer(url, dtype="u1", shape=(None, 64), storage_options=place.options) as writer:
+            for row in SMALL:
+                writer.append(row)
+            assert url in repr(writer)
+            assert "rows.blp" not in place.names()
+        with bp.open(url, storage_options=place.options) as array:
+            assert np.array_equal(array[:], SMALL)
+        writer.close()
+        assert no_litter(place, tmp_path)
+
+    def test_an_error_sends_nothing(self, place: Place, tmp_path: Path) -> None:
+        url = f"{place.url}/none.blp"
+        writer = bp.Writer(url, dtype="u1", shape=(None, 64), storage_options=place.options)
+        writer.append(SMALL)
+        with pytest.raises(Stop), writer:
+            raise Stop
+        assert "none.blp" not in place.names()
+        assert no_litter(place, tmp_path)
+
+    def test_a_flush_is_refused(self, place: Place, tmp_path: Path) -> None:
+        url = f"{place.url}/none.blp"
+        writer = bp.Writer(url, dtype="u1", shape=(None, 64), storage_options=place.options)
+        writer.append(SMALL)
+        with pytest.raises(UnsupportedError, match="closed"):
+            writer.flush()
+        writer.abort()
+        assert no_litter(place, tmp_path)
+
+
+class TestStores:
+    def test_clips(self, place: Place, tmp_path: Path) -> None:
+        url = f"{place.url}/store.blp"
+        with bp.frames.create(url, storage_options=place.options) as store:
+            for n in range(5):
+                store.append(f"c{n}", SMALL.reshape(10, 100, 64)[n:], {"n": n})
+            assert np.array_equal(store["c3"][2], SMALL.reshape(10, 100, 64)[5])
+            assert store.name == url
+            with pytest.raises(UnsupportedError, match="closed"):
+                store.flush()
+            assert "store.blp" not in place.names()
+        with bp.frames.open(url, storage_options=place.options) as again:
+            assert list(again) == [f"c{n}" for n in range(5)]
+            assert np.array_equal(again["c4"][:], SMALL.reshape(10, 100, 64)[4:])
+        with pytest.raises(FileExistsError, match=r"store\.blp"):
+            bp.frames.create(url, storage_options=place.options)
+        bp.frames.create(url, overwrite=True, storage_options=place.options).close()
+        with bp.frames.open(url, storage_options=place.options) as again:
+            assert len(again) == 0
+        assert no_litter(place, tmp_path)
+
+    def test_an_error_sends_nothing(self, place: Place, tmp_path: Path) -> None:
+        url = f"{place.url}/none.blp"
+        store = bp.frames.create(url, storage_options=place.options)
+        store.append("a", SMALL)
+        with pytest.raises(Stop), store:
+            raise Stop
+        assert "none.blp" not in place.names()
+        assert no_litter(place, tmp_path)
+
+
+class TestParts:
+    """What S3 is asked."""
+
+    def test_a_small_object_is_one_request(self, s3: S3Server) -> None:
+        bp.save("s3://box/a", SMALL, storage_options=s3.options)
+        assert [request.method for request in s3.log] == ["PUT"]
+
+    def test_a_large_one_is_its_parts_and_two(self, s3: S3Server, tmp_path: Path) -> None:
+        bp.save("s3://box/a", LARGE, storage_options=s3.options)
+        bp.save(tmp_path / "a", LARGE)
+        nparts = -(-(tmp_path / "a").stat().st_size // PART_NBYTES)
+        methods = [request.method for request in s3.log]
+        assert methods == ["POST", *nparts * ["PUT"], "POST"]
+
+    def test_the_front_waits(self, s3: S3Server) -> None:
+        content = np.random.default_rng(3).bytes(14 << 20)
+        place = (8 << 20) - 5
+        with open_sink("s3://box/a", s3.options, front_nbytes=8 << 20) as sink:
+            for start in range(0, len(content), 3_000_001):
+                sink.write(content[start : start + 3_000_001])
+            sink.write_at(place, b"12345")
+            with pytest.raises(ValueError, match="sent"):
+                sink.write_at(place, b"123456")
+        assert s3.object("a") == content[:place] + b"12345" + content[place + 5 :]
+
+    def test_parts_become_larger(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("bloscpack.storage.multipart._PART_NBYTES", 1)
+        upload = MultipartUpload("s3://box/a", {"anon": True}, 0)
+        sent: list[int] = []
+        monkeypatch.setattr(upload, "_start", lambda _, data: sent.append(len(data)))
+        upload.write(memoryview(bytes(40_000)))
+        assert sent[0] == 1
+        assert sent[-1] == 32
+        assert len(sent) < 10_000
+        assert sent == sorted(sent)
+
+    @pytest.mark.parametrize(
+        ("number", "fault"), [(0, "drop"), (1, "503"), (3, "drop"), (4, "503")]
+    )
+    def test_passing_trouble(self, s3: S3Server, number: int, fault: str) -> None:
+        s3.faults.extend(number * [""] + [fault])
+        bp.save("s3://box/troubled", LARGE, storage_options=s3.options)
+        found = bp.load("s3://box/troubled", storage_options=s3.options)
+        assert np.array_equal(found, LARGE)
+
+    @pytest.mark.parametrize("is_there", [True, False])
+    def test_an_end_whose_answer_was_lost(
+        self, s3: S3Server, monkeypatch: pytest.MonkeyPatch, is_there: bool
+    ) -> None:
+        """The next try finds no such upload: the object tells whether it was heard."""
+        ends = []
+
+        def answer(method: str, path: str, headers: Any, body: bytes) -> Answer:
+            if method == "POST" and "uploadId" in path:
+                ends.append(path)
+                if len(ends) > 1:
+                    return Answer(404, {}, b"<Error><Code>NoSuchUpload</Code></Error>")
+                if not is_there:
+                    return Answer(503, {}, b"")
+            found = S3Server.answer(s3, method, path, headers, body)
+            return Answer(503, {}, b"") if ends and method == "POST" else found
+
+        monkeypatch.setattr(s3, "answer", answer)
+        if is_there:
+            bp.save("s3://box/heard", LARGE, storage_options=s3.options)
+        else:
+            with pytest.raises(FileNotFoundError, match="s3://box/unheard"):
+                bp.save("s3://box/unheard", LARGE, storage_options=s3.options)
+        assert len(ends) == 2
+        assert "HEAD" in [request.method for request in s3.log]
+        assert "unheard" not in s3.keys()  # noqa: SIM118
+
+    @pytest.mark.parametrize(("number", "nparts"), [(0, 1), (1, 3), (2, 2), (4, 1)])
+    def test_lasting_trouble(self, s3: S3Server, number: int, nparts: int) -> None:
+        before = s3.uploads()
+        # The parts under way are tried five times each; what comes after is heard again.
+        s3.faults.extend(number * [""] + 5 * nparts * ["500"])
+        with pytest.raises(RemoteError, match=r"s3://box/lost: .*5 requests failed"):
+            bp.save("s3://box/lost", LARGE, storage_options=s3.options)
+        assert "lost" not in s3.keys()  # noqa: SIM118
+        assert s3.uploads() == before
+
+    def test_trouble_to_the_end(self, s3: S3Server, caplog: pytest.LogCaptureFixture) -> None:
+        """Not even the end of the upload is heard: the first error is told, and what is left."""
+        s3.faults.append("")
+        s3.always = "500"
+        with pytest.raises(RemoteError, match="part"):
+            bp.save("s3://box/lost", LARGE, storage_options=s3.options)
+        assert "parts of it stay" in caplog.text
+
+    def test_no_access(self, s3: S3Server) -> None:
+        s3.always = "403"
+        with pytest.raises(PermissionError, match="s3://box/refused"):
+            bp.save("s3://box/refused", SMALL, storage_options=s3.options)
+        assert len(s3.log) == 1
+
+    def test_no_bucket(self, s3: S3Server) -> None:
+        with pytest.raises(FileNotFoundError, match="s3://nobody/a"):
+            bp.save("s3://nobody/a", SMALL, storage_options=s3.options)
+
+
+def test_recover_to_a_url(place: Place, tmp_path: Path) -> None:
+    bp.save(tmp_path / "a.blp", SMALL, chunks=100)
+    data = (tmp_path / "a.blp").read_bytes()
+    with open_sink(f"{place.url}/copy.blp", place.options) as sink:
+        sink.write(data)
+    assert place.content("copy.blp") == data
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9/a.blp", "https://127.0.0.1:9/a.blp"])
+def test_nothing_is_written_to_web_servers(url: str) -> None:
+    for write in (
+        lambda: bp.save(url, SMALL),
+        lambda: bp.Writer(url, dtype="u1"),
+        lambda: bp.frames.create(url),
+    ):
+        with pytest.raises(UnsupportedError, match="web server"):
+            write()
+
+
+def test_options_are_for_urls(tmp_path: Path) -> None:
+    path = tmp_path / "a.blp"
+    for write in (
+        lambda: bp.save(path, SMALL, storage_options={"anon": True}),
+        lambda: bp.Writer(path, dtype="u1", storage_options={"anon": True}),
+        lambda: bp.frames.create(path, storage_options={"anon": True}),
+    ):
+        with pytest.raises(ValueError, match="storage_options"):
+            write()
+    assert list(tmp_path.iterdir()) == []
