@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 BENCH = ROOT / "bench"
 
-OURS, BARE, BARE_ONE = "bloscpack", "PyAV, one for each thread", "PyAV, one with threads"
+OURS, BARE, BARE_ONE = "bloscpack", "PyAV, on threads", "PyAV, threads of its own"
 BYTES, TWIN = "bytes", "plain Python"
 PILLOW, TORCH = "JPEG, Pillow", "JPEG, Pillow in DataLoader"
 
@@ -147,7 +147,7 @@ def wrong(task, folder):
         return task | {"wanted": rewritten(task["wanted"], folder, "", lambda one: one[::-1])}
     if work == "open":
         tables = rewritten(task["tables"], folder, "bzna_fname offsets", lambda one: one + 1)
-        return task | {"tables": tables, "moov_offset": task["moov_offset"] + 1}
+        return task | {"tables": tables, "moov_offset": task["moov_offset"] - 1}
     if work == "targets":
         return task | {"targets_offset": task["targets_offset"] + 8}
     if work == "sample":
@@ -167,16 +167,38 @@ def test_a_wrong_result_stops_the_run(tasks, tmp_path, name, work):
         prepare(name, task)
 
 
-def test_pictures_packed_in_another_order_stop_the_run(tasks, monkeypatch):
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda items: items[::-1],
+        lambda items: [(picture[::-1], number) for picture, number in items],
+        lambda items: items[1:],
+    ],
+    ids=["order", "pixels", "count"],
+)
+def test_pictures_packed_wrongly_stop_the_run(tasks, monkeypatch, spoil):
     from bloscpack import benzina
 
     pack = benzina.pack
     monkeypatch.setattr(
-        benzina, "pack", lambda items, path, **options: pack(items[::-1], path, **options)
+        benzina, "pack", lambda items, path, **options: pack(spoil(items), path, **options)
     )
 
     with pytest.raises(AssertionError, match="is not what was stored"):
         prepare(OURS, tasks.task("pack", 2))
+
+
+def test_the_target_of_another_picture_stops_the_run(tasks, tmp_path):
+    from bloscpack import benzina
+
+    task = tasks.task("load", 2)
+    path = tmp_path / "other.bzna"
+    with benzina.open(task["path"]) as dataset, benzina.Writer(path) as writer:
+        for number, sample in enumerate(dataset.samples()):
+            writer.add_encoded(sample.data, number ^ 1)
+
+    with pytest.raises(AssertionError, match="the number of picture 0 is not"):
+        prepare(OURS, task | {"path": str(path)})
 
 
 @pytest.mark.parametrize("name", [OURS, PILLOW])
@@ -202,14 +224,14 @@ def test_torch_works_in_a_process(tasks, tmp_path):
         worker.close()
 
 
-def test_the_lowest_quality_that_is_good_enough_is_found(bench, tasks):
+# Where bisection of 1 to 100 begins, and others.
+@pytest.mark.parametrize("quality", [12, 50, 75, 91])
+def test_the_lowest_quality_that_is_good_enough_is_found(tasks, quality):
     from benzina.jpeg import decode, encode, find_quality, psnr
 
-    quality = find_quality(tasks.pictures, 30)
+    decoded = [decode(encode(one, quality)) for one in tasks.pictures]
 
-    for found, is_enough in ((quality, True), (quality - 1, False)):
-        decoded = [decode(encode(one, found)) for one in tasks.pictures]
-        assert (psnr(tasks.pictures, decoded) >= 30) == is_enough
+    assert find_quality(tasks.pictures, psnr(tasks.pictures, decoded)) == quality
 
 
 def case(key, **seconds):

@@ -9,8 +9,8 @@ from contextlib import ExitStack
 from typing import Any, Protocol
 
 OURS = "bloscpack"
-BARE = "PyAV, one for each thread"
-BARE_ONE = "PyAV, one with threads"
+BARE = "PyAV, on threads"
+BARE_ONE = "PyAV, threads of its own"
 BYTES = "bytes"
 TWIN = "plain Python"
 PARSER = "pybenzinaparse"

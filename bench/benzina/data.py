@@ -64,14 +64,14 @@ class Setting:
 
 FULL = Setting(
     npictures=96,
-    nsamples=480,
+    nsamples=960,
     sizes=((375, 500), (500, 375), (333, 500)),
     tile=512,
     crf=28,
     shape=224,
     batch=32,
     threads=(1, 2),
-    npacked=48,
+    npacked=32,
     nindexed=1_431_167,
     nrounds=9,
 )

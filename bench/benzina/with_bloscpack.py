@@ -18,9 +18,9 @@ from benzina.checks import (
 from benzina.contender import LOAD, OPEN, OURS, PACK, PARSE, SAMPLE, TARGETS, Call, Task
 from benzina.jpeg import DEVIATION, MEAN
 from bloscpack import benzina
+from bloscpack.benzina.format import THUMB
 from bloscpack.benzina.transforms import CenterResizedCrop, RandomResizedCrop
 
-THUMB = "bzna_thumb"
 _BIAS = tuple(255 * value for value in MEAN)
 _NORM = tuple(1 / (255 * value) for value in DEVIATION)
 

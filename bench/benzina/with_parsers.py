@@ -13,9 +13,9 @@ from races import require
 
 from benzina.contender import PARSE, PARSER, TWIN, Call, Task
 from bloscpack import benzina
+from bloscpack.benzina.format import THUMB
 
 _TWIN = Path(__file__).resolve().parents[2] / "tests" / "reference" / "benzina_sample.py"
-THUMB = "bzna_thumb"
 # What finds the bytes of the thumbnail in a sample.
 Find = Callable[[bytes], tuple[int, int]]
 

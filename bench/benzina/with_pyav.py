@@ -14,9 +14,9 @@ from races import require
 from benzina.checks import exhaust, read_wanted, require_lumas
 from benzina.contender import BARE, BARE_ONE, LOAD, PACK, Call, Task
 from bloscpack import benzina
+from bloscpack.benzina.format import THUMB
 from bloscpack.benzina.picture import yuv_planes
 
-THUMB = "bzna_thumb"
 _RATE = 20
 _X265 = "bframes=0:keyint=1:no-info=1:log-level=none"
 _ALONE = "pools=none:frame-threads=1"
@@ -44,7 +44,7 @@ class Bare:
         """Return decoding all payloads."""
         av.logging.set_level(None)
         config, payloads = _read_payloads(task)
-        lumas = map(_luma, _frames(open_decoder(config), payloads))
+        lumas = map(_luma, _frames(_open_decoder(config), payloads))
         require_lumas(lumas, task, self.name, len(payloads))
         return self._decoding(config, payloads, task["nthreads"], stack)
 
@@ -55,7 +55,7 @@ class Bare:
         frames = [_make_frame(picture, task["tile"]) for picture in pictures]
         encode = self._encoding(task, stack)
         packets = encode(frames)
-        lumas = map(_luma, _frames(open_decoder(), packets))
+        lumas = map(_luma, _frames(_open_decoder(), packets))
         require_lumas(lumas, task, self.name, len(frames))
         # Else it is another quality, and another time.
         nbytes, wanted = sum(map(_picture_nbytes, packets)), task["payload_nbytes"]
@@ -67,7 +67,7 @@ class Bare:
         self, config: bytes, payloads: list[bytes], nthreads: int, stack: ExitStack
     ) -> Call:
         pool = stack.enter_context(ThreadPoolExecutor(nthreads))
-        decoders = [open_decoder(config) for _ in range(nthreads)]
+        decoders = [_open_decoder(config) for _ in range(nthreads)]
         shares = [payloads[first::nthreads] for first in range(nthreads)]
 
         def decode(decoder: Any, share: list[bytes]) -> None:
@@ -93,14 +93,14 @@ class BareOne(Bare):
     def _decoding(
         self, config: bytes, payloads: list[bytes], nthreads: int, stack: ExitStack
     ) -> Call:
-        decoder = open_decoder(config, nthreads)
+        decoder = _open_decoder(config, nthreads)
         return lambda: exhaust(_frames(decoder, payloads))
 
     def _encoding(self, task: Task, stack: ExitStack) -> Callable[[list[Any]], list[bytes]]:
         return lambda frames: [_encode(frame, task["crf"]) for frame in frames]
 
 
-def open_decoder(config: bytes | None = None, nthreads: int = 1) -> Any:
+def _open_decoder(config: bytes | None = None, nthreads: int = 1) -> Any:
     """Return a decoder of H.265, of payloads with an ``hvcC`` or of streams without."""
     decoder = av.CodecContext.create("hevc", "r")
     decoder.extradata = config
