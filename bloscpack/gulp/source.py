@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -23,9 +23,8 @@ from ..frames.protocol import (
     AnyArray,
     FrameSelection,
     IntArray,
-    Request,
+    KeyedSource,
     frame_indices,
-    read_batch,
     read_clip,
 )
 from ..storage.file import FileSource
@@ -42,7 +41,7 @@ _UINT8 = np.dtype("u1")
 _CLOSED = "the Gulp directory is closed"
 
 
-class GulpSource:
+class GulpSource(KeyedSource):
     """The clips of a Gulp directory, in GulpIO2's order of chunks.
 
     Parameters
@@ -110,14 +109,6 @@ class GulpSource:
         """Return the ids, in order."""
         return self._keys
 
-    def __len__(self) -> int:
-        """Return the number of clips."""
-        return len(self._keys)
-
-    def __iter__(self) -> Iterator[str]:
-        """Iterate over the ids, in order."""
-        return iter(self._keys)
-
     def __contains__(self, key: object) -> bool:
         """Return whether there is a clip of this id."""
         return isinstance(key, str) and key in self._ordinals
@@ -137,29 +128,10 @@ class GulpSource:
             raise error
         return GulpClip(self, key, ordinal)
 
-    def read(
-        self,
-        requests: Iterable[Request],
-        *,
-        out: AnyArray | Sequence[AnyArray] | None = None,
-        nthreads: int | None = None,
-    ) -> AnyArray | list[AnyArray]:
-        """Read frames of many clips at once; see `frames.protocol.read_batch`."""
-        planned = [(self[id_], selection) for id_, selection in requests]
-        return read_batch(planned, out=out, nthreads=nthreads)
-
     def close(self) -> None:
         """Release the files; idempotent."""
         self._closed = True
         self._files = {}
-
-    def __enter__(self) -> Self:
-        """Return the source."""
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        """Close the source."""
-        self.close()
 
     def texts(self, ordinal: int) -> tuple[str, str]:
         """Return the texts of the triplets and of the metadata of a clip."""
