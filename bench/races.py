@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from itertools import cycle
 from pathlib import Path
@@ -10,7 +10,9 @@ from shutil import rmtree
 from time import perf_counter
 from typing import Any
 
-from harness import Loop, Timing, take_turns
+from harness import NTHREADS, Loop, Timing, take_turns
+
+_IN_MEMORY = Path("/dev/shm")
 
 
 @dataclass(slots=True)
@@ -48,6 +50,8 @@ class Races:
 
     Parameters
     ----------
+    setting : dataclass
+        How much to do.
     contenders : list
         Who takes part.
     absent : dict of str to str
@@ -66,8 +70,13 @@ class Races:
     """
 
     def __init__(
-        self, contenders: list[Any], absent: dict[str, str], say: Callable[[str], object]
+        self,
+        setting: Any,
+        contenders: list[Any],
+        absent: dict[str, str],
+        say: Callable[[str], object],
     ) -> None:
+        self.setting = setting
         self.contenders = contenders
         self.absent = absent
         self.say = say
@@ -94,6 +103,22 @@ class Races:
         timings = take_turns(loops, per_call, nrounds) if loops else {}
         case.seconds = {name: list(timing.seconds) for name, timing in timings.items()}
         self.cases.append(case)
+
+    def results(self, about: dict[str, str]) -> dict[str, Any]:
+        """Return what was measured as JSON values, with what the page says of the surroundings."""
+        return {
+            "about": about,
+            "setting": asdict(self.setting),
+            "nthreads": NTHREADS,
+            "cases": [asdict(case) for case in self.cases],
+            "notes": {one.name: one.note for one in self.contenders},
+            **self.found,
+        }
+
+
+def folder_in_memory() -> Path | None:
+    """Return a file system in memory, if there is one."""
+    return _IN_MEMORY if _IN_MEMORY.is_dir() else None
 
 
 def assemble(

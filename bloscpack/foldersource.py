@@ -5,9 +5,9 @@ and PNG are read; a file of another kind is an error when it is asked for.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -20,9 +20,8 @@ from .frames.protocol import (
     AnyArray,
     FrameSelection,
     IntArray,
-    Request,
+    KeyedSource,
     frame_indices,
-    read_batch,
     read_clip,
 )
 from .storage.memory import MemorySource
@@ -110,7 +109,7 @@ def id_of(item: Item) -> str:
     return name if isinstance(name, str) else unpack_text(name)
 
 
-class FolderSource:
+class FolderSource(KeyedSource):
     """The pictures of a folder; see `frames.protocol.FrameSource`.
 
     Parameters
@@ -137,6 +136,7 @@ class FolderSource:
         self.folder = PictureFolder(root)
         self.name: str | None = self.folder.root
         self._items = {id_of(item): item for item in self.folder}
+        self._keys = tuple(self._items)
         if len(self._items) != len(self.folder):
             raise ValueError(
                 f"folder {self.name!r}: two names differ only in bytes that are no UTF-8; rename "
@@ -145,15 +145,7 @@ class FolderSource:
 
     def keys(self) -> Sequence[str]:
         """Return the ids: paths from the folder, with ``/``."""
-        return list(self._items)
-
-    def __len__(self) -> int:
-        """Return the number of files."""
-        return len(self._items)
-
-    def __iter__(self) -> Iterator[str]:
-        """Iterate over the ids, in order."""
-        return iter(self._items)
+        return self._keys
 
     def __contains__(self, key: object) -> bool:
         """Return whether there is such a file."""
@@ -173,22 +165,5 @@ class FolderSource:
             raise error
         return FileClip(self._items[key])
 
-    def read(
-        self,
-        requests: Iterable[Request],
-        *,
-        out: AnyArray | Sequence[AnyArray] | None = None,
-        nthreads: int | None = None,
-    ) -> AnyArray | list[AnyArray]:
-        """Read many pictures at once; see `frames.protocol.read_batch`."""
-        planned = [(self[id_], selection) for id_, selection in requests]
-        return read_batch(planned, out=out, nthreads=nthreads)
-
     def close(self) -> None:
         """Do nothing: files are open only while they are read."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()

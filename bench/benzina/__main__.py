@@ -7,12 +7,11 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from command import Say, run
-from harness import NTHREADS
+from races import folder_in_memory
 
 from benzina.about import surroundings
 from benzina.contender import TABLE
@@ -34,7 +33,6 @@ WORK = {
     "packing": race_packing,
     "sizes": measure_sizes,
 }
-_IN_MEMORY = Path("/dev/shm")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -46,21 +44,15 @@ def measure(work: list[str], names: list[str], say: Say, *, is_quick: bool) -> d
     """Do the work that is named and return what was measured, as JSON values."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="blp-benzina-")))
-        parent = _IN_MEMORY if _IN_MEMORY.is_dir() else None
-        memory = stack.enter_context(tempfile.TemporaryDirectory(prefix="blp-", dir=parent))
+        memory = stack.enter_context(
+            tempfile.TemporaryDirectory(prefix="blp-", dir=folder_in_memory())
+        )
         say("making the pictures")
         bench = Bench(QUICK if is_quick else FULL, folder, Path(memory), names, say)
         stack.callback(bench.closing.close)
         for name in work:
             WORK[name](bench)
-        return {
-            "about": surroundings(bench),
-            "setting": asdict(bench.setting),
-            "nthreads": NTHREADS,
-            "cases": [asdict(case) for case in bench.cases],
-            "notes": {one.name: one.note for one in bench.contenders},
-            **bench.found,
-        }
+        return bench.results(surroundings(bench))
 
 
 if __name__ == "__main__":

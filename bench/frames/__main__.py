@@ -7,12 +7,10 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from command import Say, run
-from harness import NTHREADS
 
 from frames.about import surroundings
 from frames.clips import race_clips
@@ -48,15 +46,8 @@ def measure(work: list[str], names: list[str], say: Say, *, is_quick: bool) -> d
         stack.callback(bench.closing.close)
         for name in work:
             WORK[name](bench)
-        return {
-            "about": surroundings(bench),
-            "setting": asdict(bench.setting),
-            "nthreads": NTHREADS,
-            "cases": [asdict(case) for case in bench.cases],
-            "notes": {one.name: one.note for one in bench.contenders},
-            "clips": {one.name: one.about for one in (*bench.clips, *bench.other_clips)},
-            **bench.found,
-        }
+        clips = {one.name: one.about for one in (*bench.clips, *bench.other_clips)}
+        return {**bench.results(surroundings(bench)), "clips": clips}
 
 
 if __name__ == "__main__":

@@ -34,8 +34,7 @@ class Bench(Races):
     def __init__(
         self, setting: Setting, folder: Path, names: list[str], say: Callable[[str], object]
     ) -> None:
-        super().__init__(*assemble(TABLE, names), say)
-        self.setting = setting
+        super().__init__(setting, *assemble(TABLE, names), say)
         self.folder = folder
         self.clips, absent = load_clips(setting)
         self.absent.update(absent)

@@ -7,12 +7,11 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from command import Say, run
-from harness import NTHREADS
+from races import folder_in_memory
 
 from peers.about import surroundings
 from peers.contender import TABLE
@@ -33,7 +32,6 @@ WORK = {
     "memory": measure_memory,
     "damage": damage_files,
 }
-_IN_MEMORY = Path("/dev/shm")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -54,23 +52,17 @@ def measure(work: list[str], names: list[str], say: Say, *, is_quick: bool) -> d
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="blp-peers-")))
         memory_folder = None
-        if _IN_MEMORY.is_dir() and _IN_MEMORY not in folder.resolve().parents:
+        in_memory = folder_in_memory()
+        if in_memory is not None and in_memory not in folder.resolve().parents:
             memory_folder = Path(
-                stack.enter_context(tempfile.TemporaryDirectory(prefix="blp-", dir=_IN_MEMORY))
+                stack.enter_context(tempfile.TemporaryDirectory(prefix="blp-", dir=in_memory))
             )
         say("making the array")
         bench = Bench(QUICK if is_quick else FULL, folder, memory_folder, names, say)
         stack.callback(bench.close)
         for name in work:
             WORK[name](bench)
-        return {
-            "about": surroundings(bench),
-            "setting": asdict(bench.setting),
-            "nthreads": NTHREADS,
-            "cases": [asdict(case) for case in bench.cases],
-            "notes": {one.name: one.note for one in bench.contenders},
-            **bench.found,
-        }
+        return bench.results(surroundings(bench))
 
 
 if __name__ == "__main__":

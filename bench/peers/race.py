@@ -43,8 +43,7 @@ class Bench(Races):
         names: list[str],
         say: Callable[[str], object],
     ) -> None:
-        super().__init__(*assemble(TABLE, names), say)
-        self.setting = setting
+        super().__init__(setting, *assemble(TABLE, names), say)
         self.folder = folder
         self.memory_folder = memory_folder
         self.array = make_field(setting.nrows)

@@ -42,8 +42,7 @@ class Bench(Races):
         names: list[str],
         say: Callable[[str], object],
     ) -> None:
-        super().__init__(*assemble(TABLE, names), say)
-        self.setting = setting
+        super().__init__(setting, *assemble(TABLE, names), say)
         self.folder = folder
         self.memory_folder = memory_folder
         self.stored = {MOTION: make_motion(setting), FRAMES: make_frames(setting)}

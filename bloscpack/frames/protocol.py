@@ -7,6 +7,7 @@ one batch, is done here by `read_batch`.
 """
 
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, Self, TypeAlias
 
@@ -144,6 +145,49 @@ class FrameSource(Protocol):
     def __exit__(self, *exc: object) -> None:
         """Close it."""
         ...
+
+
+class KeyedSource(ABC):
+    """What sources have in common that know all their ids: see `FrameSource`."""
+
+    @abstractmethod
+    def keys(self) -> Sequence[str]:
+        """Return the ids, in order."""
+
+    @abstractmethod
+    def __getitem__(self, key: str) -> "StoredClip":
+        """Return a clip, of which nothing is read yet."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release the source; idempotent."""
+
+    def __len__(self) -> int:
+        """Return the number of clips."""
+        return len(self.keys())
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the ids, in order."""
+        return iter(self.keys())
+
+    def read(
+        self,
+        requests: Iterable[Request],
+        *,
+        out: AnyArray | Sequence[AnyArray] | None = None,
+        nthreads: int | None = None,
+    ) -> AnyArray | list[AnyArray]:
+        """Read frames of many clips at once; see `read_batch`."""
+        planned = [(self[id_], selection) for id_, selection in requests]
+        return read_batch(planned, out=out, nthreads=nthreads)
+
+    def __enter__(self) -> Self:
+        """Return the source, to be closed at the end of the block."""
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Close it."""
+        self.close()
 
 
 class StoredClip(Clip, Protocol):

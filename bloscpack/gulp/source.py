@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from ..frames.protocol import (
     AnyArray,
     FrameSelection,
     IntArray,
+    KeyedSource,
     Request,
     frame_indices,
     read_batch,
@@ -48,7 +49,7 @@ _UINT8 = np.dtype("u1")
 _CLOSED = "the Gulp directory is closed"
 
 
-class GulpSource:
+class GulpSource(KeyedSource):
     """The clips of a Gulp directory, in GulpIO2's order of chunks.
 
     Parameters
@@ -147,14 +148,6 @@ class GulpSource:
         """Return the ids, in order."""
         return self._keys
 
-    def __len__(self) -> int:
-        """Return the number of clips."""
-        return len(self._keys)
-
-    def __iter__(self) -> Iterator[str]:
-        """Iterate over the ids, in order."""
-        return iter(self._keys)
-
     def __contains__(self, key: object) -> bool:
         """Return whether there is a clip of this id."""
         return isinstance(key, str) and key in self._ordinals
@@ -190,14 +183,6 @@ class GulpSource:
         """Release the files; idempotent."""
         self._closed = True
         self._files = {}
-
-    def __enter__(self) -> Self:
-        """Return the source."""
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        """Close the source."""
-        self.close()
 
     def texts(self, ordinal: int) -> tuple[str, str]:
         """Return the texts of the triplets and of the metadata of a clip."""

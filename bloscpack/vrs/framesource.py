@@ -1,16 +1,16 @@
 """A recording as a source of clips, one for each stream with images: see `frames.protocol`."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Self
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-from ..frames.protocol import AnyArray, Request, read_batch
+from ..frames.protocol import AnyArray, KeyedSource, Request, read_batch
 from ..storage.prefetch import at_hand
 from .clips import StreamClip
 from .recording import Recording
 from .recording import open as open_recording
 
 
-class RecordingSource:
+class RecordingSource(KeyedSource):
     """The streams of a recording that have images, as clips; see `frames.protocol.FrameSource`.
 
     Parameters
@@ -54,14 +54,6 @@ class RecordingSource:
         """Return the ids of the streams, in order."""
         return self._keys
 
-    def __len__(self) -> int:
-        """Return the number of streams with images."""
-        return len(self._keys)
-
-    def __iter__(self) -> Iterator[str]:
-        """Iterate over the ids, in order."""
-        return iter(self._keys)
-
     def __contains__(self, key: object) -> bool:
         """Return whether there is a stream of this id that has images."""
         return key in self._keys
@@ -95,14 +87,6 @@ class RecordingSource:
         """Close the recording, if it was opened here; idempotent."""
         if self._is_own:
             self.recording.close()
-
-    def __enter__(self) -> Self:
-        """Return the source, to be closed at the end of the block."""
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        """Close it."""
-        self.close()
 
 
 def _own_source(recording: Recording) -> RecordingSource:
