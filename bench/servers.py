@@ -42,6 +42,16 @@ class Answer(NamedTuple):
     body: bytes
 
 
+class _Listener(ThreadingHTTPServer):
+    """Many connections may be made at once; by default a sixth one would wait for a second."""
+
+    request_queue_size = 128
+    daemon_threads = True
+
+    def handle_error(self, *_: object) -> None:
+        """Print nothing: clients that are killed reset their connections."""
+
+
 class Server:
     """Counts requests, waits and injects faults; made by subclasses that have the answers.
 
@@ -64,10 +74,7 @@ class Server:
         self.faults: deque[str] = deque()
         self.always = ""
         self.delay = 0.0
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._server.daemon_threads = True
-        # Clients that are killed reset their connections: no reason to print anything.
-        self._server.handle_error = lambda *_: None  # type: ignore[method-assign]
+        self._server = _Listener(("127.0.0.1", 0), self._handler())
         self.endpoint = "http://{}:{}".format(*self._server.server_address[:2])
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
 
