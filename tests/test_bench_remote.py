@@ -166,6 +166,12 @@ def test_missing_rows_stop_the_run(held, tmp_path, name):
         prepare(held, name, task | {"niterated": len(wanted) + 1})
 
 
+def test_long_work_is_shorter_where_it_is_timed(held):
+    for is_timed, npicked, niterated in ((False, 16, 256), (True, 8, 16)):
+        task = held.task(ZARR, "S3", "rows", is_timed=is_timed)
+        assert (len(task["rows"]), task["niterated"]) == (npicked, niterated)
+
+
 def test_the_server_is_slow_while_it_is_timed(held, monkeypatch):
     from races import Case
 

@@ -30,8 +30,8 @@ class Setting:
         Rows of a selection at random.
     step : int
         Of the slice.
-    nnear : int
-        Rows of the beginning that are iterated over when it is timed.
+    nfew, nnear : int
+        Rows of that selection, and rows at the beginning to iterate over, when it is timed.
     delay : float
         Seconds that the server waits before each answer when it is timed.
     nrounds : int
@@ -51,6 +51,7 @@ class Setting:
     nclip: int
     npicked: int
     step: int
+    nfew: int
     nnear: int
     delay: float
     nrounds: int
@@ -70,6 +71,7 @@ FULL = Setting(
     nclip=32,
     npicked=1000,
     step=64,
+    nfew=100,
     nnear=256,
     delay=0.02,
     nrounds=3,
@@ -88,6 +90,7 @@ QUICK = Setting(
     nclip=32,
     npicked=16,
     step=64,
+    nfew=8,
     nnear=16,
     delay=0.001,
     nrounds=2,

@@ -21,12 +21,12 @@ a try with little data. Other benchmarks are on [their own page](benchmarks.md).
 
 Everyone stores the same array, with the same rows in a chunk and the same codec, and reads it from
 two servers on this machine: an S3 API, which is moto behind a server that counts, and a web server
-with ranges. Whatever anyone reads is compared with the array before anything is counted or timed.
-Each contender works in a process of its own, the servers in another.
+with ranges. Whatever anyone reads is compared with the array before anything is timed. Each
+contender works in a process of its own, the servers in another.
 
 - Requests are counted at the server, whatever their kind, and bytes are those of the bodies it
-  sent; without delay. Each task begins with a handle that was just opened; what opening took is
-  taken off. Connections and clients are there already.
+  sent, while the comparisons are made. Each task begins with a handle that was just opened; what
+  opening took is taken off. Connections and clients are there already.
 - Rows at random are different ones in no order, where there is such a call asked for in one:
   {npicked:,} of {nrows:,}, in {npicked_chunks:,} of {nchunks:,} chunks. What lies between chunks
   that are near each other we fetch, too: few requests, more bytes.

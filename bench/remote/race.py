@@ -68,12 +68,13 @@ class Bench(Races):
                 publish(server, path)
         self._workers: dict[str, Worker] = {}
 
-    def task(self, name: str, server: str, work: str, niterated: int | None = None) -> Task:
+    def task(self, name: str, server: str, work: str, *, is_timed: bool = False) -> Task:
         """Return what a contender is told.
 
         `work`; `wanted`, the path of the array as a ``.npy`` file; `url` and `options`, where the
         contender finds what it wrote; `row`; `rows`, in no order; `step`; `clip`, the first row and
-        the one behind the last; `niterated`, how many rows are iterated over, by default all.
+        the one behind the last; `niterated`, how many rows are iterated over. `rows` are fewer, and
+        rows are iterated over near the beginning only, where it is timed.
         """
         setting = self.setting
         url, options = self.servers[server].place(self._paths[name])
@@ -84,27 +85,31 @@ class Bench(Races):
             "url": url,
             "options": options,
             "row": middle + setting.chunk_rows // 2,
-            "rows": pick_rows(setting),
+            "rows": pick_rows(setting)[: setting.nfew if is_timed else None],
             "step": setting.step,
             "clip": (middle, middle + setting.nclip),
-            "niterated": niterated or setting.nrows,
+            "niterated": setting.nnear if is_timed else setting.nrows,
         }
 
     def count(self, contender: Contender, server: str, work: str) -> tuple[int, int]:
-        """Return how many requests a task takes with its opening, and the bytes of all answers."""
-        loop = self._worker(contender).prepare(**self.task(contender.name, server, work))
-        log = self.servers[server].log
+        """Return how many requests a task takes with its opening, and the bytes of all answers.
+
+        They are those of the one time that it is done to compare the result.
+        """
+        worker, log = self._worker(contender), self.servers[server].log
         log.clear()
-        loop(1)
+        worker.prepare(**self.task(contender.name, server, work))
         return len(log), sum(request.nbytes for request in log)
 
     def race(self, case: Case, server: str, work: str) -> None:
         """Let all who do a kind of work take turns, while the server is slow."""
-        asked, nnear = self.servers[server], self.setting.nnear
+        asked = self.servers[server]
         asked.delay = self.setting.delay
         try:
             loops = {
-                one.name: self._worker(one).prepare(**self.task(one.name, server, work, nnear))
+                one.name: self._worker(one).prepare(
+                    **self.task(one.name, server, work, is_timed=True)
+                )
                 for one in self.contenders
                 if work in one.works
             }

@@ -8,19 +8,21 @@ from races import Case
 
 from remote import blocks
 from remote.contender import CLIP, ITERATE, OPEN, ROW, ROWS, STRIDED, WORK
+from remote.data import Setting
 from remote.race import Bench
 from remote.serving import S3
 
 COUNTS = "counts"
 
 
-def title_of(work: str, bench: Bench, niterated: int) -> str:
+def title_of(work: str, setting: Setting, *, is_timed: bool = False) -> str:
     """Return what a task does, in words."""
-    setting = bench.setting
+    npicked = setting.nfew if is_timed else setting.npicked
+    niterated = setting.nnear if is_timed else setting.nrows
     return {
         OPEN: "open",
         ROW: "one row",
-        ROWS: f"{setting.npicked:,} rows at random",
+        ROWS: f"{npicked:,} rows at random",
         STRIDED: f"every {setting.step}th row",
         CLIP: f"{setting.nclip} rows in turn",
         ITERATE: f"iteration over {niterated:,} rows",
@@ -36,11 +38,12 @@ def count_requests(bench: Bench) -> None:
     counts: dict[str, Any] = {}
     for server in bench.servers:
         bench.say(f"requests, {server}")
-        titles = {work: title_of(work, bench, bench.setting.nrows) for work in WORK}
+        titles = {work: title_of(work, bench.setting) for work in WORK}
         by_work: dict[str, Any] = {
             work: {"title": title, "found": {}} for work, title in titles.items()
         }
         for one in bench.contenders:
+            bench.count(one, server, OPEN)  # makes its clients
             opened = bench.count(one, server, OPEN)
             by_work[OPEN]["found"][one.name] = opened
             for work in one.works:
@@ -55,7 +58,7 @@ def count_requests(bench: Bench) -> None:
 def time_requests(bench: Bench) -> None:
     """Time each task on S3 that is slow to answer."""
     for work in WORK:
-        title = title_of(work, bench, bench.setting.nnear)
+        title = title_of(work, bench.setting, is_timed=True)
         bench.race(Case(f"time/{work}", title, 0), S3, work)
 
 
