@@ -93,7 +93,7 @@ class TestOpening:
     def test_a_damaged_beginning_is_of_what_the_file_is_called(self, tmp_path: Path) -> None:
         content = b"something else" * 20
         (tmp_path / "y.bzna").write_bytes(content)
-        with pytest.raises(FormatError, match="y.bzna: box 'thin' at offset 0"):
+        with pytest.raises(FormatError, match=r"y\.bzna: box 'thin' at offset 0"):
             bp.frames.open(tmp_path / "y.bzna")
         (tmp_path / "y.bin").write_bytes(content)
         with pytest.raises(NotBloscpackError):
