@@ -46,7 +46,8 @@ contender works in a process of its own, the servers in another.
 
 _REMARKS = """\
 What is read from servers has targets for our requests only, which are exact; the others' are what
-was counted. h5py's own driver for S3, `ros3`, is not in its wheels.
+was counted. On S3 zarr's are twice as many as chunks are read, as s3fs asks for the head of an
+object before it fetches the whole of it. h5py's own driver for S3, `ros3`, is not in its wheels.
 """
 
 
