@@ -12,7 +12,7 @@ from .container.format import Header, version_for
 from .container.metadata import DEFAULT_META_CHECKSUM
 from .ndarray import array_metadata, chunk_nbytes, codec_params
 from .rowappender import RowAppender, described_rows
-from .storage.file import upload_for
+from .storage.sink import upload_for
 from .storage.url import refuse_flush
 
 

@@ -19,11 +19,12 @@ from ..exceptions import (
     NotFoundError,
     UnsupportedError,
 )
-from ..storage.file import FileSource, open_source, upload_for
+from ..storage.file import FileSource, open_source
 from ..storage.memory import MemorySource
 from ..storage.prefetch import is_remote
 from ..storage.protocol import ByteSource
 from ..storage.remote import RemotePlace
+from ..storage.sink import upload_for
 from ..storage.url import refuse_flush, refuse_url
 from .clip import StoreClip
 from .encoding import EncodedClip, Options
