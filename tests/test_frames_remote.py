@@ -1,6 +1,7 @@
 """Frame stores, Gulp directories and recordings behind URLs: requests, answers, trouble."""
 
 import pickle
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from bloscpack.exceptions import (
     RemoteError,
     UnsupportedError,
 )
+from bloscpack.frames import FrameStore
 from bloscpack.storage import transport
 from bloscpack.storage.remote import HEAD_NBYTES
 
@@ -180,6 +182,33 @@ class TestStores:
             assert len(s3.log) == 2
             again = pickle.loads(pickle.dumps(many))
         assert np.array_equal(again["c39"][-1], CLIPS["c39"][-1])
+
+    def test_several_are_opened_at_once(
+        self, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        barrier, over = threading.Barrier(2), FrameStore.over
+
+        def opened(*arguments: Any, **options: Any) -> FrameStore:
+            barrier.wait(20)  # until the other one is on its way
+            return over(*arguments, **options)
+
+        monkeypatch.setattr(FrameStore, "over", opened)
+        with bp.frames.open("s3://box/s?.blp", storage_options=s3.options) as many:
+            assert list(many) == list(CLIPS)
+            sent = pickle.dumps(many)
+        assert len(pickle.loads(sent)) == 40
+
+    def test_of_a_dataset(self, s3: S3Server) -> None:
+        torch = pytest.importorskip("bloscpack.integrations.torch", exc_type=ImportError)
+        dataset = torch.FrameDataset("s3://box/s?.blp", storage_options=s3.options, label="label")
+        assert len(s3.log) == 1 + 2 * 2  # the list; the ends of both
+        for each in (dataset, pickle.loads(pickle.dumps(dataset))):
+            s3.clear()
+            items = each.__getitems__([9, 10, 33])
+            assert [item["label"] for item in items] == ["c9", "c10", "c33"]
+            assert np.array_equal(items[2]["frames"], CLIPS["c33"])
+            # One for adjacent clips. What has travelled opens both again, and brings their fronts.
+            assert len(s3.log) == 2 + (each is not dataset) * 2
 
     def test_verify(self, s3: S3Server) -> None:
         report = bp.verify("s3://box/s.blp", storage_options=s3.options)
