@@ -315,6 +315,11 @@ class TestGulp:
             assert np.array_equal(source["c7"][::3], local["c7"][::3])
             assert len(http.log) == 4
 
+    def test_converting(self, http: FileServer, folder: Path, tmp_path: Path) -> None:
+        for number, source in enumerate((folder / "gulp", http.url("gulp/"))):
+            bp.convert(source, tmp_path / f"{number}.blp")
+        assert (tmp_path / "0.blp").read_bytes() == (tmp_path / "1.blp").read_bytes()
+
     def test_it_travels(self, s3: S3Server, folder: Path) -> None:
         source = bp.frames.open("s3://box/gulp/", storage_options=s3.options)
         with bp.frames.open(folder / "gulp") as local:
@@ -399,6 +404,13 @@ class TestRecordings:
         rows = clip.rows[20:24]
         start, end = table.offset[rows[0]], table.offset[rows[-1]] + table.size[rows[-1]]
         assert ranges(s3) == [(int(start), int(end - start))]
+
+    def test_converting_keeps_everything(
+        self, http: FileServer, folder: Path, tmp_path: Path
+    ) -> None:
+        for number, source in enumerate((folder / "a.vrs", http.url("a.vrs"))):
+            bp.convert(source, tmp_path / f"{number}.blp")
+        assert (tmp_path / "0.blp").read_bytes() == (tmp_path / "1.blp").read_bytes()
 
     def test_as_a_source_of_clips(self, s3: S3Server) -> None:
         with bp.frames.open("s3://box/a.vrs", storage_options=s3.options) as source:
