@@ -23,6 +23,7 @@ LAYERS = {
     "notice": 0,
     "nbytes": 0,
     "scratch": 0,
+    "opening": 1,
     "threads": 1,
     "processes": 1,
     "checksum": 1,

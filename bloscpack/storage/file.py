@@ -9,6 +9,7 @@ from typing import IO, Any
 from weakref import WeakSet
 
 from ..container.journal import JOURNAL_SUFFIX
+from ..opening import closed_on_error
 from .descriptor import Descriptor, pread, pread_into, pread_more
 from .memory import MemorySource
 from .overlay import OverlaySource, Patch
@@ -260,10 +261,7 @@ def open_settled_source(
     source = open_source(where, storage_options)
     if not isinstance(source, FileSource):
         return source
-    try:
+    with closed_on_error(source):
         if replays:
             check_unlocked(os.path.realpath(source.path))
         return source.settled(replays=replays) or source
-    except BaseException:
-        source.close()
-        raise
