@@ -12,7 +12,7 @@ from .array import Array
 from .container.format import MAGIC
 from .container.reader import Verify
 from .storage.listing import expanded, is_pattern
-from .storage.remote import RemoteSource
+from .storage.remote import RemotePlace, RemoteSource
 from .storage.url import is_url
 
 if TYPE_CHECKING:
@@ -274,7 +274,9 @@ def is_benzina(path: Any) -> bool:
 
 
 def _first_bytes(path: Any) -> bytes:
-    """Return the first 8 bytes of a file or a buffer; none of anything else."""
+    """Return the first 8 bytes of a file, an object or a buffer; none of anything else."""
+    if isinstance(path, RemotePlace):
+        return path.head[:8]
     if isinstance(path, bytes | bytearray | memoryview):
         return bytes(path[:8])
     if not isinstance(path, str | os.PathLike) or not os.path.isfile(path):

@@ -371,6 +371,11 @@ class TestDatasets:
         url = s3.put("a.bzna", path.read_bytes())
         with benzina.open(url, storage_options=s3.options) as dataset:
             assert len(dataset) == 24
+        s3.clear()
+        report = bp.verify(url, storage_options=s3.options)
+        assert (report.ok, report.nchunks, report.path) == (True, 24, url)
+        # The head; the outline behind it, to see what it is and to read it; the samples.
+        assert len(s3.log) == 4
 
     def test_another_version(self, http: FileServer, path: Path) -> None:
         http.files["/b.bzna"] = path.read_bytes()
