@@ -15,8 +15,8 @@ from .storage.file import open_source
 from .storage.memory import MemorySource
 from .storage.prefetch import is_remote
 from .storage.protocol import ByteSource
-from .storage.remote import HEAD_NBYTES
-from .storage.url import refuse_url
+from .storage.remote import HEAD_NBYTES, RemoteSource
+from .storage.url import is_url, refuse_url
 from .verification import verify as verify_array
 
 
@@ -80,6 +80,9 @@ def verify(
     """
     if fix:
         refuse_url(path, "fixed")
+    if is_url(path):  # looked at more than once, and fetched once
+        path = RemoteSource(path, storage_options).place(HEAD_NBYTES)
+        storage_options = None
     if is_benzina(path):
         from .benzina.checking import verify as verify_dataset  # on use: see detect.py
 
