@@ -94,10 +94,10 @@ class PartsUpload:
         for future, _ in self._under_way:
             future.cancel()
         self._under_way.clear()
-        if self.upload_id:
-            names, self.upload_id = self._names, ""
+        upload_id, self.upload_id = self.upload_id, ""
+        if upload_id:
             try:
-                run(self._bucket.surely("abort_multipart_upload", "the end of the upload", **names))
+                self._bucket.end_uploads([(self._key, upload_id)])
             except OSError as err:  # what led here is the error to tell
                 notice("the upload could not be given up, parts of it stay, unseen: %s", err)
 

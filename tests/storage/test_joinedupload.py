@@ -1,0 +1,213 @@
+"""What S3 is asked when parts become an object: few requests, and few bytes."""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bloscpack as bp
+from bloscpack.exceptions import FileChangedError
+from bloscpack.storage import joinedupload
+from bloscpack.storage.joinedupload import JoinedUpload
+from bloscpack.storage.partobjects import part_objects
+
+from ..servers import running
+from .copying import CopyingServer
+
+MIB = 1 << 20
+FOLDER = "s3://box/in/.folder"
+# Does not compress.
+ROWS = np.random.default_rng(2).integers(0, 256, (26, MIB), "u1")
+
+
+@pytest.fixture(scope="module")
+def running_s3() -> Iterator[CopyingServer]:
+    with running(CopyingServer()) as server:
+        server.put("other", b"")
+        yield server
+
+
+@pytest.fixture
+def s3(running_s3: CopyingServer) -> CopyingServer:
+    running_s3.clear()
+    running_s3.remove_all()
+    return running_s3
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let parts be small; moto refuses those that are smaller."""
+    monkeypatch.setattr(joinedupload, "_LEAST_NBYTES", 100)
+    monkeypatch.setattr(joinedupload, "_MAX_COPY_NBYTES", 1000)
+    monkeypatch.setattr("moto.s3.models.S3_UPLOAD_PART_MIN_SIZE", 100)
+
+
+def told(server: CopyingServer) -> list[str]:
+    """Return what was asked, in short."""
+    found = []
+    for method, path, *_ in server.log:
+        _, _, rest = path.partition("/box")
+        place, _, query = rest.partition("?")
+        words = [method, place.rpartition("/")[2].rpartition("-")[0] or place.rpartition("/")[2]]
+        words += [name.partition("=")[0] for name in query.split("&") if name]
+        found.append(" ".join(words))
+    return found
+
+
+class TestRequests:
+    """Of a job of four parts: of 10, 6, 6 and 4 MiB."""
+
+    @pytest.fixture
+    def job(self, s3: CopyingServer) -> bp.PartsJob:
+        return bp.parts(
+            "s3://box/a.blp",
+            shape=ROWS.shape,
+            dtype="u1",
+            chunks=1,
+            sample=ROWS,
+            storage_options=s3.options,
+        )
+
+    def written(self, job: bp.PartsJob) -> list[Any]:
+        return [job.write(a, ROWS[a:b]) for a, b in ((0, 10), (10, 16), (16, 22), (22, 26))]
+
+    def test_of_workers(self, s3: CopyingServer, job: bp.PartsJob) -> None:
+        assert told(s3) == ["PUT begun"]
+        s3.clear()
+        self.written(job)
+        large = ["POST 000000000000 uploads", "PUT 000000000000 partNumber uploadId"]
+        large += [large[1], "POST 000000000000 uploadId"]
+        small = [[f"PUT {first:012x}"] for first in (10, 16, 22)]
+        expected = ["HEAD begun", *large, "HEAD begun"]
+        expected += [words for one in small for words in ("HEAD begun", *one, "HEAD begun")]
+        assert told(s3) == expected
+
+    @pytest.mark.parametrize("verify", [True, False])
+    def test_of_a_commit(
+        self, s3: CopyingServer, job: bp.PartsJob, verify: bool, tmp_path: Any
+    ) -> None:
+        records = self.written(job)
+        s3.clear()
+        job.join(records, verify=verify)
+        found = told(s3)
+        heads = [f"HEAD {first:012x}" for first in (0, 10, 16, 22)]
+        # The front takes 5 MiB of the first part, of which 5 MiB more can be copied; the last part
+        # is too small, and fetched to be sent with the trailer.
+        gets = ["GET 000000000000", "GET 000000000016"]
+        read = [f"GET {first:012x}" for first in (0, 0, 10, 16, 22)] if verify else []
+        pieces = ["PUT a.blp partNumber uploadId"] * 5
+        begins = ["POST a.blp uploads", "PUT upload"]
+        assert sorted(found) == sorted(
+            ["HEAD begun", *heads, *read, *gets, *begins, *pieces, "POST a.blp uploadId"]
+        )
+        assert (found[0], found[-1]) == ("HEAD begun", "POST a.blp uploadId")
+        head = records[0].nbytes + records[3].nbytes
+        nbytes = sum(request.nbytes for request in s3.gets)
+        assert head - 5 * MIB - 10_000 < nbytes - 26.001 * MIB * verify < 9.2 * MIB
+        assert sorted(int(extent.split("-")[0][6:]) for _, extent in s3.copied)[:2] == [0, 0]
+        s3.clear()
+        job.abort()
+        assert told(s3) == [
+            "DELETE begun",
+            "GET  list-type prefix encoding-type",
+            "DELETE a.blp uploadId",
+            "GET  uploads prefix",
+            "POST  delete",
+        ]
+        bp.save(tmp_path / "a.blp", ROWS, chunks=1)
+        assert s3.object("a.blp") == (tmp_path / "a.blp").read_bytes()
+        assert s3.keys() == ["a.blp"]
+
+
+def joined(s3: CopyingServer, pieces: list[bytes | int]) -> bytes:
+    """Make an object of bytes, and of parts of so many bytes; return what it should be."""
+    upload = JoinedUpload("s3://box/in/a", s3.options, FOLDER, {})
+    expected = []
+    for number, piece in enumerate(pieces):
+        data = piece if isinstance(piece, bytes) else np.random.default_rng(number).bytes(piece)
+        expected.append(data)
+        if isinstance(piece, bytes):
+            upload.write(data)
+        else:
+            s3.put(f"in/.folder/{number}", data)
+            upload.append_part(f"{number}", len(data))
+    upload.commit()
+    return b"".join(expected)
+
+
+@pytest.mark.usefixtures("small")
+class TestPieces:
+    @pytest.mark.parametrize(
+        ("pieces", "ncopies"),
+        [
+            ([b"head", b"tail"], 0),
+            ([b"head", 20, 30, b"tail"], 0),
+            ([b"h" * 100, 99, b"t"], 0),
+            ([b"h" * 100, 100, b"t"], 1),
+            ([b"h" * 99, 100, b"t"], 0),
+            ([b"h" * 99, 101, b"t"], 1),
+            ([b"h" * 1, 198, b"t"], 0),
+            ([b"h" * 1, 199, b"t"], 1),
+            ([b"h" * 250, 120, b"t"], 0),
+            ([b"h" * 250, 150, b"t"], 1),
+            ([b"h", *[30] * 20, b"t"], 0),
+            ([b"h", *[130] * 20, b"t"], 19),
+            ([b"h", 500, 40, 500, 60, 40, 500, b"t"], 3),
+            ([b"h", 1099, 1000, b"t"], 2),
+            ([b"h", 1100, 1001, b"t"], 4),
+            ([b"h", 5000, b"t"], 5),
+            ([b"h", 150, 0, 150, b"t"], 1),
+            ([], 0),
+        ],
+    )
+    def test_what_is_copied(
+        self, s3: CopyingServer, pieces: list[bytes | int], ncopies: int
+    ) -> None:
+        """And what is fetched: moto refuses parts that are too small."""
+        expected = joined(s3, pieces)
+        assert s3.object("in/a") == expected
+        assert len(s3.copied) == ncopies
+        for _, extent in s3.copied:
+            first, last = map(int, extent.removeprefix("bytes=").split("-"))
+            assert 100 <= last + 1 - first <= 1000
+
+    def test_groups(self, s3: CopyingServer, monkeypatch: pytest.MonkeyPatch) -> None:
+        """More parts than S3 takes become objects that are copied."""
+        monkeypatch.setattr(joinedupload, "_MAX_SINGLE", 3)
+        monkeypatch.setattr(joinedupload, "_GROUP", 4)
+        for count in (3, 4, 8, 9, 12):
+            s3.remove_all()
+            s3.clear()
+            expected = joined(s3, [b"h", *[150] * count, b"t"])
+            assert s3.object("in/a") == expected
+            groups = [key for key in s3.keys() if "joined-" in key]  # noqa: SIM118
+            assert len(groups) == max(0, -(-(count + 1 - 3) // 4))
+            assert s3.uploads() == 0
+        part_objects("s3://box/in/a", s3.options).clear(".folder")
+        assert s3.keys() == ["in/a"]
+
+    def test_a_group_that_fails(self, s3: CopyingServer, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(joinedupload, "_MAX_SINGLE", 3)
+        for at in (2, 7):
+            upload = JoinedUpload("s3://box/in/a", s3.options, FOLDER, {"4": (150, "other")})
+            upload.write(b"h" * 100)
+            for number in range(8):
+                s3.put(f"in/.folder/{number}", os.urandom(150))
+                upload.append_part(f"{number}", 150)
+                if number == at:
+                    break
+            if at == 7:
+                with pytest.raises(FileChangedError, match=r"folder/4' has changed while"):
+                    upload.commit()
+            upload.abort()
+            assert s3.uploads() == 0
+            assert "in/a" not in s3.keys()  # noqa: SIM118
+
+    def test_nothing_is_written_again(self, s3: CopyingServer) -> None:
+        upload = JoinedUpload("s3://box/in/a", s3.options, FOLDER, {})
+        upload.write(b"head")
+        with pytest.raises(ValueError, match="sent"):
+            upload.write_at(0, b"h")
+        upload.abort()
