@@ -182,6 +182,14 @@ class TestCommit:
         assert np.array_equal(place.load(), ARRAY)
         assert job.target_tag() not in ("", tag)
 
+    def test_objects_of_the_same_content_differ(self, place: Place) -> None:
+        """By when they were made; S3 tells seconds, and the tag of the content."""
+        tags = []
+        for array in (ARRAY, ARRAY, ARRAY + 1) if place.server is None else (ARRAY, ARRAY + 1):
+            place.save(array)
+            tags.append(place.job().target_tag())
+        assert len(set(tags)) == len(tags)
+
     def test_an_object_that_must_not_be_replaced(self, place: Place, saved: bytes) -> None:
         job = place.job(overwrite=False)
         records = all_written(job)
