@@ -170,6 +170,7 @@ class JoinedUpload:
 
     def _start_single(self, send: Send, nbytes: int, weight: int) -> None:
         if not self._whole.upload_id:
+            # Whoever is stopped in between leaves an upload without parts, which costs nothing.
             note_upload(self._folder_url, self._options, self._whole.begin())
         self._nparts += 1
         self._nbytes += nbytes

@@ -76,7 +76,7 @@ def test_from_url_to_url(s3: S3Server, content: bytes, verify: bool) -> None:
 def test_delayed(s3: S3Server, array: AnyArray, content: bytes) -> None:
     """Nothing is asked until it is computed, and it may be computed twice."""
     delayed = save(
-        da.from_array(array, chunks=(16, 30)),
+        da.from_array(array, chunks=(48, 30)),
         URL,
         compute=False,
         chunks=8,

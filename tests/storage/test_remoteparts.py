@@ -131,7 +131,7 @@ def all_written(job: PartsJob, step: int = 9) -> list[PartRecord]:
 
 
 class TestCommit:
-    @pytest.mark.parametrize(("step", "verify"), [(3, True), (6, False), (23, False)])
+    @pytest.mark.parametrize(("step", "verify"), [(6, True), (23, False)])
     def test_the_bytes_of_save(self, place: Place, saved: bytes, step: int, verify: bool) -> None:
         job = place.job()
         records = all_written(job, step)
@@ -163,7 +163,7 @@ class TestCommit:
         assert job.path == f"{place.url}/a.blp"
         if place.server is not None:
             assert not place.server.log
-        ranges = job.split(1)
+        ranges = job.split(9000)
         with ThreadPoolExecutor(4) as pool:
             tasks = [pool.submit(pickle.loads(sent).write, a, ARRAY[a:b]) for a, b in ranges]
             records = [task.result() for task in tasks]
@@ -224,41 +224,32 @@ class TestCommit:
             if "a.blp" in place.names():
                 place.remove("a.blp")
 
-    @pytest.mark.parametrize(
-        ("change", "number"),
-        [("cut", 2), ("longer", 0), ("flipped", 0), ("flipped", 1), ("gone", 1)],
-    )
-    def test_a_part_that_is_not_as_it_was(self, place: Place, number: int, change: str) -> None:
+    def test_a_part_that_is_not_as_it_was(self, place: Place) -> None:
         """It is told which; what is written again is taken."""
         job = place.job()
         records = all_written(job)
-        (name,) = [name for name in place.names() if name.endswith(records[number].key)]
+        (name,) = [name for name in place.names() if name.endswith(records[1].key)]
         data = place.content(name)
-        error: type[Exception] = TruncatedError
-        if change == "gone":
-            place.remove(name)
-            error = FileNotFoundError
-        elif change == "flipped":
-            place.put(name, data[:50] + bytes([data[50] ^ 4]) + data[51:])
-            error = ChecksumMismatch
-        else:
-            place.put(name, data[:-1] if change == "cut" else data + b"\0")
-        start, stop = records[number].start, records[number].stop
-        with pytest.raises(error, match=f"rows {start} to {stop}.*write it again") as caught:
-            job.commit(records)
-        assert f"{place.url}/a.blp" in str(caught.value)
-        if change in ("gone", "cut"):
-            with pytest.raises(error):
-                job.commit(records, verify=False)
+        changes: list[tuple[bytes | None, type[Exception]]] = [
+            (data[:50] + bytes([data[50] ^ 4]) + data[51:], ChecksumMismatch),
+            (data[:-1], TruncatedError),
+            (data + b"\0", TruncatedError),
+            (None, FileNotFoundError),
+        ]
+        for changed, error in changes:
+            place.put(name, changed) if changed else place.remove(name)
+            for verify in (True,) if error is ChecksumMismatch else (True, False):
+                with pytest.raises(error, match=r"rows 9 to 18.*write it again") as caught:
+                    job.commit(records, verify=verify)
+                assert f"{place.url}/a.blp" in str(caught.value)
         assert "a.blp" not in place.names()
-        records[number] = job.write(start, ARRAY[start:stop])
+        records[1] = job.write(9, ARRAY[9:18])
         job.commit(records)
         assert np.array_equal(place.load(), ARRAY)
         assert place.names() == ["a.blp"]
 
-    @pytest.mark.parametrize("verify", [True, False])
     def test_a_part_that_changes_while_it_is_joined(
-        self, place: Place, verify: bool, monkeypatch: pytest.MonkeyPatch
+        self, place: Place, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         job = place.job()
         records = all_written(job)
@@ -280,7 +271,7 @@ class TestCommit:
 
         monkeypatch.setattr(job._store, "join", joining)
         with pytest.raises(FileChangedError, match="has changed"):
-            job.commit(records, verify=verify)
+            job.commit(records, verify=False)
         assert "a.blp" not in place.names()
         job.abort()
         assert place.names() == []
