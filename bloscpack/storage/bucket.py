@@ -1,6 +1,6 @@
 """Requests to S3 through the client that s3fs has, tried again as all are, their errors named."""
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..exceptions import RemoteError
@@ -99,28 +99,27 @@ class Bucket:
 
     def keys(self, prefix: str) -> Iterator[str]:
         """Yield the keys that begin with `prefix`."""
-        more: dict[str, str] = {}
-        while True:
-            answer = run(self.surely("list_objects_v2", "the list", Prefix=prefix, **more))
+        more = {"ContinuationToken": "NextContinuationToken"}
+        for answer in self._pages("list_objects_v2", prefix, more):
             yield from (found["Key"] for found in answer.get("Contents") or ())
-            if not answer.get("IsTruncated"):
-                return
-            more = {"ContinuationToken": answer["NextContinuationToken"]}
 
     def uploads(self, prefix: str) -> Iterator[tuple[str, str]]:
         """Yield key and id of each unfinished upload whose key begins with `prefix`."""
-        more: dict[str, str] = {}
-        while True:
-            answer = run(
-                self.surely("list_multipart_uploads", "the list of uploads", Prefix=prefix, **more)
-            )
+        more = {"KeyMarker": "NextKeyMarker", "UploadIdMarker": "NextUploadIdMarker"}
+        for answer in self._pages("list_multipart_uploads", prefix, more):
             yield from ((found["Key"], found["UploadId"]) for found in answer.get("Uploads") or ())
+
+    def _pages(self, method: str, prefix: str, more: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+        """Yield the answers that make a list; the next is asked for with values from the last."""
+        arguments: dict[str, str] = {}
+        while True:
+            answer = run(self.surely(method, "a list", Prefix=prefix, **arguments))
+            yield answer
             if not answer.get("IsTruncated"):
                 return
-            more = {
-                "KeyMarker": answer["NextKeyMarker"],
-                "UploadIdMarker": answer["NextUploadIdMarker"],
-            }
+            before, arguments = arguments, {name: answer.get(of, "") for name, of in more.items()}
+            if arguments == before or not any(arguments.values()):
+                raise about(RemoteError("a list is cut off, and does not tell where"), self.name)
 
     def end_uploads(self, uploads: Iterable[tuple[str, str]]) -> None:
         """Give up unfinished uploads, key and id each; those that have ended are no error."""

@@ -303,6 +303,33 @@ def test_many_parts(s3: CopyingServer, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(lists) == 4 + 2 + 2
 
 
+def test_many_uploads(s3: CopyingServer, caplog: pytest.LogCaptureFixture) -> None:
+    """More than one answer lists them; one that does not tell what is next is not the last."""
+    pages = [("k1", "u1"), ("k2", "u2"), ("", "")]
+    asked = []
+
+    def page(method: str, path: str, answer: Answer) -> Answer:
+        if method != "GET" or "uploads" not in path:
+            return answer
+        asked.append(path.partition("prefix")[2].partition("&")[2])
+        key, upload = pages[len(asked) - 1]
+        cut = (
+            f"<NextKeyMarker>{key}</NextKeyMarker><NextUploadIdMarker>{upload}</NextUploadIdMarker>"
+        )
+        body = f"<ListMultipartUploadsResult><IsTruncated>true</IsTruncated>{cut if key else ''}"
+        body = f"{body}</ListMultipartUploadsResult>"
+        return Answer(200, {"Content-Type": "application/xml"}, body.encode())
+
+    s3.after = page
+    job_for(s3).abort()
+    assert asked == [
+        "",
+        "key-marker=k1&upload-id-marker=u1",
+        "key-marker=k2&upload-id-marker=u2",
+    ]
+    assert "a list is cut off" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("code", "error"), [("AccessDenied", PermissionError), ("InternalError", RemoteError)]
 )
