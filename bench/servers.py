@@ -258,6 +258,10 @@ class S3Server(Server):
         assert answer.status == 200, answer
         return f"s3://box/{key}"
 
+    def remove(self, key: str) -> None:
+        """Remove an object from the bucket "box", without a trace in the log."""
+        self.answer("DELETE", f"/box/{key}", _SIGNED, b"")
+
     def keys(self) -> list[str]:
         """Return the names of the objects in the bucket "box"."""
         listing = self.answer("GET", "/box", _SIGNED, b"").body.decode()

@@ -1,7 +1,8 @@
 """An array written by many workers, of any kind: each writes some rows, one makes the file.
 
 What runs the workers does not matter: threads, processes, a cluster. They need the job, which
-pickles small, and reach the folder of the file; what they return is small, too.
+pickles small, and reach the folder of the file, or the store that its URL names; what they return
+is small, too.
 """
 
 from collections.abc import Mapping
@@ -26,14 +27,15 @@ def parts(
     sample: Any = None,
     overwrite: bool = True,
     id: str | None = None,  # noqa: A002
+    storage_options: Mapping[str, Any] | None = None,
 ) -> PartsJob:
     """Begin an array that many workers write in parts, each some rows of it.
 
     Parameters
     ----------
     path : str or PathLike
-        The file to be. All workers must reach its folder by this path. A file that is there stays
-        until the new one is committed.
+        The file to be, or its URL (extra ``remote``). All workers must reach its folder by this
+        path. A file that is there stays until the new one is committed.
     shape : tuple of int
         Of the whole array.
     dtype : data-type
@@ -52,6 +54,9 @@ def parts(
     id : str, optional
         Tells the job from others for the same file: letters, digits, "_" and "-". Whoever begins
         a job with the same arguments has the same job. Random by default.
+    storage_options : mapping, optional
+        For the file system of fsspec that the URL is of. They travel with the job when it is
+        pickled, keys included.
 
     Returns
     -------
@@ -68,11 +73,16 @@ def parts(
         There is a file, and `overwrite` is False.
     LockedError
         A writer has the file open that would be replaced.
+    UnsupportedError
+        Nothing is written to such URLs: web servers, chains of file systems.
     OSError
         No parts can be written there.
 
     Notes
     -----
+    Parts of an object are objects below a hidden URL beside it. Those in S3 are copied on its side
+    when they are joined; of other stores they are fetched and written again.
+
     The file is, byte for byte, the one that `save` writes of the whole array with the same options,
     whatever the parts (with `sample`, if the array has 4 MiB). bloscpack 0.16 reads it.
 
@@ -101,6 +111,7 @@ def parts(
         attrs=attrs,
         overwrite=overwrite,
         id=id,
+        storage_options=storage_options,
     )
     wanted = job.sample_rows
     if sample is not None and wanted is not None:

@@ -21,11 +21,11 @@ from .container.parts import (
 )
 from .container.writer import Chunking, Progress
 from .dtype import Dtype
-from .exceptions import UnsupportedError
 from .nbytes import DEFAULT_BLOCK, nbytes_of
 from .ndarray import AnyArray, Path, plan_layout, rows_of_whole_chunks, stored_view
 from .storage.parts import PartFolder, new_id
 from .storage.protocol import PartStore
+from .storage.remoteparts import RemoteParts
 from .storage.url import is_url
 from .threads import resolve_nthreads
 
@@ -41,7 +41,7 @@ class PartsJob:
     Attributes
     ----------
     path : str
-        The file to be.
+        The file to be, or its URL.
     id : str
         Tells the job from others for the same file.
     shape, dtype : tuple of int, numpy.dtype
@@ -58,9 +58,9 @@ class PartsJob:
 
     Notes
     -----
-    It pickles, without anything of the data. Safe from many threads and processes: `write` in any
-    of them, `commit` and `abort` in one. As a context manager it is aborted at the end of the
-    block: nothing is left but a file that was committed.
+    It pickles, without anything of the data, but with the `storage_options` of a URL. Safe from
+    many threads and processes: `write` in any of them, `commit` and `abort` in one. As a context
+    manager it is aborted at the end of the block: nothing is left but a file that was committed.
     """
 
     def __init__(
@@ -78,6 +78,7 @@ class PartsJob:
         attrs: Mapping[str, Any] | None = None,
         overwrite: bool = True,
         id: str | None = None,  # noqa: A002 - a name, as in clip.id
+        storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         self.shape = _checked_shape(shape)
         self.dtype: Dtype = np.dtype(dtype)
@@ -96,7 +97,7 @@ class PartsJob:
             attrs=attrs,
         )
         self.id = new_id() if id is None else id
-        self._store = _store_for(path, self.id, overwrite=overwrite)
+        self._store = _store_for(path, self.id, storage_options, overwrite=overwrite)
         self.path = self._store.name
         self._header, self._section = layout.header, layout.section
         self._params = layout.params
@@ -152,6 +153,8 @@ class PartsJob:
     def begin(self) -> Self:
         """Make the place for parts, a hidden folder beside the file; it may be there already.
 
+        In an object store, which has no folders, it is an empty object.
+
         Returns
         -------
         PartsJob
@@ -161,6 +164,8 @@ class PartsJob:
         ------
         LockedError
             A writer has the file open that would be replaced.
+        FileExistsError
+            There is a file, and it must not be replaced.
         OSError
             The folder cannot be made.
         """
@@ -302,6 +307,12 @@ class PartsJob:
         -----
         After an error rows can be written again, and this be called again: all parts are still
         there.
+
+        An object in S3 is put together there: copied are parts of 5 MiB or more, and only what is
+        smaller, and up to 10 MiB at the beginning, passes through here. To verify fetches all
+        parts, with up to 64 MiB in memory for each thread; without it one request for each part
+        asks for its size, and S3 copies no other version of it than that one. Other stores have
+        each part fetched, to verify as well, and a local temporary file of the whole written.
         """
         parts = sorted_parts(records, self._stamp)
         missing = self._rows_without(parts)
@@ -343,6 +354,11 @@ class PartsJob:
         -----
         A task that is still writing fails with FileNotFoundError and leaves nothing either. A job
         made anew, with the same path and id, can do this as well.
+
+        Behind a URL such a task removes what it wrote when it finds, afterwards, that the job has
+        ended; if it is killed before, a part may stay, which calling this once more removes. It
+        ends the uploads that killed programs have left unfinished, where the store tells of them.
+        A bucket that keeps versions keeps those of parts.
         """
         self._store.discard(others=others)
 
@@ -424,14 +440,15 @@ class PartsJob:
         return stored_view(np.ascontiguousarray(array), False)
 
 
-def _store_for(path: Path, id_: str, *, overwrite: bool) -> PartStore:
+def _store_for(
+    path: Path, id_: str, storage_options: Mapping[str, Any] | None, *, overwrite: bool
+) -> PartStore:
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"path must be a str or PathLike, not {type(path).__name__!r}")
-    if is_url(path):
-        raise UnsupportedError(
-            f"{path}: parts are joined in a folder that all workers reach; commit them there and "
-            "copy the file"
-        )
+    if isinstance(path, str) and is_url(path):
+        return RemoteParts(path, id_, storage_options, overwrite=overwrite)
+    if storage_options:
+        raise ValueError(f"storage_options are for URLs, not for {path!r}")
     return PartFolder(path, id_, overwrite=overwrite)
 
 

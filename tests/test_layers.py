@@ -264,6 +264,7 @@ IMPORTED_ON_USE = {
         "traceback",
     },
     "storage.listing": {"."},
+    "storage.remoteparts": {".joinedupload", ".partobjects"},
     "storage.remote": {".", ".trouble"},
     "storage.sink": {".upload", "tempfile"},
     "storage.upload": {".multipart", ".transport"},
@@ -389,8 +390,12 @@ def test_threads_and_processes_are_started_in_one_place_each(module: str) -> Non
     starters = {"concurrent", "multiprocessing", "asyncio", "_thread"}
     found = {name.split(".")[0] for name, _ in imports(module)} & starters
     # The clients of fsspec are coroutines on a loop of its own.
-    clients = ("storage.multipart", "storage.transport", "storage.remoteobject", "storage.trouble")
-    assert not found or module in ("threads", "processes", *clients)
+    clients = {"multipart", "joinedupload", "transport", "remoteobject", "trouble"}
+    assert (
+        not found
+        or module in ("threads", "processes")
+        or module in {f"storage.{name}" for name in clients}
+    )
 
 
 @each_module

@@ -19,6 +19,7 @@ from xxhash import xxh3_64
 
 from ..codec import CodecParams
 from ..exceptions import BloscpackError, ChecksumMismatch, TruncatedError
+from ..storage.prefetch import prefetched
 from ..storage.protocol import ByteSink, ByteSource, PartStore
 from ..storage.sink import committed
 from ..threads import map_ordered
@@ -326,8 +327,12 @@ class _Check:
         if not self._reads:
             return
         state = xxh3_64()
-        for start in range(0, nbytes, _BLOCK_NBYTES):
-            state.update(source.read_at(start, min(_BLOCK_NBYTES, nbytes - start)))
+        blocks = [
+            (start, min(_BLOCK_NBYTES, nbytes - start)) for start in range(0, nbytes, _BLOCK_NBYTES)
+        ]
+        for group in prefetched(source, blocks, lambda block: block):
+            for block in group:
+                state.update(source.read_at(*block))
         if state.digest() != part.digest:
             raise ChecksumMismatch(
                 f"the part with {part} is not as it was written; write it again",

@@ -143,16 +143,18 @@ def save(
     attrs: Mapping[str, Any] | None = None,
     overwrite: bool = True,
     id: str | None = None,  # noqa: A002
+    verify: bool = True,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Write a Dask array to a file, each block by the worker that has it.
+    """Write a Dask array to a file or an object, each block by the worker that has it.
 
     Parameters
     ----------
     array : dask.array.Array
         Of known shape; any dtype but object.
     path : str or PathLike
-        The file, in a folder that all workers reach by this path. A file of this name is replaced
-        once the new one is complete and synced.
+        The file, in a folder that all workers reach by this path, or a URL of an object. What is
+        there is replaced once the new one is complete, a file once that is synced as well.
     compute : bool, default True
         False: return a `Delayed` that writes the file when it is computed, and gives the path.
     block : int or str, default "64 MiB"
@@ -161,8 +163,11 @@ def save(
         whole chunks has their borders moved, by less than a chunk.
     chunks, codec, clevel, shuffle, checksum, attrs
         As for `bloscpack.save`.
-    order, overwrite, id
+    order, overwrite, id, storage_options
         As for `bloscpack.parts`.
+    verify : bool, default True
+        Read each part once more, and compare its digest, before it is joined. One worker does, so
+        that all of the file passes through it where parts are behind a URL.
 
     Returns
     -------
@@ -183,11 +188,14 @@ def save(
 
     A worker holds the blocks that it computes, and compresses them one chunk at a time. A worker
     that is lost has its blocks done again by others. The last task joins the parts, without
-    decoding them.
+    decoding them; those in S3 are copied there, and not fetched but to be verified, or if they are
+    small.
 
     After an error of a `Delayed`, or when this program is killed, parts are left in a hidden folder
-    beside the file: ``bloscpack.PartsJob.abort``, with ``others=True`` or for the same `id`,
-    removes them.
+    beside the file, or below such a URL: ``bloscpack.PartsJob.abort``, with ``others=True`` or for
+    the same `id`, removes them.
+
+    `storage_options` go to the workers with the tasks, keys included.
 
     Examples
     --------
@@ -216,6 +224,7 @@ def save(
         attrs=attrs,
         overwrite=overwrite,
         id=id,
+        storage_options=storage_options,
     )
     lengths = _part_lengths(array, job, nbytes_of(block))
     begun = dask.delayed(_begin, pure=False)(job, _sample(array, job))
@@ -223,11 +232,11 @@ def save(
         notice("%s: rechunked from %s to %s", job.path, array.numblocks, tuple(map(len, lengths)))
         array = array.rechunk(lengths)
     if not compute:
-        return dask.delayed(_end, pure=False)(job, _joined(array, job, begun))
+        return dask.delayed(_end, pure=False)(job, _joined(array, job, begun, verify))
     try:
         # First by itself: nothing else is in memory until blocks can be written.
         ((ready, _),) = dask.compute(begun)
-        (name,) = dask.compute(_joined(array, job, (ready, None)))
+        (name,) = dask.compute(_joined(array, job, (ready, None), verify))
     except BaseException as err:
         _clean_up(job, err)
         raise
@@ -261,7 +270,7 @@ def _part_lengths(array: da.Array, job: PartsJob, block_nbytes: int) -> tuple[An
     )
 
 
-def _joined(array: da.Array, job: PartsJob, begun: _Begun | Delayed) -> Delayed:
+def _joined(array: da.Array, job: PartsJob, begun: _Begun | Delayed, verify: bool) -> Delayed:
     """Return the task that makes the file of `array`, whose blocks are parts of the job.
 
     `begun` is made before any part is written. To join them takes only the records, so that there
@@ -276,7 +285,7 @@ def _joined(array: da.Array, job: PartsJob, begun: _Begun | Delayed) -> Delayed:
         meta=np.empty((0,) * array.ndim, object),
         name=f"bloscpack-write-{dask.base.tokenize(array, begun)}",
     )
-    return dask.delayed(_join, pure=False)(job, records)
+    return dask.delayed(_join, pure=False)(job, records, verify)
 
 
 def _begin(job: PartsJob, sample: AnyArray | None) -> _Begun:
@@ -301,9 +310,9 @@ def _write(rows: AnyArray, begun: _Begun, block_info: Any = None) -> AnyArray:
     return record
 
 
-def _join(job: PartsJob, records: AnyArray) -> str:
+def _join(job: PartsJob, records: AnyArray, verify: bool = True) -> str:
     found: list[PartRecord] = np.asarray(records, object).ravel().tolist()
-    job.join(found)
+    job.join(found, verify=verify)
     return job.path
 
 

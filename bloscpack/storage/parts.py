@@ -19,15 +19,30 @@ from .rollback import check_unlocked
 from .sink import FileSink, NewFile
 
 # Of a folder with parts, and of one that is being removed.
-_SUFFIX = ".parts"
+SUFFIX = ".parts"
 _GONE_SUFFIX = ".gone"
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_GONE = "the parts of this job are gone: it was committed or aborted, or was never begun"
+GONE = "the parts of this job are gone: it was committed or aborted, or was never begun"
 
 
 def new_id() -> str:
     """Return a name for a job that no other one has."""
     return os.urandom(8).hex()
+
+
+def checked_id(id_: str) -> str:
+    """Return the id of a job, which becomes part of a name.
+
+    Raises
+    ------
+    ValueError
+        It cannot.
+    """
+    if not isinstance(id_, str) or not _ID.fullmatch(id_):
+        raise ValueError(
+            f"id must be 1 to 64 letters, digits, '_' and '-' of ASCII, not {id_!r:.100}"
+        )
+    return id_
 
 
 class PartFolder:
@@ -53,17 +68,13 @@ class PartFolder:
     """
 
     def __init__(self, path: str | os.PathLike[str], id_: str, *, overwrite: bool) -> None:
-        if not isinstance(id_, str) or not _ID.fullmatch(id_):
-            raise ValueError(
-                f"id must be 1 to 64 letters, digits, '_' and '-' of ASCII, not {id_!r:.100}"
-            )
         self.name = os.fsdecode(path)
         self.target = os.path.realpath(self.name)
         self._overwrite = overwrite
         # Not the name itself, which may be as long as names can be.
         folder, name = os.path.split(self.target)
         self._prefix = os.path.join(folder, f".bloscpack-{xxh3_64_hexdigest(os.fsencode(name))}-")
-        self._folder = self._prefix + id_ + _SUFFIX
+        self._folder = self._prefix + checked_id(id_) + SUFFIX
 
     def begin(self) -> None:
         """Make the place for parts; it may be there already.
@@ -99,7 +110,7 @@ class PartFolder:
         try:
             return NewFile(os.path.join(self._folder, key), self.target, self.name)
         except FileNotFoundError as err:
-            raise FileNotFoundError(err.errno, _GONE, self.name) from err
+            raise FileNotFoundError(err.errno, GONE, self.name) from err
 
     def open_part(self, key: str) -> FileSource:
         """Return a part, to be read.
@@ -132,7 +143,7 @@ class PartFolder:
             The job has ended.
         """
         if not os.path.isdir(self._folder):
-            raise FileNotFoundError(errno.ENOENT, _GONE, self.name)
+            raise FileNotFoundError(errno.ENOENT, GONE, self.name)
         self._check_target()
         return JoinedFile(self.name, self.target, self._folder)
 
@@ -154,7 +165,7 @@ class PartFolder:
             folders.update(self._all_folders())
         for folder in sorted(folders):
             gone = folder
-            if folder.endswith(_SUFFIX):
+            if folder.endswith(SUFFIX):
                 gone = self._gone(folder)
                 try:
                     disk.replace(folder, gone)
@@ -172,11 +183,11 @@ class PartFolder:
         parent, prefix = os.path.split(self._prefix)
         with suppress(FileNotFoundError):
             for name in os.listdir(parent):
-                if name.startswith(prefix) and name.endswith((_SUFFIX, _GONE_SUFFIX)):
+                if name.startswith(prefix) and name.endswith((SUFFIX, _GONE_SUFFIX)):
                     yield os.path.join(parent, name)
 
     def _gone(self, folder: str) -> str:
-        return folder.removesuffix(_SUFFIX) + _GONE_SUFFIX
+        return folder.removesuffix(SUFFIX) + _GONE_SUFFIX
 
 
 class JoinedFile(FileSink):

@@ -69,7 +69,7 @@ class PartStore(Protocol):
         ...
 
     def create_part(self, key: str) -> ByteSink:
-        """Return a sink for a new part; FileNotFoundError if the job has ended."""
+        """Return a sink for a new part; FileNotFoundError, then or on commit: the job has ended."""
         ...
 
     def open_part(self, key: str) -> ByteSource:

@@ -40,13 +40,14 @@ def start(
     remote: RemoteObject, extents: Sequence[tuple[int, int]], name: str, *, is_first: bool = False
 ) -> Answers:
     """Start to fetch all `extents`, (offset, nbytes) each, and return where the answers will be."""
-    coroutine = _get_all(remote, extents, name, is_first)
+    coroutine = get_all(remote, extents, name, is_first)
     return asyncio.run_coroutine_threadsafe(coroutine, get_loop())
 
 
-async def _get_all(
+async def get_all(
     remote: RemoteObject, extents: Sequence[tuple[int, int]], name: str, is_first: bool
 ) -> list[Answer]:
+    """Return the answers for all `extents`, (offset, nbytes) each."""
     gate = asyncio.Semaphore(min(remote.max_requests, MAX_REQUESTS))
 
     async def get(offset: int, nbytes: int) -> Answer:
@@ -117,7 +118,7 @@ def matching(pattern: str, options: dict[str, Any]) -> list[str]:
     """Return the URLs of the files that fit a pattern."""
     filesystem, path = client(pattern, options)
     filesystem.invalidate_cache()
-    found = run(_once(filesystem, shown(pattern), "glob", path))
+    found = run(once(filesystem, shown(pattern), "glob", path))
     scheme = pattern.partition("://")[0]
     if "::" in scheme:
         raise about(UnsupportedError("patterns of chained URLs are not known"), shown(pattern))
@@ -141,6 +142,11 @@ async def _list(filesystem: Any, path: str, name: str) -> list[dict[str, Any]]:
 _WHOLE = frozenset(("gs", "gcs", "az", "abfs", "abfss", "adl", "oci", "oss", "memory"))
 
 
+def has_folders(filesystem: Any) -> bool:
+    """Return whether a file system may have folders that must be made before files in them."""
+    return kind_of(filesystem) not in _WHOLE
+
+
 def exists(url: str, options: dict[str, Any]) -> bool:
     """Return whether there is an object at `url`; errors as for reading it."""
     filesystem, path = client(url, options)
@@ -148,9 +154,10 @@ def exists(url: str, options: dict[str, Any]) -> bool:
     name = shown(url)
     try:
         if kind_of(filesystem) == "s3":
-            run(_get_all(remote, [(0, 1)], name, True))
+            run(get_all(remote, [(0, 1)], name, True))
         else:
-            run(_once(filesystem, name, "info", path))
+            filesystem.invalidate_cache()
+            run(once(filesystem, name, "info", path))
     except FileNotFoundError:
         return False
     return True
@@ -171,20 +178,20 @@ def put_file(url: str, options: dict[str, Any], local: str) -> None:
             filesystem.pipe_file(path, stream.read())
         return
     if kind_of(filesystem) in _WHOLE:
-        run(_once(filesystem, name, "put_file", local, path))
+        run(once(filesystem, name, "put_file", local, path))
         return
     folder, _, _ = path.rpartition("/")
     temporary = f"{folder}/.bloscpack-{os.urandom(8).hex()}.tmp"
     try:
-        run(_once(filesystem, name, "put_file", local, temporary))
-        run(_once(filesystem, name, "mv", temporary, path))
+        run(once(filesystem, name, "put_file", local, temporary))
+        run(once(filesystem, name, "mv", temporary, path))
     except BaseException:
         with suppress(Exception):  # the first error is the one to tell
             filesystem.rm_file(temporary)
         raise
 
 
-async def _once(filesystem: Any, name: str, method: str, *arguments: Any) -> Any:
+async def once(filesystem: Any, name: str, method: str, *arguments: Any) -> Any:
     """Call a method of a file system, in a thread: it waits for the loop itself."""
 
     async def attempt() -> Any:

@@ -42,7 +42,7 @@ def open_upload(
         A library for them is missing.
     """
     check_writable(url)
-    if _is_s3(url):
+    if is_s3_url(url):
         return _PartSink(url, dict(storage_options or {}), front_nbytes)
     return _FileSink(url, storage_options)
 
@@ -72,7 +72,8 @@ def exists(url: str, storage_options: Mapping[str, Any] | None = None) -> bool:
     return exists(url, dict(storage_options or {}))
 
 
-def _is_s3(url: str) -> bool:
+def is_s3_url(url: str) -> bool:
+    """Return whether a URL is of an object in S3, or in what understands the same requests."""
     return url.startswith(("s3://", "s3a://"))
 
 
@@ -119,7 +120,7 @@ class Upload:
     def commit(self) -> None:
         """Make the file the object; errors as for writing. The file is gone in any case."""
         try:
-            if _is_s3(self._url):
+            if is_s3_url(self._url):
                 self._send_parts()
             else:
                 with importing:  # see `exists`

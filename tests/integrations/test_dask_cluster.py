@@ -21,6 +21,7 @@ import dask.array as da  # noqa: E402
 import bloscpack as bp  # noqa: E402
 from bloscpack.integrations.dask import from_bloscpack, map_clips, save  # noqa: E402
 
+from ..servers import S3Server, running  # noqa: E402
 from ..strategies import AnyArray  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -84,6 +85,16 @@ def test_any_number_of_workers(client: Any, path: Path, count: int) -> None:
     with dask.config.set({"optimization.fuse.active": False}):
         save(x, path.parent / "x.blp", chunks=CHUNKS)
     check_same(path)
+
+
+def test_an_object(client: Any, path: Path) -> None:
+    """Read and written by the workers, each with a client of its own."""
+    with running(S3Server()) as s3:
+        source = s3.put("a.blp", path.read_bytes())
+        x = from_bloscpack(source, "400 KB", storage_options=s3.options)
+        save(x, "s3://box/x.blp", chunks=CHUNKS, storage_options=s3.options)
+        assert s3.object("x.blp") == path.read_bytes()
+        assert s3.keys() == ["a.blp", "x.blp"]
 
 
 def test_clips(client: Any, tmp_path: Path) -> None:

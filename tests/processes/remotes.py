@@ -5,6 +5,7 @@ reads other chunks, too.
 """
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import loaders
 import sharing
 from arrays import check
-from scenario import check_rows, check_whole
+from scenario import check_rows, check_whole, content
 
 import bloscpack as bp
 
@@ -64,6 +65,33 @@ def threads_share_a_handle(_: Path, place: str) -> None:
 
 def travel(_: Path, place: str, method: str) -> None:
     sharing.travel(opened(place), check, method)
+
+
+def parts_of_forks(_: Path, place: str) -> None:
+    """Children write parts with a job, and a client, that the parent has used; it joins them."""
+    import pickle
+
+    from forks import in_child, wait_for
+
+    url, options = json.loads(place)
+    target = f"{url}.parts"
+    array = content()
+    job = bp.parts(target, shape=array.shape, dtype="<i4", chunks=8, storage_options=options)
+    records = [job.write(0, array[:64])]
+    children, pipes = [], []
+    for start in range(64, len(array), 224):
+        reads, writes = os.pipe()
+        pipes.append(reads)
+
+        def work(start: int = start, writes: int = writes) -> None:
+            record = job.write(start, array[start : start + 224])
+            os.write(writes, pickle.dumps(record))
+
+        children.append(in_child(work))
+    wait_for(children)
+    records += [pickle.loads(os.read(pipe, 1 << 16)) for pipe in pipes]
+    job.commit(records)
+    check_whole(bp.open(target, storage_options=options))
 
 
 def torch_loader(_: Path, place: str, method: str) -> None:

@@ -66,6 +66,11 @@ def test_fork_between_rows(http: str, tmp_path: Path) -> None:
     run("remotes", "fork_between_rows", tmp_path, http)
 
 
+@forks
+def test_parts_of_forks(s3: str, tmp_path: Path) -> None:
+    run("remotes", "parts_of_forks", tmp_path, s3)
+
+
 def test_threads_share_a_handle(s3: str, tmp_path: Path) -> None:
     run("remotes", "threads_share_a_handle", tmp_path, s3)
 
