@@ -15,7 +15,6 @@ from .storage.file import open_source
 from .storage.memory import MemorySource
 from .storage.prefetch import is_remote
 from .storage.protocol import ByteSource
-from .storage.remote import HEAD_NBYTES
 from .storage.url import refuse_url
 from .verification import verify as verify_array
 
@@ -177,7 +176,7 @@ def _opened(path: Any, storage_options: Mapping[str, Any] | None = None) -> tupl
     """Return a source, and what opens the same again: a pipe or a stream is read only once."""
     source = open_source(path, storage_options)
     if is_remote(source):
-        return source, source.place(HEAD_NBYTES)
+        return source, source.place(source.size())
     is_read = isinstance(path, str | os.PathLike) or hasattr(path, "read")
     if isinstance(source, MemorySource) and is_read:
         return source, source.content()

@@ -21,7 +21,7 @@ from ..container.writer import Progress
 from ..exceptions import BloscpackError, UnsupportedError
 from ..storage.prefetch import prefetched
 from ..storage.remote import Extent
-from ..storage.url import is_url
+from ..storage.url import is_url, shown
 from .labels import Coord, Labels
 from .zarrlayout import ARRAY_KEY, ATTRS_KEY, ZarrLayout, json_text
 
@@ -78,6 +78,8 @@ def kerchunk_references(
         The file is damaged, or of another kind.
     TypeError
         `path` is no path or URL, and there is no `url`.
+    ValueError
+        `path` is a URL with a password or a query, which may be secret, and there is no `url`.
 
     Notes
     -----
@@ -113,6 +115,11 @@ def kerchunk_references(
 
 def _place(path: Any) -> str:
     if is_url(path):
+        if shown(path) != path:
+            raise ValueError(
+                f"{shown(path)}: references would tell everybody the password or query of this "
+                "URL: give 'url' with what readers are to use"
+            )
         return str(path)
     if isinstance(path, str | os.PathLike):
         return os.path.abspath(os.fsdecode(path))

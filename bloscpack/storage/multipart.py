@@ -15,7 +15,7 @@ from fsspec.asyn import get_loop
 from ..notice import notice
 from .client import client
 from .transport import run, surely
-from .trouble import OURS, named, s3_status
+from .trouble import OURS, cause_of, named, s3_status
 from .url import shown
 
 # The least that S3 takes for a part but the last is 5 MiB, and the most parts are 10,000: parts
@@ -167,4 +167,4 @@ class MultipartUpload:
         except OURS:
             raise
         except Exception as err:
-            raise named(err, s3_status(err), self._name) from err
+            raise named(err, s3_status(err), self._name) from cause_of(err)

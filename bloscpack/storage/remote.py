@@ -60,6 +60,10 @@ class RemotePlace(NamedTuple):
     tag: str
     head: bytes
 
+    def __repr__(self) -> str:
+        """Return it without what is secret: options have keys in them."""
+        return f"RemotePlace({shown(self.url)!r}, size={self.size}, tag={self.tag!r})"
+
     def open(self) -> "RemoteSource":
         """Return a source for the object."""
         return RemoteSource(self.url, self.storage_options, version=self)
@@ -191,6 +195,8 @@ class RemoteSource:
         The first `head_nbytes` travel with it; with none, opening fetches them anew.
         """
         head = bytes(self._head[:head_nbytes])
+        if len(head) < len(self._head) == self._size:
+            head = b""  # its server may give no parts of it, but all of it once more
         return RemotePlace(self.url, self.storage_options, self._size, self.tag, head)
 
     def check_current(self) -> None:
@@ -269,7 +275,7 @@ class RemoteSource:
                 client.leave_alone(remote)
             remote = remoteobject.open_object(self.url, self.storage_options)
             self._object, self._pid = remote, os.getpid()
-        return transport.start(remote, extents, str(self.name), is_first=self._size < 0)
+        return transport.start(remote, extents, str(self.name), is_first=self._size <= 0)
 
     def checked(self, answers: "Sequence[Answer]") -> list[bytes]:
         """Return the bytes of answers, all of the version that was opened.

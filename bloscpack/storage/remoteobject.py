@@ -5,6 +5,7 @@ long that is, so that no other request has to ask.
 """
 
 import asyncio
+from http import HTTPStatus
 from typing import Any, NamedTuple, Protocol
 
 try:
@@ -16,7 +17,7 @@ except ImportError as err:
 
 from ..exceptions import RemoteError, UnsupportedError
 from .client import MAX_REQUESTS, client, kind_of
-from .trouble import OURS, about, changed, named, no_ranges, s3_status, status_of
+from .trouble import OURS, about, cause_of, changed, named, no_ranges, s3_status, status_of
 from .url import shown
 
 # Seconds without a byte before a request is taken for lost.
@@ -104,7 +105,7 @@ class S3Object:
             status = s3_status(err)
             if status == 416:
                 return _beyond(self._name, is_first)
-            raise named(err, status, self._name) from err
+            raise named(err, status, self._name) from cause_of(err)
         return Answer(data, size, answer.get("ETag") or str(answer.get("LastModified", "")))
 
 
@@ -140,7 +141,7 @@ class HttpObject:
         except OURS:
             raise
         except Exception as err:
-            raise named(err, getattr(err, "status", None), self._name) from err
+            raise named(err, getattr(err, "status", None), self._name) from cause_of(err)
 
     async def _answer(self, response: Any, offset: int, nbytes: int) -> Answer:
         found = response.headers
@@ -151,7 +152,7 @@ class HttpObject:
             )
             raise about(UnsupportedError(message), self._name)
         tag = found.get("ETag") or found.get("Last-Modified") or ""
-        if response.status == 206:
+        if response.status == HTTPStatus.PARTIAL_CONTENT:
             size = _size_of(found.get("Content-Range"), offset)
             if size is None:
                 message = (
@@ -160,6 +161,8 @@ class HttpObject:
                 )
                 raise about(RemoteError(message), self._name)
             return Answer(await _body(response, nbytes), size, tag)
+        if response.status != HTTPStatus.OK:
+            raise about(RemoteError(f"HTTP status {response.status}"), self._name)
         length = response.content_length
         if offset or (length or 0) > MAX_WHOLE_NBYTES:
             raise no_ranges(self._name, length)
@@ -199,7 +202,7 @@ class OtherObject:
         except OURS:
             raise
         except Exception as err:
-            raise named(err, status_of(err), self._name) from err
+            raise named(err, status_of(err), self._name) from cause_of(err)
         return Answer(bytes(data), size, tag)
 
     async def _version(self) -> tuple[int, str]:

@@ -18,7 +18,7 @@ from fsspec.asyn import get_loop
 from ..exceptions import RemoteError, UnsupportedError
 from .client import MAX_REQUESTS, client, kind_of
 from .remoteobject import Answer, RemoteObject, open_object
-from .trouble import TransientError, about, named, s3_status, status_of
+from .trouble import TransientError, about, cause_of, named, s3_status, status_of
 from .url import shown
 
 # How often a request is made before it is given up.
@@ -132,7 +132,7 @@ async def _list(filesystem: Any, path: str, name: str) -> list[dict[str, Any]]:
                 return list(await filesystem._ls(path, detail=True))
             return list(await asyncio.to_thread(filesystem.ls, path, detail=True))
         except Exception as err:
-            raise named(err, s3_status(err) or status_of(err), name) from err
+            raise named(err, s3_status(err) or status_of(err), name) from cause_of(err)
 
     return await surely(attempt, "its list", name)
 
@@ -191,7 +191,7 @@ async def _once(filesystem: Any, name: str, method: str, *arguments: Any) -> Any
         try:
             return await asyncio.to_thread(getattr(filesystem, method), *arguments)
         except Exception as err:
-            raise named(err, status_of(err), name) from err
+            raise named(err, status_of(err), name) from cause_of(err)
 
     return await surely(attempt, method, name)
 
