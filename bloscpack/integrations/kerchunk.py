@@ -18,7 +18,7 @@ from ..array import Array
 from ..codec import ChunkHeader, CodecParams, encode
 from ..container.reader import Container
 from ..container.writer import Progress
-from ..exceptions import BloscpackError, UnsupportedError
+from ..exceptions import BloscpackError, FormatError, UnsupportedError
 from ..storage.prefetch import prefetched
 from ..storage.remote import Extent
 from ..storage.url import is_url, shown
@@ -236,14 +236,22 @@ def _checked_extents(container: Container) -> Iterator[Extent]:
 
 
 def _table_extents(container: Container) -> Iterator[Extent]:
-    """Yield offset and size of each chunk by the offset table; only both ends are looked at."""
+    """Yield offset and size of each chunk by the offset table; only both ends are looked at.
+
+    Where both are as the table says, and it ascends, it leads nowhere beyond the file.
+    """
     offsets = container.read_offsets()
     size = container.header.checksum.nbytes
-    for offset, following in pairwise(offsets):
-        yield offset, following - offset - size
     last = container.fetch(container.nchunks - 1)
     _codec_of(last.header)
-    yield last.offset, last.header.cbytes
+    extents = [(offset, following - offset - size) for offset, following in pairwise(offsets)]
+    extents.append((last.offset, last.header.cbytes))
+    if last.offset != offsets[-1] or extents[0][1] != container.fetch(0).header.cbytes:
+        raise FormatError(
+            "offset table: the entries do not lead from the first chunk to the last",
+            field="offsets",
+        )
+    yield from extents
 
 
 def _filled(container: Container, nbytes: int) -> bytes:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -217,6 +218,22 @@ class TestRefused:
             data[array._container._table_offset + 8 * 3] ^= 1
         path.write_bytes(data)
         assert bp.kerchunk_references(path) == expected
+        with pytest.raises(FormatError, match="offset table"):
+            bp.kerchunk_references(path, verify=False)
+
+    @pytest.mark.parametrize("first", [1, 5])
+    def test_a_table_that_leads_elsewhere(self, tmp_path: Path, first: int) -> None:
+        """It ascends, to where the file has ended long before."""
+        path = tmp_path / "a.blp"
+        bp.save(path, RAMP, chunks=7)
+        data = bytearray(path.read_bytes())
+        with bp.open(path) as array:
+            place = array._container._table_offset
+        del data[-200:]  # the trailer would tell
+        for entry in range(first, 6):
+            at = place + 8 * entry
+            struct.pack_into("<q", data, at, struct.unpack_from("<q", data, at)[0] + 10**12)
+        path.write_bytes(data)
         with pytest.raises(FormatError, match="offset table"):
             bp.kerchunk_references(path, verify=False)
 
