@@ -89,9 +89,15 @@ class TestOpening:
         (tmp_path / "x.blp").write_bytes(vectors.data("solo1.bzna"))
         with bp.frames.open(tmp_path / "x.blp") as source:
             assert list(source) == ["moon.png"]
-        (tmp_path / "y.bzna").write_bytes(b"something else" * 20)
-        with pytest.raises(NotBloscpackError):
+
+    def test_a_damaged_beginning_is_of_what_the_file_is_called(self, tmp_path: Path) -> None:
+        content = b"something else" * 20
+        (tmp_path / "y.bzna").write_bytes(content)
+        with pytest.raises(FormatError, match=r"y\.bzna: box 'thin' at offset 0"):
             bp.frames.open(tmp_path / "y.bzna")
+        (tmp_path / "y.bin").write_bytes(content)
+        with pytest.raises(NotBloscpackError):
+            bp.frames.open(tmp_path / "y.bin")
 
     def test_without_the_brand_the_track_decides(self) -> None:
         data = vectors.data("solo1.bzna")
