@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..libraries import importing
+from ..threads import result_of
 from ..wire import BytesLike
 from .url import shown
 
@@ -258,7 +259,8 @@ class RemoteSource:
     def _fetch(self, extents: Sequence[Extent]) -> list[bytes]:
         future = self.start(extents)
         try:
-            return self.checked(future.result())
+            answers = result_of(future)
+            return self.checked(answers)
         finally:
             future.cancel()  # an interrupt ends the request, too
 
@@ -319,7 +321,8 @@ class Prefetch:
         if self._pid != os.getpid():  # the thread that fetches is in the parent
             self._pid, self._future = os.getpid(), self._source.start(self._runs)
             future = self._future
-        self._parts = self._source.checked(future.result())
+        answers = result_of(future)
+        self._parts = self._source.checked(answers)
         self._starts = [start for start, _ in self._runs]
         self._future = None
         self._source._prefetched[self] = None

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias, TypeVar
 from fsspec.asyn import get_loop
 
 from ..exceptions import RemoteError, UnsupportedError
+from ..threads import result_of
 from .client import MAX_REQUESTS, client, kind_of
 from .remoteobject import Answer, RemoteObject, open_object
 from .trouble import TransientError, about, cause_of, named, s3_status, status_of
@@ -213,6 +214,6 @@ def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
     """Return what a coroutine gives that runs on the loop of fsspec; an interrupt cancels it."""
     future = asyncio.run_coroutine_threadsafe(coroutine, get_loop())
     try:
-        return future.result()
+        return result_of(future)
     finally:
         future.cancel()
