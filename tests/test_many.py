@@ -298,6 +298,13 @@ class TestRemote:
         with pytest.raises(FileNotFoundError, match=r"s3://box/none-\*"):
             bp.open_many("s3://box/none-*.blp", storage_options=server.options)
 
+    def test_a_pattern_is_looked_for_each_time(self, server: S3Server) -> None:
+        pattern = "s3://box/later-*"
+        server.put("later-0", b"")
+        assert expanded(pattern, server.options) == ["s3://box/later-0"]
+        server.put("later-1", b"")
+        assert expanded(pattern, server.options) == ["s3://box/later-0", "s3://box/later-1"]
+
     def test_what_a_pattern_fits(self) -> None:
         """As in a folder: no folders, and hidden files only where they are asked for."""
         memory = fsspec.filesystem("memory")

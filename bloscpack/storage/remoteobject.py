@@ -5,6 +5,7 @@ long that is, so that no other request has to ask.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any, NamedTuple, Protocol
 
@@ -90,13 +91,7 @@ class S3Object:
             )
             body = answer["Body"]
             try:
-                length = int(answer["ContentLength"])
-                size = _size_of(answer.get("ContentRange"), offset)
-                if size is None and offset == 0 and length <= nbytes:
-                    size = length  # the whole object, which needs no range
-                if size is None or length > nbytes:
-                    raise no_ranges(self._name, length)
-                data = await body.read()
+                data, size = await self._content(answer, body, offset, nbytes)
             finally:
                 body.close()
         except OURS:
@@ -107,6 +102,24 @@ class S3Object:
                 return _beyond(self._name, is_first)
             raise named(err, status, self._name) from cause_of(err)
         return Answer(data, size, answer.get("ETag") or str(answer.get("LastModified", "")))
+
+    async def _content(
+        self, answer: dict[str, Any], body: Any, offset: int, nbytes: int
+    ) -> tuple[bytes, int]:
+        """Return what came, and the size of the object."""
+        told = answer.get("ContentRange")
+        if told is not None:
+            size = _size_of(told, offset)
+            if size is None:
+                raise _misplaced(self._name, offset, told)
+            return await _body(body.read, nbytes), size
+        # The whole object: it may be that small.
+        length = answer.get("ContentLength")
+        if not offset and (length is None or length <= nbytes):
+            data = await _body(body.read, nbytes + 1)
+            if len(data) <= nbytes:
+                return data, len(data) if length is None else int(length)
+        raise no_ranges(self._name, length)
 
 
 class HttpObject:
@@ -155,18 +168,14 @@ class HttpObject:
         if response.status == HTTPStatus.PARTIAL_CONTENT:
             size = _size_of(found.get("Content-Range"), offset)
             if size is None:
-                message = (
-                    f"asked for bytes from {offset} on, the server answered with Content-Range "
-                    f"{found.get('Content-Range')!r}"
-                )
-                raise about(RemoteError(message), self._name)
-            return Answer(await _body(response, nbytes), size, tag)
+                raise _misplaced(self._name, offset, found.get("Content-Range"))
+            return Answer(await _body(response.content.read, nbytes), size, tag)
         if response.status != HTTPStatus.OK:
             raise about(RemoteError(f"HTTP status {response.status}"), self._name)
         length = response.content_length
         if offset or (length or 0) > MAX_WHOLE_NBYTES:
             raise no_ranges(self._name, length)
-        data = await _body(response, MAX_WHOLE_NBYTES + 1)
+        data = await _body(response.content.read, MAX_WHOLE_NBYTES + 1)
         if len(data) > MAX_WHOLE_NBYTES:
             raise no_ranges(self._name, None)
         return Answer(data, len(data) if length is None else length, tag)
@@ -228,13 +237,19 @@ def tag_of(info: dict[str, Any]) -> str:
     return ""
 
 
-async def _body(response: Any, limit: int) -> bytes:
+async def _body(read: Callable[[int], Awaitable[bytes]], limit: int) -> bytes:
     """Return the body of an answer, of at most `limit` bytes; a server may send without end."""
     parts, nbytes = [], 0
-    while nbytes < limit and (part := await response.content.readany()):
+    while nbytes < limit and (part := await read(limit - nbytes)):
         parts.append(part)
         nbytes += len(part)
-    return b"".join(parts)[:limit]
+    return b"".join(parts)
+
+
+def _misplaced(name: str, offset: int, told: str | None) -> RemoteError:
+    """Return the error to raise for an answer that is not of the part that was asked for."""
+    message = f"asked for bytes from {offset} on, the server answered with Content-Range {told!r}"
+    return about(RemoteError(message), name)
 
 
 def _size_of(content_range: str | None, offset: int) -> int | None:

@@ -17,6 +17,19 @@ from ..exceptions import FileChangedError, RemoteError, UnsupportedError
 from .url import without_secrets
 
 _TRANSIENT_STATUS = frozenset((408, 425, 429, 500, 502, 503, 504))
+# Of S3 and what speaks its language, some of them with a status that lasts.
+_TRANSIENT_CODES = frozenset(
+    (
+        "BandwidthLimitExceeded",
+        "RequestLimitExceeded",
+        "RequestThrottled",
+        "RequestTimeTooSkewed",
+        "RequestTimeout",
+        "SlowDown",
+        "Throttling",
+        "ThrottlingException",
+    )
+)
 # Errors that need no other words.
 OURS = (UnsupportedError, FileChangedError, RemoteError, ImportError)
 Ours = TypeVar("Ours", UnsupportedError, FileChangedError, RemoteError)
@@ -60,7 +73,7 @@ def s3_status(err: BaseException) -> int | None:
         if isinstance(response, dict):
             status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
             code = response.get("Error", {}).get("Code")
-            if code in ("SlowDown", "RequestTimeout", "RequestTimeTooSkewed", "Throttling"):
+            if code in _TRANSIENT_CODES:
                 return 503
             return status if isinstance(status, int) else None
         seen = seen.__cause__

@@ -220,7 +220,7 @@ def test_coalesced() -> None:
     assert coalesced([(0, 3 * limit), (7, 1)]) == [(0, 3 * limit)]
 
 
-each_fault = pytest.mark.parametrize("fault", ["drop", "short", "brief", "500", "503"])
+each_fault = pytest.mark.parametrize("fault", ["drop", "short", "brief", "429", "500", "503"])
 
 
 class TestFaults:
@@ -471,6 +471,20 @@ class TestOtherFileSystems:
         options = {"simplecache": {"cache_storage": str(tmp_path)}}
         source = RemoteSource("simplecache::memory://box/a", options)
         assert bytes(source.read_at(1_000_000, 100)) == DATA[1_000_000:1_000_100]
+
+    def test_no_more_than_there_is_is_asked_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Some refuse that."""
+        memory = fsspec.filesystem("memory")
+        memory.pipe_file("/box/a", DATA[:100])
+        cat_file = type(memory).cat_file
+
+        def strict(self: Any, path: str, start: int, end: int, **options: Any) -> bytes:
+            assert end <= 100
+            found: bytes = cat_file(self, path, start, end, **options)
+            return found
+
+        monkeypatch.setattr(type(memory), "cat_file", strict)
+        assert bytes(RemoteSource("memory://box/a").read_at(0, 1000)) == DATA[:100]
 
 
 class TestOpenSource:
