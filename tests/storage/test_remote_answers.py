@@ -133,7 +133,7 @@ def test_all_of_a_large_object_of_unknown_length(
         changed(change)
 
 
-KEY: Any = SimpleNamespace(host="a", port=1, ssl=True)
+KEY: Any = SimpleNamespace(host="a", port=1, ssl=True, is_ssl=True)
 
 
 class ReadTimeoutError(Exception):
