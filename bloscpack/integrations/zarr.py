@@ -103,9 +103,14 @@ def as_zarr(
         array = Array(path, verify=verify, nthreads=1, storage_options=storage_options)
     try:
         return zarr.open_array(store=BloscpackStore(array), mode="r", zarr_format=2)
-    except BaseException:
+    except BaseException as err:
+        name = array._known_container().name
         if not shared:
             array.close()
+        if isinstance(err, RecursionError):  # Zarr takes them apart deeper down in its own calls
+            error = UnsupportedError("attrs: nested too deep for Zarr; read it with bloscpack.open")
+            error.path = name
+            raise error from None
         raise
 
 

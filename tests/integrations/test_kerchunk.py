@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack.codec import ChunkHeader, CodecParams, encode
+from bloscpack.codec import ChunkHeader, CodecParams, Shuffle, encode
 from bloscpack.container.metadata import pack_section
 from bloscpack.exceptions import ChecksumMismatch, FormatError, UnsupportedError
 from bloscpack.ndarray import array_metadata
@@ -182,6 +182,39 @@ class TestRefused:
         section = pack_section(array_metadata(RAMP.dtype, RAMP.shape, False), level=1)
         with pytest.raises(UnsupportedError, match="snappy"):
             bp.kerchunk_references(assemble(chunks, section=section), url="a.blp")
+
+    def test_one_chunk_of_snappy_that_is_stored_as_it_is(self, tmp_path: Path) -> None:
+        """No codec is needed for it."""
+        params = CodecParams("lz4", 0)
+        chunks = [bytearray(encode(RAMP[row].tobytes(), params)) for row in range(40)]
+        assert ChunkHeader.unpack(chunks[0]).is_memcpy
+        for chunk in chunks:
+            chunk[2] = chunk[2] & 0x1F | 2 << 5
+        section = pack_section(array_metadata(RAMP.dtype, RAMP.shape, False), level=1)
+        path = tmp_path / "a.blp"
+        path.write_bytes(assemble(chunks, section=section))
+        check_equal(read(path), RAMP)
+
+    def test_a_short_last_chunk_of_items_of_no_size(self, tmp_path: Path) -> None:
+        """As the header of the chunks has it; without a filter it is of no matter."""
+        parts = [RAMP[row : row + 7].tobytes() for row in range(0, 40, 7)]
+        chunks = [bytearray(encode(part, CodecParams("lz4", 5, Shuffle.NONE))) for part in parts]
+        for chunk in chunks:
+            chunk[3] = 0
+        section = pack_section(array_metadata(RAMP.dtype, RAMP.shape, False), level=1)
+        path = tmp_path / "a.blp"
+        path.write_bytes(assemble(chunks, section=section))
+        with bp.open(path) as array:
+            check_equal(array[:], RAMP)
+        assert bp.kerchunk_references(path)["refs"]["data/5.0.0"].startswith("base64:")
+
+    def test_one_chunk_more_than_the_header_counts(self) -> None:
+        chunks = [encode(RAMP[row].tobytes(), CodecParams("lz4", 5)) for row in range(40)]
+        section = pack_section(array_metadata(RAMP.dtype, (39, *RAMP.shape[1:]), False), level=1)
+        data = bytearray(assemble(chunks, section=section, offsets=False))
+        struct.pack_into("<q", data, 16, 39)
+        with pytest.raises(FormatError, match="another chunk follows"):
+            bp.kerchunk_references(bytes(data), url="a.blp")
 
     @pytest.mark.parametrize("name", UNSUPPORTED)
     def test_dtypes(self, tmp_path: Path, name: str) -> None:

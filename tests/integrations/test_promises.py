@@ -51,6 +51,13 @@ def test_references(promising: bytes) -> None:
             bp.kerchunk_references(promising, url="a.blp", verify=verify)
 
 
+def test_many(promising: bytes) -> None:
+    with bp.open_many([promising, promising]) as many:
+        for select in (slice(None), slice(1)):
+            with pytest.raises(FormatError, match="the header promises"):
+                many[select]
+
+
 def test_xarray(promising: bytes) -> None:
     xr = pytest.importorskip("xarray")
     from bloscpack.integrations.xarray import BloscpackBackend
