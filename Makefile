@@ -5,17 +5,19 @@ PEERS := .venv-peers
 FRAMES := .venv-frames
 VRS := .venv-vrs
 BENZINA := .venv-benzina
+REMOTE := .venv-remote
 PY := $(VENV)/bin/python
 SOURCES := setup.py pyproject.toml $(wildcard ext/*)
 
-.PHONY: demo test check bench bench-peers bench-frames bench-vrs bench-benzina clean
+.PHONY: demo test check bench bench-peers bench-frames bench-vrs bench-benzina bench-remote clean
 
 # Pack a real clip (and FILE, if named), seek, slice, verify, compare with numpy.save.
 demo: $(VENV)/.ready
 	$(PY) bench/demo.py $(if $(FILE),"$(FILE)")
 
+# Tests of a module stay on one processor, with what they have in common, until another is idle.
 test: $(VENV)/.ready
-	$(PY) -m pytest -n auto $(ARGS)
+	$(PY) -m pytest -n auto --dist worksteal $(ARGS)
 
 check: $(VENV)/.ready
 	$(VENV)/bin/ruff check .
@@ -51,6 +53,12 @@ bench-benzina: $(BENZINA)/.ready
 	cd bench && ../$(BENZINA)/bin/python -m benzina --json ../build/benzina.json $(ARGS)
 	$(if $(ARGS),,cd bench && ../$(BENZINA)/bin/python -m benzina.page ../build/benzina.json)
 
+# Race zarr and h5py at arrays behind URLs, and zarr through Dask, and write the page; with ARGS, such
+# as --quick, only print what was found.
+bench-remote: $(REMOTE)/.ready
+	cd bench && ../$(REMOTE)/bin/python -m remote --json ../build/remote.json $(ARGS)
+	$(if $(ARGS),,cd bench && ../$(REMOTE)/bin/python -m remote.page ../build/remote.json)
+
 $(VENV)/.ready: $(SOURCES)
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[test,check,bench]'
@@ -83,5 +91,12 @@ $(BENZINA)/.ready: $(SOURCES)
 		pybenzinaparse==0.2.2
 	touch $@
 
+$(REMOTE)/.ready: $(SOURCES)
+	$(PYTHON) -m venv $(REMOTE)
+	$(REMOTE)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--editable '.[remote-bench]'
+	touch $@
+
 clean:
-	rm -rf $(VENV) $(PEERS) $(FRAMES) $(VRS) $(BENZINA) build bloscpack.egg-info bloscpack/_ext/*.so
+	rm -rf $(VENV) $(PEERS) $(FRAMES) $(VRS) $(BENZINA) $(REMOTE) build bloscpack.egg-info \
+		bloscpack/_ext/*.so

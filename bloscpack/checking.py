@@ -15,7 +15,8 @@ from .storage.file import open_source
 from .storage.memory import MemorySource
 from .storage.prefetch import is_remote
 from .storage.protocol import ByteSource
-from .storage.url import refuse_url
+from .storage.remote import RemoteSource
+from .storage.url import is_url, refuse_url
 from .verification import verify as verify_array
 
 
@@ -79,6 +80,10 @@ def verify(
     """
     if fix:
         refuse_url(path, "fixed")
+    if is_url(path):  # looked at more than once, and fetched once
+        source = RemoteSource(path, storage_options)
+        path = source.place(source.size())
+        storage_options = None
     if is_benzina(path):
         from .benzina.checking import verify as verify_dataset  # on use: see detect.py
 

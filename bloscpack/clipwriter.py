@@ -29,7 +29,7 @@ from .gulp.metadata import (
 )
 from .gulp.source import GulpClip, GulpSource
 from .notice import notice
-from .storage.file import open_sink
+from .storage.sink import open_sink
 from .threads import map_ordered, resolve_nthreads
 
 Progress = Callable[[int, int], None]

@@ -12,7 +12,7 @@ from .array import Array
 from .container.format import MAGIC
 from .container.reader import Verify
 from .storage.listing import expanded, is_pattern
-from .storage.remote import RemoteSource
+from .storage.remote import RemotePlace, RemoteSource
 from .storage.url import is_url
 
 if TYPE_CHECKING:
@@ -241,10 +241,23 @@ def _open_remote_frames(
 
 
 def is_recording(path: Any) -> bool:
-    """Return whether a file, the first of a list of files, or a buffer begins as recordings do."""
+    """Return whether a file, the first of a list of files, or a buffer begins as recordings do.
+
+    A URL, too: by one request, unless it ends as that of a folder does.
+    """
     if isinstance(path, list | tuple) and path:
         path = path[0]
+    if is_url(path):
+        return not path.endswith("/") and _first_remote_bytes(path) == _RECORDING
     return _first_bytes(path) == _RECORDING
+
+
+def _first_remote_bytes(url: str) -> bytes:
+    """Return the first 8 bytes of an object; none if there is no such object, as for a folder."""
+    try:
+        return bytes(RemoteSource(url).read_at(0, 8))
+    except (FileNotFoundError, IsADirectoryError):
+        return b""
 
 
 def is_benzina(path: Any) -> bool:
@@ -262,7 +275,9 @@ def is_benzina(path: Any) -> bool:
 
 
 def _first_bytes(path: Any) -> bytes:
-    """Return the first 8 bytes of a file or a buffer; none of anything else."""
+    """Return the first 8 bytes of a file, an object or a buffer; none of anything else."""
+    if isinstance(path, RemotePlace):
+        return path.head[:8]
     if isinstance(path, bytes | bytearray | memoryview):
         return bytes(path[:8])
     if not isinstance(path, str | os.PathLike) or not os.path.isfile(path):

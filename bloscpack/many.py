@@ -22,14 +22,12 @@ from .ndarray import AnyArray
 from .rows import check_text
 from .selection import Picked, Selection, Sides, parse_selection
 from .storage.listing import expanded
-from .storage.remote import RemotePlace
+from .storage.remote import MAX_OBJECTS, RemotePlace, may_wait
 from .threads import resolve_nthreads, run_indexed
 
 Out = TypeVar("Out")
 
 MAX_OPEN_FILES = 64
-# Files behind URLs that are opened, or read from, at once.
-_REQUESTS = 16
 
 
 class ManyArrays:
@@ -81,7 +79,7 @@ class ManyArrays:
             raise ValueError("no file was named: a list of at least one path is needed")
         found: list[tuple[Any, ...]] = [()] * len(paths)
 
-        waits = [*map(_may_wait, paths)]
+        waits = [*map(may_wait, paths)]
 
         def look(number: int) -> None:
             array = Array(
@@ -94,7 +92,7 @@ class ManyArrays:
             found[number] = *facts, array.__reduce__(), array.attrs if number == 0 else {}
             self._keep(number, array)
 
-        nthreads = _REQUESTS if any(waits) else 1
+        nthreads = MAX_OBJECTS if any(waits) else 1
         run_indexed(look, range(len(paths)), nthreads)
         shapes, dtypes, chunks, names, reopeners, attrs = zip(*found, strict=True)
         self._is_remote = nthreads > 1
@@ -276,7 +274,7 @@ class ManyArrays:
     ) -> None:
         nthreads = resolve_nthreads(self._nthreads, target.nbytes)
         # Files that are few are decoded on several threads each, and waited for together.
-        outer = _REQUESTS if self._is_remote else nthreads if len(shares) >= nthreads else 1
+        outer = MAX_OBJECTS if self._is_remote else nthreads if len(shares) >= nthreads else 1
         inner = nthreads if outer == 1 or len(shares) == 1 else 1
 
         def read(k: int) -> None:
@@ -328,10 +326,6 @@ def _reopen(state: dict[str, Any]) -> ManyArrays:
 def _without_head(place: Any) -> Any:
     """Return a place that is small, whose front is fetched anew when the file is opened."""
     return place._replace(head=b"") if isinstance(place, RemotePlace) else place
-
-
-def _may_wait(path: Any) -> bool:
-    return isinstance(path, str) and "://" in path
 
 
 def _met(side: range, start: int, stop: int) -> tuple[int, int]:

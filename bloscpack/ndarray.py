@@ -25,7 +25,7 @@ from .container.reader import Container
 from .container.writer import Chunking, Progress, build_header, write_container
 from .dtype import Dtype, pack_dtype, unpack_dtype
 from .exceptions import BloscpackError, FormatError, NotANumpyArray
-from .storage.file import open_sink
+from .storage.sink import open_sink
 from .threads import resolve_nthreads
 
 AnyArray: TypeAlias = np.ndarray[Any, Dtype]

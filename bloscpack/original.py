@@ -23,8 +23,9 @@ from .packing import (
     refuse_same_file,
     unpack_stream,
 )
-from .storage.file import open_sink, open_source
+from .storage.file import open_source
 from .storage.memory import MemorySink, MemorySource, as_bytes
+from .storage.sink import open_sink
 
 Params = ParamSpec("Params")
 Result = TypeVar("Result")

@@ -24,8 +24,9 @@ from .container.writer import Chunking, Progress, build_header, write_unused
 from .exceptions import BloscpackError, FileChangedError, FormatError
 from .ndarray import Description, Path, unpack_array_metadata
 from .report import Damage, Report, merged
-from .storage.file import FileSource, open_settled_source, open_sink
+from .storage.file import FileSource, open_settled_source
 from .storage.protocol import ByteSink, ByteSource
+from .storage.sink import open_sink
 
 # The key in attrs under which a new file tells what is missing in it.
 ATTRS_KEY = "bloscpack_recovered"

@@ -16,8 +16,9 @@ import numpy as np
 from .container.appender import Appender
 from .container.reader import Container, Verify
 from .dtype import Dtype
-from .exceptions import BloscpackError, NotANumpyArray
+from .exceptions import NotANumpyArray
 from .ndarray import AnyArray, Description, check_nbytes, stored_view, unpack_array_metadata
+from .opening import closed_on_error
 
 
 class RowAppender:
@@ -68,18 +69,13 @@ class RowAppender:
             The metadata do not fit the chunks.
         """
         appender, metadata = Appender.open(path, nthreads=nthreads)
-        try:
+        with closed_on_error(appender, os.fspath(path)):
             try:
                 description = unpack_array_metadata(metadata)
             except NotANumpyArray:
                 description = np.dtype(np.uint8), (appender.nbytes,), False
             check_nbytes(appender, description[0], description[1])
             return cls(appender, description, metadata)
-        except BaseException as err:
-            if isinstance(err, BloscpackError):
-                err.path = os.fspath(path)
-            appender.close()
-            raise
 
     @property
     def shape(self) -> tuple[int, ...]:

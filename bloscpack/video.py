@@ -18,6 +18,7 @@ import numpy as np
 
 from .exceptions import FormatError, UnsupportedError
 from .libraries import import_av
+from .opening import closed_on_error
 
 Path = str | os.PathLike[str]
 Frame = np.ndarray[Any, np.dtype[np.uint8]]
@@ -109,12 +110,9 @@ class VideoFrames(Iterator[Frame]):
             raise ValueError(f"frame_rate must be a positive number, not {frame_rate!r}")
         self._av = import_av()
         self._file = open(path, "rb")  # noqa: SIM115 - closed by close()
-        try:
+        with closed_on_error(self._file):
             self._container = self._open()
             self._stream = self._best_stream()
-        except BaseException:
-            self._file.close()
-            raise
         rate = self._stream.average_rate or self._stream.guessed_rate or 0
         self.report.rate = float(rate)
         self._turn: Callable[[Frame], Frame] | None = None

@@ -11,8 +11,9 @@ from .container.appender import Appender
 from .container.format import Header, version_for
 from .container.metadata import DEFAULT_META_CHECKSUM
 from .ndarray import array_metadata, chunk_nbytes, codec_params
+from .opening import closed_on_error
 from .rowappender import RowAppender, described_rows
-from .storage.file import upload_for
+from .storage.sink import upload_for
 from .storage.url import refuse_flush
 
 
@@ -103,11 +104,8 @@ class Writer:
             self._path, path = self._upload.name, self._upload.path
         try:
             appender = Appender.create(path, header, metadata, params, nthreads=nthreads)
-            try:
+            with closed_on_error(appender):
                 self._rows = RowAppender(appender, description, metadata)
-            except BaseException:
-                appender.close()
-                raise
         except BaseException:
             self._discard()
             raise

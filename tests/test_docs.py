@@ -3,6 +3,7 @@
 import contextlib
 import doctest
 import hashlib
+import http.client
 import importlib
 import json
 import os
@@ -57,6 +58,21 @@ def run_page(page):
     return names
 
 
+def empty_moto():
+    """Make moto forget the objects of other pages: it keeps them for the whole process."""
+    moto = pytest.importorskip("moto.server", reason="the page has a server of it")
+    server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        connection = http.client.HTTPConnection(host, port)
+        connection.request("POST", "/moto-api/reset")
+        assert connection.getresponse().status == 200
+        connection.close()
+    finally:
+        server.stop()
+
+
 def page_id(page):
     return page.relative_to(ROOT).as_posix()
 
@@ -65,6 +81,8 @@ def page_id(page):
 def test_python_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = page.read_text("utf-8")
+    if "ThreadedMotoServer" in text:
+        empty_moto()
     if "import blosc\n" in text:
         pytest.importorskip("blosc", reason="the page uses the blosc package")
     for name in ("torch", "dask.array", "distributed", "ray", "zarr", "kerchunk"):

@@ -1,6 +1,7 @@
 """Frame stores, Gulp directories and recordings behind URLs: requests, answers, trouble."""
 
 import pickle
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from bloscpack.exceptions import (
     RemoteError,
     UnsupportedError,
 )
+from bloscpack.frames import FrameStore
 from bloscpack.storage import transport
 from bloscpack.storage.remote import HEAD_NBYTES
 
@@ -181,6 +183,33 @@ class TestStores:
             again = pickle.loads(pickle.dumps(many))
         assert np.array_equal(again["c39"][-1], CLIPS["c39"][-1])
 
+    def test_several_are_opened_at_once(
+        self, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        barrier, over = threading.Barrier(2), FrameStore.over
+
+        def opened(*arguments: Any, **options: Any) -> FrameStore:
+            barrier.wait(20)  # until the other one is on its way
+            return over(*arguments, **options)
+
+        monkeypatch.setattr(FrameStore, "over", opened)
+        with bp.frames.open("s3://box/s?.blp", storage_options=s3.options) as many:
+            assert list(many) == list(CLIPS)
+            sent = pickle.dumps(many)
+        assert len(pickle.loads(sent)) == 40
+
+    def test_of_a_dataset(self, s3: S3Server) -> None:
+        torch = pytest.importorskip("bloscpack.integrations.torch", exc_type=ImportError)
+        dataset = torch.FrameDataset("s3://box/s?.blp", storage_options=s3.options, label="label")
+        assert len(s3.log) == 1 + 2 * 2  # the list; the ends of both
+        for each in (dataset, pickle.loads(pickle.dumps(dataset))):
+            s3.clear()
+            items = each.__getitems__([9, 10, 33])
+            assert [item["label"] for item in items] == ["c9", "c10", "c33"]
+            assert np.array_equal(items[2]["frames"], CLIPS["c33"])
+            # One for adjacent clips. What has travelled opens both again, and brings their fronts.
+            assert len(s3.log) == 2 + (each is not dataset) * 2
+
     def test_verify(self, s3: S3Server) -> None:
         report = bp.verify("s3://box/s.blp", storage_options=s3.options)
         assert report.ok
@@ -286,6 +315,11 @@ class TestGulp:
             assert np.array_equal(source["c7"][::3], local["c7"][::3])
             assert len(http.log) == 4
 
+    def test_converting(self, http: FileServer, folder: Path, tmp_path: Path) -> None:
+        for number, source in enumerate((folder / "gulp", http.url("gulp/"))):
+            bp.convert(source, tmp_path / f"{number}.blp")
+        assert (tmp_path / "0.blp").read_bytes() == (tmp_path / "1.blp").read_bytes()
+
     def test_it_travels(self, s3: S3Server, folder: Path) -> None:
         source = bp.frames.open("s3://box/gulp/", storage_options=s3.options)
         with bp.frames.open(folder / "gulp") as local:
@@ -346,6 +380,11 @@ class TestDatasets:
         url = s3.put("a.bzna", path.read_bytes())
         with benzina.open(url, storage_options=s3.options) as dataset:
             assert len(dataset) == 24
+        s3.clear()
+        report = bp.verify(url, storage_options=s3.options)
+        assert (report.ok, report.nchunks, report.path) == (True, 24, url)
+        # The head; the outline behind it, to see what it is and to read it; the samples.
+        assert len(s3.log) == 4
 
     def test_another_version(self, http: FileServer, path: Path) -> None:
         http.files["/b.bzna"] = path.read_bytes()
@@ -379,6 +418,13 @@ class TestRecordings:
         rows = clip.rows[20:24]
         start, end = table.offset[rows[0]], table.offset[rows[-1]] + table.size[rows[-1]]
         assert ranges(s3) == [(int(start), int(end - start))]
+
+    def test_converting_keeps_everything(
+        self, http: FileServer, folder: Path, tmp_path: Path
+    ) -> None:
+        for number, source in enumerate((folder / "a.vrs", http.url("a.vrs"))):
+            bp.convert(source, tmp_path / f"{number}.blp")
+        assert (tmp_path / "0.blp").read_bytes() == (tmp_path / "1.blp").read_bytes()
 
     def test_as_a_source_of_clips(self, s3: S3Server) -> None:
         with bp.frames.open("s3://box/a.vrs", storage_options=s3.options) as source:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..exceptions import BloscpackError, FormatError, UnsupportedError
+from ..opening import closed_on_error
 from ..storage.file import open_source
 from ..storage.memory import MemorySource
 from ..storage.prefetch import is_remote
@@ -274,15 +275,8 @@ def open_content(source: ByteSource) -> Content:
     FormatError, UnsupportedError
         As by `Content`; the error has the path.
     """
-    try:
+    with closed_on_error(source, source.name):
         return Content(source)
-    except BloscpackError as err:
-        err.path = err.path or source.name
-        source.close()
-        raise
-    except BaseException:
-        source.close()
-        raise
 
 
 def is_dataset(where: Any) -> bool:

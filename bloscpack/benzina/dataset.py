@@ -12,6 +12,7 @@ import numpy as np
 
 from ..exceptions import FileChangedError, NotFoundError
 from ..frames.protocol import AnyArray, Request, read_batch
+from ..opening import closed_on_error
 from ..storage.file import open_source
 from ..storage.prefetch import at_hand, is_remote
 from .codecconfig import DEFAULT_MAX_PIXELS
@@ -86,13 +87,10 @@ def open(  # noqa: A001
         raise ValueError(f"max_pixels must be 1 or more, not {max_pixels}")
     source = open_source(path, storage_options)
     content = open_content(source)
-    try:
-        content.nthreads = nthreads
-        content.max_pixels = max_pixels
+    content.nthreads = nthreads
+    content.max_pixels = max_pixels
+    with closed_on_error(source):
         content.declared = None if splits is None else resolve_splits(splits, len(content))
-    except BaseException:
-        source.close()
-        raise
     place = place_of(source)
     if place is not None:
         options = {"splits": content.declared, "max_pixels": max_pixels, "nthreads": nthreads}

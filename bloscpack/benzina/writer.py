@@ -25,8 +25,8 @@ import numpy as np
 
 from ..exceptions import FormatError, UnsupportedError
 from ..notice import notice
-from ..storage.file import open_sink
 from ..storage.protocol import ByteSink
+from ..storage.sink import open_sink
 from ..wire import BytesLike
 from .codecconfig import DEFAULT_MAX_PIXELS
 from .encoder import Encoder

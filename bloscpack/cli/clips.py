@@ -5,6 +5,7 @@ from typing import Any
 
 from ..detect import open_frames
 from ..frames.protocol import Clip, FrameSource
+from ..storage.url import is_url
 from .datasets import is_dataset_name
 from .endpoint import STDIO, check_input, read_any
 from .selection import parse_selection_text
@@ -12,7 +13,7 @@ from .status import UsageError
 
 
 def open_clips(name: str, nthreads: int | None) -> FrameSource:
-    """Open a frame store, a Gulp directory, a Benzina dataset, or standard input with a store.
+    """Open what `open_frames` does, by its path or URL, or standard input with a frame store.
 
     Raises
     ------
@@ -22,7 +23,8 @@ def open_clips(name: str, nthreads: int | None) -> FrameSource:
         It cannot be opened.
     """
     check_input(name, "file")
-    is_other = (name != STDIO and Path(name).is_dir()) or is_dataset_name(name)
+    is_folder = name != STDIO and Path(name).is_dir()
+    is_other = is_folder or is_url(name) or is_dataset_name(name)
     return open_frames(name if is_other else read_any(name), nthreads=nthreads)
 
 

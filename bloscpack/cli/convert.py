@@ -6,6 +6,7 @@ from typing import Any
 
 from ..convert import convert
 from ..detect import is_recording
+from ..storage.url import is_url
 from .datasets import is_dataset_name
 from .endpoint import check_input, read_any
 from .options import Subparsers, add_command, add_json_option, count
@@ -99,7 +100,9 @@ def run(args: argparse.Namespace) -> int:
     source: Any = args.sources
     if len(source) == 1:
         name = source[0]
-        is_other = Path(name).is_dir() or is_recording(name) or is_dataset_name(name)
+        is_other = (
+            Path(name).is_dir() or is_url(name) or is_recording(name) or is_dataset_name(name)
+        )
         source = source[0] if is_other else read_any(source[0])
     with console.progress(unit="clips") as progress:
         copied = convert(

@@ -14,8 +14,9 @@ from ..container.front import read_trailer
 from ..container.reader import Container
 from ..exceptions import FileNotFound, NotBloscpackError
 from ..frames.verification import is_frame_store
-from ..storage.file import open_sink, open_source
+from ..storage.file import open_source
 from ..storage.protocol import ByteSink
+from ..storage.sink import open_sink
 from ..storage.url import is_url, shown_name
 from ..wire import BytesLike
 from .output import Console, binary_stdout

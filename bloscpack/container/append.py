@@ -15,7 +15,8 @@ from typing import IO, Any
 
 from ..codec import CodecParams, encode
 from ..exceptions import FormatError, NotEnoughSpace
-from ..storage.file import SpoolSink, read_fully
+from ..storage.file import read_fully
+from ..storage.sink import SpoolSink
 from ..storage.update import UpdateFile
 from ..threads import map_ordered, resolve_nthreads
 from .format import UNUSED_ENTRY, Header, pack_offsets

@@ -19,8 +19,8 @@ from xxhash import xxh3_64
 
 from ..codec import CodecParams
 from ..exceptions import BloscpackError, ChecksumMismatch, TruncatedError
-from ..storage.file import committed
 from ..storage.protocol import ByteSink, ByteSource, PartStore
+from ..storage.sink import committed
 from ..threads import map_ordered
 from ..wire import BytesLike
 from .format import OFFSET_SIZE, Header, pack_offsets

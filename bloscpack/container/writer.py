@@ -11,8 +11,8 @@ from xxhash import xxh3_64_digest
 
 from ..checksum import Checksum
 from ..codec import CodecParams, encode
-from ..storage.file import SpoolSink
 from ..storage.protocol import ByteSink
+from ..storage.sink import SpoolSink
 from ..threads import map_ordered
 from ..wire import BytesLike
 from .format import OFFSET_SIZE, UNUSED_ENTRY, Header, pack_offsets, version_for

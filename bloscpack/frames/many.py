@@ -18,8 +18,9 @@ from ..exceptions import NotFoundError
 from ..storage.file import open_source
 from ..storage.pool import MAX_OPEN_FILES, FilePool
 from ..storage.protocol import ByteSource
-from ..storage.remote import RemotePlace
+from ..storage.remote import MAX_OBJECTS, RemotePlace, may_wait
 from ..storage.url import is_url, shown
+from ..threads import run_indexed
 from .clip import StoreClip
 from .format import hash_of, pack_id
 from .protocol import AnyArray, Request, read_batch
@@ -140,16 +141,20 @@ class ManyStores:
 
     def _open_all(self) -> _Loaded:
         states: Sequence[_State | None] = self._states or [None] * len(self._places)
-        stores: list[FrameStore] = []
+        opened: dict[int, FrameStore] = {}
+
+        def look(number: int) -> None:
+            source = self._open_source(self._places[number])
+            opened[number] = FrameStore.over(
+                source, states[number], verify=self.verify, nthreads=self.nthreads
+            )
+
         try:
-            for place, state in zip(self._places, states, strict=True):
-                source = self._open_source(place)
-                stores.append(
-                    FrameStore.over(source, state, verify=self.verify, nthreads=self.nthreads)
-                )
-            return _loaded(stores)
+            nthreads = MAX_OBJECTS if any(map(may_wait, self._places)) else 1
+            run_indexed(look, range(len(self._places)), nthreads)
+            return _loaded([opened[number] for number in range(len(self._places))])
         except BaseException:
-            for store in stores:
+            for store in opened.values():
                 store.close()
             raise
 

@@ -19,11 +19,13 @@ from ..exceptions import (
     NotFoundError,
     UnsupportedError,
 )
-from ..storage.file import FileSource, open_source, upload_for
+from ..opening import closed_on_error
+from ..storage.file import FileSource, open_source
 from ..storage.memory import MemorySource
 from ..storage.prefetch import is_remote
 from ..storage.protocol import ByteSource
 from ..storage.remote import RemotePlace
+from ..storage.sink import upload_for
 from ..storage.url import refuse_flush, refuse_url
 from .clip import StoreClip
 from .encoding import EncodedClip, Options
@@ -203,18 +205,13 @@ class FrameStore:
         nthreads: int | None,
     ) -> None:
         self._start(source, None, verify, nthreads)
-        try:
+        with closed_on_error(source, self.name):
             if state is not None:
                 self._front, self._index = _as_of(source, *state)
                 return
             finder = Finder(source, source.size())
             self._front = Front(source, finder.read_at(0, FRONT_NBYTES))
             self._index = finder.find()
-        except BaseException as err:
-            if isinstance(err, BloscpackError):
-                err.path = self.name
-            source.close()
-            raise
 
     @property
     def state(self) -> tuple[int, bytes]:

@@ -22,8 +22,8 @@ from ..exceptions import (
     UnsupportedError,
 )
 from ..report import Damage, Report
-from ..storage.file import open_sink
 from ..storage.protocol import ByteSink, ByteSource
+from ..storage.sink import open_sink
 from .clipcheck import ClipChecker, Place, id_text, place_of
 from .encoding import Options
 from .format import (

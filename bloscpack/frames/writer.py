@@ -18,8 +18,9 @@ from typing import Any, Self
 import numpy as np
 from xxhash import xxh3_64_digest
 
-from ..exceptions import BloscpackError, CodecError, FormatError
+from ..exceptions import CodecError, FormatError
 from ..notice import notice
+from ..opening import closed_on_error
 from ..storage.file import FileSource
 from ..storage.update import UpdateFile, forked_error
 from .encoding import EncodedClip, Encoder, Options, pack_meta
@@ -104,14 +105,11 @@ class StoreWriter:
             content, offset=len(front), first_clip=0, previous=0, compress=False
         )
         file = UpdateFile.create(target, name)
-        try:
+        with closed_on_error(file):
             file.write_at(0, front, segment)
             file.sync()
             file.publish(target, None)
             return cls(file)
-        except BaseException:
-            file.close()
-            raise
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
@@ -125,14 +123,9 @@ class StoreWriter:
             It is damaged, or of another kind.
         """
         file = UpdateFile.open(path)
-        try:
+        with closed_on_error(file, os.fspath(path)):
             self = cls(file)
             self._settle()
-        except BaseException as err:
-            if isinstance(err, BloscpackError):
-                err.path = os.fspath(path)
-            file.close()
-            raise
         return self
 
     def _settle(self) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..exceptions import FormatError
-from ..storage.file import FileSink, committed
+from ..storage.sink import FileSink, committed
 
 FILE_NAME = "label2idx.json"
 

@@ -6,7 +6,7 @@ module alone imports torch.
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,10 +34,12 @@ class FrameDataset:
     Parameters
     ----------
     source : path, sequence of paths, callable, or source of clips
-        What `bloscpack.frames.open` opens: a frame store, several, a Gulp directory; each process
-        opens it for itself when it first reads. Or a function without arguments that opens a
-        source, for the same. Or an open source: it is used as it is, and must be picklable where
-        workers are spawned.
+        What `bloscpack.frames.open` opens, paths or URLs: a frame store, several, a Gulp directory.
+        Which files a pattern names is asked once, here. Forked workers read from what is open
+        here; others open it again when they first read, and find the same files or raise
+        `FileChangedError`. Or a function without arguments that opens a source, which each
+        process calls for itself. Or an open source: it is used as it is, and must be picklable
+        where workers are spawned.
     clips : sequence of str, optional
         Which clips, in this order; all by default.
     length : int, optional
@@ -67,6 +69,8 @@ class FrameDataset:
         For what is drawn at random.
     nthreads : int, optional
         Threads that decode; by default one in a worker, else as many as there are processors.
+    storage_options : mapping, optional
+        For a `source` that is URLs: as for `bloscpack.frames.open`.
 
     Notes
     -----
@@ -112,10 +116,11 @@ class FrameDataset:
         transform: Callable[[Item], Any] | None = None,
         seed: int = 0,
         nthreads: int | None = None,
+        storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         if layout not in _LAYOUTS:
             raise ValueError(f"layout must be one of {', '.join(_LAYOUTS)}, not {layout!r}")
-        self._where = _Place(source)
+        self._where = _Place(source, storage_options)
         self._windows = Windows(length, stride, start, hop, short)
         self._label = label
         self._with_meta = with_meta
@@ -228,30 +233,44 @@ class FrameDataset:
 
 
 class _Place:
-    """Where clips come from; opened once in each process that asks."""
+    """Where clips come from: a source for each process that asks."""
 
-    def __init__(self, source: Any) -> None:
-        is_path = isinstance(source, str | os.PathLike | list | tuple)
-        self._paths = source if is_path else None
-        self._open = source if callable(source) and not is_path else None
+    def __init__(self, source: Any, storage_options: Mapping[str, Any] | None) -> None:
+        self._is_own = isinstance(source, str | os.PathLike | list | tuple)
+        if storage_options and not self._is_own:
+            raise ValueError(f"storage_options are for URLs, not for {source!r:.80}")
+        self._open = source if callable(source) and not self._is_own else None
         self._source: FrameSource | None = None
-        if self._paths is None and self._open is None:
+        if self._is_own:
+            self._source = open_frames(source, storage_options=storage_options)
+        elif self._open is None:
             self._source = source
+        # What makes the source of another process again, and its arguments.
+        self._reopener: tuple[Any, ...] = ()
         self._pid = -1
 
     def source(self) -> FrameSource:
         """Return the source of this process."""
-        if self._paths is None and self._open is None and self._source is not None:
+        if self._open is None:
+            if self._source is None:
+                reopen, arguments = self._reopener
+                self._source = reopen(*arguments)
             return self._source
         if self._source is None or self._pid != os.getpid():
-            self._source = open_frames(self._paths) if self._open is None else self._open()
+            self._source = self._open()
             self._pid = os.getpid()
         return self._source
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what is opened anew."""
+        """Leave out what is opened anew.
+
+        What was opened here travels as what a pickle of it would hold, and is opened on use: that
+        a file has changed is then an error of who reads, not the end of a worker that starts.
+        """
         state = dict(self.__dict__, _pid=-1)
-        if self._paths is not None or self._open is not None:
+        if self._is_own and self._source is not None:
+            state["_reopener"] = self._source.__reduce__()
+        if self._is_own or self._open is not None:
             state["_source"] = None
         return state
 

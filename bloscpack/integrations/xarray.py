@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 from ..array import Array
 from ..container.format import MAGIC
 from ..container.reader import Verify
-from ..exceptions import BloscpackError
 from ..ndarray import AnyArray
+from ..opening import closed_on_error
 from ..storage.url import is_url
 from .labels import Labels
 
@@ -82,13 +82,8 @@ class BloscpackBackend(BackendEntrypoint):  # type: ignore[misc]
             The file is damaged, or of another kind.
         """
         array = Array(filename_or_obj, verify=verify, storage_options=storage_options)
-        try:
+        with closed_on_error(array, array._known_container().name):
             labels = Labels.unpack(array.attrs, array.shape, name=name, dims=dims)
-        except BaseException as err:
-            if isinstance(err, BloscpackError):
-                err.path = array._known_container().name
-            array.close()
-            raise
         dropped = {drop_variables} if isinstance(drop_variables, str) else {*(drop_variables or ())}
         data = indexing.LazilyIndexedArray(LazyArray(array))
         variable = xr.Variable(labels.dims, data, labels.attrs, _encoding(array, labels.dims))

@@ -3,29 +3,20 @@
 import io
 import os
 import stat
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from threading import Lock
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import IO, Any
 from weakref import WeakSet
 
 from ..container.journal import JOURNAL_SUFFIX
-from ..libraries import importing
-from ..wire import BytesLike
-from . import disk
+from ..opening import closed_on_error
 from .descriptor import Descriptor, pread, pread_into, pread_more
 from .memory import MemorySource
 from .overlay import OverlaySource, Patch
-from .protocol import ByteSink, ByteSource
+from .protocol import ByteSource
 from .remote import RemotePlace, RemoteSource
-from .rollback import check_unlocked, find_journal, replacing, try_settle
-from .update import create_like, temporary_path
+from .rollback import check_unlocked, find_journal, try_settle
 from .url import is_url
-
-if TYPE_CHECKING:
-    from .upload import Upload
-
-Sink = TypeVar("Sink", bound=ByteSink)
 
 _CLOSED = "I/O operation on a closed file"
 
@@ -270,247 +261,7 @@ def open_settled_source(
     source = open_source(where, storage_options)
     if not isinstance(source, FileSource):
         return source
-    try:
+    with closed_on_error(source):
         if replays:
             check_unlocked(os.path.realpath(source.path))
         return source.settled(replays=replays) or source
-    except BaseException:
-        source.close()
-        raise
-
-
-class SpoolSink:
-    """Bytes that wait in memory, or in a temporary file once they are many."""
-
-    name: str | None = None
-
-    _MEMORY_NBYTES = 16 << 20
-    _BLOCK_NBYTES = 1 << 20
-
-    def __init__(self) -> None:
-        from tempfile import SpooledTemporaryFile  # on use: 3 ms to load, and rarely needed
-
-        self._spool = SpooledTemporaryFile(self._MEMORY_NBYTES)  # noqa: SIM115
-
-    def write(self, data: BytesLike) -> None:
-        """Append `data`."""
-        self._spool.write(data)
-
-    def write_at(self, offset: int, data: BytesLike) -> None:
-        """Replace bytes written before."""
-        self._spool.seek(offset)
-        self._spool.write(data)
-        self._spool.seek(0, os.SEEK_END)
-
-    def iter_blocks(self) -> Iterator[bytes]:
-        """Yield everything written, in blocks."""
-        self._spool.seek(0)
-        while block := self._spool.read(self._BLOCK_NBYTES):
-            yield block
-
-    def commit(self) -> None:
-        """Do nothing: the bytes stay until the sink is closed."""
-
-    def abort(self) -> None:
-        """Drop what was written."""
-        self._spool.close()
-
-
-class StreamSink(SpoolSink):
-    """A caller's binary file object, or a device: takes all the bytes at `commit`.
-
-    So a stream that cannot seek gets its front filled in, and a failure leaves it untouched.
-    """
-
-    def __init__(self, stream: IO[bytes]) -> None:
-        super().__init__()
-        name = getattr(stream, "name", None)
-        self.name = name if isinstance(name, str) else None
-        self._stream = stream
-
-    def commit(self) -> None:
-        """Copy everything to the stream and flush it."""
-        for block in self.iter_blocks():
-            view = memoryview(block)
-            while view:  # a raw stream may take less than it is given
-                view = view[self._stream.write(view) or 0 :]
-        self._stream.flush()
-        self.abort()
-
-
-class NewFile:
-    """A file that is being written, front to back, under the name it was made with.
-
-    Parameters
-    ----------
-    path : str
-        Where to make it; nothing must be there.
-    target : str
-        A file that has the permissions it gets, if that exists.
-    name : str
-        As the caller called it, for messages.
-    """
-
-    # Small pieces, the digests above all, are written together with what follows.
-    _SMALL_NBYTES = 1 << 16
-
-    def __init__(self, path: str, target: str, name: str) -> None:
-        self.name: str | None = name
-        self._path = path
-        self._fd = create_like(path, target, name)
-        self._position = 0
-        self._pending = bytearray()
-
-    def write(self, data: BytesLike) -> None:
-        """Append `data`."""
-        if len(data) < self._SMALL_NBYTES:
-            self._pending += data
-            if len(self._pending) >= self._SMALL_NBYTES:
-                self._flush()
-        else:
-            self._flush(data)
-
-    def write_at(self, offset: int, data: BytesLike) -> None:
-        """Replace bytes written before."""
-        self._flush()
-        disk.write_at(self._fd, offset, data)
-
-    def copy_from(self, fd: int, nbytes: int) -> None:
-        """Append the first `nbytes` of an open file, within the system where it can."""
-        self._flush()
-        disk.copy_range(fd, 0, self._fd, self._position, nbytes)
-        self._position += nbytes
-
-    def _flush(self, *more: BytesLike) -> None:
-        parts = (self._pending, *more)
-        disk.write_at(self._fd, self._position, *(part for part in parts if part))
-        self._position += sum(map(len, parts))
-        self._pending = bytearray()
-
-    def commit(self) -> None:
-        """Close the file; nothing is synced."""
-        self._flush()
-        self._close()
-
-    def abort(self) -> None:
-        """Remove the file."""
-        self._close()
-        with suppress(FileNotFoundError):
-            disk.unlink(self._path)
-
-    def _close(self) -> None:
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
-
-
-class FileSink(NewFile):
-    """A new file that appears under its name, whole and durable, on `commit`.
-
-    It is written under a temporary name in the same folder, synced, and renamed. A symbolic link
-    is followed; permissions of a file that is replaced are kept, and its journal is replayed
-    before.
-
-    Parameters
-    ----------
-    path : str or PathLike
-        Where it is to appear.
-    folder : str, optional
-        Where it is written, on the same file system; beside `path` by default.
-
-    Raises
-    ------
-    LockedError
-        A writer has the file open that would be replaced.
-    """
-
-    def __init__(self, path: str | os.PathLike[str], folder: str | None = None) -> None:
-        self._target = os.path.realpath(path)
-        check_unlocked(self._target)
-        beside = self._target if folder is None else os.path.join(folder, "")
-        super().__init__(temporary_path(beside), self._target, os.fspath(path))
-
-    def commit(self) -> None:
-        """Sync and rename to the final name."""
-        self._flush()
-        disk.sync(self._fd)
-        self._close()
-        with replacing(self._target):
-            disk.replace(self._path, self._target)
-            disk.sync_folder(os.path.dirname(self._target))
-
-
-@contextmanager
-def committed(sink: Sink) -> Iterator[Sink]:
-    """Commit `sink` when the block ends, abort it when the block raises."""
-    try:
-        yield sink
-        sink.commit()
-    except BaseException:
-        sink.abort()
-        raise
-
-
-def upload_for(where: Any, storage_options: Mapping[str, Any] | None = None) -> "Upload | None":
-    """Return the local file that becomes the object at a URL; None for a path.
-
-    Raises
-    ------
-    UnsupportedError
-        Nothing can be written to such URLs.
-    ValueError
-        There are `storage_options` for a path.
-    """
-    if is_url(where):
-        with importing:  # on use, as `tempfile`
-            from .upload import Upload
-
-        return Upload(where, storage_options)
-    if storage_options:
-        raise ValueError(f"storage_options are for URLs, not for {where!r}")
-    return None
-
-
-@contextmanager
-def open_sink(
-    where: Any, storage_options: Mapping[str, Any] | None = None, *, front_nbytes: int = 0
-) -> Iterator[ByteSink]:
-    """Give a sink for a path, a URL or a binary file object, committed at the end of the block.
-
-    A path that names a device or a pipe is written to in place: it cannot be replaced. Of a URL so
-    many bytes in front can be written again, or some MB.
-
-    Raises
-    ------
-    OSError
-        The file cannot be made.
-    TypeError
-        `where` is none of these.
-    UnsupportedError
-        Nothing can be written to such URLs.
-    """
-    if is_url(where):
-        with importing:  # on use, as `tempfile`
-            from .upload import open_upload
-
-        with committed(open_upload(where, storage_options, front_nbytes=front_nbytes)) as sink:
-            yield sink
-        return
-    if storage_options:
-        raise ValueError(f"storage_options are for URLs, not for {where!r}")
-    if isinstance(where, str | os.PathLike):
-        try:
-            in_place = not stat.S_ISREG(os.stat(where).st_mode)
-        except FileNotFoundError:
-            in_place = False
-        if in_place:
-            with open(where, "wb") as stream, committed(StreamSink(stream)) as sink:
-                yield sink
-        else:
-            with committed(FileSink(where)) as sink:
-                yield sink
-    elif hasattr(where, "write"):
-        with committed(StreamSink(where)) as sink:
-            yield sink
-    else:
-        raise TypeError(f"expected a path or a binary file, not {type(where).__name__!r}")

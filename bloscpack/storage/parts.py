@@ -14,8 +14,9 @@ from contextlib import suppress
 from xxhash import xxh3_64_hexdigest
 
 from . import disk
-from .file import FileSink, FileSource, NewFile
+from .file import FileSource
 from .rollback import check_unlocked
+from .sink import FileSink, NewFile
 
 # Of a folder with parts, and of one that is being removed.
 _SUFFIX = ".parts"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..libraries import importing
 from ..threads import result_of
 from ..wire import BytesLike
-from .url import shown
+from .url import is_url, shown
 
 if TYPE_CHECKING:
     from .remoteobject import Answer, RemoteObject
@@ -30,6 +30,8 @@ MAX_GAP_NBYTES = 1 << 18
 MAX_RUN_NBYTES = 8 << 20
 # The least that `read_at` asks for: what comes next is often wanted next, and costs little more.
 MIN_RUN_NBYTES = 1 << 13
+# Objects that are opened, or read from, at once.
+MAX_OBJECTS = 16
 # What was fetched last, kept for reads of the same place.
 _MAX_RECENT_NBYTES = 8 << 20
 _MAX_RECENT = 16
@@ -68,6 +70,11 @@ class RemotePlace(NamedTuple):
     def open(self) -> "RemoteSource":
         """Return a source for the object."""
         return RemoteSource(self.url, self.storage_options, version=self)
+
+
+def may_wait(place: Any) -> bool:
+    """Return whether opening `place` takes requests, so that several are opened at once."""
+    return isinstance(place, RemotePlace) or is_url(place)
 
 
 class RemoteSource:

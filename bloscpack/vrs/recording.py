@@ -4,8 +4,9 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self, overload
 
-from ..exceptions import BloscpackError, FileChangedError, NotFoundError
+from ..exceptions import FileChangedError, NotFoundError
 from ..frames.protocol import IntArray
+from ..opening import closed_on_error
 from ..storage.memory import MemorySource
 from ..storage.prefetch import is_remote
 from .checksum import content_checksum
@@ -71,15 +72,8 @@ def open(  # noqa: A001
     if index not in INDEX_MODES:
         raise ValueError(f"index must be one of {', '.join(INDEX_MODES)}, not {index!r}")
     source = open_recording_source(path, storage_options)
-    try:
+    with closed_on_error(source, source.name):
         content = read_content(source, index=index, resync=resync)
-    except BloscpackError as err:
-        err.path = err.path or source.name
-        source.close()
-        raise
-    except BaseException:
-        source.close()
-        raise
     content.nthreads = nthreads
     options = {"index": index, "resync": resync, "nthreads": nthreads}
     place = _place_of(path, source)

@@ -3,7 +3,10 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+import bloscpack as bp
 
 from ..servers import FileServer, running
 from .conftest import Blpk
@@ -22,6 +25,21 @@ def test_reading(blpk: Blpk, server: FileServer, ramp: Path, command: str) -> No
     found = blpk(command, url)
     assert found.code == 0
     assert found.raw.replace(url.encode(), bytes(ramp)) == blpk(command, ramp).raw
+
+
+def test_reading_clips(blpk: Blpk, server: FileServer, tmp_path: Path) -> None:
+    with bp.frames.create(tmp_path / "clips.blp", codec="jpeg") as store:
+        store.append("a", np.zeros((4, 16, 24, 3), "u1"))
+    bp.convert(tmp_path / "clips.blp", tmp_path / "gulp")
+    for path in tmp_path.rglob("*.*"):
+        server.files[f"/{path.relative_to(tmp_path)}"] = path.read_bytes()
+    names = [path.name for path in (tmp_path / "gulp").iterdir()]
+    server.files["/gulp/"] = "".join(f'<a href="{name}">x</a>' for name in names).encode()
+    for name in ("clips.blp", "gulp/"):
+        found = blpk("frames", "ls", server.url(name))
+        assert found.code == 0
+        assert found.raw == blpk("frames", "ls", tmp_path / name).raw
+        assert blpk("convert", server.url(name), tmp_path / f"{name.strip('/')}-copy.blp").code == 0
 
 
 def test_no_such_object(blpk: Blpk, server: FileServer) -> None:

@@ -14,8 +14,8 @@ from bloscpack.container.format import Header
 from bloscpack.container.metadata import pack_section
 from bloscpack.container.writer import Chunking, build_header, write_container, write_stream
 from bloscpack.exceptions import FormatError
-from bloscpack.storage.file import StreamSink
 from bloscpack.storage.memory import MemorySink
+from bloscpack.storage.sink import StreamSink
 
 from ..reference.file import take_apart
 from .files import CONTENT, CONTENTS, LAST, SIZE, chunks, make, open_bytes

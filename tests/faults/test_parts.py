@@ -12,7 +12,7 @@ import pytest
 import bloscpack as bp
 from bloscpack.container.parts import PartRecord
 from bloscpack.partsjob import PartsJob
-from bloscpack.storage.file import NewFile
+from bloscpack.storage.sink import NewFile
 
 from .disk import Crash, StoppingDisk, installed, without_syncs
 from .operations import ramp

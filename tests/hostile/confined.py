@@ -1,10 +1,11 @@
 """Read files in every way, under limits, in a process of its own.
 
-``python confined.py FOLDER [WAY ...]`` prints a JSON object a file and way: what came of it, in
-what time, and by how much the peak of resident memory grew. Each runs in a fork, so that a crash
-shows as one.
-Without a WAY these are all of arrays and bytes; those of frame stores, recordings and datasets are
-to be named.
+``python confined.py`` takes requests from standard input, a line of JSON each: a folder, and the
+names of ways. For each file and way it prints a JSON object: what came of it, in what time, and by
+how much the peak of resident memory grew. Each runs in a fork, so that a crash shows as one. An
+empty line ends the answer.
+Without names these are all ways of arrays and bytes; those of frame stores, recordings and datasets
+are to be named.
 """
 
 import json
@@ -15,9 +16,11 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from dataset_entries import dataset_readers
 from entries import Reader, outcome, readers
@@ -29,6 +32,7 @@ import bloscpack
 ADDRESS_SPACE_NBYTES = 8 << 30
 # Of processor time; a way in that needs more is killed, and the others are not tried.
 MAX_SECONDS = 60  # a guard against hanging, on machines however busy
+MAX_ANSWER_SECONDS = 300
 
 
 @dataclass(frozen=True)
@@ -43,26 +47,55 @@ class Outcome:
     seconds: float
 
 
-def read_confined(
-    files: dict[str, bytes], folder: Path, only: tuple[str, ...] = ()
-) -> list[Outcome]:
-    """Return what comes of reading `files`, by their names, in every way, or in those named."""
-    place = folder / "confined"
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir()
-    for number, data in enumerate(files.values()):
-        (place / f"{number:04}").write_bytes(data)
-    root = Path(bloscpack.__file__).parents[1]
-    environment = {**os.environ, "PYTHONPATH": str(root)}
-    command = [sys.executable, __file__, str(place), *only]
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=300, check=True
-    )
-    found, names = [], list(files)
-    for line in done.stdout.splitlines():
-        outcome = json.loads(line)
-        found.append(Outcome(**{**outcome, "file": names[int(outcome["file"])]}))
-    return found
+class Confinement:
+    """The process that reads; its imports take longer than most files."""
+
+    def __init__(self) -> None:
+        root = Path(bloscpack.__file__).parents[1]
+        self._process = subprocess.Popen(
+            [sys.executable, __file__],
+            env={**os.environ, "PYTHONPATH": str(root)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def read(
+        self, files: dict[str, bytes], folder: Path, only: tuple[str, ...] = ()
+    ) -> list[Outcome]:
+        """Return what comes of reading `files`, by their names, in every way, or in those named."""
+        place = folder / "confined"
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir()
+        for number, data in enumerate(files.values()):
+            (place / f"{number:04}").write_bytes(data)
+        names = list(files)
+        return [
+            Outcome(**{**outcome, "file": names[int(outcome["file"])]})
+            for outcome in self._ask(place, only)
+        ]
+
+    def _ask(self, place: Path, only: tuple[str, ...]) -> list[dict[str, Any]]:
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        timer = threading.Timer(MAX_ANSWER_SECONDS, self._process.kill)
+        timer.start()
+        try:
+            stdin.write(json.dumps([str(place), *only]) + "\n")
+            stdin.flush()
+            answer = []
+            while (line := stdout.readline()) != "\n":
+                if not line:
+                    raise RuntimeError(f"the process that reads ended: {self._process.wait()}")
+                answer.append(json.loads(line))
+        finally:
+            timer.cancel()
+        return answer
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.communicate()
 
 
 def _peak_nbytes() -> int:
@@ -77,9 +110,17 @@ def _attempt(name: str, reader: Reader, data: bytes) -> dict[str, object]:
     return {"what": what, "message": message[:200], "extra_nbytes": extra, "seconds": seconds}
 
 
-def main(folder: Path, only: list[str]) -> None:
+def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_NBYTES, resource.RLIM_INFINITY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for line in sys.stdin:
+        folder, *only = json.loads(line)
+        _read_all(Path(folder), only)
+        sys.stdout.write("\n")
+        sys.stdout.flush()
+
+
+def _read_all(folder: Path, only: list[str]) -> None:
     for path in sorted(folder.iterdir()):
         data = path.read_bytes()
         for name in only or readers(folder):
@@ -114,4 +155,4 @@ def _read(path: Path, name: str, data: bytes) -> bool:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
+    main()

@@ -1,10 +1,10 @@
 """Fixtures of the hostile tests."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confined import Outcome, read_confined
+from confined import Confinement, Outcome
 from dataset_entries import dataset_readers
 from entries import Reader, readers
 from recording_entries import recording_readers
@@ -22,14 +22,21 @@ def every_reader(tmp_path: Path) -> dict[str, Reader]:
     return readers(folder)
 
 
+@pytest.fixture(scope="session")
+def confinement() -> Iterator[Confinement]:
+    made = Confinement()
+    yield made
+    made.close()
+
+
 @pytest.fixture
-def survive(tmp_path: Path) -> Callable[..., dict[str, Outcome]]:
+def survive(tmp_path: Path, confinement: Confinement) -> Callable[..., dict[str, Outcome]]:
     """Read a file in every way, under limits; fail on anything but a value or a refusal."""
 
     def check(
         data: bytes, honest_nbytes: int = 0, *, only: tuple[str, ...] = ()
     ) -> dict[str, Outcome]:
-        outcomes = read_confined({"": data}, tmp_path, only)
+        outcomes = confinement.read({"": data}, tmp_path, only)
         _check_survived(outcomes, honest_nbytes)
         return {one.name: one for one in outcomes}
 
@@ -63,24 +70,26 @@ Survive = Callable[..., dict[str, dict[str, str]]]
 
 
 @pytest.fixture
-def survive_recordings(tmp_path: Path) -> Survive:
+def survive_recordings(tmp_path: Path, confinement: Confinement) -> Survive:
     """As `survive`, for VRS recordings: what came of each, by the names of file and way."""
-    return _survive_files(tmp_path, "vrs ", tuple(recording_readers(Path())))
+    return _survive_files(confinement, tmp_path, "vrs ", tuple(recording_readers(Path())))
 
 
 @pytest.fixture
-def survive_datasets(tmp_path: Path) -> Survive:
+def survive_datasets(tmp_path: Path, confinement: Confinement) -> Survive:
     """As `survive_recordings`, for Benzina datasets."""
     every = tuple(name for name in dataset_readers(Path()) if "of changes" not in name)
-    return _survive_files(tmp_path, "bzna ", every)
+    return _survive_files(confinement, tmp_path, "bzna ", every)
 
 
-def _survive_files(folder: Path, prefix: str, every: tuple[str, ...]) -> Survive:
+def _survive_files(
+    confinement: Confinement, folder: Path, prefix: str, every: tuple[str, ...]
+) -> Survive:
     def check(
         files: dict[str, bytes], honest_nbytes: int = 0, *, only: tuple[str, ...] = ()
     ) -> dict[str, dict[str, str]]:
         ways = tuple(f"{prefix}{name}" for name in only) or every
-        outcomes = read_confined(files, folder, ways)
+        outcomes = confinement.read(files, folder, ways)
         _check_survived(outcomes, honest_nbytes)
         found: dict[str, dict[str, str]] = {name: {} for name in files}
         for one in outcomes:

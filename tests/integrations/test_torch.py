@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 import bloscpack as bp  # noqa: E402
-from bloscpack.exceptions import NotFoundError  # noqa: E402
+from bloscpack.exceptions import FileChangedError, NotFoundError  # noqa: E402
 from bloscpack.frames.sampler import ClipSampler  # noqa: E402
 from bloscpack.gulp import GulpChunk  # noqa: E402
 from bloscpack.integrations.torch import FrameDataset, collate_clips  # noqa: E402
@@ -313,3 +313,27 @@ def test_paths_are_opened_where_they_are_read(kind: str, tmp_path: Path) -> None
         assert np.array_equal(copy[2]["frames"], source["c"][:2])
     with pytest.raises(FileNotFoundError):
         FrameDataset(tmp_path / "nothing")
+
+
+def test_which_files_a_pattern_names_is_asked_once(tmp_path: Path) -> None:
+    def write(name: str, value: int) -> None:
+        with bp.frames.create(tmp_path / f"{name}.blp", overwrite=True) as store:
+            store.append(name, np.full((8, 4, 6), value, "u1"))
+
+    write("a", 1)
+    write("c", 3)
+    dataset = FrameDataset(str(tmp_path / "*.blp"), length=2)
+    write("b", 2)
+    sent = pickle.dumps(dataset)
+    for each in (dataset, pickle.loads(sent), pickle.loads(pickle.dumps(pickle.loads(sent)))):
+        assert [each[k]["id"] for k in range(len(each))] == ["a", "c"]
+    write("c", 4)
+    copy = pickle.loads(sent)  # not here: a worker that is just starting could not tell
+    with pytest.raises(FileChangedError, match=r"c\.blp"):
+        copy[0]
+
+
+def test_options_for_urls_are_for_urls(source: MemorySourceOfClips) -> None:
+    for where in (source, Opened()):
+        with pytest.raises(ValueError, match="storage_options are for URLs"):
+            FrameDataset(where, storage_options={"anon": True})

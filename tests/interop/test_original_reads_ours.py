@@ -13,7 +13,7 @@ import bloscpack as bp
 from bloscpack.append import append_fp
 from bloscpack.codec import CODECS
 from bloscpack.original import pack_stream
-from bloscpack.storage.file import open_sink
+from bloscpack.storage.sink import open_sink
 
 Oracle = Any
 Describe = Callable[[Any], tuple[str, list[int], str, bytes]]

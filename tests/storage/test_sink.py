@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from bloscpack.storage.file import FileSink, NewFile, SpoolSink, StreamSink, committed, open_sink
 from bloscpack.storage.memory import MemorySink
 from bloscpack.storage.parts import PartFolder
 from bloscpack.storage.protocol import ByteSink
+from bloscpack.storage.sink import FileSink, NewFile, SpoolSink, StreamSink, committed, open_sink
 
 CONTENT = b"front" + bytes(range(256)) * 20
 Made = tuple[ByteSink, Callable[[], bytes]]

@@ -14,8 +14,8 @@ import pytest
 import bloscpack as bp
 from bloscpack.exceptions import RemoteError, UnsupportedError
 from bloscpack.storage import transport
-from bloscpack.storage.file import open_sink
 from bloscpack.storage.multipart import MultipartUpload
+from bloscpack.storage.sink import open_sink
 
 from ..servers import Answer, S3Server, running
 

@@ -1,0 +1,172 @@
+"""Arrays written and read by Dask, beside zarr on the same blocks.
+
+Blocks of the same rows, made of chunks of the same rows, are written from memory and read back by
+the same scheduler: threads of one process, or a cluster of processes. Codec, level and filter are
+the same. Results are compared before anything is timed.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dask
+import dask.array as da
+import distributed
+import numpy as np
+import zarr
+from harness import NTHREADS, loop_of
+from races import Case, Races, remove, require
+from zarr.codecs import BloscCodec, Crc32cCodec
+
+from bloscpack.integrations.dask import from_bloscpack, save
+from remote.contender import OURS, ZARR
+
+ZARR_CHECKED = "zarr, crc32c"
+ROW_NBYTES = 4096
+LEVELS = {"zstd": 3, "lz4": 5}
+NOTES = {
+    OURS: "`integrations.dask.save` and `from_bloscpack`: one file, its checksums made and "
+    "compared; writing ends with fsync",
+    ZARR: "`to_zarr` and `from_zarr`: a file for each chunk, without checksums, the default; "
+    "nothing is synced",
+    ZARR_CHECKED: "the same with its crc32c codec",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """How an array is stored: its codec, and how many bytes a chunk has."""
+
+    codec: str
+    chunk_nbytes: int
+
+    @property
+    def chunk_rows(self) -> int:
+        """Rows of a chunk."""
+        return self.chunk_nbytes // ROW_NBYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """Who takes part: how it writes a Dask array to a path, and reads one by blocks of rows."""
+
+    name: str
+    write: Callable[[Any, Path, Stored], object]
+    read: Callable[[Path, int], Any]
+
+
+def write_ours(x: Any, path: Path, stored: Stored) -> object:
+    """Save with our defaults."""
+    codec = stored.codec
+    return save(x, path, chunks=stored.chunk_rows, codec=codec, clevel=LEVELS[codec])
+
+
+def read_ours(path: Path, rows: int) -> Any:
+    """Read by blocks of that many rows."""
+    return from_bloscpack(path, rows * ROW_NBYTES)
+
+
+def write_zarr(x: Any, path: Path, stored: Stored, *more: Any) -> object:
+    """Store to an array of format 3."""
+    codec = BloscCodec(cname=stored.codec, clevel=LEVELS[stored.codec], shuffle="shuffle")
+    array = zarr.create_array(
+        str(path),
+        shape=x.shape,
+        dtype=x.dtype,
+        chunks=(stored.chunk_rows, x.shape[1]),
+        compressors=[codec, *more],
+        overwrite=True,
+    )
+    return x.to_zarr(array)
+
+
+def write_zarr_checked(x: Any, path: Path, stored: Stored) -> object:
+    """Store with checksums."""
+    return write_zarr(x, path, stored, Crc32cCodec())
+
+
+def read_zarr(path: Path, rows: int) -> Any:
+    """Read by blocks of that many rows."""
+    return da.from_zarr(str(path), chunks=(rows, -1))
+
+
+CONTENDERS = (
+    Contender(OURS, write_ours, read_ours),
+    Contender(ZARR, write_zarr, read_zarr),
+    Contender(ZARR_CHECKED, write_zarr_checked, read_zarr),
+)
+
+
+def race(bench: Races, source: Path, codec: str, where: str) -> None:
+    """Hold the races of writing and of reading.
+
+    Parameters
+    ----------
+    bench : Races
+        Takes what comes out.
+    source : Path
+        The array, float32 in rows of `ROW_NBYTES`, as a ``.npy`` file.
+    codec : str
+        One of `LEVELS`.
+    where : str
+        The name of the scheduler that is used, for the tables.
+    """
+    setting, folder = bench.setting, source.parent
+    rows, stored = setting.block_nbytes // ROW_NBYTES, Stored(codec, setting.dask_chunk_nbytes)
+    x, nbytes = _blocks(source, rows), setting.dask_nbytes
+    writes, reads = {}, {}
+    for one in CONTENDERS:
+        path = folder / one.name
+        one.write(x, path, stored)
+        is_equal = np.array_equal(one.read(path, rows).compute(), np.load(source, mmap_mode="r"))
+        require(is_equal, one.name, "what Dask reads")
+        writes[one.name] = loop_of(lambda one=one, path=path: one.write(x, path, stored))
+        reads[one.name] = loop_of(lambda one=one, path=path: _ends_of(one.read(path, rows)))
+    for what, loops in (("write", writes), ("read", reads)):
+        case = Case(f"dask/{what}/{codec}/{where}", f"{what}, {codec}, {where}", nbytes)
+        bench.hold(case, loops, 1, setting.ndask_rounds)
+    for one in CONTENDERS:
+        remove(folder / one.name)
+
+
+def _blocks(source: Path, rows: int) -> Any:
+    """Return the array as blocks of rows.
+
+    They are pages of a file in memory: they cost next to nothing, and none of them travels.
+    """
+    array = np.load(source, mmap_mode="r")
+    return da.map_blocks(
+        _mapped,
+        str(source),
+        chunks=((rows,) * (len(array) // rows), (array.shape[1],)),
+        dtype=array.dtype,
+        meta=np.empty((0, 0), array.dtype),
+    )
+
+
+def _mapped(source: str, block_info: Any = None) -> Any:
+    """Return a block of the file."""
+    start, stop = block_info[None]["array-location"][0]
+    return np.load(source, mmap_mode="r")[start:stop]
+
+
+def _ends_of(x: Any) -> Any:
+    """Compute the last item of each block: all of it is read, and hardly anything is returned."""
+    ends = x.map_blocks(lambda rows: rows[-1:, -1:], chunks=((1,) * x.numblocks[0], (1,)))
+    return ends.compute()
+
+
+@contextmanager
+def scheduler(where: str) -> Iterator[None]:
+    """Have Dask use threads, or a cluster of two processes, inside of the block."""
+    if where == "threads":
+        with dask.config.set(scheduler="threads", num_workers=NTHREADS):
+            yield
+        return
+    with (
+        distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.Client(cluster),
+    ):
+        yield

@@ -1,0 +1,285 @@
+"""Servers on loopback that count what is asked of them, and are slow or fail when told to.
+
+`FileServer` has files of its own; `S3Server` passes requests on to a moto server behind it, so that
+the same can happen to S3. Benchmarks have them be slow, tests have them fail.
+"""
+
+import http.client
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from time import sleep
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from xxhash import xxh3_64_hexdigest
+
+# Moto looks at who asks, and not at the signature.
+_SIGNED = {
+    "Authorization": "AWS4-HMAC-SHA256 Credential=key/20260101/us-east-1/s3/aws4_request, "
+    "SignedHeaders=host, Signature=0"
+}
+
+
+class Request(NamedTuple):
+    """What was asked and answered."""
+
+    method: str
+    path: str
+    range: str | None
+    status: int
+    nbytes: int
+
+
+class Answer(NamedTuple):
+    """What a request is answered with."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+class _Listener(ThreadingHTTPServer):
+    """Many connections may be made at once; by default a sixth one would wait for a second."""
+
+    request_queue_size = 128
+    daemon_threads = True
+
+    def handle_error(self, *_: object) -> None:
+        """Print nothing: clients that are killed reset their connections."""
+
+
+class Server:
+    """Counts requests, waits and injects faults; made by subclasses that have the answers.
+
+    Attributes
+    ----------
+    log : list of Request
+        In the order they were answered.
+    faults : deque of str
+        What happens to the next requests, one each: "drop" does what is asked and closes the
+        connection, "short" sends half of the body and closes, "brief" answers with half of the
+        range, a number is a status, and nothing is done; "" is none.
+    always : str
+        What happens to all.
+    delay : float
+        Seconds that pass before an answer is made; the answers of several wait side by side.
+    """
+
+    def __init__(self) -> None:
+        self.log: list[Request] = []
+        self.faults: deque[str] = deque()
+        self.always = ""
+        self.delay = 0.0
+        self._server = _Listener(("127.0.0.1", 0), self._handler())
+        self.endpoint = "http://{}:{}".format(*self._server.server_address[:2])
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+
+    def answer(self, method: str, path: str, headers: Any, body: bytes) -> Answer:
+        """Return what a request is answered with."""
+        raise NotImplementedError
+
+    @property
+    def gets(self) -> list[Request]:
+        """The requests for bytes."""
+        return [request for request in self.log if request.method == "GET"]
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all bodies that were sent."""
+        return sum(request.nbytes for request in self.log)
+
+    def clear(self) -> None:
+        """Forget what was asked, and what is to happen to the next requests."""
+        self.log.clear()
+        self.faults.clear()
+        self.always = ""
+
+    def start(self) -> None:
+        """Answer from now on, on a thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread."""
+        self.always = "drop"  # connections that are kept open have threads of their own
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def _handler(server) -> type[BaseHTTPRequestHandler]:  # noqa: N805
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            # A body after its headers would wait for the other side's delayed acknowledgement.
+            disable_nagle_algorithm = True
+
+            def respond(self) -> None:
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                sleep(server.delay)
+                fault = server.faults.popleft() if server.faults else server.always
+                if fault.isdecimal():
+                    found = Answer(int(fault), {}, b"" if self.command == "HEAD" else b"a fault")
+                else:
+                    found = server.answer(self.command, self.path, self.headers, body)
+                if fault == "drop":
+                    server.note(self, 0, b"")
+                    self.close_connection = True
+                    return
+                if fault == "brief" and found.status == 206:
+                    found = cut_range(found)
+                sent = found.body[: len(found.body) // 2] if fault == "short" else found.body
+                if self.command == "HEAD":
+                    sent = b""
+                server.note(self, found.status, sent)
+                self.send_response(found.status)
+                for name, value in found.headers.items():
+                    self.send_header(name, value)
+                if "Content-Length" not in found.headers and "chunked" not in str(found.headers):
+                    self.send_header("Content-Length", str(len(found.body)))
+                self.end_headers()
+                with suppress(ConnectionError):  # who asked has gone
+                    self.wfile.write(sent)
+                if fault == "short":
+                    self.close_connection = True
+
+            do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = respond  # noqa: N815
+
+            def log_message(self, *_: object) -> None:
+                """Print nothing."""
+
+        return Handler
+
+    def note(self, handler: Any, status: int, body: bytes) -> None:
+        """Keep a request in the log."""
+        path = handler.path
+        self.log.append(
+            Request(handler.command, path, handler.headers.get("Range"), status, len(body))
+        )
+
+
+def cut_range(found: Answer) -> Answer:
+    """Return an answer with half of what was asked for, honestly labelled."""
+    unit, _, rest = found.headers["Content-Range"].partition(" ")
+    extent, _, size = rest.partition("/")
+    first = int(extent.partition("-")[0])
+    body = found.body[: len(found.body) // 2]
+    headers = {**found.headers, "Content-Length": str(len(body))}
+    headers["Content-Range"] = f"{unit} {first}-{first + len(body) - 1}/{size}"
+    return Answer(found.status, headers, body)
+
+
+class FileServer(Server):
+    """Files by their paths, with ranges and ETags.
+
+    Attributes
+    ----------
+    files : dict of str to bytes
+        By path, with the slash in front. Others may be put there at any time.
+    has_ranges, has_etags : bool
+        What the server knows.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.files: dict[str, bytes] = {}
+        self.has_ranges = self.has_etags = True
+
+    def url(self, name: str) -> str:
+        """Return the URL of a file."""
+        return f"{self.endpoint}/{name}"
+
+    def answer(self, method: str, path: str, headers: Any, body: bytes) -> Answer:
+        """Return a file, or a part of it."""
+        data = self.files.get(urlsplit(path).path)
+        if data is None:
+            return Answer(404, {}, b"nothing here")
+        found = {"Last-Modified": formatdate(1, usegmt=True)}
+        if self.has_etags:
+            found["ETag"] = f'"{xxh3_64_hexdigest(data)}"'
+        wanted = headers.get("Range")
+        if not wanted or not self.has_ranges:
+            return Answer(200, found, data)
+        first, _, last = wanted.removeprefix("bytes=").partition("-")
+        if first:
+            start, stop = int(first), int(last) + 1 if last else len(data)
+        else:
+            start, stop = max(0, len(data) - int(last)), len(data)
+        if start >= len(data):
+            return Answer(416, {"Content-Range": f"bytes */{len(data)}"}, b"")
+        part = data[start:stop]
+        found["Content-Range"] = f"bytes {start}-{start + len(part) - 1}/{len(data)}"
+        return Answer(206, found, part)
+
+
+class S3Server(Server):
+    """S3 by moto, in this process, seen through a server that counts."""
+
+    def __init__(self) -> None:
+        from moto.server import ThreadedMotoServer
+
+        super().__init__()
+        self._moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+        self.options = {"key": "key", "secret": "secret", "endpoint_url": self.endpoint}
+
+    def start(self) -> None:
+        """Start both servers, without objects."""
+        self._moto.start()
+        self._place = self._moto.get_host_and_port()
+        # What moto has it keeps for the whole process: others' objects, too.
+        self.answer("POST", "/moto-api/reset", {}, b"")
+        super().start()
+
+    def stop(self) -> None:
+        """End both servers."""
+        super().stop()
+        self._moto.stop()
+
+    def answer(self, method: str, path: str, headers: Any, body: bytes) -> Answer:
+        """Return what moto answers."""
+        connection = http.client.HTTPConnection(*self._place)
+        try:
+            connection.request(method, path, body, dict(headers))
+            found = connection.getresponse()
+            passed = {
+                name.title(): value
+                for name, value in found.getheaders()
+                if name.lower() not in ("connection", "server", "date", "transfer-encoding")
+            }
+            return Answer(found.status, passed, found.read())
+        finally:
+            connection.close()
+
+    def put(self, key: str, data: bytes) -> str:
+        """Put an object into the bucket "box", without a trace in the log; return its URL."""
+        self.answer("PUT", "/box", _SIGNED, b"")
+        answer = self.answer("PUT", f"/box/{key}", _SIGNED, data)
+        assert answer.status == 200, answer
+        return f"s3://box/{key}"
+
+    def keys(self) -> list[str]:
+        """Return the names of the objects in the bucket "box"."""
+        listing = self.answer("GET", "/box", _SIGNED, b"").body.decode()
+        return [part.partition("<")[0] for part in listing.split("<Key>")[1:]]
+
+    def object(self, key: str) -> bytes:
+        """Return an object in the bucket "box", without a trace in the log."""
+        answer = self.answer("GET", f"/box/{key}", _SIGNED, b"")
+        assert answer.status == 200, answer
+        return answer.body
+
+    def uploads(self) -> int:
+        """Return how many uploads of parts have begun and not ended."""
+        listing = self.answer("GET", "/box?uploads", _SIGNED, b"").body.decode()
+        return listing.count("<UploadId>")
+
+
+@contextmanager
+def running(server: Any) -> Iterator[Any]:
+    """Give a server that is started, and stop it at the end."""
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
