@@ -81,8 +81,8 @@ def verify(
     if fix:
         refuse_url(path, "fixed")
     if is_url(path):  # looked at more than once, and fetched once
-        source = RemoteSource(path, storage_options)
-        path = source.place(source.size())
+        remote = RemoteSource(path, storage_options)
+        path = remote.place(remote.size())
         storage_options = None
     if is_benzina(path):
         from .benzina.checking import verify as verify_dataset  # on use: see detect.py
