@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from xxhash import xxh3_64_hexdigest
 
 # Moto looks at who asks, and not at the signature.
-_SIGNED = {
+SIGNED = {
     "Authorization": "AWS4-HMAC-SHA256 Credential=key/20260101/us-east-1/s3/aws4_request, "
     "SignedHeaders=host, Signature=0"
 }
@@ -253,29 +253,29 @@ class S3Server(Server):
 
     def put(self, key: str, data: bytes) -> str:
         """Put an object into the bucket "box", without a trace in the log; return its URL."""
-        self.answer("PUT", "/box", _SIGNED, b"")
-        answer = self.answer("PUT", f"/box/{key}", _SIGNED, data)
+        self.answer("PUT", "/box", SIGNED, b"")
+        answer = self.answer("PUT", f"/box/{key}", SIGNED, data)
         assert answer.status == 200, answer
         return f"s3://box/{key}"
 
     def remove(self, key: str) -> None:
         """Remove an object from the bucket "box", without a trace in the log."""
-        self.answer("DELETE", f"/box/{key}", _SIGNED, b"")
+        self.answer("DELETE", f"/box/{key}", SIGNED, b"")
 
     def keys(self) -> list[str]:
         """Return the names of the objects in the bucket "box"."""
-        listing = self.answer("GET", "/box", _SIGNED, b"").body.decode()
+        listing = self.answer("GET", "/box", SIGNED, b"").body.decode()
         return [part.partition("<")[0] for part in listing.split("<Key>")[1:]]
 
     def object(self, key: str) -> bytes:
         """Return an object in the bucket "box", without a trace in the log."""
-        answer = self.answer("GET", f"/box/{key}", _SIGNED, b"")
+        answer = self.answer("GET", f"/box/{key}", SIGNED, b"")
         assert answer.status == 200, answer
         return answer.body
 
     def uploads(self) -> int:
         """Return how many uploads of parts have begun and not ended."""
-        listing = self.answer("GET", "/box?uploads", _SIGNED, b"").body.decode()
+        listing = self.answer("GET", "/box?uploads", SIGNED, b"").body.decode()
         return listing.count("<UploadId>")
 
 

@@ -15,7 +15,7 @@ from .storage.file import open_source
 from .storage.memory import MemorySource
 from .storage.prefetch import is_remote
 from .storage.protocol import ByteSource
-from .storage.remote import HEAD_NBYTES, RemoteSource
+from .storage.remote import RemoteSource
 from .storage.url import is_url, refuse_url
 from .verification import verify as verify_array
 
@@ -81,7 +81,8 @@ def verify(
     if fix:
         refuse_url(path, "fixed")
     if is_url(path):  # looked at more than once, and fetched once
-        path = RemoteSource(path, storage_options).place(HEAD_NBYTES)
+        remote = RemoteSource(path, storage_options)
+        path = remote.place(remote.size())
         storage_options = None
     if is_benzina(path):
         from .benzina.checking import verify as verify_dataset  # on use: see detect.py
@@ -180,7 +181,7 @@ def _opened(path: Any, storage_options: Mapping[str, Any] | None = None) -> tupl
     """Return a source, and what opens the same again: a pipe or a stream is read only once."""
     source = open_source(path, storage_options)
     if is_remote(source):
-        return source, source.place(HEAD_NBYTES)
+        return source, source.place(source.size())
     is_read = isinstance(path, str | os.PathLike) or hasattr(path, "read")
     if isinstance(source, MemorySource) and is_read:
         return source, source.content()

@@ -232,7 +232,8 @@ def _open_remote_frames(
     first = bytes(source.read_at(0, len(_RECORDING)))
     if first == _RECORDING:
         return RecordingSource(source, nthreads=nthreads)
-    if first[4:] in _FIRST_BOXES:
+    is_called = str(source.name).partition("?")[0].endswith(_SUFFIX)
+    if first[4:] in _FIRST_BOXES or (is_called and not first.startswith(MAGIC)):
         from .benzina.dataset import open as open_dataset
 
         return open_dataset(source, nthreads=nthreads)

@@ -79,18 +79,20 @@ class ManyArrays:
             raise ValueError("no file was named: a list of at least one path is needed")
         found: list[tuple[Any, ...]] = [()] * len(paths)
 
+        waits = [*map(may_wait, paths)]
+
         def look(number: int) -> None:
             array = Array(
                 paths[number],
                 verify=self._verify,
                 nthreads=self._nthreads,
-                storage_options=options,
+                storage_options=options if waits[number] or not any(waits) else None,
             )
             facts = array.shape, array.dtype, array.chunks, array.name or "memory"
             found[number] = *facts, array.__reduce__(), array.attrs if number == 0 else {}
             self._keep(number, array)
 
-        nthreads = MAX_OBJECTS if any(map(may_wait, paths)) else 1
+        nthreads = MAX_OBJECTS if any(waits) else 1
         run_indexed(look, range(len(paths)), nthreads)
         shapes, dtypes, chunks, names, reopeners, attrs = zip(*found, strict=True)
         self._is_remote = nthreads > 1

@@ -12,7 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count as counter
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread, current_thread
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -20,6 +23,8 @@ Result = TypeVar("Result")
 MAX_DEFAULT_THREADS = 8
 # Starting and joining a thread costs about 100 us, in which a codec passes some hundred KiB.
 MIN_NBYTES_PER_THREAD = 1 << 20
+# Seconds until a helper that waits sees that it need not.
+_PATIENCE = 0.2
 
 
 def resolve_nthreads(nthreads: int | None, nbytes: int, *, limit: int = MAX_DEFAULT_THREADS) -> int:
@@ -94,12 +99,41 @@ def _imported(module: str, name: str) -> Callable[[], Any] | None:
     return function
 
 
+class _Helper(Thread):
+    """A thread of a crew.
+
+    Attributes
+    ----------
+    is_interrupted : bool
+        Nobody wants any more what it is waiting for.
+    """
+
+    is_interrupted = False
+
+
+def result_of(future: "Future[Result]") -> Result:
+    """Return the result of what goes on elsewhere, a request for instance, or raise its error.
+
+    Helper threads stop to wait when the thread that called for them was interrupted.
+    """
+    thread = current_thread()
+    if not isinstance(thread, _Helper):
+        return future.result()
+    while not thread.is_interrupted:
+        try:
+            return future.result(_PATIENCE)
+        except TimeoutError:
+            if future.done():  # the error may be its own
+                return future.result()
+    raise KeyboardInterrupt
+
+
 class _Crew:
     """The helper threads of one call: they run `work` beside the calling thread."""
 
     def __init__(self, work: Callable[[], None]) -> None:
         self._work = work
-        self._threads: list[Thread] = []
+        self._threads: list[_Helper] = []
 
     def __len__(self) -> int:
         return len(self._threads)
@@ -107,7 +141,7 @@ class _Crew:
     def add(self) -> bool:
         """Start one more and return whether that was possible."""
         # Daemons: a program that ends while another of its daemon threads reads must not wait.
-        thread = Thread(target=self._work, name="bloscpack", daemon=True)
+        thread = _Helper(target=self._work, name="bloscpack", daemon=True)
         self._threads.append(thread)
         try:
             thread.start()
@@ -117,12 +151,19 @@ class _Crew:
             return False
         return True
 
+    def interrupt(self) -> None:
+        """Have all stop to wait for what is done elsewhere."""
+        for thread in self._threads:
+            thread.is_interrupted = True
+
     def join(self) -> None:
         """Wait for all, which must have been told to stop.
 
         An interrupt (Ctrl-C) is raised when they have ended; a second one ends the waiting.
         """
         interrupt: BaseException | None = None
+        if sys.exc_info()[0] is KeyboardInterrupt:  # it led here
+            self.interrupt()
         for thread in self._threads:
             # Garbage collection may close a generator in one of its own helpers, and an interrupt
             # may have come while a thread was started.
@@ -134,6 +175,7 @@ class _Crew:
                 if interrupt is not None:
                     raise
                 interrupt = err
+                self.interrupt()
                 thread.join()
         if interrupt is not None:
             raise interrupt
@@ -171,6 +213,8 @@ def run_indexed(task: Callable[[int], None], indices: Sequence[int], nthreads: i
         work()
     finally:
         stopped = True
+        if not all(isinstance(error, Exception) for _, error in errors):
+            crew.interrupt()
         crew.join()
     try:
         if errors:

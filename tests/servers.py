@@ -1,5 +1,5 @@
 """The servers of bench/, under the name that tests know them by."""
 
-from bench.servers import Answer, FileServer, Request, S3Server, Server, running
+from bench.servers import SIGNED, Answer, FileServer, Request, S3Server, Server, running
 
-__all__ = ["Answer", "FileServer", "Request", "S3Server", "Server", "running"]
+__all__ = ["SIGNED", "Answer", "FileServer", "Request", "S3Server", "Server", "running"]

@@ -483,3 +483,11 @@ def test_a_local_read_makes_no_group(made: Made, tmp_path: Path) -> None:
         container: Container = array._container
         groups = list(prefetched(container.source, range(5), fail))
     assert groups == [range(5)]
+
+
+def test_what_expands_a_lot_is_looked_at_by_few_requests(http: FileServer, tmp_path: Path) -> None:
+    rows = np.zeros((200, 500_000), "u1")
+    bp.save(tmp_path / "a.blp", rows, chunks=1, codec="lz4")
+    url = put(http, (tmp_path / "a.blp").read_bytes())
+    assert np.array_equal(bp.load(url), rows)
+    assert len(http.log) == 2  # the front and all the rest, which is then at hand

@@ -367,6 +367,15 @@ class TestDatasets:
             again = pickle.loads(pickle.dumps(source))
             assert np.array_equal(again[ids[9]][0], local[ids[9]][0])
 
+    def test_a_damaged_beginning_is_of_what_the_object_is_called(self, http: FileServer) -> None:
+        http.files["/y.bzna"] = http.files["/y.bin"] = b"something else" * 20
+        with pytest.raises(FormatError, match=r"y\.bzna: box 'thin' at offset 0"):
+            bp.frames.open(http.url("y.bzna"))
+        with pytest.raises(FormatError, match=r"y\.bzna\?\.\.\.: box 'thin' at offset 0"):
+            bp.frames.open(http.url("y.bzna?key=1"))
+        with pytest.raises(NotBloscpackError):
+            bp.frames.open(http.url("y.bin"))
+
     def test_options(self, s3: S3Server, path: Path) -> None:
         url = s3.put("a.bzna", path.read_bytes())
         with benzina.open(url, storage_options=s3.options) as dataset:

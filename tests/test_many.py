@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -296,6 +297,54 @@ class TestRemote:
     def test_a_pattern_of_nothing(self, server: S3Server) -> None:
         with pytest.raises(FileNotFoundError, match=r"s3://box/none-\*"):
             bp.open_many("s3://box/none-*.blp", storage_options=server.options)
+
+    def test_a_pattern_is_looked_for_each_time(self, server: S3Server) -> None:
+        pattern = "s3://box/later-*"
+        server.put("later-0", b"")
+        assert expanded(pattern, server.options) == ["s3://box/later-0"]
+        server.put("later-1", b"")
+        assert expanded(pattern, server.options) == ["s3://box/later-0", "s3://box/later-1"]
+
+    def test_what_a_pattern_fits(self) -> None:
+        """As in a folder: no folders, and hidden files only where they are asked for."""
+        memory = fsspec.filesystem("memory")
+        for name in ("a-0", "a-1", "[2]", ".hid", "sub/b", "sub/.hid", ".sub/c"):
+            memory.pipe_file(f"/patterns/{name}", b"")
+        root = "memory://patterns/"
+        for pattern, names in {
+            "*": ["[2]", "a-0", "a-1"],
+            "**": ["[2]", "a-0", "a-1", "sub/b"],
+            "**/b": ["sub/b"],
+            ".*": [".hid"],
+            "[[]2]": ["[2]"],
+            "a-[1-9]*": ["a-1"],
+        }.items():
+            assert expanded(root + pattern) == [root + name for name in names], pattern
+        with pytest.raises(FileNotFoundError, match="none"):
+            expanded(root + "none*")
+
+    def test_a_pattern_keeps_the_place(self) -> None:
+        """Of some kinds of URLs the names that are found have no host."""
+        implementation = type(fsspec.filesystem("memory"))
+
+        class Hosted(implementation):  # type: ignore[misc, valid-type]
+            protocol = "hosted"
+
+            @classmethod
+            def _strip_protocol(cls, path: str) -> str:
+                return "/" + path.removeprefix("hosted://").partition("/")[2].rstrip("/")
+
+        fsspec.register_implementation("hosted", Hosted, clobber=True)
+        fsspec.filesystem("memory").pipe_file("/place/a-0", b"")
+        found = expanded("hosted://me@host:22/place/*")
+        assert found == ["hosted://me@host:22/place/a-0"]
+
+    def test_options_are_for_the_urls_of_a_list(self, server: S3Server, folder: Path) -> None:
+        paths = [folder / "shard-0.blp", "s3://box/shard-1.blp"]
+        with bp.open_many(paths, storage_options=server.options) as many:
+            assert np.array_equal(many[:], WHOLE[:8])
+        with pytest.raises(ValueError, match="storage_options"):
+            bp.open_many(paths[:1], storage_options=server.options)
 
     def test_urls_and_paths(self, folder: Path) -> None:
         with running(FileServer()) as server:

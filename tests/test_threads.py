@@ -6,6 +6,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from types import SimpleNamespace
 
 import pytest
@@ -18,6 +19,7 @@ from bloscpack.threads import (
     in_worker,
     map_ordered,
     resolve_nthreads,
+    result_of,
     run_indexed,
 )
 
@@ -268,6 +270,73 @@ def test_interrupt_ends_the_helpers() -> None:
     with pytest.raises(KeyboardInterrupt):
         run_indexed(task, range(100_000), 2)
     assert len(begun) < 100_000
+
+
+@pytest.mark.parametrize("place", ["task", "items", "awaited"])
+def test_interrupt_ends_the_waiting_of_helpers(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    """For an answer of a server, say, that does not come."""
+    never: Future[None] = Future()
+    waiting = threading.Event()
+
+    def task(index: int) -> None:
+        if not is_caller():
+            waiting.set()
+            result_of(never)
+        assert waiting.wait(10)
+        if place == "task":
+            raise KeyboardInterrupt
+
+    def items() -> Iterator[int]:
+        yield from range(3)
+        assert waiting.wait(10)
+        raise KeyboardInterrupt
+
+    join, njoined = threading.Thread.join, 0
+
+    def interrupted(thread: threading.Thread, timeout: float | None = None) -> None:
+        nonlocal njoined
+        njoined += 1
+        if njoined == 1 and place == "awaited":
+            raise KeyboardInterrupt
+        join(thread, timeout)
+
+    monkeypatch.setattr(threading.Thread, "join", interrupted)
+    run = (lambda: [*map_ordered(task, items(), 2)]) if place == "items" else None
+    with pytest.raises(KeyboardInterrupt):
+        run() if run else run_indexed(task, range(2), 2)
+    assert not never.done()
+
+
+def test_results_of_what_goes_on_elsewhere() -> None:
+    """A helper is given what another thread is, errors of time included."""
+    bad: Future[int] = Future()
+    bad.set_exception(TimeoutError("its own"))
+    found: list[int] = []
+    looked = threading.Event()
+
+    class Slow(Future[int]):
+        def result(self, timeout: float | None = None) -> int:
+            if timeout is None:
+                return super().result()
+            try:
+                return super().result(0.001)
+            finally:
+                looked.set()
+
+    good = Slow()
+
+    def task(index: int) -> None:
+        if not is_caller():
+            with pytest.raises(TimeoutError, match="its own"):
+                result_of(bad)
+            found.append(result_of(good))
+        else:
+            looked.wait(10)  # longer than a helper waits before it looks again
+            good.set_result(5)
+            assert result_of(good) == 5
+
+    run_indexed(task, range(2), 2)
+    assert found == [5]
 
 
 def test_interrupt_between_two_tasks_ends_the_helpers() -> None:

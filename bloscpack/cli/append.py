@@ -14,6 +14,7 @@ from ..append import _rewrite_metadata_fp, append_stream
 from ..container.append import journaled, rewrite_section
 from ..container.format import EXTENSION
 from ..exceptions import FileNotFound, NoChangeInMetadata, NoMetadataFound
+from ..storage.url import refuse_url, shown_name
 from .describe import tell_chunks
 from .endpoint import STDIO, check_input, is_same_file, open_container, open_stream
 from .metadata import read_metadata_file, tell_metadata
@@ -58,6 +59,7 @@ def run(args: argparse.Namespace) -> int:
     console = Console(args)
     console.verbose("getting ready for append")
     original: str = args.original_file
+    refuse_url(original, "appended to")
     if not args.no_check_extension and not original.endswith(EXTENSION):
         raise ValueError(f"original file '{original}' does not end with '{EXTENSION}'")
     if not Path(original).exists():
@@ -66,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     if is_same_file(args.new_file, original):
         raise ValueError(f"cannot append '{original}' to itself")
     console.verbose(f"original file is: '{original}'")
-    console.verbose(f"new file is: '{args.new_file}'")
+    console.verbose(f"new file is: '{shown_name(args.new_file)}'")
     metadata = None if args.metadata is None else read_metadata_file(args.metadata)
     with open_container(original) as container:
         before = container.source.size()

@@ -2,6 +2,7 @@
 
 import argparse
 
+from ..storage.url import shown_name
 from .datasets import INPUT, TRACKS, add_file, add_selection, choose, open_dataset
 from .describe import damage_documents
 from .options import Subparsers, add_command, add_folder, add_json_option, count
@@ -77,13 +78,13 @@ def run(args: argparse.Namespace) -> int:
             progress=progress,
         )
     for damage in report.damage:
-        error(f"{args.file_}: {damage}")
+        error(f"{shown_name(args.file_)}: {damage}")
     code = ExitCode.DAMAGED if report.damage else ExitCode.OK
     if args.json:
         print_json(
             "bzna extract",
             {
-                "path": args.file_,
+                "path": shown_name(args.file_),
                 "target": args.folder,
                 "status": STATUS_NAMES[code],
                 "nfiles": report.nfiles,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..exceptions import BloscpackError
+from ..storage.url import shown_name
 from .datasets import INPUT, THUMB, add_file, open_dataset
 from .options import Subparsers, add_command, add_json_option
 from .output import double_pretty_size, error, print_json, printable, result
@@ -47,7 +48,7 @@ def show(args: argparse.Namespace, *, command: str) -> int:
         error(describe(err))
     if args.json:
         messages = [describe(err) for err in errors]
-        fields = {"path": args.file_, "kind": "dataset", **document, "errors": messages}
+        fields = {"path": shown_name(args.file_), "kind": "dataset", **document, "errors": messages}
         print_json(command, fields)
     else:
         for line in _text(document):

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..exceptions import BloscpackError
+from ..storage.url import shown_name
 from .bzna_info import picture
 from .datasets import INPUT, THUMB, add_file, add_selection, choose, open_dataset
 from .options import Subparsers, add_command, add_json_option
@@ -42,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     with open_dataset(args.file_, args.nthreads, splits=args.splits) as dataset:
         entries = _entries(choose(dataset, args), codes, pictures=args.pictures)
         if args.json:
-            print_json("bzna ls", {"path": args.file_, "samples": entries})
+            print_json("bzna ls", {"path": shown_name(args.file_), "samples": entries})
         else:
             for entry in entries:
                 result(_line(entry, pictures=args.pictures))

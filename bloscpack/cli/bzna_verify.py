@@ -5,6 +5,7 @@ from typing import Any
 
 from ..detect import is_benzina
 from ..exceptions import NotBloscpackError
+from ..storage.url import shown_name
 from .datasets import readable_dataset
 from .describe import damage_documents
 from .eachfile import run_each
@@ -45,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
             report = verify(where, decode=args.decode, nthreads=args.nthreads, progress=progress)
         if report.damage and not report.nchunks and not is_benzina(where):
             foreign = NotBloscpackError(f"not a Benzina dataset: {report.damage[0].what}")
-            foreign.path = name
+            foreign.path = shown_name(name)
             raise foreign
         if not args.json:
             print_report(console, name, report)

@@ -9,6 +9,7 @@ import numpy as np
 from ..array import Array
 from ..ndarray import AnyArray
 from ..selection import parse_selection
+from ..storage.url import shown_name
 from .arrayout import add_output_options, write_part
 from .describe import dtype_text
 from .endpoint import STDIO, check_input, check_output, open_output, read_any
@@ -147,7 +148,7 @@ def _print_shape(args: argparse.Namespace, part: _Part) -> None:
     print_json(
         "cat",
         {
-            "path": args.file_,
+            "path": shown_name(args.file_),
             "selection": args.selection and bare(args.selection),
             "chunk": args.chunk,
             "shape": part.shape,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..detect import is_benzina
 from ..exceptions import BloscpackError, FormatError, NotBloscpackError
+from ..storage.url import shown_name
 from .endpoint import STDIO, check_input, readable
 from .options import Container
 from .selection import parse_selection_text
@@ -52,7 +53,7 @@ def open_dataset(
     try:
         dataset = open_file(where, splits=splits, nthreads=nthreads)
     except BloscpackError as err:
-        err.path = name
+        err.path = shown_name(name)
         raise refused(name, where, err) from None
     with dataset:
         yield dataset
@@ -76,7 +77,7 @@ def refused(name: str, where: Any, error: BloscpackError) -> BloscpackError:
     """Return the error for what could not be opened: of another kind, unless it says it is one."""
     if isinstance(error, FormatError) and not is_benzina(where):
         foreign = NotBloscpackError(f"not a Benzina dataset: {error.args[0]}", offset=error.offset)
-        foreign.path = name
+        foreign.path = shown_name(name)
         return foreign
     return error
 

@@ -4,6 +4,7 @@ import argparse
 
 from ..container.format import EXTENSION
 from ..packing import unpack_stream
+from ..storage.url import is_url, shown_name
 from .endpoint import (
     STDIO,
     check_input,
@@ -56,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     out_file = _out_file(args)
     check_input(in_file, "input file")
     check_output(out_file, [in_file], console, force=args.force)
-    console.verbose(f"input file is: '{in_file}'")
+    console.verbose(f"input file is: '{shown_name(in_file)}'")
     console.verbose(f"output file is: '{out_file}'")
     with open_container(in_file) as container:
         in_nbytes = container.source.size()
@@ -97,5 +98,7 @@ def _out_file(args: argparse.Namespace) -> str:
             raise UsageError("--no-check-extension requires use of OUT_FILE")
         return out_file
     if not in_file.endswith(EXTENSION):
-        raise ValueError(f"input file '{in_file}' does not end with '{EXTENSION}'")
+        raise ValueError(f"input file '{shown_name(in_file)}' does not end with '{EXTENSION}'")
+    if out_file is None and is_url(in_file):
+        raise UsageError(f"OUT_FILE is needed for the URL {shown_name(in_file)}")
     return out_file or in_file.removesuffix(EXTENSION)

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
+from ..storage.url import shown_name
 from .output import error, print_json
 from .status import EXPECTED, STATUS_NAMES, ExitCode, describe, exit_code, heaviest
 
@@ -36,7 +37,9 @@ def run_each(args: argparse.Namespace, command: str, check: Check, failed: dict[
             code, found, message = exit_code(err), failed, describe(err)
             error(message)
         codes.append(code)
-        documents.append({"path": name, "status": STATUS_NAMES[code], **found, "error": message})
+        documents.append(
+            {"path": shown_name(name), "status": STATUS_NAMES[code], **found, "error": message}
+        )
     if args.json:
         print_json(command, {"files": documents})
     return heaviest(codes)

@@ -17,7 +17,7 @@ from ..frames.verification import is_frame_store
 from ..storage.file import open_source
 from ..storage.protocol import ByteSink
 from ..storage.sink import open_sink
-from ..storage.url import is_url
+from ..storage.url import is_url, shown_name
 from ..wire import BytesLike
 from .output import Console, binary_stdout
 
@@ -80,7 +80,7 @@ def read_any(name: str) -> Any:
     if not is_ours:
         found = f"starts with {head!r}, not {MAGIC!r}" if head else "is empty"
         err = NotBloscpackError(f"not a Bloscpack file: it {found}", offset=0, field="magic")
-        err.path = name
+        err.path = shown_name(name)
         raise err
     return where
 
@@ -144,9 +144,14 @@ def check_output(name: str, inputs: list[str], console: Console, *, force: bool)
     OSError
         Its folder is not there.
     """
+    if is_url(name):
+        raise ValueError(
+            f"output '{shown_name(name)}' is a URL: commands write files, to be copied there; "
+            "bloscpack.save and others write to URLs in Python"
+        )
     for each in inputs:
         if is_same_file(each, name):
-            raise ValueError(f"input and output are the same file: '{name}'")
+            raise ValueError(f"input and output are the same file: '{shown_name(name)}'")
     if name == STDIO:
         if sys.stdout is not None and sys.stdout.isatty() and not force:
             raise FileNotFound("standard output is a terminal; use -f to write binary data to it")
@@ -159,8 +164,8 @@ def check_output(name: str, inputs: list[str], console: Console, *, force: bool)
     elif stat.S_ISREG(status.st_mode) or stat.S_ISBLK(status.st_mode):
         # A pipe or a device like /dev/null loses nothing by being written to.
         if not force:
-            raise FileNotFound(f"output file '{name}' exists!")
-        console.verbose(f"overwriting existing file: '{name}'")
+            raise FileNotFound(f"output file '{shown_name(name)}' exists!")
+        console.verbose(f"overwriting existing file: '{shown_name(name)}'")
 
 
 def is_same_file(source: str, target: str) -> bool:

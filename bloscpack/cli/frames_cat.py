@@ -8,6 +8,7 @@ import numpy as np
 
 from ..frames.protocol import Clip, frame_indices
 from ..ndarray import AnyArray
+from ..storage.url import shown_name
 from .arrayout import add_output_options, write_part
 from .clips import open_clips, parse_frames
 from .describe import dtype_text
@@ -123,7 +124,7 @@ def _print_shape(args: argparse.Namespace, part: _Frames) -> None:
     print_json(
         "frames cat",
         {
-            "path": args.file_,
+            "path": shown_name(args.file_),
             "id": args.id,
             "selection": args.select and bare(args.select),
             "shape": part.shape,

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..frames.protocol import FrameSource
+from ..storage.url import shown_name
 from .clips import clip_nbytes, describe_source, kept_as, open_clips
 from .describe import dtype_text
 from .options import Subparsers, add_command, add_json_option
@@ -30,7 +31,7 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     """Describe a source."""
     with open_clips(args.file_, args.nthreads) as source:
-        document = {"path": args.file_, **_describe(args.file_, source)}
+        document = {"path": shown_name(args.file_), **_describe(args.file_, source)}
     if args.json:
         print_json("frames info", document)
         return ExitCode.OK

@@ -4,6 +4,7 @@ import argparse
 from typing import Any
 
 from ..frames.protocol import FrameSource
+from ..storage.url import shown_name
 from .clips import clip_nbytes, kept_as, open_clips
 from .describe import dtype_text
 from .options import Subparsers, add_command, add_json_option
@@ -49,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
                 result(_line(id_, about, with_meta=args.meta))
             codes.append(code)
     if args.json:
-        print_json("frames ls", {"path": args.file_, "clips": documents})
+        print_json("frames ls", {"path": shown_name(args.file_), "clips": documents})
     return heaviest(codes)
 
 

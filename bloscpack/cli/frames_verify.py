@@ -8,6 +8,7 @@ from ..checking import verify
 from ..detect import open_frames
 from ..frames.scan import scan
 from ..report import Report
+from ..storage.url import shown_name
 from .datasets import is_dataset_name
 from .eachfile import run_each
 from .endpoint import STDIO, check_input, read_any
@@ -39,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
         damage, lines = _verify(console, name, args.nthreads)
         if not args.json:
             for line in lines or ["ok"]:
-                result(printable(f"{name}: {line}"))
+                result(printable(f"{shown_name(name)}: {line}"))
         return ExitCode.DAMAGED if damage else ExitCode.OK, {"damage": damage}
 
     return run_each(args, "frames verify", check, {"damage": []})
@@ -57,7 +58,7 @@ def _verify(
         return damage, [each["what"] for each in damage]
     report = _verify_store(console, where, nthreads)
     for notice in report.notices:
-        console.note(f"{name}: {notice}")
+        console.note(f"{shown_name(name)}: {notice}")
     damage = [_document(each.what, each.clip, each.frames) for each in report.damage]
     return damage, [str(each) for each in report.damage]
 

@@ -16,6 +16,7 @@ from ..exceptions import BloscpackError
 from ..frames.reader import FrameStore
 from ..ndarray import unpack_array_metadata
 from ..storage.file import open_source
+from ..storage.url import shown_name
 from . import bzna_info, vrs_info
 from .datasets import is_dataset_name
 from .describe import array_fields
@@ -158,7 +159,7 @@ def _document(
     cbytes = container.source.size()
     metadata_header = container.metadata_header
     return {
-        "path": name,
+        "path": shown_name(name),
         "cbytes": cbytes,
         "nbytes": container.nbytes,
         "nchunks": container.nchunks,

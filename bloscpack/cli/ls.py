@@ -7,6 +7,7 @@ from ..array import Array
 from ..container.reader import Container
 from ..frames.reader import FrameStore
 from ..storage.file import open_source
+from ..storage.url import shown_name
 from .describe import array_fields, is_array
 from .endpoint import check_input, read_any
 from .options import Subparsers, add_command, add_json_option
@@ -64,7 +65,9 @@ def run(args: argparse.Namespace) -> int:
         if code == ExitCode.OK and not args.json:
             result(_line(name, about))
         codes.append(code)
-        documents.append({"path": name, "status": STATUS_NAMES[code], **about, "error": message})
+        documents.append(
+            {"path": shown_name(name), "status": STATUS_NAMES[code], **about, "error": message}
+        )
     if args.json:
         print_json("ls", {"files": documents})
     return heaviest(codes)
@@ -102,7 +105,7 @@ def _line(name: str, about: dict[str, Any]) -> str:
         f"{about['cbytes']:>11}",
         f"{about['ratio']:>8.2f}",
         f"{about['checksum']:<8}",
-        name,
+        shown_name(name),
     )
     return printable("  ".join(columns))
 

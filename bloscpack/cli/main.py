@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from ..codec import BLOSC_VERSION
+from ..storage.url import shown_name
 from ..threads import resolve_nthreads
 from ..version import __version__
 from . import (
@@ -133,7 +134,8 @@ def _run(argv: list[str]) -> int:
     console.debug("command line arguments are: ")
     for name, value in sorted(vars(args).items()):
         if name != "run":
-            console.debug(f"    {name}: {value}")
+            told = [*map(shown_name, value)] if name == "files" else value
+            console.debug(f"    {name}: {shown_name(told) if isinstance(told, str) else told}")
     # More bytes than any file has: the number of threads for work that is worth all of them.
     threads = resolve_nthreads(args.nthreads, 1 << 62)
     console.verbose(f"using {threads} thread{'s' if threads > 1 else ''}")

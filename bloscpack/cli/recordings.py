@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..exceptions import BloscpackError, NotBloscpackError
 from ..storage.file import open_source
+from ..storage.url import shown_name
 from .endpoint import STDIO, check_input, readable
 from .options import Container
 from .output import Console
@@ -72,12 +73,12 @@ def open_recording(
     try:
         recording = open_file(where, nthreads=nthreads)
     except BloscpackError as err:
-        err.path = name
+        err.path = shown_name(name)
         raise
     with recording:
         if console is not None:
             for line in recording.report.lines():
-                console.note(f"{name}: {line}")
+                console.note(f"{shown_name(name)}: {line}")
         yield recording
 
 
@@ -90,7 +91,7 @@ def refuse_empty(name: str, where: Any) -> None:
     finally:
         source.close()
     err = NotBloscpackError("not a VRS file: it is empty", offset=0, field="magic")
-    err.path = name
+    err.path = shown_name(name)
     raise err
 
 

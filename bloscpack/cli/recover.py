@@ -3,6 +3,7 @@
 import argparse
 
 from ..checking import recover as recover_file
+from ..storage.url import shown_name
 from .describe import damage_documents
 from .endpoint import STDIO, check_input, check_output, read_any
 from .options import Subparsers, add_command, add_json_option
@@ -50,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     code = ExitCode.OK if report.ok else ExitCode.DAMAGED
     if args.json:
         document = {
-            "path": name,
+            "path": shown_name(name),
             "target": args.target,
             "status": STATUS_NAMES[code],
             "nchunks": report.nchunks,
@@ -63,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
         print_json("recover", document)
         return code
     tell = console.note if args.target == STDIO else result
-    tell(printable(f"{name}: {report.saved} of {report.nchunks} chunks saved"))
+    tell(printable(f"{shown_name(name)}: {report.saved} of {report.nchunks} chunks saved"))
     for line in (*map(str, report.damage), *report.notices):
-        tell(printable(f"{name}: {line}"))
+        tell(printable(f"{shown_name(name)}: {line}"))
     return code

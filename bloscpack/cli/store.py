@@ -8,6 +8,7 @@ from ..frames.reader import FrameStore
 from ..frames.summary import Summary
 from ..frames.verification import is_frame_store
 from ..storage.file import open_source
+from ..storage.url import shown_name
 from .describe import dtype_text
 from .output import double_pretty_size, encode_json, format_metadata
 
@@ -62,7 +63,7 @@ def store_document(name: str, store: FrameStore) -> dict[str, Any]:
     """Return the document of ``blpk info --json``."""
     summary = store.summary()
     return {
-        "path": name,
+        "path": shown_name(name),
         "kind": "frames",
         **_sizes(summary, store),
         "nclips": summary.nclips,

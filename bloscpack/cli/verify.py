@@ -5,6 +5,7 @@ from typing import Any
 
 from ..checking import verify as verify_file
 from ..report import Report
+from ..storage.url import shown_name
 from .datasets import is_dataset_name
 from .describe import damage_documents
 from .eachfile import run_each
@@ -67,6 +68,6 @@ def run(args: argparse.Namespace) -> int:
 def print_report(console: Console, name: str, report: Report) -> None:
     """Print a line for each damage, or that there is none; notices go to standard error."""
     for line in map(str, report.damage) if report.damage else ["ok"]:
-        result(printable(f"{name}: {line}"))
+        result(printable(f"{shown_name(name)}: {line}"))
     for line in report.notices:
-        console.note(f"{name}: {line}")
+        console.note(f"{shown_name(name)}: {line}")

@@ -3,6 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from ..storage.url import shown_name
 from .eachfile import run_each
 from .options import Subparsers, add_command, add_json_option
 from .output import Console, printable, result
@@ -55,10 +56,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _print(console: Console, name: str, report: "CheckReport") -> None:
     for problem in report.problems:
-        result(printable(f"{name}: {problem}"))
+        result(printable(f"{shown_name(name)}: {problem}"))
     if report.nproblems > len(report.problems):
-        result(printable(f"{name}: and {report.nproblems - len(report.problems)} more"))
+        result(printable(f"{shown_name(name)}: and {report.nproblems - len(report.problems)} more"))
     if report.ok:
-        result(printable(f"{name}: ok"))
+        result(printable(f"{shown_name(name)}: ok"))
     for notice in report.notices:
-        console.note(f"{name}: {notice}")
+        console.note(f"{shown_name(name)}: {notice}")

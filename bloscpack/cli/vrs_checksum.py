@@ -3,6 +3,7 @@
 import argparse
 from typing import Any
 
+from ..storage.url import shown_name
 from .eachfile import run_each
 from .options import Subparsers, add_command, add_json_option
 from .output import Console, printable, result
@@ -35,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
         ):
             checksum = recording.checksum(progress=progress)
         if not args.json:
-            result(printable(f"{checksum}  {name}"))
+            result(printable(f"{checksum}  {shown_name(name)}"))
         return ExitCode.OK, {"checksum": checksum}
 
     return run_each(args, "vrs checksum", check, {"checksum": None})

@@ -2,6 +2,7 @@
 
 import argparse
 
+from ..storage.url import shown_name
 from .options import Subparsers, add_command, add_folder, add_json_option
 from .output import Console, double_pretty_size, error, print_json, printable, result
 from .recordings import add_file, add_filter_options, add_selection, choose, open_recording
@@ -53,13 +54,13 @@ def run(args: argparse.Namespace) -> int:
                 progress=progress,
             )
     for problem in report.problems:
-        error(f"{args.file_}: {problem}")
+        error(f"{shown_name(args.file_)}: {problem}")
     code = ExitCode.DAMAGED if report.problems else ExitCode.OK
     if args.json:
         print_json(
             "vrs extract",
             {
-                "path": args.file_,
+                "path": shown_name(args.file_),
                 "target": args.folder,
                 "status": STATUS_NAMES[code],
                 "nrecords": report.nrecords,

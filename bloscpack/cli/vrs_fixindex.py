@@ -3,6 +3,7 @@
 import argparse
 from dataclasses import asdict
 
+from ..storage.url import shown_name
 from .endpoint import STDIO, check_input, check_output, readable
 from .options import Subparsers, add_command, add_json_option
 from .output import Console, print_json, printable, result
@@ -48,9 +49,9 @@ def run(args: argparse.Namespace) -> int:
     with console.progress() as progress:
         repair = fix_index(where, args.target, progress=progress)
     for note in repair.notes:
-        console.note(f"{args.file_}: {note}")
+        console.note(f"{shown_name(args.file_)}: {note}")
     if args.json:
-        document = {"path": args.file_, "target": args.target, **asdict(repair)}
+        document = {"path": shown_name(args.file_), "target": args.target, **asdict(repair)}
         print_json("vrs fix-index", document)
         return ExitCode.OK
     name = args.target or args.file_

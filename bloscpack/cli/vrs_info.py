@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ..storage.url import shown_name
 from .options import Subparsers, add_command, add_json_option
 from .output import Console, double_pretty_size, print_json, printable, result
 from .recordings import add_file, open_recording
@@ -44,7 +45,7 @@ def show(args: argparse.Namespace, *, fields: bool, command: str) -> None:
     with open_recording(args.file_, args.nthreads, Console(args)) as recording:
         if args.json:
             document = recording_document(recording)
-            print_json(command, {"path": args.file_, "kind": "recording", **document})
+            print_json(command, {"path": shown_name(args.file_), "kind": "recording", **document})
             return
         for line in _text(recording, fields=fields):
             result(printable(line))

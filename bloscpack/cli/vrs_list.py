@@ -3,6 +3,7 @@
 import argparse
 from typing import Any
 
+from ..storage.url import shown_name
 from .options import Subparsers, add_command, add_json_option
 from .output import Console, print_json, result
 from .recordings import add_file, add_filter_options, add_selection, choose, open_recording
@@ -32,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     with open_recording(args.file_, args.nthreads, Console(args)) as recording:
         entries = iter_entries(recording, choose(recording, args))
         if args.json:
-            print_json("vrs list", {"path": args.file_, "records": entries})
+            print_json("vrs list", {"path": shown_name(args.file_), "records": entries})
             return ExitCode.OK
         for entry in entries:
             result(_line(entry))

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
+from ..storage.url import shown_name
 from .options import Subparsers, add_command, add_json_option
 from .output import Console, encode_json, error, print_json, printable, result
 from .recordings import add_file, add_filter_options, add_selection, choose, open_recording
@@ -40,13 +41,13 @@ def run(args: argparse.Namespace) -> int:
             faults = [document, *document.get("blocks", ())]
             for text in (fault["error"] for fault in faults if fault.get("error")):
                 code = ExitCode.DAMAGED
-                error(f"{args.file_}: {text}")
+                error(f"{shown_name(args.file_)}: {text}")
             yield document
 
     with open_recording(args.file_, args.nthreads, Console(args)) as recording:
         records = choose(recording, args)
         if args.json:
-            print_json("vrs print", {"path": args.file_, "records": told()})
+            print_json("vrs print", {"path": shown_name(args.file_), "records": told()})
             return code
         for document in told():
             for line in _text(document):

@@ -558,8 +558,9 @@ class Container:
                     offset=self.data_offset,
                 )
             if nbytes > _USUAL_EXPANSION * stored:
-                for index in range(self.nchunks):
-                    self.fetch(index)
+                for group in prefetched(self.source, range(self.nchunks), self.extent):
+                    for index in group:
+                        self.fetch(index)
         except BloscpackError as err:
             err.path = self.name
             raise

@@ -18,10 +18,10 @@ from ..array import Array
 from ..codec import ChunkHeader, CodecParams, encode
 from ..container.reader import Container
 from ..container.writer import Progress
-from ..exceptions import BloscpackError, UnsupportedError
+from ..exceptions import BloscpackError, FormatError, UnsupportedError
 from ..storage.prefetch import prefetched
 from ..storage.remote import Extent
-from ..storage.url import is_url
+from ..storage.url import is_url, shown
 from .labels import Coord, Labels
 from .zarrlayout import ARRAY_KEY, ATTRS_KEY, ZarrLayout, json_text
 
@@ -78,6 +78,8 @@ def kerchunk_references(
         The file is damaged, or of another kind.
     TypeError
         `path` is no path or URL, and there is no `url`.
+    ValueError
+        `path` is a URL with a password or a query, which may be secret, and there is no `url`.
 
     Notes
     -----
@@ -113,6 +115,11 @@ def kerchunk_references(
 
 def _place(path: Any) -> str:
     if is_url(path):
+        if shown(path) != path:
+            raise ValueError(
+                f"{shown(path)}: references would tell everybody the password or query of this "
+                "URL: give 'url' with what readers are to use"
+            )
         return str(path)
     if isinstance(path, str | os.PathLike):
         return os.path.abspath(os.fsdecode(path))
@@ -229,14 +236,22 @@ def _checked_extents(container: Container) -> Iterator[Extent]:
 
 
 def _table_extents(container: Container) -> Iterator[Extent]:
-    """Yield offset and size of each chunk by the offset table; only both ends are looked at."""
+    """Yield offset and size of each chunk by the offset table; only both ends are looked at.
+
+    Where both are where the table says, and it ascends, it leads nowhere beyond the file.
+    """
     offsets = container.read_offsets()
     size = container.header.checksum.nbytes
-    for offset, following in pairwise(offsets):
-        yield offset, following - offset - size
     last = container.fetch(container.nchunks - 1)
     _codec_of(last.header)
-    yield last.offset, last.header.cbytes
+    extents = [(offset, following - offset - size) for offset, following in pairwise(offsets)]
+    extents.append((last.offset, last.header.cbytes))
+    if last.offset != offsets[-1]:
+        raise FormatError(
+            "offset table: the entries do not lead from the first chunk to the last",
+            field="offsets",
+        )
+    yield from extents
 
 
 def _filled(container: Container, nbytes: int) -> bytes:

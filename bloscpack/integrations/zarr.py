@@ -35,6 +35,9 @@ except ImportError as err:
 
 __all__ = ["BloscpackStore", "as_zarr"]
 
+# Of an array that is larger, whether its chunks can hold so much is looked at when it is opened.
+_UNCHECKED_NBYTES = 1 << 28
+
 
 def as_zarr(
     path: Any,
@@ -80,7 +83,8 @@ def as_zarr(
     each. Damage raises what reading by `bloscpack.open` raises, never fill values. The array
     pickles as the path of its file, and forked children may read.
 
-    Opening a URL is one request, each chunk is one more.
+    Opening a URL is one request, each chunk is one more. Where the file promises far more than it
+    holds bytes, 256 MiB at least and over 16 times as much, every chunk is looked at on opening.
 
     Examples
     --------
@@ -99,9 +103,14 @@ def as_zarr(
         array = Array(path, verify=verify, nthreads=1, storage_options=storage_options)
     try:
         return zarr.open_array(store=BloscpackStore(array), mode="r", zarr_format=2)
-    except BaseException:
+    except BaseException as err:
+        name = array._known_container().name
         if not shared:
             array.close()
+        if isinstance(err, RecursionError):  # Zarr takes them apart deeper down in its own calls
+            error = UnsupportedError("attrs: nested too deep for Zarr; read it with bloscpack.open")
+            error.path = name
+            raise error from None
         raise
 
 
@@ -124,7 +133,9 @@ class BloscpackStore(Store):  # type: ignore[misc]
         self._array = array
         self._layout = ZarrLayout.of(array)
         container = array._open_container()
-        container.check_size(0)  # Zarr allocates by the shape before it reads
+        # Zarr allocates by the shape before it reads, which costs nothing until it is filled, but
+        # not more than there may be.
+        container.check_size(array.nbytes if array.nbytes > _UNCHECKED_NBYTES else 0)
         self._name = container.name
 
     def __eq__(self, other: object) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 from ..exceptions import RemoteError
 from .client import client
 from .transport import run, surely
-from .trouble import OURS, about, named, s3_status
+from .trouble import OURS, about, cause_of, named, s3_status
 from .url import shown
 
 # The most that one request removes.
@@ -62,7 +62,7 @@ class Bucket:
         except OURS:
             raise
         except Exception as err:
-            raise named(err, s3_status(err), self.name) from err
+            raise named(err, s3_status(err), self.name) from cause_of(err)
         return answer
 
     def head(self) -> dict[str, Any]:

@@ -13,7 +13,9 @@ except ImportError as err:
         f"URLs are reached through fsspec and aiohttp: install bloscpack[remote] ({err})"
     ) from err
 
+from ..exceptions import RemoteError
 from ..libraries import importing
+from .trouble import about, cause_of, words
 from .url import shown
 
 # Clients that are kept for the next object of the same kind and options; one costs some 0.1 s.
@@ -61,6 +63,8 @@ def client(url: str, options: dict[str, Any]) -> tuple[Any, str]:
         raise ImportError(
             f"{shown(url)}: {err}; bloscpack[remote] brings s3fs and aiohttp"
         ) from err
+    except OSError as err:  # some connect at once
+        raise about(RemoteError(words(err)), shown(url)) from cause_of(err)
     if scheme in ("s3", "s3a"):
         filesystem.retries = 1
     if scheme == "memory" or "::" in scheme:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..libraries import importing
+from ..threads import result_of
 from ..wire import BytesLike
 from .url import is_url, shown
 
@@ -61,6 +62,10 @@ class RemotePlace(NamedTuple):
     size: int
     tag: str
     head: bytes
+
+    def __repr__(self) -> str:
+        """Return it without what is secret: options have keys in them."""
+        return f"RemotePlace({shown(self.url)!r}, size={self.size}, tag={self.tag!r})"
 
     def open(self) -> "RemoteSource":
         """Return a source for the object."""
@@ -198,6 +203,8 @@ class RemoteSource:
         The first `head_nbytes` travel with it; with none, opening fetches them anew.
         """
         head = bytes(self._head[:head_nbytes])
+        if len(head) < len(self._head) == self._size:
+            head = b""  # its server may give no parts of it, but all of it once more
         return RemotePlace(self.url, self.storage_options, self._size, self.tag, head)
 
     def check_current(self) -> None:
@@ -259,7 +266,8 @@ class RemoteSource:
     def _fetch(self, extents: Sequence[Extent]) -> list[bytes]:
         future = self.start(extents)
         try:
-            return self.checked(future.result())
+            answers = result_of(future)
+            return self.checked(answers)
         finally:
             future.cancel()  # an interrupt ends the request, too
 
@@ -276,7 +284,7 @@ class RemoteSource:
                 client.leave_alone(remote)
             remote = remoteobject.open_object(self.url, self.storage_options)
             self._object, self._pid = remote, os.getpid()
-        return transport.start(remote, extents, str(self.name), is_first=self._size < 0)
+        return transport.start(remote, extents, str(self.name), is_first=self._size <= 0)
 
     def checked(self, answers: "Sequence[Answer]") -> list[bytes]:
         """Return the bytes of answers, all of the version that was opened.
@@ -320,7 +328,8 @@ class Prefetch:
         if self._pid != os.getpid():  # the thread that fetches is in the parent
             self._pid, self._future = os.getpid(), self._source.start(self._runs)
             future = self._future
-        self._parts = self._source.checked(future.result())
+        answers = result_of(future)
+        self._parts = self._source.checked(answers)
         self._starts = [start for start, _ in self._runs]
         self._future = None
         self._source._prefetched[self] = None

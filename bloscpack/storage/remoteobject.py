@@ -5,6 +5,8 @@ long that is, so that no other request has to ask.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 from typing import Any, NamedTuple, Protocol
 
 try:
@@ -16,7 +18,7 @@ except ImportError as err:
 
 from ..exceptions import RemoteError, UnsupportedError
 from .client import MAX_REQUESTS, client, kind_of
-from .trouble import OURS, about, changed, named, no_ranges, s3_status, status_of
+from .trouble import OURS, about, cause_of, changed, named, no_ranges, s3_status, status_of
 from .url import shown
 
 # Seconds without a byte before a request is taken for lost.
@@ -89,13 +91,7 @@ class S3Object:
             )
             body = answer["Body"]
             try:
-                length = int(answer["ContentLength"])
-                size = _size_of(answer.get("ContentRange"), offset)
-                if size is None and offset == 0 and length <= nbytes:
-                    size = length  # the whole object, which needs no range
-                if size is None or length > nbytes:
-                    raise no_ranges(self._name, length)
-                data = await body.read()
+                data, size = await self._content(answer, body, offset, nbytes)
             finally:
                 body.close()
         except OURS:
@@ -104,8 +100,26 @@ class S3Object:
             status = s3_status(err)
             if status == 416:
                 return _beyond(self._name, is_first)
-            raise named(err, status, self._name) from err
+            raise named(err, status, self._name) from cause_of(err)
         return Answer(data, size, answer.get("ETag") or str(answer.get("LastModified", "")))
+
+    async def _content(
+        self, answer: dict[str, Any], body: Any, offset: int, nbytes: int
+    ) -> tuple[bytes, int]:
+        """Return what came, and the size of the object."""
+        told = answer.get("ContentRange")
+        if told is not None:
+            size = _size_of(told, offset)
+            if size is None:
+                raise _misplaced(self._name, offset, told)
+            return await _body(body.read, nbytes), size
+        # The whole object: it may be that small.
+        length = answer.get("ContentLength")
+        if not offset and (length is None or length <= nbytes):
+            data = await _body(body.read, nbytes + 1)
+            if len(data) <= nbytes:
+                return data, len(data) if length is None else int(length)
+        raise no_ranges(self._name, length)
 
 
 class HttpObject:
@@ -140,7 +154,7 @@ class HttpObject:
         except OURS:
             raise
         except Exception as err:
-            raise named(err, getattr(err, "status", None), self._name) from err
+            raise named(err, getattr(err, "status", None), self._name) from cause_of(err)
 
     async def _answer(self, response: Any, offset: int, nbytes: int) -> Answer:
         found = response.headers
@@ -151,19 +165,17 @@ class HttpObject:
             )
             raise about(UnsupportedError(message), self._name)
         tag = found.get("ETag") or found.get("Last-Modified") or ""
-        if response.status == 206:
+        if response.status == HTTPStatus.PARTIAL_CONTENT:
             size = _size_of(found.get("Content-Range"), offset)
             if size is None:
-                message = (
-                    f"asked for bytes from {offset} on, the server answered with Content-Range "
-                    f"{found.get('Content-Range')!r}"
-                )
-                raise about(RemoteError(message), self._name)
-            return Answer(await _body(response, nbytes), size, tag)
+                raise _misplaced(self._name, offset, found.get("Content-Range"))
+            return Answer(await _body(response.content.read, nbytes), size, tag)
+        if response.status != HTTPStatus.OK:
+            raise about(RemoteError(f"HTTP status {response.status}"), self._name)
         length = response.content_length
         if offset or (length or 0) > MAX_WHOLE_NBYTES:
             raise no_ranges(self._name, length)
-        data = await _body(response, MAX_WHOLE_NBYTES + 1)
+        data = await _body(response.content.read, MAX_WHOLE_NBYTES + 1)
         if len(data) > MAX_WHOLE_NBYTES:
             raise no_ranges(self._name, None)
         return Answer(data, len(data) if length is None else length, tag)
@@ -199,7 +211,7 @@ class OtherObject:
         except OURS:
             raise
         except Exception as err:
-            raise named(err, status_of(err), self._name) from err
+            raise named(err, status_of(err), self._name) from cause_of(err)
         return Answer(bytes(data), size, tag)
 
     async def _version(self) -> tuple[int, str]:
@@ -225,13 +237,19 @@ def tag_of(info: dict[str, Any]) -> str:
     return ""
 
 
-async def _body(response: Any, limit: int) -> bytes:
+async def _body(read: Callable[[int], Awaitable[bytes]], limit: int) -> bytes:
     """Return the body of an answer, of at most `limit` bytes; a server may send without end."""
     parts, nbytes = [], 0
-    while nbytes < limit and (part := await response.content.readany()):
+    while nbytes < limit and (part := await read(limit - nbytes)):
         parts.append(part)
         nbytes += len(part)
-    return b"".join(parts)[:limit]
+    return b"".join(parts)
+
+
+def _misplaced(name: str, offset: int, told: str | None) -> RemoteError:
+    """Return the error to raise for an answer that is not of the part that was asked for."""
+    message = f"asked for bytes from {offset} on, the server answered with Content-Range {told!r}"
+    return about(RemoteError(message), name)
 
 
 def _size_of(content_range: str | None, offset: int) -> int | None:

@@ -16,9 +16,10 @@ from typing import Any, TypeAlias, TypeVar
 from fsspec.asyn import get_loop
 
 from ..exceptions import RemoteError, UnsupportedError
+from ..threads import result_of
 from .client import MAX_REQUESTS, client, kind_of
 from .remoteobject import Answer, RemoteObject, open_object
-from .trouble import TransientError, about, named, s3_status, status_of
+from .trouble import TransientError, about, cause_of, named, s3_status, status_of
 from .url import shown
 
 # How often a request is made before it is given up.
@@ -115,14 +116,27 @@ def list_folder(url: str, options: dict[str, Any]) -> dict[str, tuple[int | None
 
 
 def matching(pattern: str, options: dict[str, Any]) -> list[str]:
-    """Return the URLs of the files that fit a pattern."""
-    filesystem, path = client(pattern, options)
-    filesystem.invalidate_cache()
-    found = run(once(filesystem, shown(pattern), "glob", path))
+    """Return the URLs of the files that fit a pattern, hidden ones only if it has hidden parts."""
     scheme = pattern.partition("://")[0]
     if "::" in scheme:
         raise about(UnsupportedError("patterns of chained URLs are not known"), shown(pattern))
-    return [name if "://" in name else f"{scheme}://{name.lstrip('/')}" for name in found]
+    filesystem, path = client(pattern, options)
+    filesystem.invalidate_cache()
+    found = run(once(filesystem, shown(pattern), "glob", path, detail=True))
+    names = [
+        name
+        for name, info in found.items()
+        if info.get("type") != "directory" and (_is_hidden(path) or not _is_hidden(name))
+    ]
+    # The place, such as "//host:22", which file systems leave out of their names.
+    if pattern.endswith(path):
+        before = pattern.removesuffix(path)
+        return [name if "://" in name else f"{before}{name}" for name in names]
+    return [name if "://" in name else f"{scheme}://{name.lstrip('/')}" for name in names]
+
+
+def _is_hidden(path: str) -> bool:
+    return any(part.startswith(".") and part.strip(".") for part in path.split("/"))
 
 
 async def _list(filesystem: Any, path: str, name: str) -> list[dict[str, Any]]:
@@ -133,7 +147,7 @@ async def _list(filesystem: Any, path: str, name: str) -> list[dict[str, Any]]:
                 return list(await filesystem._ls(path, detail=True))
             return list(await asyncio.to_thread(filesystem.ls, path, detail=True))
         except Exception as err:
-            raise named(err, s3_status(err) or status_of(err), name) from err
+            raise named(err, s3_status(err) or status_of(err), name) from cause_of(err)
 
     return await surely(attempt, "its list", name)
 
@@ -191,14 +205,14 @@ def put_file(url: str, options: dict[str, Any], local: str) -> None:
         raise
 
 
-async def once(filesystem: Any, name: str, method: str, *arguments: Any) -> Any:
+async def once(filesystem: Any, name: str, method: str, *arguments: Any, **options: Any) -> Any:
     """Call a method of a file system, in a thread: it waits for the loop itself."""
 
     async def attempt() -> Any:
         try:
-            return await asyncio.to_thread(getattr(filesystem, method), *arguments)
+            return await asyncio.to_thread(getattr(filesystem, method), *arguments, **options)
         except Exception as err:
-            raise named(err, status_of(err), name) from err
+            raise named(err, status_of(err), name) from cause_of(err)
 
     return await surely(attempt, method, name)
 
@@ -207,6 +221,6 @@ def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
     """Return what a coroutine gives that runs on the loop of fsspec; an interrupt cancels it."""
     future = asyncio.run_coroutine_threadsafe(coroutine, get_loop())
     try:
-        return future.result()
+        return result_of(future)
     finally:
         future.cancel()

@@ -14,11 +14,29 @@ except ImportError as err:
     ) from err
 
 from ..exceptions import FileChangedError, RemoteError, UnsupportedError
+from .url import without_secrets
 
 _TRANSIENT_STATUS = frozenset((408, 425, 429, 500, 502, 503, 504))
+# Of S3 and what speaks its language, some of them with a status that lasts.
+_TRANSIENT_CODES = frozenset(
+    (
+        "BandwidthLimitExceeded",
+        "RequestLimitExceeded",
+        "RequestThrottled",
+        "RequestTimeTooSkewed",
+        "RequestTimeout",
+        "SlowDown",
+        "Throttling",
+        "ThrottlingException",
+    )
+)
 # Errors that need no other words.
 OURS = (UnsupportedError, FileChangedError, RemoteError, ImportError)
 Ours = TypeVar("Ours", UnsupportedError, FileChangedError, RemoteError)
+
+
+# Characters of an error of others that are told; some servers send whole pages.
+_MAX_WORDS = 500
 
 
 class TransientError(Exception):
@@ -55,7 +73,7 @@ def s3_status(err: BaseException) -> int | None:
         if isinstance(response, dict):
             status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
             code = response.get("Error", {}).get("Code")
-            if code in ("SlowDown", "RequestTimeout", "RequestTimeTooSkewed", "Throttling"):
+            if code in _TRANSIENT_CODES:
                 return 503
             return status if isinstance(status, int) else None
         seen = seen.__cause__
@@ -97,9 +115,27 @@ def named(err: Exception, status: int | None, name: str) -> Exception:
 
 
 def words(err: BaseException) -> str:
-    """Return the message of an error, which some have none of, without the URL that some have."""
-    status = getattr(err, "status", None)
+    """Return the message of an error, which some have none of, without what is secret in it."""
+    if isinstance(err, aiohttp.TooManyRedirects):
+        return "it is somewhere else, again and again (too many redirects)"
     if isinstance(err, aiohttp.ClientResponseError):
-        return f"HTTP status {status} ({err.message})"
-    text = str(err)
+        return f"HTTP status {err.status} ({_line(err.message)})"
+    text = _line(str(err))
     return f"{type(err).__name__}: {text}" if text else type(err).__name__
+
+
+def cause_of(err: Exception) -> Exception:
+    """Return what to name as the cause: the error, or its words if it tells a secret."""
+    seen: BaseException | None = err
+    while seen is not None:
+        text = str(seen)
+        if without_secrets(text) != text:
+            told: Exception = aiohttp.ClientError(words(err))
+            return told
+        seen = seen.__cause__ or seen.__context__
+    return err
+
+
+def _line(text: str) -> str:
+    """Return the words of others as a short line."""
+    return " ".join(without_secrets(text).split())[:_MAX_WORDS]

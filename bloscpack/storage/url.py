@@ -2,7 +2,6 @@
 
 import re
 from typing import Any, NoReturn
-from urllib.parse import urlsplit
 
 from ..exceptions import UnsupportedError
 
@@ -15,14 +14,46 @@ def is_url(where: Any) -> bool:
     return isinstance(where, str) and "://" in where and _URL.match(where) is not None
 
 
+# A URL in the words of others: up to what cannot be part of one, or is quoted around it.
+_URL_IN_TEXT = re.compile(r"[A-Za-z][\w+.-]+://[^\s'\"<>]+")
+
+
 def shown(url: str) -> str:
-    """Return a URL for messages: without password, and without a query, which may hold a key."""
-    if not url.startswith(("http:", "https:")):
-        return url
-    parts = urlsplit(url)
-    place = parts.netloc.rpartition("@")[2]
-    query = "?..." if parts.query else ""
-    return f"{parts.scheme}://{place}{parts.path}{query}"
+    """Return a URL for messages: without password, and without a query, which may hold a key.
+
+    The parts of a chain likewise.
+    """
+    return "::".join(map(_shown_link, url.split("::")))
+
+
+def shown_name(name: str) -> str:
+    """Return a path as it is, or a URL as `shown`."""
+    return shown(name) if is_url(name) else name
+
+
+def _shown_link(url: str) -> str:
+    scheme, slashes, rest = url.partition("://")
+    place, slash, path = rest.partition("/")
+    is_web = scheme.lower() in ("http", "https")
+    # "container@account" is a place, too, and elsewhere "?" may be part of a name or a pattern.
+    user, at, host = place.rpartition("@")
+    if at and (is_web or ":" in user):
+        place = host
+    shortened = f"{scheme}{slashes}{place}{slash}{path}"
+    if not is_web:
+        return shortened
+    shortened, query, _ = shortened.partition("?")
+    return f"{shortened.partition('#')[0]}{query}{'...' if query else ''}"
+
+
+def without_secrets(text: str) -> str:
+    """Return the words of others with the URLs in them as `shown`, none with a query."""
+
+    def clean(found: re.Match[str]) -> str:
+        url, query, _ = shown(found[0]).partition("?")
+        return f"{url}{query}{'...' if query else ''}"
+
+    return _URL_IN_TEXT.sub(clean, text)
 
 
 def refuse_url(where: Any, what: str) -> None:

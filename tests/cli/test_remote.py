@@ -46,3 +46,45 @@ def test_no_such_object(blpk: Blpk, server: FileServer) -> None:
     found = blpk("info", server.url("none.blp"))
     assert found.code == 1
     assert "none.blp" in found.err
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("info",),
+        ("ls",),
+        ("ls", "--json"),
+        ("verify",),
+        ("verify", "--json"),
+        ("-v", "recover", "-", "out.blp"),
+        ("-d", "decompress", "-e", "-", "out.bin"),
+        ("bzna", "info"),
+        ("bzna", "verify"),
+        ("vrs", "info"),
+        ("vrs", "check"),
+        ("frames", "info"),
+        ("export", "--kerchunk"),
+        ("compress", "info.txt", "-"),
+        ("append", "-e", "-", "other.blp"),
+    ],
+    ids=" ".join,
+)
+def test_secrets_are_not_told(blpk: Blpk, server: FileServer, argv: tuple[str, ...]) -> None:
+    url = server.url("ramp.blp?key=hush").replace("//", "//me:hush@")
+    words = [url if word == "-" else word for word in argv]
+    found = blpk(*words, *([] if "-" in argv else [url]))
+    assert "hush" not in found.err + found.raw.decode(errors="replace")
+
+
+def test_what_is_written_are_files(blpk: Blpk, server: FileServer, ramp: Path) -> None:
+    url = server.url("ramp.blp")
+    found = blpk("decompress", url)
+    assert (found.code, found.err) == (2, f"blpk: error: OUT_FILE is needed for the URL {url}\n")
+    found = blpk("decompress", url, "ramp.bin")
+    assert found.code == 0
+    for argv in (("decompress", url, "s3://box/a"), ("export", "--kerchunk", url, "-o", "s3://a")):
+        found = blpk(*argv)
+        assert found.code == 1
+        assert "is a URL: commands write files" in found.err
+    found = blpk("append", url, ramp)
+    assert "cannot be appended to" in found.err

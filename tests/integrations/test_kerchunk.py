@@ -2,6 +2,7 @@
 
 import json
 import os
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack.codec import ChunkHeader, CodecParams, encode
+from bloscpack.codec import ChunkHeader, CodecParams, Shuffle, encode
 from bloscpack.container.metadata import pack_section
 from bloscpack.exceptions import ChecksumMismatch, FormatError, UnsupportedError
 from bloscpack.ndarray import array_metadata
@@ -182,6 +183,39 @@ class TestRefused:
         with pytest.raises(UnsupportedError, match="snappy"):
             bp.kerchunk_references(assemble(chunks, section=section), url="a.blp")
 
+    def test_one_chunk_of_snappy_that_is_stored_as_it_is(self, tmp_path: Path) -> None:
+        """No codec is needed for it."""
+        params = CodecParams("lz4", 0)
+        chunks = [bytearray(encode(RAMP[row].tobytes(), params)) for row in range(40)]
+        assert ChunkHeader.unpack(chunks[0]).is_memcpy
+        for chunk in chunks:
+            chunk[2] = chunk[2] & 0x1F | 2 << 5
+        section = pack_section(array_metadata(RAMP.dtype, RAMP.shape, False), level=1)
+        path = tmp_path / "a.blp"
+        path.write_bytes(assemble(chunks, section=section))
+        check_equal(read(path), RAMP)
+
+    def test_a_short_last_chunk_of_items_of_no_size(self, tmp_path: Path) -> None:
+        """As the header of the chunks has it; without a filter it is of no matter."""
+        parts = [RAMP[row : row + 7].tobytes() for row in range(0, 40, 7)]
+        chunks = [bytearray(encode(part, CodecParams("lz4", 5, Shuffle.NONE))) for part in parts]
+        for chunk in chunks:
+            chunk[3] = 0
+        section = pack_section(array_metadata(RAMP.dtype, RAMP.shape, False), level=1)
+        path = tmp_path / "a.blp"
+        path.write_bytes(assemble(chunks, section=section))
+        with bp.open(path) as array:
+            check_equal(array[:], RAMP)
+        assert bp.kerchunk_references(path)["refs"]["data/5.0.0"].startswith("base64:")
+
+    def test_one_chunk_more_than_the_header_counts(self) -> None:
+        chunks = [encode(RAMP[row].tobytes(), CodecParams("lz4", 5)) for row in range(40)]
+        section = pack_section(array_metadata(RAMP.dtype, (39, *RAMP.shape[1:]), False), level=1)
+        data = bytearray(assemble(chunks, section=section, offsets=False))
+        struct.pack_into("<q", data, 16, 39)
+        with pytest.raises(FormatError, match="another chunk follows"):
+            bp.kerchunk_references(bytes(data), url="a.blp")
+
     @pytest.mark.parametrize("name", UNSUPPORTED)
     def test_dtypes(self, tmp_path: Path, name: str) -> None:
         bp.save(tmp_path / "a.blp", np.ndarray((3, 2), UNSUPPORTED[name]))
@@ -217,6 +251,22 @@ class TestRefused:
             data[array._container._table_offset + 8 * 3] ^= 1
         path.write_bytes(data)
         assert bp.kerchunk_references(path) == expected
+        with pytest.raises(FormatError, match="offset table"):
+            bp.kerchunk_references(path, verify=False)
+
+    @pytest.mark.parametrize("first", [1, 5])
+    def test_a_table_that_leads_elsewhere(self, tmp_path: Path, first: int) -> None:
+        """It ascends, to where the file has ended long before."""
+        path = tmp_path / "a.blp"
+        bp.save(path, RAMP, chunks=7)
+        data = bytearray(path.read_bytes())
+        with bp.open(path) as array:
+            place = array._container._table_offset
+        del data[-200:]  # the trailer would tell
+        for entry in range(first, 6):
+            at = place + 8 * entry
+            struct.pack_into("<q", data, at, struct.unpack_from("<q", data, at)[0] + 10**12)
+        path.write_bytes(data)
         with pytest.raises(FormatError, match="offset table"):
             bp.kerchunk_references(path, verify=False)
 

@@ -2,6 +2,7 @@
 
 import io
 import pickle
+import struct
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -130,6 +131,26 @@ class TestSameItems:
         found = bp.as_zarr(uneven_file(content, [2000, 2000, 6000]))
         assert found.chunks == (2000,)
         check_equal(found, np.frombuffer(content, "u1"))
+
+    def test_attrs_that_are_nested_too_deep(
+        self, ramp: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """For Zarr, which takes them apart deeper down in its calls than they were here."""
+
+        def open_array(**_: Any) -> None:
+            raise RecursionError
+
+        monkeypatch.setattr(zarr, "open_array", open_array)
+        with pytest.raises(UnsupportedError, match=r"\.blp: attrs: nested too deep for Zarr"):
+            bp.as_zarr(ramp)
+
+    def test_keys_are_few(self) -> None:
+        """Of chunks that cut rows, too, and whose size the header does not tell."""
+        data = bytearray(array_file(RAMP, chunk_nbytes=1241, offsets=False))
+        struct.pack_into("<i", data, 8, -1)
+        found = bp.as_zarr(bytes(data))
+        check_equal(found, RAMP)
+        assert found.nchunks == 40
 
     def test_a_file_of_bytes(self, tmp_path: Path) -> None:
         bp.pack_bytes_to_file(bytes(range(250)), tmp_path / "a.blp", chunk_size=100)

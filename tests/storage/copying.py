@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from ..servers import _SIGNED, Answer, S3Server
+from ..servers import SIGNED, Answer, S3Server
 
 
 def nothing_before(method: str, path: str) -> Answer | None:
@@ -46,7 +46,7 @@ class CopyingServer(S3Server):
         self.page = 0
 
     def answer(self, method: str, path: str, headers: Any, body: bytes) -> Answer:
-        if headers is _SIGNED or not headers:  # of the tests
+        if headers is SIGNED or not headers:  # of the tests
             return super().answer(method, path, headers, body)
         answer = self.before(method, path)
         if answer is None:
@@ -60,7 +60,7 @@ class CopyingServer(S3Server):
         source = headers.get("x-amz-copy-source")
         if source is not None:
             _, _, key = unquote(source).lstrip("/").partition("/")
-            found = super().answer("HEAD", f"/box/{key}", _SIGNED, b"")
+            found = super().answer("HEAD", f"/box/{key}", SIGNED, b"")
             if headers.get("x-amz-copy-source-if-match") not in (None, found.headers.get("Etag")):
                 return Answer(412, {}, b"<Error><Code>PreconditionFailed</Code></Error>")
             self.copied.append((key, headers["x-amz-copy-source-range"]))
@@ -72,18 +72,18 @@ class CopyingServer(S3Server):
         return answer
 
     def put(self, key: str, data: bytes) -> str:
-        answer = super().answer("PUT", f"/box/{key}", _SIGNED, data)
+        answer = super().answer("PUT", f"/box/{key}", SIGNED, data)
         return super().put(key, data) if answer.status == 404 else f"s3://box/{key}"
 
     def remove_all(self) -> None:
         """Empty the bucket "box", without a trace in the log."""
         self.answer("POST", "/moto-api/reset", {}, b"")
-        self.answer("PUT", "/box", _SIGNED, b"")
+        self.answer("PUT", "/box", SIGNED, b"")
 
     def remove_uploads(self) -> None:
         """End all uploads, without a trace in the log."""
-        listing = self.answer("GET", "/box?uploads", _SIGNED, b"").body.decode()
+        listing = self.answer("GET", "/box?uploads", SIGNED, b"").body.decode()
         for part in listing.split("<Upload>")[1:]:
             key = part.partition("<Key>")[2].partition("<")[0]
             upload = part.partition("<UploadId>")[2].partition("<")[0]
-            self.answer("DELETE", f"/box/{key}?uploadId={upload}", _SIGNED, b"")
+            self.answer("DELETE", f"/box/{key}?uploadId={upload}", SIGNED, b"")

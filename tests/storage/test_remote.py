@@ -21,7 +21,7 @@ from bloscpack.storage.remote import (
     RemoteSource,
     coalesced,
 )
-from bloscpack.storage.url import is_url, shown
+from bloscpack.storage.url import is_url
 
 from ..servers import FileServer, S3Server, Server, running
 
@@ -220,7 +220,7 @@ def test_coalesced() -> None:
     assert coalesced([(0, 3 * limit), (7, 1)]) == [(0, 3 * limit)]
 
 
-each_fault = pytest.mark.parametrize("fault", ["drop", "short", "brief", "500", "503"])
+each_fault = pytest.mark.parametrize("fault", ["drop", "short", "brief", "429", "500", "503"])
 
 
 class TestFaults:
@@ -361,6 +361,22 @@ class TestWebServers:
         assert bytes(source.read_at(1_000_000, 100)) == DATA[1_000_000:1_000_100]
         assert len(http.log) == 1
 
+    def test_without_ranges_a_handle_works_elsewhere(self, http: FileServer) -> None:
+        """What travels with it is not enough, and the server gives no rest."""
+        http.has_ranges = False
+        http.files["/a"] = DATA[: 1 << 20]
+        again = pickle.loads(pickle.dumps(RemoteSource(http.url("a")).place(4096))).open()
+        assert bytes(again.read_at(1_000_000, 100)) == DATA[1_000_000:1_000_100]
+
+    def test_an_empty_file_stays_one(self, http: FileServer) -> None:
+        http.files["/a"] = b""
+        source = RemoteSource(http.url("a"))
+        source.check_current()
+        assert source.place(0).open().size() == 0
+        http.files["/a"] = DATA
+        with pytest.raises(FileChangedError):
+            source.check_current()
+
     def test_without_ranges_a_large_file_is_refused(self, http: FileServer) -> None:
         http.has_ranges = False
         http.files["/a"] = DATA
@@ -456,6 +472,20 @@ class TestOtherFileSystems:
         source = RemoteSource("simplecache::memory://box/a", options)
         assert bytes(source.read_at(1_000_000, 100)) == DATA[1_000_000:1_000_100]
 
+    def test_no_more_than_there_is_is_asked_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Some refuse that."""
+        memory = fsspec.filesystem("memory")
+        memory.pipe_file("/box/a", DATA[:100])
+        cat_file = type(memory).cat_file
+
+        def strict(self: Any, path: str, start: int, end: int, **options: Any) -> bytes:
+            assert end <= 100
+            found: bytes = cat_file(self, path, start, end, **options)
+            return found
+
+        monkeypatch.setattr(type(memory), "cat_file", strict)
+        assert bytes(RemoteSource("memory://box/a").read_at(0, 1000)) == DATA[:100]
+
 
 class TestOpenSource:
     def test_a_missing_library_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -496,8 +526,3 @@ def test_urls(url: str) -> None:
 @pytest.mark.parametrize("path", ["a", "/a/b", "C:\\a", "C://a", "a:b", "//a", b"s3://a", None, 5])
 def test_paths(path: Any) -> None:
     assert not is_url(path)
-
-
-def test_shown() -> None:
-    assert shown("https://me:pw@host:80/a/b?key=1") == "https://host:80/a/b?..."
-    assert shown("s3://bucket/key?versionId=3") == "s3://bucket/key?versionId=3"

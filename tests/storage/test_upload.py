@@ -1,5 +1,6 @@
 """Arrays and frame stores written to URLs: whole, or not at all."""
 
+import asyncio
 import os
 import tempfile
 from collections.abc import Iterator
@@ -264,6 +265,47 @@ class TestParts:
         assert len(ends) == 2
         assert "HEAD" in [request.method for request in s3.log]
         assert "unheard" not in s3.keys()  # noqa: SIM118
+
+    @pytest.mark.parametrize(("nbytes", "nheard"), [(2 * PART_NBYTES, 0), (100, 1)])
+    def test_another_object_is_not_taken_for_the_end(
+        self, s3: S3Server, monkeypatch: pytest.MonkeyPatch, nbytes: int, nheard: int
+    ) -> None:
+        """There is no such upload: at once, or after a try that may have been heard."""
+        s3.put("before", bytes(nbytes))
+        upload = MultipartUpload("s3://box/before", s3.options, 0)
+        upload.write(memoryview(b"x" * (2 * PART_NBYTES)))
+        ends = [Answer(503, {}, b"")] * nheard
+
+        def answer(method: str, path: str, headers: Any, body: bytes) -> Answer:
+            if method == "POST" and "uploadId" in path:
+                gone = Answer(404, {}, b"<Error><Code>NoSuchUpload</Code></Error>")
+                return ends.pop() if ends else gone
+            return S3Server.answer(s3, method, path, headers, body)
+
+        monkeypatch.setattr(s3, "answer", answer)
+        with pytest.raises(FileNotFoundError):
+            upload.commit()
+        upload.abort()
+        assert s3.object("before") == bytes(nbytes)
+
+    def test_few_parts_are_under_way(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("bloscpack.storage.multipart._PART_NBYTES", 10)
+        upload = MultipartUpload("s3://box/a", {"anon": True}, 0)
+        upload._upload = {"UploadId": "1"}
+        now = most = 0
+
+        async def put(number: int, _: bytes) -> dict[str, Any]:
+            nonlocal now, most
+            now += 1
+            most = max(most, now)
+            await asyncio.sleep(0.001)
+            now -= 1
+            return {"PartNumber": number, "ETag": ""}
+
+        monkeypatch.setattr(upload, "_put", put)
+        upload.write(memoryview(bytes(300)))
+        assert 1 <= most <= 3
+        assert len(upload._under_way) <= 3
 
     @pytest.mark.parametrize(("number", "nparts"), [(0, 1), (1, 3), (2, 2), (4, 1)])
     def test_lasting_trouble(self, s3: S3Server, number: int, nparts: int) -> None:

@@ -1,0 +1,242 @@
+"""Answers of servers that are not what was asked for: by S3 and by the web, all the same."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import aiohttp
+import pytest
+
+from bloscpack.exceptions import RemoteError, UnsupportedError
+from bloscpack.storage import transport
+from bloscpack.storage.remote import HEAD_NBYTES, RemoteSource
+from bloscpack.storage.trouble import TransientError, named
+
+from ..servers import Answer, FileServer, S3Server, running
+
+DATA = Random(5).randbytes(1 << 18)
+Change = Callable[[Answer], Answer]
+
+
+@pytest.fixture(scope="module", params=["http", "s3"])
+def served(request: pytest.FixtureRequest) -> Iterator[tuple[Any, str, dict[str, Any]]]:
+    with running(S3Server() if request.param == "s3" else FileServer()) as server:
+        if request.param == "s3":
+            yield server, server.put("a", DATA), server.options
+            return
+        server.files["/a"] = DATA
+        yield server, server.url("a"), {}
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def sleep(_: float) -> None:
+        pass
+
+    monkeypatch.setattr(transport, "sleep", sleep)
+
+
+@pytest.fixture
+def changed(
+    served: tuple[Any, str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> Callable[[Change], RemoteSource]:
+    """Open the object with answers that are changed."""
+    server, url, options = served
+
+    def open_changed(change: Change) -> RemoteSource:
+        answer = server.answer
+        monkeypatch.setattr(server, "answer", lambda *asked: change(answer(*asked)))
+        server.clear()
+        return RemoteSource(url, options)
+
+    return open_changed
+
+
+def with_header(name: str, value: str | None) -> Change:
+    def change(found: Answer) -> Answer:
+        headers = {key: each for key, each in found.headers.items() if key != name}
+        return found._replace(headers=headers if value is None else {**headers, name: value})
+
+    return change
+
+
+@pytest.mark.parametrize("told", [f"bytes 0-{HEAD_NBYTES - 1}/*", "bytes 7-99/262144", "pages 1/2"])
+def test_another_part_is_not_taken_for_the_object(
+    changed: Callable[[Change], RemoteSource], told: str
+) -> None:
+    """Least of all for all of an object that is longer."""
+    with pytest.raises(RemoteError, match="asked for bytes from 0 on"):
+        changed(with_header("Content-Range", told))
+
+
+def test_more_than_was_asked_for(changed: Callable[[Change], RemoteSource]) -> None:
+    def change(found: Answer) -> Answer:
+        body = found.body + 1000 * b"x"
+        return Answer(206, {**found.headers, "Content-Length": str(len(body))}, body)
+
+    source = changed(change)
+    assert bytes(source.read_at(0, len(DATA))) == DATA
+    assert bytes(source._head) == DATA[:HEAD_NBYTES]
+
+
+def test_a_body_in_pieces(changed: Callable[[Change], RemoteSource]) -> None:
+    """Such have no length of their own."""
+
+    def change(found: Answer) -> Answer:
+        parts = [found.body[at : at + 7000] for at in range(0, len(found.body), 7000)]
+        body = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in [*parts, b""])
+        headers = {key: each for key, each in found.headers.items() if key != "Content-Length"}
+        return Answer(found.status, {**headers, "Transfer-Encoding": "chunked"}, body)
+
+    source = changed(change)
+    assert source.size() == len(DATA)
+    assert bytes(source.read_at(100_000, 50_000)) == DATA[100_000:150_000]
+
+
+@pytest.mark.parametrize("has_length", [True, False])
+@pytest.mark.parametrize("nbytes", [100, HEAD_NBYTES, len(DATA)])
+def test_all_instead_of_a_part(
+    changed: Callable[[Change], RemoteSource],
+    served: tuple[Any, str, dict[str, Any]],
+    nbytes: int,
+    has_length: bool,
+) -> None:
+    def change(found: Answer) -> Answer:
+        body = DATA[:nbytes]
+        headers = {"ETag": '"a"'}
+        if not has_length:
+            headers["Transfer-Encoding"] = "chunked"
+            body = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
+        return Answer(200, headers, body)
+
+    if nbytes > HEAD_NBYTES and isinstance(served[0], S3Server):
+        with pytest.raises(UnsupportedError, match="all of it"):
+            changed(change)
+    else:
+        source = changed(change)
+        assert source.size() == nbytes
+        assert bytes(source.read_at(0, nbytes)) == DATA[:nbytes]
+
+
+def test_all_of_a_large_object_of_unknown_length(
+    changed: Callable[[Change], RemoteSource],
+) -> None:
+    def change(_: Answer) -> Answer:
+        body = b"200000\r\n" + bytes(2 << 20) + b"\r\n0\r\n\r\n"
+        return Answer(200, {"Transfer-Encoding": "chunked"}, body)
+
+    with pytest.raises(UnsupportedError, match="ranges"):
+        changed(change)
+
+
+KEY: Any = SimpleNamespace(host="a", port=1, ssl=True, is_ssl=True)
+
+
+class ReadTimeoutError(Exception):
+    """Called as those of botocore, which are no OSError."""
+
+
+class EndpointConnectionError(Exception):
+    """Likewise."""
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "expected"),
+    [
+        (ReadTimeoutError(), None, TransientError),
+        (EndpointConnectionError(), None, TransientError),
+        (ConnectionResetError(), None, TransientError),
+        (EOFError(), None, TransientError),
+        (aiohttp.ServerDisconnectedError(), None, TransientError),
+        (OSError(), 429, TransientError),
+        (OSError(), 400, RemoteError),
+        (aiohttp.InvalidURL("http:///a"), None, RemoteError),
+        (aiohttp.ClientConnectorCertificateError(KEY, OSError()), None, RemoteError),
+        (KeyError("a"), None, RemoteError),
+        (PermissionError(), None, PermissionError),
+        (OSError(), 401, PermissionError),
+        (OSError(), 410, FileNotFoundError),
+    ],
+    ids=lambda each: getattr(each, "__name__", type(each).__name__),
+)
+def test_what_may_pass(error: Exception, status: int | None, expected: type[Exception]) -> None:
+    assert type(named(error, status, "a")) is expected
+
+
+def test_a_failure_ends_the_other_requests(
+    served: tuple[Any, str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, url, options = served
+    server.clear()
+    source = RemoteSource(url, options)
+    held = threading.Event()
+
+    async def sleep(_: float) -> None:
+        held.set()
+        await asyncio.Event().wait()
+
+    answer = server.answer
+
+    def one_of_both(*asked: Any) -> Answer:
+        if "bytes=100000" in str(asked[2]["Range"]):
+            return Answer(503, {}, b"")
+        assert held.wait(10)
+        return Answer(404, {}, b"")
+
+    monkeypatch.setattr(transport, "sleep", sleep)
+    monkeypatch.setattr(server, "answer", one_of_both)
+    future = source.start([(100_000, 10), (200_000, 10)])
+    with pytest.raises(FileNotFoundError):
+        future.result(10)
+    monkeypatch.setattr(server, "answer", answer)
+
+
+@pytest.mark.parametrize("code", ["SlowDown", "RequestLimitExceeded", "Throttling"])
+def test_s3_that_is_busy(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    """Some of those that speak its language say so with a status that would last."""
+    with running(S3Server()) as s3:
+        url, busy = s3.put("a", DATA), [1, 1]
+        answer = s3.answer
+        body = f"<Error><Code>{code}</Code><Message>later</Message></Error>".encode()
+
+        def sometimes(*asked: Any) -> Answer:
+            if busy:
+                busy.pop()
+                return Answer(400, {"Content-Type": "application/xml"}, body)
+            return answer(*asked)
+
+        monkeypatch.setattr(s3, "answer", sometimes)
+        assert RemoteSource(url, s3.options).size() == len(DATA)
+
+
+def test_a_body_without_end() -> None:
+    """It is left when there is enough of it."""
+    sent = 0
+    ended = threading.Event()
+
+    def serve(listening: socket.socket) -> None:
+        nonlocal sent
+        connection, _ = listening.accept()
+        with connection:
+            connection.recv(65536)
+            head = "HTTP/1.1 206 OK\r\nContent-Range: bytes 0-65535/100000\r\n\r\n"
+            connection.sendall(head.encode())
+            while sent < 1 << 28:
+                try:
+                    sent += connection.send(bytes(1 << 16))
+                except OSError:
+                    break
+        ended.set()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve, args=(listening,), daemon=True)
+        thread.start()
+        source = RemoteSource("http://{}:{}/a".format(*listening.getsockname()))
+        assert bytes(source.read_at(0, 65536)) == bytes(65536)
+        assert ended.wait(10)
+        thread.join(10)
+    assert sent < 1 << 27
