@@ -15,9 +15,8 @@ SOURCES := setup.py pyproject.toml $(wildcard ext/*)
 demo: $(VENV)/.ready
 	$(PY) bench/demo.py $(if $(FILE),"$(FILE)")
 
-# Tests of a module stay on one processor, with what they have in common, until another is idle.
 test: $(VENV)/.ready
-	$(PY) -m pytest -n auto --dist worksteal $(ARGS)
+	$(PY) -m pytest -n auto $(ARGS)
 
 check: $(VENV)/.ready
 	$(VENV)/bin/ruff check .
