@@ -1,5 +1,23 @@
 """The servers of bench/, under the name that tests know them by."""
 
-from bench.servers import SIGNED, Answer, FileServer, Request, S3Server, Server, running
+from bench.servers import (
+    SIGNED,
+    Answer,
+    FileServer,
+    Request,
+    S3Server,
+    Server,
+    cut_range,
+    running,
+)
 
-__all__ = ["SIGNED", "Answer", "FileServer", "Request", "S3Server", "Server", "running"]
+__all__ = [
+    "SIGNED",
+    "Answer",
+    "FileServer",
+    "Request",
+    "S3Server",
+    "Server",
+    "cut_range",
+    "running",
+]
