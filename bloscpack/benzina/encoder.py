@@ -11,6 +11,8 @@ themselves (x265: 2.3 kB of options, x264: 0.6 kB) is left out unless it is aske
 """
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -256,7 +258,8 @@ class Encoder:
             context.color_primaries, context.color_trc = _PRIMARIES, _TRANSFER
             context.colorspace = _RGB_MATRIX if self.lossless else _MATRIX
         context.options = self._options
-        packets = context.encode(frame) + context.encode(None)
+        with scheduling_kept():
+            packets = context.encode(frame) + context.encode(None)
         return context, [bytes(packet) for packet in packets]
 
     def _coded(self, extradata: bytes, packet: bytes) -> Coded:
@@ -279,6 +282,24 @@ class Encoder:
         if not pictures:
             raise CodecError(f"{self.codec}: the encoder gave no picture", codec=self.codec)
         return Coded(self._row.config_kind, config, codecconfig.join_units(pictures))
+
+
+@contextmanager
+def scheduling_kept() -> Iterator[None]:
+    """Give the calling thread the scheduling back that it had.
+
+    Where root runs it, SVT-AV1 makes the calling thread a real-time one. This, and all threads and
+    processes that it starts later, would keep others off their processors.
+    """
+    if not hasattr(os, "sched_getscheduler"):
+        yield
+        return
+    policy, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
+    try:
+        yield
+    finally:
+        if os.sched_getscheduler(0) != policy:
+            os.sched_setscheduler(0, policy, parameters)
 
 
 def _checked_crf(codec: str, row: CodecRow, crf: float | None) -> str:

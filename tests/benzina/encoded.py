@@ -19,6 +19,7 @@ from bloscpack.benzina.codecconfig import (
     unit_kind,
     without_delimiters,
 )
+from bloscpack.benzina.encoder import scheduling_kept
 
 # Read by SVT-AV1 when it is first used in a process: errors alone.
 os.environ.setdefault("SVT_LOG", "1")
@@ -96,7 +97,8 @@ def encoded(
         for target in (context, frame):
             target.color_range, target.colorspace = 2 if full_range else 1, matrix
     context.options = options
-    packets = [*context.encode(frame), *context.encode(None)]
+    with scheduling_kept():
+        packets = [*context.encode(frame), *context.encode(None)]
     stream = b"".join(bytes(packet) for packet in packets)
     if name == "libdav1d":
         return Encoded(KINDS[name], pack_av1c(stream), without_delimiters(stream), stream)

@@ -1,6 +1,7 @@
 """Coded pictures, as PyAV decodes them."""
 
 import io
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -108,6 +109,16 @@ def test_bytes_depend_on_the_picture_alone(codec: str) -> None:
     assert len({coded.config for coded in alone}) == 1
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(encode, pictures * 3)) == alone * 3
+
+
+@each_codec
+@pytest.mark.skipif(not hasattr(os, "sched_getscheduler"), reason="no such thing here")
+def test_threads_are_scheduled_as_before(codec: str) -> None:
+    """SVT-AV1, run by root, makes the calling thread a real-time one: it shuts out all others."""
+    with ThreadPoolExecutor(1) as pool:
+        before = pool.submit(os.sched_getscheduler, 0).result()
+        pool.submit(Encoder(codec).encode, noise(8, 8), 16, 16).result()
+        assert pool.submit(os.sched_getscheduler, 0).result() == before
 
 
 @each_codec
