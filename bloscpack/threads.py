@@ -10,8 +10,10 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count as counter
+from operator import itemgetter
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread, current_thread
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ MAX_DEFAULT_THREADS = 8
 MIN_NBYTES_PER_THREAD = 1 << 20
 # Seconds until a helper that waits sees that it need not.
 _PATIENCE = 0.2
+# Seconds in which a thread begins, if its start came so far before an interrupt.
+_PATIENCE_TO_BEGIN = 1.0
 
 
 def resolve_nthreads(nthreads: int | None, nbytes: int, *, limit: int = MAX_DEFAULT_THREADS) -> int:
@@ -129,26 +133,51 @@ def result_of(future: "Future[Result]") -> Result:
 
 
 class _Crew:
-    """The helper threads of one call: they run `work` beside the calling thread."""
+    """The helper threads of one call: they run `work` beside the calling thread.
 
-    def __init__(self, work: Callable[[], None]) -> None:
+    None is left when the context ends. An interrupt (Ctrl-C) may come anywhere in there, on the
+    way out too, so a crew is entered twice: the outer context takes up what an interrupt left of
+    the inner. A second interrupt ends the waiting.
+
+    Parameters
+    ----------
+    work : callable
+        Returns soon after `stop` was called.
+    stop : callable
+        May be called again.
+    """
+
+    def __init__(self, work: Callable[[], None], stop: Callable[[], None]) -> None:
         self._work = work
+        self._stop = stop
         self._threads: list[_Helper] = []
 
-    def __len__(self) -> int:
-        return len(self._threads)
+    def __enter__(self) -> None:
+        pass
 
-    def add(self) -> bool:
-        """Start one more and return whether that was possible."""
-        # Daemons: a program that ends while another of its daemon threads reads must not wait.
-        thread = _Helper(target=self._work, name="bloscpack", daemon=True)
-        self._threads.append(thread)
-        try:
-            thread.start()
-        except RuntimeError:
-            # The system gives no more, or the interpreter is ending: the work is done by fewer.
-            self._threads.pop()
-            return False
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._stop()
+        if kind is KeyboardInterrupt:
+            self.interrupt()
+        # Garbage collection may close a generator in one of its own helpers.
+        for thread in [one for one in self._threads if one is not current_thread()]:
+            if not _join(thread):
+                self._threads.remove(thread)
+
+    def grow(self, size: int) -> bool:
+        """Start helpers until there are `size` of them and return whether that was possible."""
+        while len(self._threads) < size:
+            # Daemons: a program that ends while another of its daemon threads reads must not wait.
+            thread = _Helper(target=self._work, name="bloscpack", daemon=True)
+            self._threads.append(thread)
+            try:
+                thread.start()
+            except RuntimeError as err:
+                if isinstance(err.__context__, KeyboardInterrupt):  # in the locks of `threading`
+                    raise err.__context__ from None
+                # The system gives no more, or the interpreter is ending: fewer do the work.
+                self._threads.pop()
+                return False
         return True
 
     def interrupt(self) -> None:
@@ -156,29 +185,22 @@ class _Crew:
         for thread in self._threads:
             thread.is_interrupted = True
 
-    def join(self) -> None:
-        """Wait for all, which must have been told to stop.
 
-        An interrupt (Ctrl-C) is raised when they have ended; a second one ends the waiting.
-        """
-        interrupt: BaseException | None = None
-        if sys.exc_info()[0] is KeyboardInterrupt:  # it led here
-            self.interrupt()
-        for thread in self._threads:
-            # Garbage collection may close a generator in one of its own helpers, and an interrupt
-            # may have come while a thread was started.
-            if thread is current_thread() or thread.ident is None:
-                continue
-            try:
-                thread.join()
-            except BaseException as err:
-                if interrupt is not None:
-                    raise
-                interrupt = err
-                self.interrupt()
-                thread.join()
-        if interrupt is not None:
-            raise interrupt
+def _join(thread: Thread) -> bool:
+    """Wait for a thread to end and return whether it has begun.
+
+    If its start was interrupted, it begins in a moment or never.
+    """
+    until = monotonic() + _PATIENCE_TO_BEGIN
+    while True:
+        try:
+            thread.join()
+        except RuntimeError:
+            if monotonic() > until:
+                return False
+            sleep(0.001)
+        else:
+            return True
 
 
 def run_indexed(task: Callable[[int], None], indices: Sequence[int], nthreads: int) -> None:
@@ -206,19 +228,19 @@ def run_indexed(task: Callable[[int], None], indices: Sequence[int], nthreads: i
             except BaseException as err:
                 errors.append((position, err))
 
-    crew = _Crew(work)
-    try:
-        while len(crew) < min(nthreads, len(indices)) - 1 and crew.add():
-            pass
-        work()
-    finally:
+    def stop() -> None:
+        nonlocal stopped
         stopped = True
-        if not all(isinstance(error, Exception) for _, error in errors):
-            crew.interrupt()
-        crew.join()
+
+    crew = _Crew(work, stop)
     try:
+        with crew, crew:
+            crew.grow(min(nthreads, len(indices)) - 1)
+            work()
+            if not all(isinstance(error, Exception) for _, error in errors):
+                crew.interrupt()
         if errors:
-            raise min(errors, key=lambda failure: failure[0])[1]
+            raise min(errors, key=itemgetter(0))[1]
     finally:
         errors.clear()  # they hold this frame, and it what was read into
 
@@ -316,28 +338,31 @@ def _map_in_threads(
         while True:
             job = todo.get()
             if job is None or stopped:
+                todo.put(None)  # the next one waits as well
                 return
             job.run(function)
             del job  # while this thread waits, the result is the consumer's alone
 
-    crew, process = _Crew(work), os.getpid()
-    try:
-        for item in items:
-            jobs.append(_Job(item))
-            todo.put(jobs[-1])
-            del item  # what stands here while the consumer works is kept
-            # A single item starts no thread where the caller can do it.
-            if len(crew) < min(nthreads, len(jobs)) - takes_part and not crew.add():
-                takes_part = True
-            if len(jobs) >= limit:
-                yield _finish(jobs.popleft(), function, todo if takes_part else None, process)
-        while jobs:
-            yield _finish(jobs.popleft(), function, todo if takes_part else None, process)
-    finally:
+    def stop() -> None:
+        nonlocal stopped
         stopped = True
-        for _ in range(len(crew)):
-            todo.put(None)
-        crew.join()
+        todo.put(None)
+
+    crew, process = _Crew(work, stop), os.getpid()
+    try:
+        with crew, crew:
+            for item in items:
+                jobs.append(_Job(item))
+                todo.put(jobs[-1])
+                del item  # what stands here while the consumer works is kept
+                # A single item starts no thread where the caller can do it.
+                if not crew.grow(min(nthreads, len(jobs)) - takes_part):
+                    takes_part = True
+                if len(jobs) >= limit:
+                    yield _finish(jobs.popleft(), function, todo if takes_part else None, process)
+            while jobs:
+                yield _finish(jobs.popleft(), function, todo if takes_part else None, process)
+    finally:
         for job in jobs:
             job.error = None  # see `take`
 

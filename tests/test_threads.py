@@ -1,13 +1,15 @@
 """How many threads work, in which order results come, and that none is left behind."""
 
+import contextlib
 import gc
+import inspect
 import multiprocessing
 import sys
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from types import SimpleNamespace
+from types import FrameType, SimpleNamespace
 
 import pytest
 
@@ -17,6 +19,7 @@ from bloscpack.threads import (
     MIN_NBYTES_PER_THREAD,
     available_cpus,
     in_worker,
+    map_ahead,
     map_ordered,
     resolve_nthreads,
     result_of,
@@ -29,9 +32,9 @@ counts = pytest.mark.parametrize("nthreads", [1, 2, 7])
 
 @pytest.fixture(autouse=True)
 def _no_thread_is_left() -> Iterator[None]:
-    before = threading.active_count()
+    before = set(threading.enumerate())
     yield
-    assert threading.active_count() == before
+    assert not [one for one in set(threading.enumerate()) - before if one.is_alive()]
 
 
 def test_number_asked_for_wins(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -399,11 +402,92 @@ def test_interrupt_while_the_helpers_are_awaited(
             thread.join(10)
 
 
+def interrupted_at(moment: int, function: Callable[[], object]) -> bool:
+    """Call a function, interrupted at one of the moments in which CPython looks for signals.
+
+    They are where a function of Python begins and where one of C returns. Return whether there was
+    such a `moment`, counted from 0.
+    """
+    nmoments = 0
+    will_start = False
+
+    def interrupt(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal nmoments, will_start
+        code = frame.f_code
+        # No callbacks of garbage collection: what they raise is printed at best.
+        if code.co_filename not in {bloscpack.threads.__file__, threading.__file__}:
+            return
+        # A thread that is never started is awaited for a second.
+        if event == "call" and code.co_name == "__init__" and "target" in code.co_varnames:
+            will_start = True
+        elif event == "c_return" and getattr(argument, "__name__", "").startswith("start_"):
+            will_start = False
+        # Where a generator is closed, profilers see a call that is none.
+        is_call = event == "call" and not code.co_flags & inspect.CO_GENERATOR
+        # An interrupt in Condition.__enter__ keeps its lock: that thread never begins.
+        is_return = event == "c_return" and code.co_name != "__enter__"
+        if not will_start and (is_return or is_call):
+            nmoments += 1
+            if nmoments > moment:
+                sys.setprofile(None)
+                raise KeyboardInterrupt
+
+    sys.setprofile(interrupt)
+    try:
+        function()
+    except KeyboardInterrupt:
+        pass
+    else:
+        assert nmoments <= moment, "the interrupt is lost"
+    finally:
+        sys.setprofile(None)
+    return nmoments > moment
+
+
+def fail_in_threads() -> None:
+    def task(index: int) -> None:
+        if index == 3:
+            raise ValueError
+
+    with contextlib.suppress(ValueError):
+        run_indexed(task, range(6), 2)
+
+
+def leave_early() -> None:
+    results = map_ordered(abs, range(6), 2)
+    next(results)
+    results.close()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda: run_indexed(lambda _: None, range(6), 3),
+        lambda: [*map_ordered(abs, range(6), 2)],
+        lambda: [*map_ahead(abs, range(6), 1, 2)],
+        leave_early,
+        fail_in_threads,
+    ],
+    ids=["indexed", "ordered", "ahead", "left", "failed"],
+)
+def test_interrupt_at_any_moment_leaves_no_helper(
+    monkeypatch: pytest.MonkeyPatch, work: Callable[[], object]
+) -> None:
+    monkeypatch.setattr(bloscpack.threads, "_PATIENCE_TO_BEGIN", 30)
+    moment = 0
+    while interrupted_at(moment, work):
+        left = [one for one in threading.enumerate() if one.name == "bloscpack" and one.is_alive()]
+        assert not left, moment
+        moment += 1
+    assert moment > 50
+
+
 def test_interrupt_while_a_helper_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(thread: threading.Thread) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(threading.Thread, "start", interrupted)
+    monkeypatch.setattr(bloscpack.threads, "_PATIENCE_TO_BEGIN", 0.01)
     with pytest.raises(KeyboardInterrupt):
         run_indexed(lambda _: None, range(9), 3)
 
