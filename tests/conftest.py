@@ -8,6 +8,7 @@ skipped where they are absent; small copies that are always there are in ``tests
 import json
 import os
 import signal
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,17 @@ settings.register_profile(
 )
 settings.register_profile("dev", deadline=None, max_examples=1000)
 settings.load_profile("ci")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _scheduled_as_before() -> Iterator[None]:
+    """A library may make the thread of tests a real-time one: what starts later would starve."""
+    if not hasattr(os, "sched_getscheduler"):
+        yield
+        return
+    before = os.sched_getscheduler(0)
+    yield
+    assert os.sched_getscheduler(0) == before
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,7 +122,8 @@ def muxed(codec: str) -> bytes:
             stream.codec_context.codec_tag = "hvc1"
         stream.options = {"x265-params": _X265, "preset": "12" if "av1" in codec else "ultrafast"}
         frame = frame_of(smooth_planes("yuv420p", 64, 64), "yuv420p", 64, 64)
-        container.mux([*stream.encode(frame), *stream.encode(None)])
+        with scheduling_kept():
+            container.mux([*stream.encode(frame), *stream.encode(None)])
     return file.getvalue()
 
 
