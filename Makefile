@@ -16,7 +16,7 @@ demo: $(VENV)/.ready
 	$(PY) bench/demo.py $(if $(FILE),"$(FILE)")
 
 test: $(VENV)/.ready
-	$(PY) -m pytest -n auto --dist worksteal $(ARGS)
+	$(PY) -m pytest -n auto $(ARGS)
 
 check: $(VENV)/.ready
 	$(VENV)/bin/ruff check .
