@@ -1,19 +1,23 @@
 """Checking and recovering a file by what it is: an array, bytes, a frame store or a dataset."""
 
+import errno
 import os
 from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import replace
 from typing import IO, Any
 
 from .container.writer import Progress
 from .detect import is_benzina
 from .exceptions import BloscpackError
+from .libraries import importing
 from .ndarray import Path
 from .recovery import recover as recover_array
 from .recovery import same_file
 from .report import Report
 from .storage.file import open_source
 from .storage.memory import MemorySource
-from .storage.prefetch import is_remote
+from .storage.prefetch import copy_to, is_remote
 from .storage.protocol import ByteSource
 from .storage.remote import RemoteSource
 from .storage.url import is_url, refuse_url
@@ -116,13 +120,14 @@ def recover(
     *,
     nthreads: int | None = None,
     progress: Progress | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Report:
     """Write a new file with everything whole of a damaged or truncated one.
 
     Parameters
     ----------
     src : str, PathLike, bytes-like or binary file
-        The damaged file; it is only read.
+        The damaged file, or a URL of it; it is only read.
     dst : str, PathLike or binary file
         The new file, which appears whole or not at all.
     nthreads : int, optional
@@ -130,6 +135,8 @@ def recover(
         by default.
     progress : callable, optional
         Called with (bytes done, bytes in all) after each chunk that is written.
+    storage_options : mapping, optional
+        For a source behind a URL: what fsspec's file system for it takes.
 
     Returns
     -------
@@ -159,10 +166,14 @@ def recover(
 
     Of a frame store, the clips that are whole are saved, in their order; a clip with a damaged
     frame is not, and its other frames can still be read from the damaged store.
+
+    What is behind a URL is fetched once, to a temporary file in the folder of `dst`.
     """
+    if is_url(src):
+        return _recover_remote(src, storage_options, dst, nthreads, progress)
     if same_file(src, dst):
         raise ValueError(f"source and target are the same file: {src!r}")
-    source, again = _opened(src)
+    source, again = _opened(src, storage_options)
     try:
         from .frames.recovery import recover_store  # on use: see detect.py
         from .frames.verification import is_frame_store
@@ -175,6 +186,33 @@ def recover(
     finally:
         source.close()
     return recover_array(again, dst, nthreads=nthreads, progress=progress)
+
+
+def _recover_remote(
+    url: str,
+    storage_options: Mapping[str, Any] | None,
+    dst: Path | IO[bytes],
+    nthreads: int | None,
+    progress: Progress | None,
+) -> Report:
+    """Recover a copy of what is behind a URL: what is looked for everywhere is read many times."""
+    with importing:  # on use: 8 ms to load, and rarely needed
+        from tempfile import TemporaryFile
+
+    source = RemoteSource(url, storage_options)
+    folder = None
+    if isinstance(dst, str | os.PathLike) and not is_url(dst):
+        folder = os.path.dirname(os.path.realpath(dst))
+        if not os.path.isdir(folder):
+            raise FileNotFoundError(errno.ENOENT, "no such folder", folder)
+    with closing(source), TemporaryFile(dir=folder) as copy:
+        copy_to(source, copy)
+        try:
+            report = recover(copy, dst, nthreads=nthreads, progress=progress)
+        except BloscpackError as err:
+            err.path = source.name
+            raise
+    return replace(report, path=source.name)
 
 
 def _opened(path: Any, storage_options: Mapping[str, Any] | None = None) -> tuple[ByteSource, Any]:

@@ -13,7 +13,7 @@ an error nothing is left of it.
 
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -76,12 +76,13 @@ def convert(
     tile: int | None = None,
     overwrite: bool = False,
     nthreads: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Conversion:
     """Copy clips of frames, or a VRS recording, to a new file or folder of another kind.
 
     Parameters
     ----------
-    src : path, sequence of paths, or source of clips
+    src : path or URL, sequence of these, or source of clips
         What `bloscpack.frames.open` opens, or such a source; or a folder of pictures, each file a
         clip. Several paths are frame stores, or the files of one VRS recording.
     dst : str or PathLike
@@ -118,6 +119,8 @@ def convert(
         Replace a file at `dst`. A folder is never replaced, unless it is empty.
     nthreads : int, optional
         Threads that encode and decode; as many as there are processors, at most 8, by default.
+    storage_options : mapping, optional
+        For a source behind a URL: what fsspec's file system for it takes.
 
     Returns
     -------
@@ -169,16 +172,16 @@ def convert(
     coding: Any = {name: value for name, value in options.items() if value is not None}
     target = os.path.realpath(dst)
     making = _Making(target, os.fspath(dst), verify, progress, overwrite, nthreads)
-    if to != "gulp" and is_recording(src):
+    if to != "gulp" and is_recording(src, storage_options):
         if to == "vrs" or quality is not None:
             raise ValueError(
                 "a recording goes into a frame store; vrs.copy makes another one of it"
             )
-        return _store_recording(src, making, preset, verbatim=verbatim)
+        return _store_recording(src, storage_options, making, preset, verbatim=verbatim)
     if verbatim:
         raise ValueError("verbatim is for a VRS recording that goes into a frame store")
     with ExitStack() as stack:
-        source = _opened(src, stack, nthreads)
+        source = _opened(src, stack, nthreads, storage_options)
         kind = _kind(to, source, target)
         if kind == "vrs":
             return _restore_recording(source, making)
@@ -211,18 +214,26 @@ def convert(
         return Conversion(kind, len(source), tally.frames, tally.images, lossless)
 
 
-def _opened(src: Any, stack: ExitStack, nthreads: int | None) -> "FrameSource":
+def _opened(
+    src: Any,
+    stack: ExitStack,
+    nthreads: int | None,
+    storage_options: Mapping[str, Any] | None,
+) -> "FrameSource":
     """Return a source, closed with the `stack` if it was opened here."""
     if hasattr(src, "keys") and hasattr(src, "read"):
+        if storage_options:
+            raise ValueError("storage_options are for URLs, not for what is open")
         source: FrameSource = src
         return source
-    if isinstance(src, str | os.PathLike) and os.path.isdir(src) and not _is_gulp(src):
+    is_path = isinstance(src, str | os.PathLike) and not storage_options
+    if is_path and os.path.isdir(src) and not _is_gulp(src):
         from .foldersource import FolderSource
 
         folder = FolderSource(src)
         if len(folder):
             return folder
-    return stack.enter_context(open_frames(src, nthreads=nthreads))
+    return stack.enter_context(open_frames(src, nthreads=nthreads, storage_options=storage_options))
 
 
 def _is_gulp(folder: str | os.PathLike[str]) -> bool:
@@ -289,14 +300,22 @@ class _Making:
 
 
 def _store_recording(
-    src: Any, making: _Making, preset: str | None, *, verbatim: bool
+    src: Any,
+    storage_options: Mapping[str, Any] | None,
+    making: _Making,
+    preset: str | None,
+    *,
+    verbatim: bool,
 ) -> Conversion:
     """Make a frame store of a recording."""
     from .recordstore import PRESET, store_recording
     from .vrs.recording import open as open_recording
 
     _check_target("frames", making.target, making.name, overwrite=making.overwrite)
-    with open_recording(src) as recording, _vanishing(temporary_path(making.target)) as temporary:
+    with (
+        open_recording(src, storage_options=storage_options) as recording,
+        _vanishing(temporary_path(making.target)) as temporary,
+    ):
         made = store_recording(
             recording,
             temporary,

@@ -240,7 +240,7 @@ def _open_remote_frames(
     return FrameStore.over(source, verify=verify, nthreads=nthreads)
 
 
-def is_recording(path: Any) -> bool:
+def is_recording(path: Any, storage_options: Mapping[str, Any] | None = None) -> bool:
     """Return whether a file, the first of a list of files, or a buffer begins as recordings do.
 
     A URL, too: by one request, unless it ends as that of a folder does.
@@ -248,14 +248,14 @@ def is_recording(path: Any) -> bool:
     if isinstance(path, list | tuple) and path:
         path = path[0]
     if is_url(path):
-        return not path.endswith("/") and _first_remote_bytes(path) == _RECORDING
+        return not path.endswith("/") and _first_remote_bytes(path, storage_options) == _RECORDING
     return _first_bytes(path) == _RECORDING
 
 
-def _first_remote_bytes(url: str) -> bytes:
+def _first_remote_bytes(url: str, storage_options: Mapping[str, Any] | None) -> bytes:
     """Return the first 8 bytes of an object; none if there is no such object, as for a folder."""
     try:
-        return bytes(RemoteSource(url).read_at(0, 8))
+        return bytes(RemoteSource(url, storage_options).read_at(0, 8))
     except (FileNotFoundError, IsADirectoryError):
         return b""
 

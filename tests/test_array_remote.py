@@ -1,6 +1,7 @@
 """Arrays behind URLs: the requests that reading them takes, to the byte, and their answers."""
 
 import pickle
+import re
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -216,6 +217,32 @@ class TestRequests:
         assert report.ok
         assert (report.nchunks, report.trailer) == (NROWS // ROWS_PER_CHUNK, "valid")
         assert len(server.log) < 12
+
+    def test_recover(self, place: tuple[Any, str, dict[str, Any]], tmp_path: Path) -> None:
+        server, url, options = place
+        for _ in range(2):  # the second one replaces a file
+            server.clear()
+            report = bp.recover(url, tmp_path / "new.blp", storage_options=options)
+            assert (report.ok, report.path) == (True, url)
+            assert np.array_equal(bp.load(tmp_path / "new.blp"), WHOLE)
+            nbytes = sum(request.nbytes for request in server.log)
+            assert nbytes < 1.01 * (tmp_path / "new.blp").stat().st_size
+            assert len(server.log) <= 2 + nbytes // MAX_RUN_NBYTES
+        assert [path.name for path in tmp_path.iterdir()] == ["new.blp"]
+
+    def test_recover_into_no_folder(
+        self, place: tuple[Any, str, dict[str, Any]], tmp_path: Path
+    ) -> None:
+        server, url, options = place
+        with pytest.raises(FileNotFoundError, match="no such folder"):
+            bp.recover(url, tmp_path / "none" / "new.blp", storage_options=options)
+        assert len(server.log) <= 1
+
+    def test_recover_what_is_no_file_of_ours(self, http: FileServer, tmp_path: Path) -> None:
+        url = put(http, bytes(1000))
+        with pytest.raises(FormatError, match=re.escape(url)):
+            bp.recover(url, tmp_path / "new.blp")
+        assert not [*tmp_path.iterdir()]
 
     def test_a_handle_travels_without_requests(self, http: FileServer, tmp_path: Path) -> None:
         bp.save(tmp_path / "b.blp", WHOLE[:2000], chunks=ROWS_PER_CHUNK)

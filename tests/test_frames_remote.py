@@ -315,10 +315,19 @@ class TestGulp:
             assert np.array_equal(source["c7"][::3], local["c7"][::3])
             assert len(http.log) == 4
 
-    def test_converting(self, http: FileServer, folder: Path, tmp_path: Path) -> None:
+    def test_converting(self, http: FileServer, s3: S3Server, folder: Path, tmp_path: Path) -> None:
         for number, source in enumerate((folder / "gulp", http.url("gulp/"))):
             bp.convert(source, tmp_path / f"{number}.blp")
-        assert (tmp_path / "0.blp").read_bytes() == (tmp_path / "1.blp").read_bytes()
+        bp.convert("s3://box/gulp/", tmp_path / "2.blp", storage_options=s3.options)
+        stores = [(tmp_path / f"{number}.blp").read_bytes() for number in range(3)]
+        assert stores[1:] == stores[:1] * 2
+
+    def test_converting_with_options_of_no_url(self, folder: Path, tmp_path: Path) -> None:
+        with bp.frames.open(folder / "gulp") as source:
+            for src in (source, folder / "gulp", folder / "s.blp", folder / "a.vrs", folder):
+                with pytest.raises(ValueError, match="storage_options are for URLs"):
+                    bp.convert(src, tmp_path / "x.blp", storage_options={"anon": True})
+        assert not [*tmp_path.iterdir()]
 
     def test_it_travels(self, s3: S3Server, folder: Path) -> None:
         source = bp.frames.open("s3://box/gulp/", storage_options=s3.options)
@@ -420,11 +429,13 @@ class TestRecordings:
         assert ranges(s3) == [(int(start), int(end - start))]
 
     def test_converting_keeps_everything(
-        self, http: FileServer, folder: Path, tmp_path: Path
+        self, http: FileServer, s3: S3Server, folder: Path, tmp_path: Path
     ) -> None:
         for number, source in enumerate((folder / "a.vrs", http.url("a.vrs"))):
             bp.convert(source, tmp_path / f"{number}.blp")
-        assert (tmp_path / "0.blp").read_bytes() == (tmp_path / "1.blp").read_bytes()
+        bp.convert("s3://box/a.vrs", tmp_path / "2.blp", storage_options=s3.options)
+        stores = [(tmp_path / f"{number}.blp").read_bytes() for number in range(3)]
+        assert stores[1:] == stores[:1] * 2
 
     def test_as_a_source_of_clips(self, s3: S3Server) -> None:
         with bp.frames.open("s3://box/a.vrs", storage_options=s3.options) as source:

@@ -233,7 +233,12 @@ LIBRARIES = {
 }
 # What may be imported inside a function: slow to load, and most programs never need it.
 IMPORTED_ON_USE = {
-    "checking": {".benzina.checking", ".frames.recovery", ".frames.verification"},
+    "checking": {
+        ".benzina.checking",
+        ".frames.recovery",
+        ".frames.verification",
+        "tempfile",
+    },
     "convert": {
         ".clipwriter",
         ".datasetwriter",

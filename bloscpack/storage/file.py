@@ -237,7 +237,7 @@ def open_source(where: Any, storage_options: Mapping[str, Any] | None = None) ->
     try:
         return MemorySource(where)  # first: an mmap can be read like a file, too
     except TypeError as err:
-        if not hasattr(where, "read"):
+        if not hasattr(where, "seekable"):  # an open `Array` has "read", too
             raise TypeError(
                 f"expected a path, a bytes-like object or a binary file: {err}"
             ) from None

@@ -6,10 +6,10 @@ Nothing is done for files and memory: reading them costs no more than a copy.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import itemgetter
-from typing import Any, TypeGuard, TypeVar
+from typing import IO, Any, TypeGuard, TypeVar
 
 from .protocol import ByteSource
-from .remote import Extent, Prefetch, RemoteSource
+from .remote import MAX_RUN_NBYTES, Extent, Prefetch, RemoteSource
 
 # Stored bytes of a group; two are in memory at a time.
 MAX_GROUP_NBYTES = 32 << 20
@@ -60,6 +60,17 @@ def prefetched(
         return None if extent is None else (source, *extent)
 
     yield from _one_ahead(_groups(items, place_of, _FIRST_NBYTES if ramps else MAX_GROUP_NBYTES))
+
+
+def copy_to(source: ByteSource, stream: IO[bytes]) -> None:
+    """Write all bytes of a source to a stream, those of a remote one by requests of 8 MiB."""
+    size = source.size()
+    extents = [
+        (offset, min(MAX_RUN_NBYTES, size - offset)) for offset in range(0, size, MAX_RUN_NBYTES)
+    ]
+    for group in prefetched(source, extents, lambda extent: extent):
+        for extent in group:
+            stream.write(source.read_at(*extent))
 
 
 def prefetched_pieces(pieces: Sequence[Piece]) -> Iterator[Sequence[Piece]]:

@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import IO
 
 import fsspec
@@ -18,6 +19,7 @@ from bloscpack.storage.protocol import ByteSource
 from bloscpack.storage.remote import RemoteSource
 
 DATA = bytes(range(256)) * 40
+BARE = SimpleNamespace(read=bytes)  # such as an `Array` that is open
 Make = Callable[[bytes], ByteSource]
 
 
@@ -351,7 +353,7 @@ class TestOpenSource:
         thread.join()
         assert source.size() == len(DATA)
 
-    @pytest.mark.parametrize("where", [None, 3, 1.5, object(), ["a"], {}])
+    @pytest.mark.parametrize("where", [None, 3, 1.5, object(), ["a"], {}, BARE])
     def test_what_is_no_place(self, where: object) -> None:
         with pytest.raises(TypeError, match="path, a bytes-like object or a binary file"):
             open_source(where)
