@@ -16,7 +16,7 @@ demo: $(VENV)/.ready
 	$(PY) bench/demo.py $(if $(FILE),"$(FILE)")
 
 test: $(VENV)/.ready
-	$(PY) -m pytest -n auto $(ARGS)
+	$(PY) -m pytest -n auto --dist loadfile $(ARGS)
 
 check: $(VENV)/.ready
 	$(VENV)/bin/ruff check .

@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from . import threadlist
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 PACKAGE = REPOSITORY / "bloscpack"
 VECTORS = Path(os.environ.get("BLOSCPACK_VECTORS") or REPOSITORY.parent / "shared" / "vectors")
@@ -47,6 +49,13 @@ def _scheduled_as_before() -> Iterator[None]:
     before = os.sched_getscheduler(0)
     yield
     assert os.sched_getscheduler(0) == before
+
+
+@pytest.fixture
+def no_thread_is_left() -> Iterator[None]:
+    """Every call ends the threads that it starts."""
+    yield
+    assert not threadlist.helpers()
 
 
 @dataclass(frozen=True, slots=True)

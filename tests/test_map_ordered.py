@@ -13,13 +13,7 @@ import pytest
 from bloscpack.threads import _Job, map_ahead, map_ordered
 
 counts = pytest.mark.parametrize("nthreads", [1, 2, 7])
-
-
-@pytest.fixture(autouse=True)
-def _no_thread_is_left() -> Iterator[None]:
-    before = threading.active_count()
-    yield
-    assert threading.active_count() == before
+pytestmark = pytest.mark.usefixtures("no_thread_is_left")
 
 
 def is_caller() -> bool:

@@ -26,15 +26,11 @@ from bloscpack.threads import (
     run_indexed,
 )
 
+from . import threadlist
+
 MUCH = 1 << 40
 counts = pytest.mark.parametrize("nthreads", [1, 2, 7])
-
-
-@pytest.fixture(autouse=True)
-def _no_thread_is_left() -> Iterator[None]:
-    before = set(threading.enumerate())
-    yield
-    assert not [one for one in set(threading.enumerate()) - before if one.is_alive()]
+pytestmark = pytest.mark.usefixtures("no_thread_is_left")
 
 
 def test_number_asked_for_wins(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -397,9 +393,8 @@ def test_interrupt_while_the_helpers_are_awaited(
     assert len(joined) == (3 if interrupts == {1} else max(interrupts))
     release.set()
     monkeypatch.undo()
-    for thread in threading.enumerate():
-        if thread.name == "bloscpack":
-            thread.join(10)
+    for thread in threadlist.helpers():
+        thread.join(10)
 
 
 def interrupted_at(moment: int, function: Callable[[], object]) -> bool:
@@ -476,8 +471,7 @@ def test_interrupt_at_any_moment_leaves_no_helper(
     monkeypatch.setattr(bloscpack.threads, "_PATIENCE_TO_BEGIN", 30)
     moment = 0
     while interrupted_at(moment, work):
-        left = [one for one in threading.enumerate() if one.name == "bloscpack" and one.is_alive()]
-        assert not left, moment
+        assert not threadlist.helpers(), moment
         moment += 1
     assert moment > 50
 

@@ -7,7 +7,6 @@ import multiprocessing
 import os
 import pickle
 import signal
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,9 +25,11 @@ from bloscpack.benzina.transforms import (
 )
 from bloscpack.exceptions import CodecError, NotFoundError
 
+from .. import threadlist
 from . import vectors
 
 pytest.importorskip("av", reason="pictures are decoded by PyAV")
+pytestmark = pytest.mark.usefixtures("no_thread_is_left")
 
 MINI, BASE = "mini12.bzna", "base5.bzna"
 COUNT = 12
@@ -42,13 +43,6 @@ def mini() -> Iterator[benzina.Dataset]:
     vectors.manifest()
     with benzina.open(vectors.FOLDER / MINI) as dataset:
         yield dataset
-
-
-@pytest.fixture(autouse=True)
-def _no_thread_is_left() -> Iterator[None]:
-    before = threading.active_count()
-    yield
-    assert threading.active_count() == before
 
 
 def by_index(loader: benzina.Loader, batches: Arrays) -> dict[int, bytes]:
@@ -291,15 +285,14 @@ def test_a_track_that_is_not_there(mini: benzina.Dataset) -> None:
 
 
 def test_a_pass_that_is_left_ends_its_threads(mini: benzina.Dataset) -> None:
-    before = threading.active_count()
     for _ in benzina.Loader(mini, SHAPE, threads=3):
-        assert threading.active_count() > before
+        assert threadlist.helpers()
         break
     batches = iter(benzina.Loader(mini, SHAPE, threads=3))
     next(batches)
     del batches
     gc.collect()
-    assert threading.active_count() == before
+    assert not threadlist.helpers()
 
 
 def test_an_interrupt_ends_the_pass(mini: benzina.Dataset) -> None:

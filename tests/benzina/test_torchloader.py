@@ -4,7 +4,6 @@ import inspect
 import pickle
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from bloscpack.exceptions import TruncatedError  # noqa: E402
 from ..conftest import REPOSITORY  # noqa: E402
 from . import vectors  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("no_thread_is_left")
 MINI = "mini12.bzna"
 COUNT = 12
 SHAPE = (24, 32)
@@ -43,13 +43,6 @@ def path() -> Path:
 def mini(path: Path) -> Iterator[benzina.Dataset]:
     with benzina.open(path) as dataset:
         yield dataset
-
-
-@pytest.fixture(autouse=True)
-def _no_thread_is_left() -> Iterator[None]:
-    before = threading.active_count()
-    yield
-    assert threading.active_count() == before
 
 
 def crops(dataset: Any, batch_size: int = 5, **options: Any) -> Any:

@@ -7,7 +7,6 @@ is read must be in the file, and damage to one sample must not change the others
 import pickle
 import re
 import shutil
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from random import Random
@@ -20,6 +19,7 @@ from dataset_vectors import DatasetVector, SampleFacts, dataset_vectors
 import bloscpack as bp
 from bloscpack import benzina
 from bloscpack.exceptions import CodecError, FormatError, NotFoundError, UnsupportedError
+from tests import threadlist
 from tests.reference import benzina_sample as twin
 
 ERRORS = (FormatError, CodecError, UnsupportedError, NotFoundError)
@@ -200,9 +200,8 @@ class DatasetJudge:
     def _check_batches(self, dataset: Any, rng: Random) -> None:
         part = dataset[:5]
         loader = benzina.Loader(part, (6, 9), 2, shuffle=True, seed=1, threads=rng.choice((1, 2)))
-        before = threading.active_count()
         found = self.attempt("batches", lambda: list(_named(loader)))
-        if threading.active_count() != before:
+        if threadlist.helpers():
             self.fault("batches: threads are left")
         for images, targets in found if found is not NOTHING else ():
             if images.shape[1:] != (3, 6, 9) or len(images) != len(targets):

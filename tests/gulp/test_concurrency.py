@@ -15,6 +15,7 @@ from bloscpack.gulp import GulpDirectory
 from bloscpack.gulp import source as gulp_source
 from bloscpack.gulp.source import GulpSource
 
+from .. import threadlist
 from .conftest import frames, write
 
 NUMBER = 12
@@ -95,13 +96,12 @@ def whole(folder: Path) -> dict[str, bytes]:
 
 def test_threads_share_a_directory_and_its_chunks(folder: Path) -> None:
     expected, directory = whole(folder), GulpDirectory(folder)
-    before = threading.active_count()
     assert len(set(expected.values())) == NUMBER
     run_at_once(
         *[lambda k=k: check(directory, expected, k) for k in range(3)],
         *[lambda: check_chunks(directory, expected) for _ in range(3)],
     )
-    assert threading.active_count() == before
+    assert not threadlist.helpers()
 
 
 def test_threads_share_a_source(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
