@@ -15,6 +15,7 @@ SOURCES := setup.py pyproject.toml $(wildcard ext/*)
 demo: $(VENV)/.ready
 	$(PY) bench/demo.py $(if $(FILE),"$(FILE)")
 
+# A file of tests stays with one worker: what its tests share is made once.
 test: $(VENV)/.ready
 	$(PY) -m pytest -n auto --dist loadfile $(ARGS)
 
