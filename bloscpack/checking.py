@@ -199,13 +199,15 @@ def _recover_remote(
     with importing:  # on use: 8 ms to load, and rarely needed
         from tempfile import TemporaryFile
 
-    source = RemoteSource(url, storage_options)
     folder = None
     if isinstance(dst, str | os.PathLike) and not is_url(dst):
         folder = os.path.dirname(os.path.realpath(dst))
         if not os.path.isdir(folder):
             raise FileNotFoundError(errno.ENOENT, "no such folder", folder)
-    with closing(source), TemporaryFile(dir=folder) as copy:
+    with (
+        closing(RemoteSource(url, storage_options)) as source,
+        TemporaryFile(dir=folder) as copy,
+    ):
         copy_to(source, copy)
         try:
             report = recover(copy, dst, nthreads=nthreads, progress=progress)

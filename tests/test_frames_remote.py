@@ -279,6 +279,12 @@ class TestStores:
         with pytest.raises(ValueError, match="storage_options"):
             bp.frames.open(folder / "s.blp", storage_options={"anon": True})
 
+    def test_recovering(self, s3: S3Server, folder: Path, tmp_path: Path) -> None:
+        report = bp.recover("s3://box/s1.blp", tmp_path / "0.blp", storage_options=s3.options)
+        assert (report.ok, report.path) == (True, "s3://box/s1.blp")
+        bp.recover(folder / "s1.blp", tmp_path / "1.blp")
+        assert (tmp_path / "0.blp").read_bytes() == (tmp_path / "1.blp").read_bytes()
+
 
 class TestGulp:
     def test_requests(self, s3: S3Server, folder: Path) -> None:
@@ -314,12 +320,6 @@ class TestGulp:
             assert len(http.log) == 2
             assert np.array_equal(source["c7"][::3], local["c7"][::3])
             assert len(http.log) == 4
-
-    def test_recovering(self, s3: S3Server, folder: Path, tmp_path: Path) -> None:
-        report = bp.recover("s3://box/s1.blp", tmp_path / "0.blp", storage_options=s3.options)
-        assert (report.ok, report.path) == (True, "s3://box/s1.blp")
-        bp.recover(folder / "s1.blp", tmp_path / "1.blp")
-        assert (tmp_path / "0.blp").read_bytes() == (tmp_path / "1.blp").read_bytes()
 
     def test_converting(self, http: FileServer, s3: S3Server, folder: Path, tmp_path: Path) -> None:
         for number, source in enumerate((folder / "gulp", http.url("gulp/"))):
