@@ -157,7 +157,8 @@ class _Crew:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._stop()
-        if kind is KeyboardInterrupt:
+        # Ctrl-C, or what another signal's handler raises; the caller may also just want no more.
+        if kind is not None and not issubclass(kind, Exception | GeneratorExit):
             self.interrupt()
         # Garbage collection may close a generator in one of its own helpers.
         for thread in [one for one in self._threads if one is not current_thread()]:

@@ -271,8 +271,19 @@ def test_interrupt_ends_the_helpers() -> None:
     assert len(begun) < 100_000
 
 
-@pytest.mark.parametrize("place", ["task", "items", "awaited"])
-def test_interrupt_ends_the_waiting_of_helpers(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+@pytest.mark.parametrize(
+    ("place", "error"),
+    [
+        ("task", KeyboardInterrupt),
+        ("items", KeyboardInterrupt),
+        ("awaited", KeyboardInterrupt),
+        ("items", SystemExit),
+        ("awaited", SystemExit),
+    ],
+)
+def test_interrupt_ends_the_waiting_of_helpers(
+    monkeypatch: pytest.MonkeyPatch, place: str, error: type[BaseException]
+) -> None:
     """For an answer of a server, say, that does not come."""
     never: Future[None] = Future()
     waiting = threading.Event()
@@ -283,12 +294,12 @@ def test_interrupt_ends_the_waiting_of_helpers(monkeypatch: pytest.MonkeyPatch, 
             result_of(never)
         assert waiting.wait(10)
         if place == "task":
-            raise KeyboardInterrupt
+            raise error
 
     def items() -> Iterator[int]:
         yield from range(3)
         assert waiting.wait(10)
-        raise KeyboardInterrupt
+        raise error
 
     join, njoined = threading.Thread.join, 0
 
@@ -296,12 +307,12 @@ def test_interrupt_ends_the_waiting_of_helpers(monkeypatch: pytest.MonkeyPatch, 
         nonlocal njoined
         njoined += 1
         if njoined == 1 and place == "awaited":
-            raise KeyboardInterrupt
+            raise error
         join(thread, timeout)
 
     monkeypatch.setattr(threading.Thread, "join", interrupted)
     run = (lambda: [*map_ordered(task, items(), 2)]) if place == "items" else None
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(error):
         run() if run else run_indexed(task, range(2), 2)
     assert not never.done()
 
