@@ -282,7 +282,7 @@ def parse_dtype(text: Any) -> np.dtype[Any]:
         with contextlib.suppress(ValueError, SyntaxError):
             text = ast.literal_eval(text)
     if isinstance(text, str):
-        need(text.lstrip("<>|=")[:1] != "O", "unsupported", "Python objects")
+        need(text.lstrip("<>|=")[:1] != "O", "object-dtype", "Python objects")
         return np.dtype(text)
     if len(text) == 1 and text[0][0] == "":
         return parse_dtype(text[0][1])

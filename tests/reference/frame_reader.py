@@ -232,7 +232,7 @@ def _segment(file: bytes, end: int) -> Segment | None:
     if not fits or nformats > nclips or 8 * nchunks > start:
         return None
     try:
-        clips = _section(file, places[0])
+        clips, _, _ = (_section(file, place) for place in places)
         segment = Segment(
             first, nclips, nchunks, nformats, start, end, previous, clips, tuple(places)
         )
@@ -323,7 +323,10 @@ def _clips_of(file: bytes, segment: Segment) -> list[Clip]:
 def describe(file: bytes) -> dict[str, Any]:
     """Return what a reader must find in a store."""
     store = Store(file)
-    metadata = store.metadata()
+    try:
+        metadata = store.metadata()
+    except RefusedError as err:
+        metadata = {"error": err.kind}
     return {
         "kind": "frames",
         "header": {
