@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from .arraylike import as_array
 from .container.appender import Appender
 from .container.reader import Container, Verify
 from .dtype import Dtype
@@ -177,7 +178,8 @@ class RowAppender:
         ValueError
             Their shape is of no rows of this array.
         """
-        given = np.asarray(rows)
+        # A single text may be a row.
+        given = np.asarray(rows if isinstance(rows, str | bytes) else as_array(rows))
         if given.dtype != self.dtype:
             given = self._cast(given, is_array=hasattr(rows, "dtype"))
         row_shape, fortran = self._row_shape, self._is_fortran

@@ -131,7 +131,8 @@ class LazyArray(BackendArray):  # type: ignore[misc]
     """
 
     def __init__(self, array: Array) -> None:
-        self.array = array
+        # xarray's own tests take a public `array` for what is wrapped in memory.
+        self._array = array
         self.shape = array.shape
         self.dtype = array.dtype
 
@@ -143,4 +144,4 @@ class LazyArray(BackendArray):  # type: ignore[misc]
         return found
 
     def _read(self, key: tuple[Any, ...]) -> AnyArray:
-        return self.array.oindex[key]
+        return self._array.oindex[key]
