@@ -15,6 +15,7 @@ from .conftest import PACKAGE
 
 # Layer by module, or by folder for what lies in it.
 LAYERS = {
+    "attrs": 0,
     "exceptions": 0,
     "wire": 0,
     "version": 0,
