@@ -11,7 +11,6 @@ from .convert import Conversion, convert
 from .detect import open  # noqa: A004
 from .loading import load
 from .many import ManyArrays, open_many
-from .ndarray import save
 from .original import (
     pack_bytes_file,
     pack_bytes_to_bytes,
@@ -35,6 +34,7 @@ from .original import (
 from .parts import parts
 from .partsjob import PartsJob
 from .report import Damage, Report
+from .saving import save
 from .version import __version__
 from .writer import Writer
 

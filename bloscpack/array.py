@@ -11,6 +11,7 @@ from typing import Any, Never, Self, TypeVar, overload
 
 import numpy as np
 
+from .attrs import read_only
 from .container.format import Header
 from .container.identity import changed, check_identity, identity_of, place_of, token_of
 from .container.reader import Container, Verify
@@ -58,8 +59,9 @@ class Array:
     shape, dtype, ndim, size, nbytes
         As of an ndarray; `nbytes` is the decoded size in bytes.
     attrs : dict
-        The JSON values kept with the array; of a file without array metadata, its metadata. A
-        dict of its own: to change it changes nothing in the file.
+        The JSON values kept with the array; of a file without array metadata, its metadata. In
+        mode "a" a change, of nested values too, is in the file after `flush` or `close`. In mode
+        "r" an attempt to change them raises TypeError; ``copy.deepcopy(a.attrs)`` can be changed.
     is_fortran : bool
         Whether the array is stored in Fortran order.
 
@@ -78,12 +80,13 @@ class Array:
     """
 
     __slots__ = (
+        "_attrs",
         "_container",
         "_is_open",
         "_is_seen",
         "_nthreads",
         "_rows",
-        "attrs",
+        "_shown_attrs",
         "dtype",
         "is_fortran",
         "shape",
@@ -118,15 +121,38 @@ class Array:
 
     def _describe(self, metadata: Any) -> None:
         nbytes = self._container.nbytes
-        self.attrs: dict[str, Any]
         try:
             self.dtype, self.shape, self.is_fortran = unpack_array_metadata(metadata)
             attrs = metadata.get("attrs", {})
         except NotANumpyArray:
             self.dtype, self.shape, self.is_fortran = np.dtype(np.uint8), (nbytes,), False
             attrs = metadata
-        self.attrs = attrs if isinstance(attrs, dict) else {}
+        self._attrs: dict[str, Any] = attrs if isinstance(attrs, dict) else {}
+        self._shown_attrs: dict[str, Any] | None = None
         check_nbytes(self._container, self.dtype, self.shape)
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """The JSON values kept with the array."""
+        if self._rows is not None and self._is_open and self._rows.keeps_attrs:
+            return self._rows.attrs
+        if self._shown_attrs is None:
+            self._shown_attrs = read_only(self._attrs, self._attrs_advice())
+        return self._shown_attrs
+
+    @attrs.setter
+    def attrs(self, attrs: Mapping[str, Any]) -> None:
+        if self._rows is None or not self._is_open:
+            raise TypeError(f"the file would not change: {self._attrs_advice()}")
+        self._rows.replace_attrs(attrs)
+
+    def _attrs_advice(self) -> str:
+        if self._rows is not None and self._is_open:
+            return "it has no metadata section, so that it can have no attrs"
+        return (
+            "open it with mode 'a' to change its attrs; copy.deepcopy(attrs) gives values of your "
+            "own"
+        )
 
     @property
     def name(self) -> str | None:
@@ -450,9 +476,7 @@ class Array:
             They are no JSON values; or the file has no place for them, or is not open for
             appending.
         """
-        rows = self._writable_rows()
-        rows.update_attrs(attrs)
-        self.attrs = dict(rows.attrs)
+        self._writable_rows().update_attrs(attrs)
 
     def flush(self) -> None:
         """Make everything durable that was appended, and let other readers see it.
@@ -482,6 +506,8 @@ class Array:
 
     def close(self) -> None:
         """Close the file, with all that was appended; idempotent. Shape, dtype and attrs stay."""
+        if self._rows is not None and self._is_open:
+            self._attrs, self._shown_attrs = self._rows.attrs, None
         is_open, self._is_open = self._is_open, False
         if self._rows is not None and is_open:
             self._rows.close()
@@ -493,6 +519,7 @@ class Array:
     def __exit__(self, kind: object, *exc_info: object) -> None:
         if kind is not None and self._rows is not None and self._is_open:
             self._is_open = False
+            self._attrs, self._shown_attrs = self._rows.committed_attrs, None
             self._rows.abandon()  # what came since the last flush may be half of something
         self.close()
 

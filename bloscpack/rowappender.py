@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from .arraylike import as_array
 from .container.appender import Appender
 from .container.reader import Container, Verify
 from .dtype import Dtype
@@ -37,6 +38,8 @@ class RowAppender:
     ----------
     dtype : numpy.dtype
         Of the array.
+    committed_attrs : dict
+        The attrs as of the last flush.
     """
 
     def __init__(self, appender: Appender, description: Description, metadata: Any) -> None:
@@ -53,7 +56,7 @@ class RowAppender:
         self._metadata = metadata
         self._is_array = isinstance(metadata, dict) and metadata.get("container") == "numpy"
         self._committed = self._encoded_attrs()
-        self._committed_attrs = json.loads(self._committed)
+        self.committed_attrs = json.loads(self._committed)
         self._lock = RLock()
         self._is_open = True
 
@@ -82,6 +85,11 @@ class RowAppender:
         """The shape with all that was appended."""
         nrows = self._appender.nbytes // self._row_nbytes
         return (*self._row_shape, nrows) if self._is_fortran else (nrows, *self._row_shape)
+
+    @property
+    def keeps_attrs(self) -> bool:
+        """Whether the file has a place for attrs."""
+        return isinstance(self._metadata, dict)
 
     @property
     def attrs(self) -> dict[str, Any]:
@@ -114,7 +122,12 @@ class RowAppender:
         json.dumps(dict(attrs))
         with self._lock:
             self._check_open()
-            self._metadata["attrs"] = dict(attrs)
+            if not self.keeps_attrs:
+                raise ValueError("the file has no metadata section, so that it can have no attrs")
+            if self._is_array:
+                self._metadata["attrs"] = dict(attrs)
+            else:
+                self._metadata = dict(attrs)
 
     def flush(self) -> None:
         """Make everything durable that was appended; nothing is done if nothing was."""
@@ -122,7 +135,7 @@ class RowAppender:
             self._check_open()
             encoded = self._encoded_attrs()
             self._appender.commit(self._described(), is_changed=encoded != self._committed)
-            self._committed, self._committed_attrs = encoded, json.loads(encoded)
+            self._committed, self.committed_attrs = encoded, json.loads(encoded)
 
     def view(self, *, verify: Verify) -> Container:
         """Return the file with all that was appended, for reading."""
@@ -177,7 +190,8 @@ class RowAppender:
         ValueError
             Their shape is of no rows of this array.
         """
-        given = np.asarray(rows)
+        # A single text may be a row.
+        given = np.asarray(rows if isinstance(rows, str | bytes) else as_array(rows))
         if given.dtype != self.dtype:
             given = self._cast(given, is_array=hasattr(rows, "dtype"))
         row_shape, fortran = self._row_shape, self._is_fortran

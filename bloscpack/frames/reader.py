@@ -5,13 +5,13 @@ Nothing is held open but the file, and reads are positional: threads and forked 
 store.
 """
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from xxhash import xxh3_128_digest
 
+from ..attrs import read_only
 from ..exceptions import (
     BloscpackError,
     FileChangedError,
@@ -38,6 +38,10 @@ from .writer import StoreWriter
 if TYPE_CHECKING:
     from ..storage.upload import Upload
 
+_ATTRS_ADVICE = (
+    "attrs of a frame store are given to bloscpack.frames.create; copy.deepcopy(attrs) gives "
+    "values of your own"
+)
 # Clips that are kept, so that reading one again finds its chunks at once.
 _MAX_KEPT_CLIPS = 1024
 
@@ -230,7 +234,7 @@ class FrameStore:
 
     @property
     def attrs(self) -> dict[str, Any]:
-        """The JSON values kept with the store; a dict of its own.
+        """The JSON values kept with the store, as `create` was given them; read-only.
 
         Raises
         ------
@@ -238,7 +242,7 @@ class FrameStore:
             They are damaged.
         """
         attrs = self._metadata().get("attrs")
-        return json.loads(json.dumps(attrs)) if isinstance(attrs, dict) else {}
+        return read_only(attrs if isinstance(attrs, dict) else {}, _ATTRS_ADVICE)
 
     @property
     def codec(self) -> str:

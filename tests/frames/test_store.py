@@ -126,6 +126,21 @@ class TestOpen:
         assert list(store) == ["clip 0"]
 
 
+    def test_changing_the_attrs_of_a_store_raises(self, path: Path) -> None:
+        with bp.frames.create(path, attrs={"a": {"b": [1]}}) as store:
+            for change in (
+                lambda: store.attrs.update(c=1),
+                lambda: store.attrs["a"].clear(),
+                lambda: store.attrs["a"]["b"].append(2),
+            ):
+                with pytest.raises(TypeError, match="given to bloscpack.frames.create"):
+                    change()
+        with bp.frames.open(path) as store:
+            assert store.attrs == {"a": {"b": [1]}}
+            with pytest.raises(TypeError, match="given to bloscpack.frames.create"):
+                store.attrs["a"] = 1
+
+
 class TestIds:
     def test_keys(self, path: Path) -> None:
         made(path, 4, 1)
