@@ -339,8 +339,7 @@ class Array:
         on_error : {"raise", "fill", "skip"}, default "raise"
             What to do about chunks that cannot be read: raise the error of the first; set their
             items to `fill_value`; or leave every index along the first axis of the result out
-            that needs one of them. The last two log each lost chunk as a warning of the logger
-            "bloscpack".
+            that needs one of them. The last two list the lost chunks in a `BloscpackWarning`.
         fill_value : scalar, default 0
             For "fill". Must fit the dtype; 0 stands for zero bytes with any dtype, and structured
             dtypes take no other.
@@ -428,7 +427,8 @@ class Array:
     def iter_chunks(self, *, on_error: str = "raise") -> Iterator[bytes]:
         """Yield the decoded bytes of each chunk in order.
 
-        With ``on_error="skip"`` chunks that cannot be read are left out, each logged as a warning.
+        With ``on_error="skip"`` chunks that cannot be read are left out, with a `BloscpackWarning`
+        at the first and one at the end.
         """
         check_on_error(on_error, ("raise", "skip"))
         container = self._open_container()

@@ -148,6 +148,7 @@ SAME_LAYER = {
     "frames.cluster": {"integrations.dask"},
     "frames.protocol": {"fetch"},
     "exceptions": {"wire"},
+    "notice": {"exceptions"},
     "wire": {"exceptions"},
     "processes": {"threads"},
     "checksum": {"_ext"},
@@ -267,7 +268,6 @@ IMPORTED_ON_USE = {
     "display": {"html"},
     "frames.cluster": {"..integrations.dask"},
     "checksum": {"hashlib"},
-    "notice": {"logging"},
     "processes": {
         "multiprocessing",
         "multiprocessing.connection",
