@@ -18,6 +18,7 @@ from .container.reader import Container, Verify
 from .container.refresh import refreshed
 from .display import Facts, html_table, one_line
 from .exceptions import BloscpackError, NotANumpyArray
+from .fields import Names, field_names, gather_fields
 from .gather import as_target, gather, read_row
 from .loss import check_on_error, gather_rest, iter_readable_chunks
 from .ndarray import (
@@ -232,8 +233,9 @@ class Array:
     def __getitem__(self, index: Any) -> Any:
         """Read a selection, with numpy's meaning.
 
-        Integers, slices, Ellipsis, None, and one list, integer array or one-dimensional mask.
-        Errors as for `read`.
+        Integers, slices, Ellipsis, None, and one list, integer array or one-dimensional mask. The
+        name of a field of a structured array, or a list of names, gives these fields of all items,
+        read a few chunks at a time. Errors as for `read`.
         """
         shape = self.shape
         if type(index) is int and len(shape) > 1 and not self.is_fortran:
@@ -243,6 +245,11 @@ class Array:
                 result = read_row(self._open_container(), self.dtype, shape[1:], row)
                 if result is not None:
                     return result
+        names = field_names(index, self.dtype)
+        if names is not None:
+            return gather_fields(
+                self._open_container(), self._described(), names, nthreads=self._nthreads
+            )
         selection = parse_selection(index, shape)
         result = gather(
             self._open_container(), self._described(), selection, nthreads=self._nthreads
@@ -339,8 +346,7 @@ class Array:
         on_error : {"raise", "fill", "skip"}, default "raise"
             What to do about chunks that cannot be read: raise the error of the first; set their
             items to `fill_value`; or leave every index along the first axis of the result out
-            that needs one of them. The last two log each lost chunk as a warning of the logger
-            "bloscpack".
+            that needs one of them. The last two list the lost chunks in a `BloscpackWarning`.
         fill_value : scalar, default 0
             For "fill". Must fit the dtype; 0 stands for zero bytes with any dtype, and structured
             dtypes take no other.
@@ -354,6 +360,8 @@ class Array:
         ------
         IndexError, TypeError
             The selection is out of bounds, or of a kind that is not supported.
+        ValueError, KeyError
+            There is no field of a name; a KeyError for a list of names, as with numpy.
         TypeError, ValueError
             `out`, `on_error` or `fill_value` does not fit.
         FormatError, CodecError
@@ -365,8 +373,11 @@ class Array:
         -----
         Every chunk that holds something of the selection is read once, and no other.
         """
-        chosen = parse_selection(selection, self.shape)
         check_on_error(on_error)
+        names = field_names(selection, self.dtype)
+        if names is not None:
+            return self._read_fields(names, out, on_error, fill_value)
+        chosen = parse_selection(selection, self.shape)
         container, described = self._open_container(), self._described()
         target = None if out is None else as_target(out, chosen.shape, self.dtype)
         if on_error == "raise":
@@ -382,6 +393,16 @@ class Array:
                 fill_value=fill_value,
             )
         return result if out is None else out
+
+    def _read_fields(self, names: Names, out: Any, on_error: str, fill_value: Any) -> Any:
+        container, described = self._open_container(), self._described()
+        if on_error == "raise":
+            found = gather_fields(container, described, names, out=out, nthreads=self._nthreads)
+            return found if out is None else out
+        if out is not None:
+            raise ValueError(f"fields with on_error={on_error!r} are read without out")
+        whole = self.read(on_error=on_error, fill_value=fill_value)
+        return whole[names].copy()
 
     def read_whole(self) -> AnyArray:
         """Return the whole array, new and writable, in the order it was saved."""
@@ -428,7 +449,8 @@ class Array:
     def iter_chunks(self, *, on_error: str = "raise") -> Iterator[bytes]:
         """Yield the decoded bytes of each chunk in order.
 
-        With ``on_error="skip"`` chunks that cannot be read are left out, each logged as a warning.
+        With ``on_error="skip"`` chunks that cannot be read are left out, with a `BloscpackWarning`
+        at the first and one at the end.
         """
         check_on_error(on_error, ("raise", "skip"))
         container = self._open_container()

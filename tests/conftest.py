@@ -14,6 +14,7 @@ import json
 import os
 import signal
 from collections import Counter
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,8 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from bloscpack.exceptions import BloscpackWarning
 
 from . import threadlist
 
@@ -46,6 +49,11 @@ settings.register_profile("dev", deadline=None, max_examples=1000)
 settings.load_profile("ci")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    # Tests of damage would be errors by them; tests of the warnings ask for them.
+    config.addinivalue_line("filterwarnings", "ignore::bloscpack.exceptions.BloscpackWarning")
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _scheduled_as_before() -> Iterator[None]:
     """A library may make the thread of tests a real-time one: what starts later would starve."""
@@ -63,6 +71,35 @@ def no_thread_is_left() -> Iterator[None]:
     before = threadlist.running()
     yield
     assert threadlist.running() <= before
+
+
+class Warned:
+    """The warnings of this package in a test, which are not errors there."""
+
+    def __init__(self, records: list[warnings.WarningMessage]) -> None:
+        self._records = records
+
+    @property
+    def texts(self) -> list[str]:
+        return [
+            str(each.message)
+            for each in self._records
+            if issubclass(each.category, BloscpackWarning)
+        ]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.texts)
+
+    def clear(self) -> None:
+        self._records.clear()
+
+
+@pytest.fixture
+def warned() -> Iterator[Warned]:
+    with warnings.catch_warnings(record=True) as records:
+        warnings.simplefilter("always", BloscpackWarning)
+        yield Warned(records)
 
 
 @dataclass(frozen=True, slots=True)

@@ -433,7 +433,7 @@ def test_numbers_of_python_take_the_dtype_of_the_array(tmp_path: Path) -> None:
     np.testing.assert_array_equal(bp.load(path), expected)
 
 
-class TestAttrs:
+class TestChangedAttrs:
     def test_attrs_set_on_an_open_array_are_written(self, path: Path) -> None:
         bp.save(path, np.arange(3), attrs={"a": 1, "deep": {"list": [1]}})
         with bp.open(path, "a") as array:

@@ -19,6 +19,7 @@ from ..exceptions import (
     NotFoundError,
     UnsupportedError,
 )
+from ..notice import warn_unclosed
 from ..opening import closed_on_error
 from ..storage.file import FileSource, open_source
 from ..storage.memory import MemorySource
@@ -497,6 +498,22 @@ class FrameStore:
             self._upload = None
         # A clip is appended as a whole or not at all: those that are there stay.
         self.close()
+
+    def __del__(self) -> None:
+        # Of an object whose making failed there may be no attributes.
+        writer = getattr(self, "_writer", None)
+        if writer is None or not self._is_open or not writer.is_mine:
+            return
+        outcome = (
+            "its clips are in the file, but were not synced"
+            if self._upload is None
+            else "nothing was sent"
+        )
+        try:
+            warn_unclosed("frame store", str(self.name), outcome, self)
+        finally:
+            self._is_open = False
+            writer.abandon()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as the place of the file and its identity, not as its content."""

@@ -60,7 +60,6 @@ class TestOpen:
             assert (s.mode, s.name, len(s), s.nframes) == ("r", str(path), 3, 9)
             assert (s.codec, s.preset, s.quality, s.attrs) == ("jpeg", "small", 7, {"a": [1]})
             assert s.cbytes == path.stat().st_size
-            s.attrs["a"].append(2)
             assert s.attrs == {"a": [1]}
             assert repr(s) == f"<bloscpack.frames.FrameStore {str(path)!r} of 3 clips>"
             assert not s.closed
@@ -125,7 +124,6 @@ class TestOpen:
                 call()
         assert list(store) == ["clip 0"]
 
-
     def test_changing_the_attrs_of_a_store_raises(self, path: Path) -> None:
         with bp.frames.create(path, attrs={"a": {"b": [1]}}) as store:
             for change in (
@@ -133,11 +131,11 @@ class TestOpen:
                 lambda: store.attrs["a"].clear(),
                 lambda: store.attrs["a"]["b"].append(2),
             ):
-                with pytest.raises(TypeError, match="given to bloscpack.frames.create"):
+                with pytest.raises(TypeError, match=r"given to bloscpack\.frames\.create"):
                     change()
         with bp.frames.open(path) as store:
             assert store.attrs == {"a": {"b": [1]}}
-            with pytest.raises(TypeError, match="given to bloscpack.frames.create"):
+            with pytest.raises(TypeError, match=r"given to bloscpack\.frames\.create"):
                 store.attrs["a"] = 1
 
 
