@@ -6,6 +6,7 @@ Threads may share a source, and a forked child may go on using it. It pickles as
 """
 
 import math
+import operator
 import os
 from array import array
 from bisect import bisect_right
@@ -234,6 +235,10 @@ class GulpClip:
         self._source = source
         self._ordinal = ordinal
         self._known: Triplets | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as the directory does, and the id: ordinals change with the directory."""
+        return operator.getitem, (self._source, self.id)
 
     def _triplets(self) -> Triplets:
         if self._known is None:
