@@ -24,6 +24,8 @@ LAYERS = {
     "notice": 0,
     "nbytes": 0,
     "scratch": 0,
+    "filekind": 1,
+    "textlist": 0,
     "opening": 1,
     "threads": 1,
     "processes": 1,
@@ -101,6 +103,7 @@ LAYERS = {
     "__main__": 10,
 }
 PURE = {
+    "filekind",
     "benzina.affine",
     "benzina.av1sequence",
     "benzina.bitreader",

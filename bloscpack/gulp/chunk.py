@@ -20,6 +20,7 @@ from ..exceptions import BloscpackError, FormatError
 from ..storage import disk
 from ..storage.file import FileObjectSource, FileSource
 from ..storage.protocol import ByteSource
+from ..textlist import text_list
 from .errors import DuplicateIdException, UnknownItemError
 from .format import ImgInfo, padding
 from .records import encode_frame, encode_frames, read_records
@@ -347,7 +348,7 @@ class GulpChunk:
         """
         ids = list(self.meta_dict)
         if accepted_ids is not None:
-            accepted = set(accepted_ids)
+            accepted = set(text_list("accepted_ids", accepted_ids))
             ids = [id_ for id_ in ids if id_ in accepted]
         if shuffle:
             np.random.shuffle(ids)

@@ -23,6 +23,7 @@ from bloscpack.exceptions import (
     NotFoundError,
     TruncatedError,
     UnsupportedError,
+    WrongKindError,
 )
 from bloscpack.frames import clip as clip_module
 from bloscpack.frames.format import TAIL_SIZE, FrameFormat
@@ -82,7 +83,7 @@ class TestOpen:
 
     def test_other_files(self, path: Path) -> None:
         bp.save(path, np.arange(9))
-        with pytest.raises(FormatError, match=r"clips.blp: no frame store"):
+        with pytest.raises(WrongKindError, match=r"not a frame store: open it with bloscpack.open"):
             bp.frames.open(path)
         path.write_bytes(b"GIF89a" + bytes(3000))
         with pytest.raises(NotBloscpackError):
@@ -96,7 +97,7 @@ class TestOpen:
     @pytest.mark.parametrize("function", [bp.open, bp.load])
     def test_the_rest_of_the_package_says_what_to_do(self, path: Path, function: Any) -> None:
         made(path, 1)
-        with pytest.raises(UnsupportedError, match=r"a frame store: open it with bloscpack\.frame"):
+        with pytest.raises(UnsupportedError, match=r"open it with bloscpack\.frames\.open"):
             function(path)
 
     @pytest.mark.parametrize("options", [{"mode": "w"}, {"verify": "always"}, {"verify": 2}])
@@ -287,7 +288,7 @@ class TestFrames:
                 assert np.array_equal(store[key].read(out=odd), expected)
                 assert np.array_equal(store[key].read([5, 0], out=odd[:2]), expected[[5, 0]])
 
-    @pytest.mark.parametrize("dtype", ["S5", "V3", "S300", "<c32", "<U70", ">f16", "V513"])
+    @pytest.mark.parametrize("dtype", ["S5", "V3", "S300", "<c32", "<m8[s]", ">f16", "V513"])
     def test_items_of_odd_sizes(self, path: Path, dtype: str) -> None:
         """Where they lie is of no matter, and no address is a multiple of most sizes."""
         kind = np.dtype(dtype)
