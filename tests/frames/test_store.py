@@ -54,6 +54,7 @@ def still(nframes: int) -> Array:
 
 class TestOpen:
     def test_what_it_is(self, path: Path) -> None:
+        pytest.importorskip("simplejpeg")
         with bp.frames.create(path, codec="jpeg", preset="small", quality=7, attrs={"a": [1]}) as s:
             assert (s.mode, s.name, len(s), list(s), s.nframes) == ("a", str(path), 0, [], 0)
             fill(s, *range(3))
@@ -373,6 +374,7 @@ class TestImages:
                 store["rgb"].read(reduce=2)
 
     def test_encoded_here(self, path: Path) -> None:
+        pytest.importorskip("simplejpeg")
         with bp.frames.create(path, codec="jpeg", quality=80) as store:
             store.append("a", PAN)
             store.append("iterated", iter(PAN))
