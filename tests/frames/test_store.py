@@ -125,7 +125,6 @@ class TestOpen:
                 call()
         assert list(store) == ["clip 0"]
 
-
     def test_changing_the_attrs_of_a_store_raises(self, path: Path) -> None:
         with bp.frames.create(path, attrs={"a": {"b": [1]}}) as store:
             for change in (
