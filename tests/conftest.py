@@ -5,7 +5,7 @@ folder named by ``BLOSCPACK_VECTORS``, by default ``shared/vectors`` beside the 
 gets at them through `ReferenceFolder`, which skips it where they are missing. Small vectors of
 every format are always there, in ``tests/vectors``.
 
-``--all`` runs tests marked ``slow`` too, makes the others thorough (`thorough`), and installs the
+``--all`` runs tests marked ``slow`` too, lets others try every case (`some`), and installs the
 programs that ours are compared with (``tests/oracle.py``). The last line of a run counts what was
 left out.
 """
@@ -13,9 +13,9 @@ left out.
 import json
 import os
 import signal
-from collections import Counter
 import warnings
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -139,6 +139,11 @@ _NO_REFERENCE = "no reference files"
 _NO_PARAMETERS = "got empty parameter set"
 
 
+# Values of parameters with which any test takes long: a recording of 2 MB, and a start method whose
+# processes import everything, as those of "spawn" do.
+_LONG = {"upstream/synthetic", "forkserver"}
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--all",
@@ -152,14 +157,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     skip = pytest.mark.skip(reason="takes long: run by make test-all (--all)")
     for item in items:
-        if item.get_closest_marker("slow"):
+        values = getattr(item, "callspec", None)
+        is_long = values and any(value in _LONG for value in map(str, values.params.values()))
+        if is_long or item.get_closest_marker("slow"):
             item.add_marker(skip)
 
 
+Some = Callable[[Iterable[Any], int], list[Any]]
+
+
 @pytest.fixture(scope="session")
-def thorough(pytestconfig: pytest.Config) -> bool:
-    """Whether to try every case, and not only some of each kind."""
-    return bool(pytestconfig.getoption("--all"))
+def some(pytestconfig: pytest.Config) -> Some:
+    """Choose from the cases of a long loop: `some(cases, step)`.
+
+    Returns all of them with ``--all``, else every step-th and the last. A prime step hits fields at
+    every alignment.
+    """
+
+    def chosen(cases: Iterable[Any], step: int) -> list[Any]:
+        found = list(cases)
+        return found if pytestconfig.getoption("--all") else [*found[:-1:step], *found[-1:]]
+
+    return chosen
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -163,6 +163,7 @@ def test_metadata_whose_checksum_is_right_and_text_is_not(blpk: Blpk) -> None:
     assert not Path("x").exists()
 
 
+@pytest.mark.slow
 def test_headers_of_all_vectors(blpk: Blpk) -> None:
     folder = ReferenceFolder("bloscpack")
     manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
