@@ -1,6 +1,7 @@
 """The small, safe, fast single file for arrays, on the Bloscpack format."""
 
 import importlib
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from . import append, args, exceptions
@@ -108,3 +109,12 @@ def __getattr__(name: str) -> Any:
         library = name.removeprefix("as_").removesuffix("_references")
         return getattr(importlib.import_module(f".integrations.{library}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """List the public names, and none of the modules they are written in."""
+    names = {*__all__, "abstract_io", "defaults", "file_io", "numpy_io"}
+    names |= {"integrations"} & globals().keys()
+    if find_spec("zarr") is not None:  # `help` asks for all that is listed
+        names.add("as_zarr")
+    return sorted(names | {name for name in globals() if name.startswith("__")})

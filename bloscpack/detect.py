@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from .array import Array
 from .container.reader import Verify
 from .filekind import BLOSCPACK_MAGIC, MP4_BOXES, RECORDING_MAGIC, is_dataset_name
+from .publicname import known_as
 from .storage.listing import expanded, is_pattern
 from .storage.remote import RemotePlace, RemoteSource
 from .storage.url import is_url
@@ -104,6 +105,7 @@ def open_frames(
     nthreads: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> "FrameStore": ...
+@known_as("bloscpack.frames", "open")
 def open_frames(
     path: Any,
     mode: str = "r",
@@ -234,7 +236,7 @@ def _open_remote_frames(
         from .benzina.dataset import open as open_dataset
 
         return open_dataset(source, nthreads=nthreads)
-    return FrameStore.over(source, verify=verify, nthreads=nthreads)
+    return FrameStore._over(source, verify=verify, nthreads=nthreads)
 
 
 def is_recording(path: Any, storage_options: Mapping[str, Any] | None = None) -> bool:
@@ -285,6 +287,7 @@ def _first_bytes(path: Any) -> bytes:
         return stream.read(8)
 
 
+@known_as("bloscpack.frames", "create")
 def create_frames(
     path: str | os.PathLike[str],
     *,

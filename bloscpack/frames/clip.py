@@ -43,7 +43,7 @@ class _Store(Protocol):
     verify: bool
     nthreads: int | None
 
-    def check_open(self) -> None:
+    def _check_open(self) -> None:
         """Refuse a store that is closed."""
         ...
 
@@ -190,7 +190,7 @@ class StoreClip:
         FormatError, CodecError
             A frame is damaged; the message names it.
         """
-        self._store.check_open()
+        self._store._check_open()
         if reduce != 1:
             return self._read_reduced(selection, out, reduce)
         if type(selection) is int and out is None and self._is_simple:
@@ -258,7 +258,7 @@ class StoreClip:
         FormatError
             A frame is damaged; the message names it.
         """
-        self._store.check_open()
+        self._store._check_open()
         if self._format.codec != Codec.IMAGE:
             return None
         indices = frame_indices(selection, self._nframes).indices

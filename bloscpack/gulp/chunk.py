@@ -288,7 +288,7 @@ class GulpChunk:
             The chunk is not open.
         """
         if any(file.readable() for file in self._opened):
-            return self.read_item(id_, slice_)
+            return self._read_item(id_, slice_)
         file = self._file()
         if file.closed:
             raise ValueError(
@@ -298,7 +298,7 @@ class GulpChunk:
             raise io.UnsupportedOperation("the chunk is open for writing")
         return self._read(FileObjectSource(file), id_, slice_)  # a file that the caller has set
 
-    def read_item(self, id_: Any, slice_: Selector = None) -> tuple[Frames, dict[Any, Any]]:
+    def _read_item(self, id_: Any, slice_: Selector = None) -> tuple[Frames, dict[Any, Any]]:
         """Return what `read_frames` does; the chunk need not be open."""
         with closing(FileSource(self.data_file_path)) as source:
             return self._read(source, id_, slice_)

@@ -140,7 +140,7 @@ class TestReads:
 
 
 def opened(source: CountingSource) -> bp.frames.FrameStore:
-    return bp.frames.FrameStore.over(source, nthreads=1)
+    return bp.frames.FrameStore._over(source, nthreads=1)
 
 
 class TestRecovery:
