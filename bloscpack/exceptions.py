@@ -48,10 +48,6 @@ class FormatError(BloscpackError, ValueError):
         self.field = field
 
 
-class NotBloscpackError(FormatError):
-    """The bytes do not start with the Bloscpack magic: a file of another kind."""
-
-
 class TruncatedError(FormatError):
     """Fewer bytes are there than the format requires."""
 
@@ -107,6 +103,17 @@ class CodecError(BloscpackError):
 
 class UnsupportedError(BloscpackError, NotImplementedError):
     """Valid, but of a version, with an id or a feature that this release does not have."""
+
+
+class WrongKindError(UnsupportedError, ValueError):
+    """The file is healthy, but of a kind that this call does not read; the message names the call.
+
+    A ``ValueError``, too, as bloscpack 0.16 raises for a foreign file.
+    """
+
+
+class NotBloscpackError(FormatError, WrongKindError):
+    """The bytes do not start with the Bloscpack magic: a file or folder of another kind."""
 
 
 class NotFoundError(BloscpackError, KeyError):

@@ -16,7 +16,7 @@ from bloscpack.gulp import GulpChunk, GulpDirectory
 from bloscpack.gulp.metadata import pack_entries, unpack_entries
 from bloscpack.storage import disk
 
-from .conftest import VECTORS, Warned
+from .conftest import ReferenceFolder, Warned
 from .frames.memory_source import MemorySourceOfClips
 
 pytest.importorskip("simplejpeg", reason="a Gulp directory holds JPEG")
@@ -399,17 +399,18 @@ def test_metadata_of_others_are_one_entry(meta: dict[str, Any]) -> None:
     assert unpack_entries(meta) == [meta]
 
 
+GULP_FILES = ReferenceFolder("gulp")
+
+
 def cases() -> list[Any]:
-    manifest = VECTORS / "gulp" / "manifest.json"
-    if not manifest.exists():
-        skip = pytest.mark.skip(reason=f"no vectors in {VECTORS / 'gulp'}")
-        return [pytest.param({}, marks=skip)]
-    return json.loads(manifest.read_text("utf-8"))["cases"]  # type: ignore[no-any-return]
+    if not GULP_FILES:
+        return []
+    return json.loads((GULP_FILES / "manifest.json").read_text("utf-8"))["cases"]  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.get("case"))
 def test_directories_of_gulpio2(case: dict[str, Any], tmp_path: Path) -> None:
-    folder = VECTORS / "gulp" / case["case"]
+    folder = GULP_FILES / case["case"]
     bp.convert(folder, tmp_path / "clips.blp")
     bp.convert(tmp_path / "clips.blp", tmp_path / "back")
     with bp.frames.open(folder) as before, bp.frames.open(tmp_path / "back") as after:

@@ -161,7 +161,7 @@ class GulpDirectory:
             error = NotFoundError(f"no item {id_!r:.80}")
             error.path = os.fsdecode(self.output_dir)
             raise error from None
-        return self.chunk_objs_lookup[number].read_item(id_, selector)
+        return self.chunk_objs_lookup[number]._read_item(id_, selector)
 
     def _load_label_dict(self) -> Any:
         """Return the numbers of the labels, which some adapters write beside the chunks."""

@@ -20,6 +20,7 @@ from ..frames.protocol import Clip, FrameSource
 from ..nbytes import DEFAULT_BLOCK, nbytes_of
 from ..ndarray import AnyArray, Path, rows_of_whole_chunks
 from ..partsjob import PartsJob
+from ..textlist import text_list
 
 try:
     import dask
@@ -377,7 +378,7 @@ def map_clips(
     [('clip0', 0.0), ('clip1', 1.0), ('clip2', 2.0)]
     """
     opened: FrameSource = source if hasattr(source, "keys") else open_frames(source)
-    wanted = list(opened.keys() if ids is None else ids)
+    wanted = list(opened.keys()) if ids is None else text_list("ids", ids)
     if batch is None:
         batch = max(1, min(_MAX_BATCH, len(wanted) // _MAX_BATCH))
     if batch < 1:

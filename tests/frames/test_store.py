@@ -23,6 +23,7 @@ from bloscpack.exceptions import (
     NotFoundError,
     TruncatedError,
     UnsupportedError,
+    WrongKindError,
 )
 from bloscpack.frames import clip as clip_module
 from bloscpack.frames.format import TAIL_SIZE, FrameFormat
@@ -53,6 +54,7 @@ def still(nframes: int) -> Array:
 
 class TestOpen:
     def test_what_it_is(self, path: Path) -> None:
+        pytest.importorskip("simplejpeg")
         with bp.frames.create(path, codec="jpeg", preset="small", quality=7, attrs={"a": [1]}) as s:
             assert (s.mode, s.name, len(s), list(s), s.nframes) == ("a", str(path), 0, [], 0)
             fill(s, *range(3))
@@ -82,7 +84,7 @@ class TestOpen:
 
     def test_other_files(self, path: Path) -> None:
         bp.save(path, np.arange(9))
-        with pytest.raises(FormatError, match=r"clips.blp: no frame store"):
+        with pytest.raises(WrongKindError, match=r"not a frame store: open it with bloscpack.open"):
             bp.frames.open(path)
         path.write_bytes(b"GIF89a" + bytes(3000))
         with pytest.raises(NotBloscpackError):
@@ -96,7 +98,7 @@ class TestOpen:
     @pytest.mark.parametrize("function", [bp.open, bp.load])
     def test_the_rest_of_the_package_says_what_to_do(self, path: Path, function: Any) -> None:
         made(path, 1)
-        with pytest.raises(UnsupportedError, match=r"a frame store: open it with bloscpack\.frame"):
+        with pytest.raises(UnsupportedError, match=r"open it with bloscpack\.frames\.open"):
             function(path)
 
     @pytest.mark.parametrize("options", [{"mode": "w"}, {"verify": "always"}, {"verify": 2}])
@@ -287,7 +289,7 @@ class TestFrames:
                 assert np.array_equal(store[key].read(out=odd), expected)
                 assert np.array_equal(store[key].read([5, 0], out=odd[:2]), expected[[5, 0]])
 
-    @pytest.mark.parametrize("dtype", ["S5", "V3", "S300", "<c32", "<U70", ">f16", "V513"])
+    @pytest.mark.parametrize("dtype", ["S5", "V3", "S300", "<c32", "<m8[s]", ">f16", "V513"])
     def test_items_of_odd_sizes(self, path: Path, dtype: str) -> None:
         """Where they lie is of no matter, and no address is a multiple of most sizes."""
         kind = np.dtype(dtype)
@@ -372,6 +374,7 @@ class TestImages:
                 store["rgb"].read(reduce=2)
 
     def test_encoded_here(self, path: Path) -> None:
+        pytest.importorskip("simplejpeg")
         with bp.frames.create(path, codec="jpeg", quality=80) as store:
             store.append("a", PAN)
             store.append("iterated", iter(PAN))
