@@ -32,20 +32,29 @@ class FileSource:
         Its size in bytes and its time of modification in ns when it was opened.
     """
 
-    def __init__(self, path: str | os.PathLike[str], descriptor: Descriptor | None = None) -> None:
-        self.name: str | None = (name := os.fsdecode(path))
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        descriptor: Descriptor | None = None,
+        *,
+        is_link: bool | None = None,
+    ) -> None:
+        # What opening small files costs is mostly calls: there are no more than needed.
+        self.name: str | None = (name := path if type(path) is str else os.fsdecode(path))
         # Not normalised: behind a symbolic link ".." is another folder.
-        self.path = name if os.path.isabs(name) else os.path.join(os.getcwd(), name)
+        self.path = name if name.startswith("/") else os.path.join(os.getcwd(), name)
+        if is_link is None:
+            is_link = os.path.islink(self.path)
         if descriptor is None:
             flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)
             descriptor = Descriptor(os.open(path, flags))
         self._descriptor: Descriptor | None = descriptor
         # The journal lies beside the file, not beside a link to it.
-        self._real_path = os.path.realpath(self.path) if os.path.islink(self.path) else self.path
-        self._note_stamp()
+        self._real_path = os.path.realpath(self.path) if is_link else self.path
+        self._note_stamp(descriptor)
 
-    def _note_stamp(self) -> None:
-        status = os.fstat(self._open_descriptor().number)
+    def _note_stamp(self, descriptor: Descriptor) -> None:
+        status = os.fstat(descriptor.number)
         self.stamp = status.st_size, status.st_mtime_ns
 
     def _open_descriptor(self) -> Descriptor:
@@ -72,7 +81,7 @@ class FileSource:
         kept = FileSource(self._real_path + JOURNAL_SUFFIX, Descriptor(found[0]))
         journal = found[1]
         if replays and try_settle(self._real_path, descriptor.number):
-            self._note_stamp()
+            self._note_stamp(descriptor)
             return None
         patches = [
             Patch(region.offset, region.nbytes, kept, region.at) for region in journal.regions
@@ -230,8 +239,10 @@ def open_source(where: Any, storage_options: Mapping[str, Any] | None = None) ->
     if storage_options:
         raise ValueError(f"storage_options are for URLs, not for {where!r}")
     if isinstance(where, str | os.PathLike):
-        if stat.S_ISREG(os.stat(where).st_mode):
-            return FileSource(where)
+        mode = os.lstat(where).st_mode
+        is_link = stat.S_ISLNK(mode)
+        if stat.S_ISREG(os.stat(where).st_mode if is_link else mode):
+            return FileSource(where, is_link=is_link)
         with open(where, "rb") as stream:
             return MemorySource(stream.read())
     try:
