@@ -1,4 +1,4 @@
-"""Every exception bloscpack raises on purpose.
+"""Every exception bloscpack raises on purpose, and its warning.
 
 ``BloscpackError`` catches all of them. The second half are the names of bloscpack 0.16, with the
 bases they had there, so that code written for it keeps working: ``except ValueError`` still tells a
@@ -23,6 +23,10 @@ class BloscpackError(Exception):
     def __str__(self) -> str:
         message = str(self.args[0]) if self.args else ""
         return f"{self.path}: {message}" if self.path else message
+
+
+class BloscpackWarning(UserWarning):
+    """Not an error, but to be known: data left out or filled, a stale trailer that is ignored."""
 
 
 class FormatError(BloscpackError, ValueError):

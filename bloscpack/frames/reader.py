@@ -5,13 +5,13 @@ Nothing is held open but the file, and reads are positional: threads and forked 
 store.
 """
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from xxhash import xxh3_128_digest
 
+from ..attrs import read_only
 from ..exceptions import (
     BloscpackError,
     FileChangedError,
@@ -19,6 +19,7 @@ from ..exceptions import (
     NotFoundError,
     UnsupportedError,
 )
+from ..notice import warn_unclosed
 from ..opening import closed_on_error
 from ..storage.file import FileSource, open_source
 from ..storage.memory import MemorySource
@@ -38,6 +39,10 @@ from .writer import StoreWriter
 if TYPE_CHECKING:
     from ..storage.upload import Upload
 
+_ATTRS_ADVICE = (
+    "attrs of a frame store are given to bloscpack.frames.create; copy.deepcopy(attrs) gives "
+    "values of your own"
+)
 # Clips that are kept, so that reading one again finds its chunks at once.
 _MAX_KEPT_CLIPS = 1024
 
@@ -230,7 +235,7 @@ class FrameStore:
 
     @property
     def attrs(self) -> dict[str, Any]:
-        """The JSON values kept with the store; a dict of its own.
+        """The JSON values kept with the store, as `create` was given them; read-only.
 
         Raises
         ------
@@ -238,7 +243,7 @@ class FrameStore:
             They are damaged.
         """
         attrs = self._metadata().get("attrs")
-        return json.loads(json.dumps(attrs)) if isinstance(attrs, dict) else {}
+        return read_only(attrs if isinstance(attrs, dict) else {}, _ATTRS_ADVICE)
 
     @property
     def codec(self) -> str:
@@ -493,6 +498,22 @@ class FrameStore:
             self._upload = None
         # A clip is appended as a whole or not at all: those that are there stay.
         self.close()
+
+    def __del__(self) -> None:
+        # Of an object whose making failed there may be no attributes.
+        writer = getattr(self, "_writer", None)
+        if writer is None or not self._is_open or not writer.is_mine:
+            return
+        outcome = (
+            "its clips are in the file, but were not synced"
+            if self._upload is None
+            else "nothing was sent"
+        )
+        try:
+            warn_unclosed("frame store", str(self.name), outcome, self)
+        finally:
+            self._is_open = False
+            writer.abandon()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as the place of the file and its identity, not as its content."""

@@ -19,7 +19,6 @@ from ..detect import open, open_frames  # noqa: A004
 from ..frames.protocol import Clip, FrameSource
 from ..nbytes import DEFAULT_BLOCK, nbytes_of
 from ..ndarray import AnyArray, Path, rows_of_whole_chunks
-from ..notice import notice
 from ..partsjob import PartsJob
 from ..textlist import text_list
 
@@ -230,7 +229,6 @@ def save(
     lengths = _part_lengths(array, job, nbytes_of(block))
     begun = dask.delayed(_begin, pure=False)(job, _sample(array, job))
     if array.chunks != lengths:
-        notice("%s: rechunked from %s to %s", job.path, array.numblocks, tuple(map(len, lengths)))
         array = array.rechunk(lengths)
     if not compute:
         return dask.delayed(_end, pure=False)(job, _joined(array, job, begun, verify))

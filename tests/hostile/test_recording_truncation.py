@@ -8,10 +8,10 @@ import pytest
 
 from bloscpack import vrs
 from bloscpack.exceptions import CodecError, FormatError, TruncatedError, UnsupportedError
-from tests.conftest import VECTORS
+from tests.conftest import ReferenceFolder
 from tests.vrs.recordingfiles import build, numbered
 
-FOLDER = VECTORS / "vrs"
+FOLDER = ReferenceFolder("vrs")
 # Of these every byte is a place to cut; of larger ones, the places about the ends of records.
 SMALL_NBYTES = 2000
 ERRORS = (FormatError, CodecError, UnsupportedError)
@@ -20,7 +20,7 @@ TAGS = 4
 
 def listed() -> list[str]:
     """Return the vectors of one file whose order is that of the records."""
-    names = sorted(path.stem for path in FOLDER.glob("*.vrs"))
+    names = [path.stem for path in FOLDER.glob("*.vrs")]
     return [name for name in names if not list(FOLDER.glob(f"{name}.vrs_*"))]
 
 
