@@ -105,7 +105,7 @@ class Writer:
         try:
             appender = Appender.create(path, header, metadata, params, nthreads=nthreads)
             with closed_on_error(appender):
-                self._rows = RowAppender(appender, description, metadata)
+                self._rows = RowAppender(appender, description, metadata, self._path)
         except BaseException:
             self._discard()
             raise

@@ -121,6 +121,7 @@ def test_task_of_a_killed_worker_can_be_repeated(tmp_path: Path, count: int) -> 
             assert list(job.parts()) == ["begun", "ended"]
 
 
+@pytest.mark.slow
 @needs_signals
 def test_worker_that_always_dies() -> None:
     with Workers(tasks.die, 2) as workers:

@@ -157,7 +157,7 @@ def parse_triplets(text: str) -> Triplets:
 
 def parse_entries(text: str) -> list[Any] | None:
     """Return all metadata in the text of an item, of any type; None if there is no list."""
-    entries: list[Any] | None = json.loads(text)
+    entries: list[Any] | None = _parse_entries(text)
     return entries
 
 
@@ -169,8 +169,16 @@ def parse_meta_data(text: str) -> dict[str, Any]:
     FormatError
         There is no list, it is empty, or its first entry is no object.
     """
-    entries = json.loads(text)
+    entries = _parse_entries(text)
     try:
         return dict(entries[0])
     except (TypeError, IndexError, ValueError) as err:
         raise FormatError("it has no object in meta_data") from err
+
+
+def _parse_entries(text: str) -> Any:
+    # The scan has parsed the text once, but perhaps from a caller less deep in calls.
+    try:
+        return json.loads(text)
+    except RecursionError as err:
+        raise FormatError(f"its meta_data is nested too deeply: {err}") from err

@@ -182,7 +182,7 @@ class Journal:
             if not lines:
                 return None, [], 0
             return Plan(**lines[0]), [Done(**line) for line in lines[1:]], end
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, RecursionError):
             return None, [], 0  # damaged: as if it were not there
 
     def _remove_leftovers(self) -> None:

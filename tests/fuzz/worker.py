@@ -36,9 +36,9 @@ def peak_nbytes() -> int:
 def files_case() -> Case:
     from judge import Judge
     from mutation import damage, seal
-    from vectors import load_vectors, vectors_folder
+    from vectors import load_vectors
 
-    vectors = load_vectors(vectors_folder())
+    vectors = load_vectors()
     small = [vector for vector in vectors if vector.is_small]
     folder = Path(tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
     for vector in vectors:

@@ -4,6 +4,9 @@ import contextlib
 import io
 import os
 import pickle
+import resource
+import subprocess
+import sys
 import tracemalloc
 from collections import OrderedDict
 from pathlib import Path
@@ -17,6 +20,7 @@ from hypothesis import strategies as st
 from bloscpack.exceptions import FormatError
 from bloscpack.gulp import GulpChunk
 from bloscpack.gulp.fileio import ImgInfo, pickle_serializer
+from bloscpack.gulp.index import parse_meta_data, scan_index
 from bloscpack.gulp.pickled import dump_pickle, load_pickle
 
 from .conftest import frames
@@ -112,6 +116,96 @@ def test_damaged_pickles_take_no_memory(data: bytes) -> None:
         tracemalloc.stop()
 
 
+def nested(levels: int) -> bytes:
+    """Return a pickled index whose only key is a tuple in a tuple, and so on."""
+    return b"\x80\x04})" + b"\x85" * levels + b"K\x01s."
+
+
+def doubled(levels: int) -> bytes:
+    """Return the instructions for a tuple that has the one before twice, and so on."""
+    return b")" + b"".join(b"\x94h%ch%c\x86" % (level, level) for level in range(levels))
+
+
+def itself(start: bytes, end: bytes) -> bytes:
+    return b"\x80\x04" + start + b"\x94" + end + b"."
+
+
+def colliding(count: int, instruction: bytes) -> bytes:
+    """Return a container of integers with one hash."""
+    numbers = (1 + number * (2**61 - 1) for number in range(8, 8 + count))
+    longs = (b"\x8a\x0a" + number.to_bytes(10, "little") for number in numbers)
+    return b"\x80\x04" + instruction % b"".join(longs) + b"."
+
+
+HOSTILE = {
+    "a tuple of 500000 levels as a key": nested(500_000),
+    "a tuple of 65 levels as a key": nested(65),
+    "a list of 500000 levels": b"\x80\x04" + b"]" * 500_000 + b"a" * 499_999 + b".",
+    "a tuple of 70 levels": b"\x80\x04)" + b"\x85" * 70 + b".",
+    "frozen sets of 500000 levels": b"\x80\x04" + b"(" * 500_000 + b"\x91" * 500_000 + b".",
+    "50 tuples with the one before twice": b"\x80\x04" + doubled(50) + b".",
+    "a key with the one before twice": b"\x80\x04}" + doubled(50) + b"K\x01s.",
+    "a list in itself": itself(b"]", b"h\x00a"),
+    "a dict in itself": itself(b"}", b"\x8c\x01ah\x00s"),
+    "an OrderedDict in itself": itself(b"ccollections\nOrderedDict\n)R", b"\x8c\x01ah\x00s"),
+    "a list that grows where it is shared": itself(b"](", b"h\x00h\x00eh\x00h\x00a"),
+    "100000 integers of one hash as keys": colliding(100_000, b"}(%su"),
+    "100000 integers of one hash in a set": colliding(100_000, b"\x8f(%s\x90"),
+    "100000 integers of one hash in a frozen set": colliding(100_000, b"(%s\x91"),
+    "pairs for an OrderedDict": b"\x80\x04ccollections\nOrderedDict\n](K\x01K\x02\x86e\x85R.",
+    "an integer of 100000 digits": b"\x80\x04\x8b"
+    + (40_000).to_bytes(4, "little")
+    + b"\x01" * 40_000
+    + b".",
+    "a number as a key": b"\x80\x04}K\x01K\x02s.",
+    "a dict of tuples": b"\x80\x04()K\x02d.",
+}
+# In a process of its own: some of these end the interpreter or never end where they are built.
+PROBE = """
+import sys
+from bloscpack.exceptions import FormatError
+from bloscpack.gulp.fileio import pickle_serializer
+for path in sys.argv[1:]:
+    try:
+        found = pickle_serializer.load(path)
+        repr(found), found == pickle_serializer.load(path)
+        print("read")
+    except FormatError as err:
+        print(str(err))
+"""
+
+
+def confine() -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def test_an_index_made_to_crash_or_hang_is_refused_before_it_is_built(tmp_path: Path) -> None:
+    for number, data in enumerate(HOSTILE.values()):
+        (tmp_path / f"{number}.gmeta").write_bytes(data)
+    paths = [str(tmp_path / f"{number}.gmeta") for number in range(len(HOSTILE))]
+    run = [sys.executable, "-c", PROBE, *paths]
+    done = subprocess.run(run, capture_output=True, text=True, preexec_fn=confine, check=False)
+    answers = dict(zip(HOSTILE, done.stdout.splitlines(), strict=False))
+    assert done.returncode == 0, done.stderr
+    assert [name for name in HOSTILE if "the pickled index" not in answers[name]] == []
+    assert "nests values deeper than 64 levels" in answers["a tuple of 500000 levels as a key"]
+    assert "the same values over and over" in answers["50 tuples with the one before twice"]
+    assert "a key that is not text" in answers["a number as a key"]
+
+
+def test_metadata_shared_by_items_are_read() -> None:
+    shared = {"labels": ["a", ("b", 2**70)], "tags": {"x", 3}}
+    index = OrderedDict((str(n), OrderedDict(meta_data=[shared, shared])) for n in range(2000))
+    for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
+        if protocol > 3:  # sets are made by a function before
+            assert load_pickle(pickle.dumps(index, protocol)) == index
+    deep: Any = 1
+    for _ in range(60):
+        deep = [deep]
+    assert load_pickle(pickle.dumps(deep)) == deep
+
+
 @given(st.data())
 def test_changed_bytes_give_values_or_an_error(draw: st.DataObject) -> None:
     data = bytearray(theirs())
@@ -119,6 +213,20 @@ def test_changed_bytes_give_values_or_an_error(draw: st.DataObject) -> None:
         data[draw.draw(st.integers(0, len(data) - 1))] = draw.draw(st.integers(0, 255))
     with contextlib.suppress(FormatError):
         load_pickle(bytes(data))
+
+
+def test_metadata_at_the_limit_of_nesting_are_read_deep_in_calls(tmp_path: Path) -> None:
+    text = "[" * 400 + "]" * 400
+    (tmp_path / "data_0.gulp").touch()
+    index = f'{{"a": {{"frame_info": [], "meta_data": [{text}]}}}}'
+    _, [place] = scan_index(index.encode())
+    assert place.id == "a"
+
+    def deep(levels: int) -> Any:
+        return deep(levels - 1) if levels else parse_meta_data(f"[{text}]")
+
+    with pytest.raises(FormatError, match="nested too deeply"):
+        deep(sys.getrecursionlimit() - 350)
 
 
 def test_a_pickled_chunk(tmp_path: Path) -> None:
