@@ -8,6 +8,7 @@ skipped where they are absent; small copies that are always there are in ``tests
 import json
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from . import threadlist
+from . import clientlist, threadlist
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PACKAGE = REPOSITORY / "bloscpack"
@@ -49,6 +50,14 @@ def _scheduled_as_before() -> Iterator[None]:
     before = os.sched_getscheduler(0)
     yield
     assert os.sched_getscheduler(0) == before
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _clients_are_closed() -> Iterator[None]:
+    """Close the clients of URLs; one that is left would be collected in a test of another thing."""
+    yield
+    if "fsspec" in sys.modules:
+        clientlist.close_all()
 
 
 @pytest.fixture
