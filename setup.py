@@ -24,7 +24,7 @@ def blosc_library():
     The wheel puts both into the environment's prefix, under a name that differs between
     platforms (lib, lib64), so they are looked up in the distribution's own list of files.
     """
-    names = {"blosc.h": None, "libblosc.lib" if sys.platform == "win32" else "libblosc.a": None}
+    names = {"blosc.h": None, "libblosc.a": None}
     try:
         listed = files("blosc") or []
     except PackageNotFoundError:
@@ -57,7 +57,7 @@ def extension(name, libraries):
         include_dirs=include_dirs,
         extra_objects=extra_objects,
         extra_link_args=link_args,
-        extra_compile_args=[] if sys.platform == "win32" else ["-O3", "-ffp-contract=off"],
+        extra_compile_args=["-O3", "-ffp-contract=off"],
     )
 
 

@@ -13,7 +13,14 @@ from ..frames.encoding import CODECS
 from ..frames.ingest import IngestReport, Remark, ingest
 from ..frames.items import Item
 from ..frames.lossless import PRESETS
-from .options import Subparsers, add_command, add_json_option, byte_size, count
+from .options import (
+    Subparsers,
+    add_command,
+    add_json_option,
+    add_locking_option,
+    byte_size,
+    count,
+)
 from .output import Console, message, pretty_size, print_json, printable, result
 from .status import STATUS_NAMES, ExitCode, UsageError
 
@@ -43,6 +50,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--allow-skipped", action="store_true", help="end with 0 even if items were skipped"
     )
     parser.add_argument("--log", metavar="FILE", help="write what was skipped, as lines of JSON")
+    add_locking_option(parser)
     add_json_option(parser)
     parser.set_defaults(run=run)
 
@@ -157,6 +165,7 @@ def run(args: argparse.Namespace) -> int:
             max_bytes=args.max_bytes,
             log=tell,
             progress=progress,
+            locking=args.locking,
         )
     code = ExitCode.OK if report.ok or args.allow_skipped else ExitCode.FAILED
     if args.json:
