@@ -1,11 +1,13 @@
 """Build the compiled kernels; everything else is in pyproject.toml."""
 
+import os
+import re
 import sys
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
-from Cython.Build import cythonize
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 # ext/NAME.pyx builds to bloscpack._ext.NAME; the value names the C libraries it links.
 EXTENSIONS = {
@@ -16,6 +18,13 @@ EXTENSIONS = {
     "snappy": [],
     "warp": [],
 }
+
+# The kernels call functions of C-Blosc that are not part of its interface (ext/block.pxd).
+BLOSC_REQUIREMENT = "blosc>=1.11.1,<1.12"
+BLOSC_VERSION = "1.21"
+
+# Set by .ci/sanitize: kernels that abort at the first bad memory access or undefined operation.
+SANITIZE = bool(os.environ.get("BLOSCPACK_SANITIZE"))
 
 
 def blosc_library():
@@ -28,7 +37,7 @@ def blosc_library():
     try:
         listed = files("blosc") or []
     except PackageNotFoundError:
-        sys.exit("setup.py: the 'blosc' package is needed to build: pip install 'blosc>=1.11.1,<2'")
+        sys.exit(f"setup.py: building needs the 'blosc' package: pip install '{BLOSC_REQUIREMENT}'")
     for entry in listed:
         if entry.name in names:
             names[entry.name] = Path(entry.locate()).resolve()
@@ -36,35 +45,71 @@ def blosc_library():
         if path is None or not path.exists():
             sys.exit(
                 f"setup.py: {name} is missing from the installed 'blosc' package; only its wheels "
-                "carry it: pip install --force-reinstall --only-binary blosc blosc"
+                "carry it: pip install --force-reinstall --only-binary blosc "
+                f"'{BLOSC_REQUIREMENT}'"
             )
     header, library = names.values()
+    found = re.search(r'#define BLOSC_VERSION_STRING +"([^"]+)"', header.read_text("utf-8"))
+    version = found.group(1) if found else "of unknown version"
+    if not version.startswith(f"{BLOSC_VERSION}."):
+        sys.exit(
+            f"setup.py: {header} belongs to C-Blosc {version}; expected {BLOSC_VERSION}.x: "
+            f"pip install '{BLOSC_REQUIREMENT}'"
+        )
     return header.parent, library
 
 
-def extension(name, libraries):
-    include_dirs, extra_objects, link_args = ["ext"], [], []
-    if "blosc" in libraries:
-        include_dir, library = blosc_library()
-        include_dirs.append(str(include_dir))
-        extra_objects.append(str(library))
-        if sys.platform == "linux":
-            # Keep the codec's symbols to ourselves: another C-Blosc may live in the process.
-            link_args.append("-Wl,--exclude-libs,ALL")
+class BuildKernels(build_ext):
+    """Translate the kernels with Cython, which only this command needs, and compile them."""
+
+    def finalize_options(self):
+        super().finalize_options()
+        self.parallel = self.parallel or True  # on all processors
+
+    def build_extensions(self):
+        try:
+            from Cython.Build import cythonize
+        except ImportError:
+            sys.exit("setup.py: building needs Cython: pip install 'Cython>=3.1'")
+        for extension in self.extensions:
+            [translated] = cythonize(
+                [extension],
+                compiler_directives={"language_level": "3str", "embedsignature": False},
+                build_dir="build/cython",
+            )
+            extension.sources = translated.sources
+            if "blosc" in EXTENSIONS[extension.name.rpartition(".")[2]]:
+                include_dir, library = blosc_library()
+                extension.include_dirs.append(str(include_dir))
+                extension.extra_objects.append(str(library))
+        super().build_extensions()
+
+
+def kernel(name):
+    if SANITIZE:
+        checks = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+        compile_args = ["-O1", "-g", "-fno-omit-frame-pointer", *checks]
+        link_args = list(checks)
+    else:
+        compile_args = ["-O3", "-g0"]
+        # No debug information: on macOS -S leaves out what on Linux -s does.
+        link_args = ["-Wl,-s" if sys.platform == "linux" else "-Wl,-S"]
+    if sys.platform == "linux":
+        # Keep the codec's symbols to ourselves: another C-Blosc may live in the process.
+        link_args.append("-Wl,--exclude-libs,ALL")
     return Extension(
         f"bloscpack._ext.{name}",
         [f"ext/{name}.pyx"],
-        include_dirs=include_dirs,
-        extra_objects=extra_objects,
+        include_dirs=["ext"],
         extra_link_args=link_args,
-        extra_compile_args=["-O3", "-ffp-contract=off"],
+        extra_compile_args=[*compile_args, "-ffp-contract=off"],
     )
 
+
+if sys.platform == "win32":
+    sys.exit("setup.py: bloscpack supports Linux and macOS; on Windows, use WSL")
 
 setup(
-    ext_modules=cythonize(
-        [extension(name, libraries) for name, libraries in EXTENSIONS.items()],
-        compiler_directives={"language_level": "3str", "embedsignature": False},
-        build_dir="build/cython",
-    )
+    ext_modules=[kernel(name) for name in EXTENSIONS],
+    cmdclass={"build_ext": BuildKernels},
 )

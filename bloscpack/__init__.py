@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if sys.platform == "win32":
@@ -18,7 +19,6 @@ from .convert import Conversion, convert
 from .detect import open  # noqa: A004
 from .loading import load
 from .many import ManyArrays, open_many
-from .ndarray import save
 from .original import (
     pack_bytes_file,
     pack_bytes_to_bytes,
@@ -42,11 +42,16 @@ from .original import (
 from .parts import parts
 from .partsjob import PartsJob
 from .report import Damage, Report
+from .saving import save
 from .version import __version__
 from .writer import Writer
 
 if TYPE_CHECKING:
+    from . import abstract_io as abstract_io
     from . import benzina, frames, gulp, vrs
+    from . import defaults as defaults
+    from . import file_io as file_io
+    from . import numpy_io as numpy_io
     from .integrations.kerchunk import kerchunk_references
     from .integrations.zarr import as_zarr as as_zarr
 
@@ -103,8 +108,20 @@ def __getattr__(name: str) -> Any:
     """Import the kinds of files that most programs have none of, when they are named."""
     if name in ("benzina", "frames", "gulp", "vrs"):
         return importlib.import_module(f".{name}", __name__)
+    # Attributes of the package after `import bloscpack`, as in 0.16.
+    if name in ("abstract_io", "defaults", "file_io", "numpy_io"):
+        return importlib.import_module(f".{name}", __name__)
     # The first needs a library that may be missing, so that it is not in __all__.
     if name in ("as_zarr", "kerchunk_references"):
         library = name.removeprefix("as_").removesuffix("_references")
         return getattr(importlib.import_module(f".integrations.{library}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """List the public names, and none of the modules they are written in."""
+    names = {*__all__, "abstract_io", "defaults", "file_io", "numpy_io"}
+    names |= {"integrations"} & globals().keys()
+    if find_spec("zarr") is not None:  # `help` asks for all that is listed
+        names.add("as_zarr")
+    return sorted(names | {name for name in globals() if name.startswith("__")})

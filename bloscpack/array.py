@@ -11,12 +11,14 @@ from typing import Any, Never, Self, TypeVar, overload
 
 import numpy as np
 
+from .attrs import read_only
 from .container.format import Header
 from .container.identity import changed, check_identity, identity_of, place_of, token_of
 from .container.reader import Container, Verify
 from .container.refresh import refreshed
 from .display import Facts, html_table, one_line
 from .exceptions import BloscpackError, NotANumpyArray
+from .fields import Names, field_names, gather_fields
 from .gather import as_target, gather, read_row
 from .loss import check_on_error, gather_rest, iter_readable_chunks
 from .ndarray import (
@@ -60,8 +62,9 @@ class Array:
     shape, dtype, ndim, size, nbytes
         As of an ndarray; `nbytes` is the decoded size in bytes.
     attrs : dict
-        The JSON values kept with the array; of a file without array metadata, its metadata. A
-        dict of its own: to change it changes nothing in the file.
+        The JSON values kept with the array; of a file without array metadata, its metadata. In
+        mode "a" a change, of nested values too, is in the file after `flush` or `close`. In mode
+        "r" an attempt to change them raises TypeError; ``copy.deepcopy(a.attrs)`` can be changed.
     is_fortran : bool
         Whether the array is stored in Fortran order.
 
@@ -80,12 +83,13 @@ class Array:
     """
 
     __slots__ = (
+        "_attrs",
         "_container",
         "_is_open",
         "_is_seen",
         "_nthreads",
         "_rows",
-        "attrs",
+        "_shown_attrs",
         "dtype",
         "is_fortran",
         "shape",
@@ -121,15 +125,38 @@ class Array:
 
     def _describe(self, metadata: Any) -> None:
         nbytes = self._container.nbytes
-        self.attrs: dict[str, Any]
         try:
             self.dtype, self.shape, self.is_fortran = unpack_array_metadata(metadata)
             attrs = metadata.get("attrs", {})
         except NotANumpyArray:
             self.dtype, self.shape, self.is_fortran = np.dtype(np.uint8), (nbytes,), False
             attrs = metadata
-        self.attrs = attrs if isinstance(attrs, dict) else {}
+        self._attrs: dict[str, Any] = attrs if isinstance(attrs, dict) else {}
+        self._shown_attrs: dict[str, Any] | None = None
         check_nbytes(self._container, self.dtype, self.shape)
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """The JSON values kept with the array."""
+        if self._rows is not None and self._is_open and self._rows.keeps_attrs:
+            return self._rows.attrs
+        if self._shown_attrs is None:
+            self._shown_attrs = read_only(self._attrs, self._attrs_advice())
+        return self._shown_attrs
+
+    @attrs.setter
+    def attrs(self, attrs: Mapping[str, Any]) -> None:
+        if self._rows is None or not self._is_open:
+            raise TypeError(f"the file would not change: {self._attrs_advice()}")
+        self._rows.replace_attrs(attrs)
+
+    def _attrs_advice(self) -> str:
+        if self._rows is not None and self._is_open:
+            return "it has no metadata section, so that it can have no attrs"
+        return (
+            "open it with mode 'a' to change its attrs; copy.deepcopy(attrs) gives values of your "
+            "own"
+        )
 
     @property
     def name(self) -> str | None:
@@ -209,8 +236,9 @@ class Array:
     def __getitem__(self, index: Any) -> Any:
         """Read a selection, with numpy's meaning.
 
-        Integers, slices, Ellipsis, None, and one list, integer array or one-dimensional mask.
-        Errors as for `read`.
+        Integers, slices, Ellipsis, None, and one list, integer array or one-dimensional mask. The
+        name of a field of a structured array, or a list of names, gives these fields of all items,
+        read a few chunks at a time. Errors as for `read`.
         """
         shape = self.shape
         if type(index) is int and len(shape) > 1 and not self.is_fortran:
@@ -220,6 +248,11 @@ class Array:
                 result = read_row(self._open_container(), self.dtype, shape[1:], row)
                 if result is not None:
                     return result
+        names = field_names(index, self.dtype)
+        if names is not None:
+            return gather_fields(
+                self._open_container(), self._described(), names, nthreads=self._nthreads
+            )
         selection = parse_selection(index, shape)
         result = gather(
             self._open_container(), self._described(), selection, nthreads=self._nthreads
@@ -316,8 +349,7 @@ class Array:
         on_error : {"raise", "fill", "skip"}, default "raise"
             What to do about chunks that cannot be read: raise the error of the first; set their
             items to `fill_value`; or leave every index along the first axis of the result out
-            that needs one of them. The last two log each lost chunk as a warning of the logger
-            "bloscpack".
+            that needs one of them. The last two list the lost chunks in a `BloscpackWarning`.
         fill_value : scalar, default 0
             For "fill". Must fit the dtype; 0 stands for zero bytes with any dtype, and structured
             dtypes take no other.
@@ -331,6 +363,8 @@ class Array:
         ------
         IndexError, TypeError
             The selection is out of bounds, or of a kind that is not supported.
+        ValueError, KeyError
+            There is no field of a name; a KeyError for a list of names, as with numpy.
         TypeError, ValueError
             `out`, `on_error` or `fill_value` does not fit.
         FormatError, CodecError
@@ -342,8 +376,11 @@ class Array:
         -----
         Every chunk that holds something of the selection is read once, and no other.
         """
-        chosen = parse_selection(selection, self.shape)
         check_on_error(on_error)
+        names = field_names(selection, self.dtype)
+        if names is not None:
+            return self._read_fields(names, out, on_error, fill_value)
+        chosen = parse_selection(selection, self.shape)
         container, described = self._open_container(), self._described()
         target = None if out is None else as_target(out, chosen.shape, self.dtype)
         if on_error == "raise":
@@ -359,6 +396,16 @@ class Array:
                 fill_value=fill_value,
             )
         return result if out is None else out
+
+    def _read_fields(self, names: Names, out: Any, on_error: str, fill_value: Any) -> Any:
+        container, described = self._open_container(), self._described()
+        if on_error == "raise":
+            found = gather_fields(container, described, names, out=out, nthreads=self._nthreads)
+            return found if out is None else out
+        if out is not None:
+            raise ValueError(f"fields with on_error={on_error!r} are read without out")
+        whole = self.read(on_error=on_error, fill_value=fill_value)
+        return whole[names].copy()
 
     def read_whole(self) -> AnyArray:
         """Return the whole array, new and writable, in the order it was saved."""
@@ -405,7 +452,8 @@ class Array:
     def iter_chunks(self, *, on_error: str = "raise") -> Iterator[bytes]:
         """Yield the decoded bytes of each chunk in order.
 
-        With ``on_error="skip"`` chunks that cannot be read are left out, each logged as a warning.
+        With ``on_error="skip"`` chunks that cannot be read are left out, with a `BloscpackWarning`
+        at the first and one at the end.
         """
         check_on_error(on_error, ("raise", "skip"))
         container = self._open_container()
@@ -453,9 +501,7 @@ class Array:
             They are no JSON values; or the file has no place for them, or is not open for
             appending.
         """
-        rows = self._writable_rows()
-        rows.update_attrs(attrs)
-        self.attrs = dict(rows.attrs)
+        self._writable_rows().update_attrs(attrs)
 
     def flush(self) -> None:
         """Make everything durable that was appended, and let other readers see it.
@@ -485,6 +531,8 @@ class Array:
 
     def close(self) -> None:
         """Close the file, with all that was appended; idempotent. Shape, dtype and attrs stay."""
+        if self._rows is not None and self._is_open:
+            self._attrs, self._shown_attrs = self._rows.attrs, None
         is_open, self._is_open = self._is_open, False
         if self._rows is not None and is_open:
             self._rows.close()
@@ -496,6 +544,7 @@ class Array:
     def __exit__(self, kind: object, *exc_info: object) -> None:
         if kind is not None and self._rows is not None and self._is_open:
             self._is_open = False
+            self._attrs, self._shown_attrs = self._rows.committed_attrs, None
             self._rows.abandon()  # what came since the last flush may be half of something
         self.close()
 

@@ -1,4 +1,4 @@
-"""Numpy arrays in a container: their metadata, their bytes, saving and reading them whole.
+"""Numpy arrays in a container: their metadata, how they lie in a new file, reading them whole.
 
 An array is stored as its own memory: rows along the first axis if it is C-ordered, along the last
 if it is Fortran-ordered, which is a C-ordered array of the reversed shape. The metadata are those
@@ -10,23 +10,21 @@ import os
 from collections.abc import Mapping
 from functools import lru_cache
 from math import lcm, prod
-from typing import IO, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from .checksum import checksum_by_name
 from .codec import MAX_CHUNK_NBYTES, MAX_TYPESIZE, CodecParams, Shuffle
 from .container.appender import Appender, default_clevel
-from .container.blocks import MIN_SAMPLED_NBYTES, SAMPLE_NBYTES, with_small_blocks
+from .container.blocks import MIN_SAMPLED_NBYTES, SAMPLE_NBYTES
 from .container.format import Header
 from .container.growth import SPARE_PER_CHUNK, new_section
 from .container.metadata import DEFAULT_META_CHECKSUM, decode_data
 from .container.reader import Container
-from .container.writer import Chunking, Progress, build_header, write_container
+from .container.writer import Chunking, build_header
 from .dtype import Dtype, pack_dtype, unpack_dtype
 from .exceptions import BloscpackError, FormatError, NotANumpyArray
-from .storage.sink import open_sink
-from .threads import resolve_nthreads
 
 AnyArray: TypeAlias = np.ndarray[Any, Dtype]
 Path: TypeAlias = str | os.PathLike[str]
@@ -204,106 +202,6 @@ def stored_view(array: AnyArray, is_fortran: bool) -> memoryview:
     if array.ndim != 1:
         array = (array.T if is_fortran else array).reshape(-1)
     return array.view(np.uint8).data
-
-
-def save(
-    path: Path | IO[bytes],
-    array: Any,
-    *,
-    chunks: int | tuple[int, ...] | None = None,
-    codec: str = "zstd",
-    clevel: int | None = None,
-    shuffle: str | int | bool = "auto",
-    checksum: str | None = "crc32",
-    attrs: Mapping[str, Any] | None = None,
-    nthreads: int | None = None,
-    progress: Progress | None = None,
-    storage_options: Mapping[str, Any] | None = None,
-) -> None:
-    """Save an array to a file that appears whole or not at all.
-
-    Parameters
-    ----------
-    path : str, PathLike or binary file
-        Where to. A file of this name is replaced once the new one is complete and synced. May be
-        a URL of S3 or of another store that fsspec can write to.
-    array : array_like
-        Any dtype but object. Stored in Fortran order if it is in that order, else in C order.
-    chunks : int or tuple of int, optional
-        Rows per chunk, along the first axis (the last of a Fortran-ordered array); a tuple gives
-        the whole shape of a chunk. Whole rows of about 1 MiB by default.
-    codec : str, default "zstd"
-        "zstd", "lz4", "lz4hc", "blosclz" or "zlib".
-    clevel : int, optional
-        0 (store) to 9. By default 3 for zstd, 9 for lz4hc, 5 for the others.
-    shuffle : {"auto", "none", "byte", "bit"}, default "auto"
-        Filter before the codec; "auto" shuffles bytes of items larger than one.
-    checksum : str or None, default "crc32"
-        Behind each chunk; "xxh3_64" and "xxh3_128" make a file of format version 4, which
-        bloscpack 0.16 cannot read.
-    attrs : mapping, optional
-        JSON values to keep with the array.
-    nthreads : int, optional
-        Threads that compress; as many as there are processors, at most 8, by default.
-    progress : callable, optional
-        Called with (bytes done, bytes in all) after each chunk.
-    storage_options : mapping, optional
-        For a URL: what fsspec's file system for it takes (keys, ``endpoint_url``).
-
-    Raises
-    ------
-    ObjectNumpyArrayRejection
-        `array` holds Python objects.
-    ValueError, TypeError
-        A parameter is out of its range.
-    OSError
-        The file cannot be written.
-    UnsupportedError
-        Nothing can be written to such URLs (``https://``).
-
-    Notes
-    -----
-    To S3 the file is sent in parts while it is compressed, and appears when the last has arrived.
-    To other URLs it is put when it is finished, and is a local temporary file until then.
-
-    Examples
-    --------
-    >>> import bloscpack as bp, numpy as np
-    >>> bp.save("ramp.blp", np.arange(6).reshape(2, 3), attrs={"unit": "m"})
-    >>> bp.load("ramp.blp")
-    array([[0, 1, 2],
-           [3, 4, 5]])
-    """
-    array = np.asanyarray(array)
-    layout = plan_layout(
-        (array.dtype, array.shape, is_fortran(array)),
-        chunks=chunks,
-        codec=codec,
-        clevel=clevel,
-        shuffle=shuffle,
-        checksum=checksum,
-        attrs=attrs,
-    )
-    chunking, params = layout.chunking, layout.params
-    content = stored_bytes(array)
-    threads = resolve_nthreads(nthreads, array.nbytes)
-    extent = layout.sample_extent
-    if extent is not None:
-        sample = content[extent[0] : extent[1]]
-        params = with_small_blocks(params, sample, chunking.chunk_size, nthreads=threads)
-    header = layout.header
-    front_nbytes = header.size + len(layout.section) + header.table_size
-    with open_sink(path, storage_options, front_nbytes=front_nbytes) as sink:
-        write_container(
-            sink,
-            header,
-            layout.section,
-            chunking.cut(content),
-            params,
-            nthreads=threads,
-            progress=progress,
-            trailer=True,
-        )
 
 
 class Layout(NamedTuple):

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from xxhash import xxh3_64_hexdigest
 
+from .arraylike import as_array
 from .container.blocks import with_small_blocks
 from .container.parts import (
     PartRecord,
@@ -401,7 +402,7 @@ class PartsJob:
         ValueError, TypeError
             They do not fit.
         """
-        array: AnyArray = np.asarray(rows)
+        array: AnyArray = np.asarray(as_array(rows))
         count = array.shape[self.axis] if array.ndim and self.shape else 1
         expected = self.shape and (*self.shape[: self.axis], count, *self.shape[self.axis + 1 :])
         if array.shape != expected:

@@ -13,11 +13,13 @@ from typing import Any, Self
 
 import numpy as np
 
+from .arraylike import as_array
 from .container.appender import Appender
 from .container.reader import Container, Verify
 from .dtype import Dtype
 from .exceptions import NotANumpyArray
 from .ndarray import AnyArray, Description, check_nbytes, stored_view, unpack_array_metadata
+from .notice import warn_unclosed
 from .opening import closed_on_error
 
 
@@ -32,14 +34,20 @@ class RowAppender:
         The array so far.
     metadata : JSON value
         Those of the file, of an array or not.
+    name : str
+        Of the file, for messages.
 
     Attributes
     ----------
     dtype : numpy.dtype
         Of the array.
+    committed_attrs : dict
+        The attrs as of the last flush.
     """
 
-    def __init__(self, appender: Appender, description: Description, metadata: Any) -> None:
+    def __init__(
+        self, appender: Appender, description: Description, metadata: Any, name: str
+    ) -> None:
         self.dtype, shape, self._is_fortran = description
         if not shape:
             raise ValueError("an array of no dimension has no rows to append to")
@@ -50,10 +58,11 @@ class RowAppender:
                 f"rows of shape {self._row_shape} and {self.dtype} have no bytes to append"
             )
         self._appender = appender
+        self._name = name
         self._metadata = metadata
         self._is_array = isinstance(metadata, dict) and metadata.get("container") == "numpy"
         self._committed = self._encoded_attrs()
-        self._committed_attrs = json.loads(self._committed)
+        self.committed_attrs = json.loads(self._committed)
         self._lock = RLock()
         self._is_open = True
 
@@ -77,13 +86,18 @@ class RowAppender:
             except NotANumpyArray:
                 description = np.dtype(np.uint8), (appender.nbytes,), False
             check_nbytes(appender, description[0], description[1])
-            return cls(appender, description, metadata)
+            return cls(appender, description, metadata, os.fspath(path))
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape with all that was appended."""
         nrows = self._appender.nbytes // self._row_nbytes
         return (*self._row_shape, nrows) if self._is_fortran else (nrows, *self._row_shape)
+
+    @property
+    def keeps_attrs(self) -> bool:
+        """Whether the file has a place for attrs."""
+        return isinstance(self._metadata, dict)
 
     @property
     def attrs(self) -> dict[str, Any]:
@@ -116,7 +130,12 @@ class RowAppender:
         json.dumps(dict(attrs))
         with self._lock:
             self._check_open()
-            self._metadata["attrs"] = dict(attrs)
+            if not self.keeps_attrs:
+                raise ValueError("the file has no metadata section, so that it can have no attrs")
+            if self._is_array:
+                self._metadata["attrs"] = dict(attrs)
+            else:
+                self._metadata = dict(attrs)
 
     def flush(self) -> None:
         """Make everything durable that was appended; nothing is done if nothing was."""
@@ -124,7 +143,7 @@ class RowAppender:
             self._check_open()
             encoded = self._encoded_attrs()
             self._appender.commit(self._described(), is_changed=encoded != self._committed)
-            self._committed, self._committed_attrs = encoded, json.loads(encoded)
+            self._committed, self.committed_attrs = encoded, json.loads(encoded)
 
     def view(self, *, verify: Verify) -> Container:
         """Return the file with all that was appended, for reading."""
@@ -151,6 +170,21 @@ class RowAppender:
                     self.flush()
             finally:
                 self.abandon()
+
+    def __del__(self) -> None:
+        # Of an object whose making failed there may be no attributes.
+        if not getattr(self, "_is_open", False) or not self._appender.is_mine:
+            return
+        is_there = self._appender.is_published
+        outcome = (
+            "the file is as of the last flush, and what was appended since is lost"
+            if is_there
+            else "no file was made, and its rows are lost"
+        )
+        try:
+            warn_unclosed("array" if is_there else "Writer", self._name, outcome, self)
+        finally:
+            self.abandon()
 
     @property
     def is_published(self) -> bool:
@@ -179,7 +213,8 @@ class RowAppender:
         ValueError
             Their shape is of no rows of this array.
         """
-        given = np.asarray(rows)
+        # A single text may be a row.
+        given = np.asarray(rows if isinstance(rows, str | bytes) else as_array(rows))
         if given.dtype != self.dtype:
             given = self._cast(given, is_array=hasattr(rows, "dtype"))
         row_shape, fortran = self._row_shape, self._is_fortran

@@ -112,7 +112,7 @@ class Writer:
                 path, header, metadata, params, nthreads=nthreads, locking=locking
             )
             with closed_on_error(appender):
-                self._rows = RowAppender(appender, description, metadata)
+                self._rows = RowAppender(appender, description, metadata, self._path)
         except BaseException:
             self._discard()
             raise

@@ -430,3 +430,54 @@ def test_numbers_of_python_take_the_dtype_of_the_array(tmp_path: Path) -> None:
         a.append([1, 2])
     expected = np.array([[0, 0], [0.1, np.nan], [1, 2]], "<f4")
     np.testing.assert_array_equal(bp.load(path), expected)
+
+
+class TestChangedAttrs:
+    def test_attrs_set_on_an_open_array_are_written(self, path: Path) -> None:
+        bp.save(path, np.arange(3), attrs={"a": 1, "deep": {"list": [1]}})
+        with bp.open(path, "a") as array:
+            array.attrs["b"] = 2
+            array.attrs["deep"]["list"].append({"c": 3})
+            del array.attrs["a"]
+            array.append([3])
+        expected = {"deep": {"list": [1, {"c": 3}]}, "b": 2}
+        with bp.open(path) as opened:
+            assert opened.attrs == array.attrs == expected
+            assert opened[:].tolist() == [0, 1, 2, 3]
+        with pytest.raises(TypeError, match="mode 'a'"):
+            array.attrs["late"] = 1
+        check_trailer(path)
+
+    def test_attrs_of_an_array_saved_without_any(self, path: Path) -> None:
+        bp.save(path, np.arange(3))
+        with bp.open(path, "a") as array:
+            array.attrs["b"] = 2
+            array.flush()
+            with bp.open(path) as opened:
+                assert opened.attrs == {"b": 2}
+            array.attrs = {"c": 3}
+        with bp.open(path) as opened:
+            assert opened.attrs == {"c": 3}
+
+    def test_an_error_goes_back_to_the_attrs_of_the_last_flush(self, path: Path) -> None:
+        bp.save(path, np.arange(3), attrs={"a": 1})
+        with suppress(KeyError), bp.open(path, "a") as array:
+            array.attrs["a"] = 2
+            array.flush()
+            array.attrs["a"] = 3
+            raise KeyError
+        with bp.open(path) as opened:
+            assert opened.attrs == array.attrs == {"a": 2}
+
+    def test_attrs_of_a_file_without_a_place_for_them(self, path: Path) -> None:
+        bp.pack_bytes_to_file(b"abc" * 100, path)
+        with bp.open(path, "a") as array:
+            with pytest.raises(TypeError, match="no metadata section"):
+                array.attrs["a"] = 1
+            with pytest.raises(ValueError, match="no metadata section"):
+                array.attrs = {"a": 1}
+        bp.pack_bytes_to_file(b"abc" * 100, path, metadata={"a": 1})
+        with bp.open(path, "a") as array:
+            array.attrs["a"] = 2
+        with bp.open(path) as opened:
+            assert opened.attrs == {"a": 2}

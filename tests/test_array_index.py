@@ -1,5 +1,8 @@
 """Indexing by lists and masks: as numpy does, each chunk read once and no other."""
 
+import copy
+import json
+import pickle
 from typing import Any
 
 import numpy as np
@@ -236,9 +239,26 @@ class TestShown:
         with bp.open(array_file(np.zeros(3), attrs={"a": "x" * 100_000})) as opened:
             assert len(opened._repr_html_()) < 2000
 
-    def test_attrs_are_a_copy(self) -> None:
-        data = array_file(np.zeros(3), attrs={"a": 1})
+    def test_changing_attrs_of_an_array_open_for_reading_raises(self) -> None:
+        data = array_file(np.zeros(3), attrs={"a": 1, "b": {"c": [1, {"d": 2}]}})
         with bp.open(data) as opened:
+            attrs = opened.attrs
+            assert attrs == {"a": 1, "b": {"c": [1, {"d": 2}]}}
+            for change in (
+                lambda: attrs.__setitem__("a", 2),
+                lambda: attrs["b"].update(c=3),
+                lambda: attrs["b"]["c"].append(3),
+                lambda: attrs["b"]["c"][1].pop("d"),
+                lambda: attrs.__ior__({"a": 2}),
+                lambda: attrs["b"]["c"].__delitem__(0),
+                lambda: setattr(opened, "attrs", {}),
+            ):
+                with pytest.raises(TypeError, match=r"open it with mode 'a' .* copy.deepcopy"):
+                    change()
+            assert opened.attrs == {"a": 1, "b": {"c": [1, {"d": 2}]}}
+        with pytest.raises(TypeError, match="mode 'a'"):
             opened.attrs["a"] = 2
-        with bp.open(data) as opened:
-            assert opened.attrs == {"a": 1}
+        for own in (copy.deepcopy(attrs), pickle.loads(pickle.dumps(attrs))):
+            own["b"]["c"].append(3)
+            assert type(own) is dict
+        assert json.dumps(attrs) == '{"a": 1, "b": {"c": [1, {"d": 2}]}}'

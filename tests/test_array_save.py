@@ -103,7 +103,9 @@ def test_extension_types() -> None:
             assert_same(stored[1, 1], array[1, 1])
 
 
-@pytest.mark.parametrize("value", [3, 1.5, True, "text", b"bytes", [1, 2], [[1.0], [2.0]], (), 2j])
+@pytest.mark.parametrize(
+    "value", [3, 1.5, True, ["text"], [b"bytes"], [1, 2], [[1.0], [2.0]], (), 2j]
+)
 def test_what_numpy_makes_an_array_of(value: Any) -> None:
     assert_same(bp.load(saved(value)), np.asarray(value))
 

@@ -75,6 +75,7 @@ def test_demo_fails_when_data_come_back_wrong(tmp_path):
     assert "the slice differs" in result.stderr
 
 
+@pytest.mark.slow
 def test_every_benchmark_is_collected(tmp_path):
     result = run("-m", "pytest", BENCH, "--collect-only", "-q", "-p", "no:cacheprovider", cwd=ROOT)
 
@@ -83,6 +84,7 @@ def test_every_benchmark_is_collected(tmp_path):
         assert f"{file.name}::" in result.stdout
 
 
+@pytest.mark.slow
 def test_a_small_run_fills_the_page(tmp_path):
     # In a copy, where neither the original nor the tools that would build it can be found.
     found = tmp_path / "run.json"

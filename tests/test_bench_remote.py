@@ -17,6 +17,8 @@ OURS, STORE, ZARR, SHARDED, HDF5 = (
     "zarr, sharded",
     "h5py",
 )
+
+pytestmark = pytest.mark.slow
 SIGNED = {
     "Authorization": "AWS4-HMAC-SHA256 Credential=key/20260101/us-east-1/s3/aws4_request, "
     "SignedHeaders=host, Signature=0"

@@ -118,6 +118,7 @@ def test_task_of_a_killed_worker_can_be_repeated(tmp_path: Path, count: int) -> 
             assert list(job.parts()) == ["begun", "ended"]
 
 
+@pytest.mark.slow
 def test_worker_that_always_dies() -> None:
     with Workers(tasks.die, 2) as workers:
         for job in workers.run(["SIGSEGV", "SIGKILL", "SIGTERM"]):

@@ -250,7 +250,7 @@ class Container:
         self.trailer, self.trailer_state = found
         if self.trailer is None:
             notice(
-                "%s: the trailer is %s and ignored; bloscpack.verify with fix=True writes it anew",
+                "%s: the trailer is %s and ignored; bloscpack.verify(path, fix=True) rewrites it",
                 self.source.name or "memory",
                 self.trailer_state,
             )

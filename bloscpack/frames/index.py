@@ -369,7 +369,8 @@ class Finder:
 
     def _tell(self, end: int) -> None:
         notice(
-            "%s: the last %d bytes are no whole clip and ignored (an append that was not finished)",
+            "%s: the last %d bytes are not a whole clip and are ignored "
+            "(an append that was not finished)",
             self.name,
             self.size - end,
         )

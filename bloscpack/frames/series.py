@@ -96,7 +96,7 @@ class Series:
             self._last.close()
             self._full.append(FrameStore(self.paths[-1]))
             self._last = self._create(overwrite=False)
-        self._last.append_encoded(id_, clip)
+        self._last._append_encoded(id_, clip)
 
     def flush(self) -> None:
         """Make what was appended durable."""

@@ -326,6 +326,16 @@ class StoreWriter:
             finally:
                 self._file.close()
 
+    @property
+    def is_mine(self) -> bool:
+        """Whether this process opened the store; a forked child did not."""
+        return os.getpid() == self._pid
+
+    def abandon(self) -> None:
+        """Give the lock back and sync nothing."""
+        self._is_open = False
+        self._file.close()
+
     def _check_process(self) -> None:
         """Refuse a forked child, before it waits for a lock that nobody will give back."""
         if os.getpid() != self._pid:

@@ -20,6 +20,7 @@ from ..exceptions import BloscpackError, FormatError
 from ..storage import disk
 from ..storage.file import FileObjectSource, FileSource
 from ..storage.protocol import ByteSource
+from ..textlist import text_list
 from .errors import DuplicateIdException, UnknownItemError
 from .format import ImgInfo, padding
 from .records import encode_frame, encode_frames, read_records
@@ -289,7 +290,7 @@ class GulpChunk:
             The chunk is not open.
         """
         if any(file.readable() for file in self._opened):
-            return self.read_item(id_, slice_)
+            return self._read_item(id_, slice_)
         file = self._file()
         if file.closed:
             raise ValueError(
@@ -299,7 +300,7 @@ class GulpChunk:
             raise io.UnsupportedOperation("the chunk is open for writing")
         return self._read(FileObjectSource(file), id_, slice_)  # a file that the caller has set
 
-    def read_item(self, id_: Any, slice_: Selector = None) -> tuple[Frames, dict[Any, Any]]:
+    def _read_item(self, id_: Any, slice_: Selector = None) -> tuple[Frames, dict[Any, Any]]:
         """Return what `read_frames` does; the chunk need not be open."""
         with closing(FileSource(self.data_file_path)) as source:
             return self._read(source, id_, slice_)
@@ -349,7 +350,7 @@ class GulpChunk:
         """
         ids = list(self.meta_dict)
         if accepted_ids is not None:
-            accepted = set(accepted_ids)
+            accepted = set(text_list("accepted_ids", accepted_ids))
             ids = [id_ for id_ in ids if id_ in accepted]
         if shuffle:
             np.random.shuffle(ids)

@@ -18,6 +18,7 @@ from ..frames.protocol import AnyArray, Clip, FrameSource
 from ..frames.sampler import ClipIndex, ClipSampler, random_number
 from ..frames.windows import Short, Start, Windows
 from ..storage.url import refuse_options
+from ..textlist import text_list
 
 __all__ = ["ClipIndex", "ClipSampler", "FrameDataset", "collate_clips"]
 
@@ -131,7 +132,7 @@ class FrameDataset:
         self._nthreads = nthreads
         self._epoch = 0
         opened = self._where.source()
-        self._clips = None if clips is None else list(clips)
+        self._clips = None if clips is None else text_list("clips", clips)
         for clip in self._clips or ():
             if clip not in opened:
                 raise NotFoundError(f"there is no clip {clip!r:.80} in {opened.name}")

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ..array import Array
+from ..attrs import plain
 from ..container.format import MAGIC
 from ..container.reader import Verify
 from ..ndarray import AnyArray
@@ -83,7 +84,7 @@ class BloscpackBackend(BackendEntrypoint):  # type: ignore[misc]
         """
         array = Array(filename_or_obj, verify=verify, storage_options=storage_options)
         with closed_on_error(array, array._known_container().name):
-            labels = Labels.unpack(array.attrs, array.shape, name=name, dims=dims)
+            labels = Labels.unpack(plain(array.attrs), array.shape, name=name, dims=dims)
         dropped = {drop_variables} if isinstance(drop_variables, str) else {*(drop_variables or ())}
         data = indexing.LazilyIndexedArray(LazyArray(array))
         variable = xr.Variable(labels.dims, data, labels.attrs, _encoding(array, labels.dims))
@@ -131,7 +132,8 @@ class LazyArray(BackendArray):  # type: ignore[misc]
     """
 
     def __init__(self, array: Array) -> None:
-        self.array = array
+        # xarray's own tests take a public `array` for what is wrapped in memory.
+        self._array = array
         self.shape = array.shape
         self.dtype = array.dtype
 
@@ -143,4 +145,4 @@ class LazyArray(BackendArray):  # type: ignore[misc]
         return found
 
     def _read(self, key: tuple[Any, ...]) -> AnyArray:
-        return self.array.oindex[key]
+        return self._array.oindex[key]

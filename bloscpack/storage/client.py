@@ -20,7 +20,8 @@ try:
     import fsspec
 except ImportError as err:
     raise ImportError(
-        f"URLs are reached through fsspec and aiohttp: install bloscpack[remote] ({err})"
+        f"URLs need fsspec and aiohttp ({err}): pip install 'bloscpack[http]'"
+        " (for S3 'bloscpack[s3]')"
     ) from err
 
 from ..exceptions import RemoteError
@@ -115,7 +116,7 @@ def client(url: str, options: dict[str, Any]) -> tuple[Any, str]:
             path = filesystem._strip_protocol(url)
     except ImportError as err:
         raise ImportError(
-            f"{shown(url)}: {err}; bloscpack[remote] brings s3fs and aiohttp"
+            f"{shown(url)}: {err}; 'bloscpack[s3]' brings s3fs, 'bloscpack[http]' aiohttp"
         ) from err
     except OSError as err:  # some connect at once
         raise about(RemoteError(words(err)), shown(url)) from cause_of(err)

@@ -13,7 +13,8 @@ try:
     import aiohttp
 except ImportError as err:
     raise ImportError(
-        f"URLs are reached through fsspec and aiohttp: install bloscpack[remote] ({err})"
+        f"URLs need fsspec and aiohttp ({err}): pip install 'bloscpack[http]'"
+        " (for S3 'bloscpack[s3]')"
     ) from err
 
 from ..exceptions import RemoteError, UnsupportedError

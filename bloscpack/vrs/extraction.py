@@ -23,6 +23,7 @@ from ..exceptions import BloscpackError, UnsupportedError
 from ..frames.protocol import IntArray
 from ..storage import disk
 from ..storage.folder import Folder
+from ..textlist import text_list
 from ..threads import map_ordered, resolve_nthreads
 from ..wire import BytesLike
 from .audio import AudioFormat, AudioSpec
@@ -133,7 +134,7 @@ def extract(
     ImportError
         Pillow is missing, and there are raw images.
     """
-    wanted = set(kinds)
+    wanted = set(text_list("kinds", kinds))
     if wanted - set(KINDS):
         raise ValueError(f"kind {min(wanted - set(KINDS))!r}: one of {', '.join(KINDS)}")
     chosen: RecordSequence = recording if records is None else records

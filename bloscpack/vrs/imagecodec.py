@@ -155,7 +155,9 @@ def _decode_jxl(data: BytesLike) -> Array:
             import pillow_jxl  # noqa: F401 - registers itself with Pillow
     except ImportError as err:
         raise ImportError(
-            "JPEG XL images need a plugin of Pillow: install pillow-jxl-plugin", name="pillow_jxl"
+            "JPEG XL images need a plugin of Pillow: install pillow-jxl-plugin,"
+            ' or "bloscpack[vrs]"',
+            name="pillow_jxl",
         ) from err
     pillow = import_pillow()
     width, height = jxl.image_size(data)

@@ -15,9 +15,9 @@ from struct import Struct
 from typing import Any
 
 import numpy as np
-import zstandard
 from numpy.typing import NDArray
 
+from .. import zstd
 from ..exceptions import FormatError, TruncatedError, UnsupportedError
 from ..wire import BytesLike, unpack_fields
 from .format import (
@@ -50,9 +50,6 @@ INDEX_ENTRY = np.dtype(
 
 _COUNT = Struct("<I")
 _STREAM = np.dtype([("type_id", "<i4"), ("instance_id", "<u2")])
-_ZSTD_BLOCK_HEADER_SIZE = 3
-_ZSTD_CHECKSUM_SIZE = 4
-_RAW_BLOCK, _RLE_BLOCK, _COMPRESSED_BLOCK = range(3)
 
 Entries = NDArray[np.void]
 
@@ -104,7 +101,7 @@ def pack_index(
         raise ValueError(f"index compression {compression!r}: expected NONE or ZSTD")
     packed = np.ascontiguousarray(entries, INDEX_ENTRY).tobytes()
     if compression == Compression.ZSTD:
-        packed = zstandard.ZstdCompressor(level).compress(packed)
+        packed = zstd.compress(packed, level)
     streams = np.array([tuple(stream_id) for stream_id in sorted(stream_ids)], _STREAM)
     counts = _COUNT.pack(len(streams)), _COUNT.pack(len(entries))
     return b"".join((counts[0], streams.tobytes(), counts[1], packed))
@@ -165,7 +162,10 @@ def _unpack_classic(header: RecordHeader, view: memoryview, most: int) -> IndexC
     body = view[at + _COUNT.size :]
     # The reference goes by the size, not by the compression in the header.
     if header.uncompressed_size and nentries:
-        data = _decode_frame(body, nbytes, "index")
+        try:
+            data = zstd.decompress(body, nbytes)
+        except FormatError as err:
+            raise FormatError(f"index: {err}") from err
     elif nbytes > len(body):
         raise TruncatedError(f"index: {nentries} records in {len(body)} bytes", offset=at)
     else:
@@ -211,60 +211,17 @@ def _decode_frames(view: memoryview, most: int) -> tuple[bytes, int]:
     parts = []
     while len(view):
         try:
-            nbytes = _frame_content_nbytes(view, "index")
-            if nbytes > most:
+            nbytes = zstd.unpack_header(view).content_nbytes
+            if nbytes is None or nbytes > most:
                 break
-            end = _frame_nbytes(view)
-            parts.append(_decode_frame(view[:end], nbytes, "index"))
+            end = zstd.frame_nbytes(view)
+            parts.append(zstd.decompress(view[:end], nbytes))
         except FormatError:
             # A frame that was not written to its end, or is damaged: those before it count.
             break
         most -= nbytes
         view = view[end:]
     return b"".join(parts), len(view)
-
-
-def _decode_frame(view: memoryview, nbytes: int, what: str) -> bytes:
-    """Return the content of the Zstandard frame at the start of `view`, exactly `nbytes`."""
-    found = _frame_content_nbytes(view, what)
-    if found != nbytes:
-        raise FormatError(f"{what}: a frame of {found} bytes, expected {nbytes}")
-    try:
-        # The size in the frame is what is allocated, and no more is decoded than that.
-        return zstandard.ZstdDecompressor().decompress(view)
-    except zstandard.ZstdError as err:
-        raise FormatError(f"{what}: damaged Zstandard frame: {err}") from err
-
-
-def _frame_content_nbytes(view: memoryview, what: str) -> int:
-    """Return the decoded size that a frame tells; -1 if it tells none."""
-    try:
-        return zstandard.frame_content_size(view)
-    except zstandard.ZstdError as err:
-        raise FormatError(f"{what}: no Zstandard frame: {err}") from err
-
-
-def _frame_nbytes(view: memoryview) -> int:
-    """Return the stored size of the Zstandard frame at the start of `view`, by its blocks.
-
-    Notes
-    -----
-    RFC 8878, section 3.1.1: a block header is 24 bits, of which the lowest tells the last block,
-    two the kind and 21 the size.
-    """
-    try:
-        at = zstandard.frame_header_size(view)
-        has_checksum = zstandard.get_frame_parameters(view).has_checksum
-    except zstandard.ZstdError as err:
-        raise FormatError(f"index: no Zstandard frame: {err}") from err
-    is_last = False
-    while not is_last:
-        block = int.from_bytes(view[at : at + _ZSTD_BLOCK_HEADER_SIZE], "little")
-        is_last, kind, size = bool(block & 1), block >> 1 & 3, block >> 3
-        at += _ZSTD_BLOCK_HEADER_SIZE + (1 if kind == _RLE_BLOCK else size)
-        if at > len(view) or kind > _COMPRESSED_BLOCK:
-            raise FormatError(f"index: a Zstandard frame ends after {len(view)} bytes")
-    return at + has_checksum * _ZSTD_CHECKSUM_SIZE
 
 
 @dataclass(frozen=True, slots=True)

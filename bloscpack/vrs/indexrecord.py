@@ -6,8 +6,7 @@ docs/formats/vrs.md.
 
 from collections.abc import Collection
 
-import zstandard
-
+from .. import zstd
 from .format import (
     RECORD_HEADER_SIZE,
     TIMESTAMP_MAX,
@@ -63,6 +62,5 @@ def index_nbytes(entries: Entries, stream_ids: Collection[StreamId], level: int 
 
 def pack_split(entries: Entries, level: int) -> bytes:
     """Return the payload of a compressed split index: a frame for so many records each."""
-    compressor = zstandard.ZstdCompressor(level)
     starts = range(0, len(entries), _SPLIT_RECORDS)
-    return b"".join(compressor.compress(entries[k : k + _SPLIT_RECORDS].tobytes()) for k in starts)
+    return b"".join(zstd.compress(entries[k : k + _SPLIT_RECORDS].tobytes(), level) for k in starts)

@@ -19,8 +19,8 @@ from itertools import count
 from struct import Struct
 
 import numpy as np
-import zstandard
 
+from .. import zstd
 from ..storage import disk
 from ..wire import BytesLike
 from .description import DESCRIPTION_VERSION
@@ -343,7 +343,7 @@ class RecordFile:
             return
         data = bytes(self._entries)
         if self._level is not None:
-            data = zstandard.ZstdCompressor(self._level).compress(data)
+            data = zstd.compress(data, self._level)
         self._write_head(self._split_end, data)
         self._split_end += len(data)
         self._split_records += len(self._entries) // INDEX_ENTRY.itemsize

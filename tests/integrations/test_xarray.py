@@ -210,6 +210,18 @@ class TestLazy:
         assert len(data) < 10_000
         assert np.array_equal(pickle.loads(data)["height"], RAMP)
 
+    def test_what_is_lazy_passes_the_checks_of_xarrays_test_kit(
+        self, ramp: Path, engine: Any
+    ) -> None:
+        # As `find_and_validate_array` in xarray/tests/test_backends.py: whatever a wrapper has as
+        # `array` must be a wrapper itself, or in memory.
+        with xr.open_dataset(ramp, engine=engine) as dataset:
+            wrapper = dataset["height"].variable._data
+            while hasattr(wrapper, "array"):
+                wrapper = wrapper.array
+                assert isinstance(wrapper, xr.core.indexing.ExplicitlyIndexed)
+            assert type(wrapper).__name__ == "LazyArray"
+
     def test_closing(self, ramp: Path, engine: Any) -> None:
         dataset = xr.open_dataset(ramp, engine=engine)
         dataset.close()

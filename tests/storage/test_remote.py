@@ -492,13 +492,13 @@ class TestOpenSource:
         monkeypatch.setitem(sys.modules, "fsspec", None)
         monkeypatch.delitem(sys.modules, "bloscpack.storage.client")
         monkeypatch.delattr("bloscpack.storage.client")
-        with pytest.raises(ImportError, match=r"bloscpack\[remote\]"):
+        with pytest.raises(ImportError, match=r"bloscpack\[http\]"):
             open_source("s3://box/a")
 
     def test_a_missing_client_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "s3fs", None)
         monkeypatch.delitem(sys.modules["fsspec.registry"]._registry, "s3", raising=False)
-        with pytest.raises(ImportError, match=r"s3://box/a: .*bloscpack\[remote\]"):
+        with pytest.raises(ImportError, match=r"s3://box/a: .*bloscpack\[s3\]"):
             open_source("s3://box/a", {"key": "another"})
 
     def test_options_are_for_urls(self) -> None:

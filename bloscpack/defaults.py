@@ -1,0 +1,33 @@
+"""Defaults of bloscpack 0.16, under the name of its module; they are those of `bloscpack.args`."""
+
+from .args import (
+    DEFAULT_CHECKSUM,
+    DEFAULT_CHUNK_SIZE,
+    DEFAULT_CLEVEL,
+    DEFAULT_CNAME,
+    DEFAULT_MAGIC_FORMAT,
+    DEFAULT_MAX_APP_CHUNKS,
+    DEFAULT_MAX_META_SIZE,
+    DEFAULT_META_CODEC,
+    DEFAULT_META_LEVEL,
+    DEFAULT_OFFSETS,
+    DEFAULT_SHUFFLE,
+    DEFAULT_TYPESIZE,
+)
+from .container.metadata import DEFAULT_META_CHECKSUM
+
+__all__ = [
+    "DEFAULT_CHECKSUM",
+    "DEFAULT_CHUNK_SIZE",
+    "DEFAULT_CLEVEL",
+    "DEFAULT_CNAME",
+    "DEFAULT_MAGIC_FORMAT",
+    "DEFAULT_MAX_APP_CHUNKS",
+    "DEFAULT_MAX_META_SIZE",
+    "DEFAULT_META_CHECKSUM",
+    "DEFAULT_META_CODEC",
+    "DEFAULT_META_LEVEL",
+    "DEFAULT_OFFSETS",
+    "DEFAULT_SHUFFLE",
+    "DEFAULT_TYPESIZE",
+]

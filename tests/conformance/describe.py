@@ -1,0 +1,33 @@
+"""The twin of a file: everything that a reader must find in it, as the reference readers do."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ..reference import array_reader, frame_reader
+from ..reference.refused import RefusedError
+
+
+def describe(data: bytes) -> dict[str, Any]:
+    """Return the description of a file, or the kind of error with which readers refuse it."""
+    is_store = data[4:5] == b"\x04" and len(data) >= 64 and data[40] & 1
+    try:
+        return (frame_reader if is_store else array_reader).describe(data)
+    except RefusedError as err:
+        return {"kind": "damaged", "error": err.kind}
+
+
+def write_twin(path: Path, data: bytes) -> None:
+    twin = {"file": path.name, "nbytes": len(data), "sha256": array_reader.sha256(data)}
+    lines = [
+        f"{json.dumps(key)}: {_value(value)}" for key, value in (twin | describe(data)).items()
+    ]
+    with path.with_suffix(".json").open("x") as stream:
+        stream.write("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def _value(value: Any) -> str:
+    """Return JSON with a line for each object of a list."""
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return "[\n" + ",\n".join(" " + json.dumps(each) for each in value) + "\n]"
+    return json.dumps(value)

@@ -1,0 +1,307 @@
+"""Make the conformance set: ``python -m tests.conformance.make NEW_FOLDER``.
+
+The files in this folder are fixed: readers in other languages rely on them. This program shows how
+each was made, and makes new ones; it refuses to write over a file. Another release of C-Blosc or
+zlib may make other bytes of the same content.
+"""
+
+import struct
+import sys
+import tempfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from xxhash import xxh3_64_digest
+
+import bloscpack as bp
+from bloscpack.codec import CodecParams, encode
+from bloscpack.container.metadata import pack_section
+
+from ..reference.file import assemble
+from . import stores
+from .describe import write_twin
+
+RAMP = (np.arange(1500) // 25).astype("<u4").tobytes()
+FILES: dict[str, Callable[[], bytes]] = {}
+
+
+def add(name: str, make: Callable[..., bytes], *arguments: Any, **options: Any) -> None:
+    assert name not in FILES, name
+    FILES[name] = lambda: make(*arguments, **options)
+
+
+def chunk(
+    data: bytes, codec: str = "lz4", shuffle: int = 1, typesize: int = 4, size: int = 0
+) -> bytes:
+    return encode(data, CodecParams(codec, 5, shuffle, typesize, size))
+
+
+def chunks(*data: bytes, **options: Any) -> list[bytes]:
+    return [chunk(each, **options) for each in data]
+
+
+THREE = (RAMP[:2000], RAMP[2000:4000], RAMP[4000:5001])
+
+
+def version_1() -> bytes:
+    return struct.pack("<4sB3xq", b"blpk", 1, 3) + b"".join(chunks(*THREE))
+
+
+def version_4(checksum: str) -> bytes:
+    return bp.pack_bytes_to_bytes(
+        RAMP,
+        2000,
+        {"unit": "m"},
+        bp.BloscArgs(cname="zstd"),
+        bp.BloscpackArgs(checksum=checksum, max_app_chunks=1),
+        bp.MetadataArgs(meta_checksum=checksum),
+    )
+
+
+def snappy_chunk(data: bytes) -> bytes:
+    """Return a chunk of one Snappy stream: a literal, and copies of what repeats itself."""
+    run = data[:32]
+    assert data == run * (len(data) // 32)
+    stream = bytes([len(data) & 127 | 128, len(data) >> 7, 60 << 2, 31]) + run
+    left = len(data) - 32
+    while left:
+        count = min(left, 64)
+        stream += bytes([(count - 1) << 2 | 2, 32, 0])
+        left -= count
+    return one_block(2, data, stream)
+
+
+def one_block(stream_format: int, data: bytes, stream: bytes, flags: int = 0x10) -> bytes:
+    """Return a chunk of typesize 1 with one stream."""
+    head = bytes([2, 1, flags | stream_format << 5, 1])
+    sizes = struct.pack("<III", len(data), len(data), 24 + len(stream))
+    return head + sizes + struct.pack("<II", 20, len(stream)) + stream
+
+
+def far_match() -> bytes:
+    """Return a BloscLZ chunk with matches from more than 8191 bytes before."""
+    block = np.random.default_rng(3).integers(0, 256, 8704).astype("u1").tobytes()
+    stream = b"".join(b"\x1f" + block[at : at + 32] for at in range(0, len(block), 32))
+    stream += bytes([0xFF, 255, 100, 255, 1, 0, 0, 9])
+    data = bytearray(block)
+    for _ in range(7 + 255 + 100 + 2):
+        data.append(data[-(8192 + 256)])
+    return one_block(0, bytes(data) + b"\x09", stream)
+
+
+def any_order() -> bytes:
+    """Return a chunk whose blocks do not lie in order."""
+    data = RAMP[:1536]
+    whole = chunk(data, "zstd", 0, 1, 512)
+    starts = struct.unpack_from("<3I", whole, 16)
+    ends = (*starts[1:], len(whole))
+    parts = [whole[a:b] for a, b in zip(starts, ends, strict=True)]
+    places, body = [0] * 3, b""
+    for number in (2, 0, 1):
+        places[number] = 28 + len(body)
+        body += parts[number]
+    return whole[:16] + struct.pack("<3I", *places) + body
+
+
+def early_digest() -> bytes:
+    """Return metadata whose digest stands before the padding."""
+    section = pack_section({"a": 1}, checksum="crc32", codec="None", reserve=40)
+    data = section[32 : 32 + 7]
+    return section[: 32 + 7] + struct.pack("<I", zlib.crc32(data)) + bytes(33)
+
+
+def saved(array: Any, **options: Any) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.blp"
+        bp.save(path, array, nthreads=1, **options)
+        return path.read_bytes()
+
+
+def appended() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.blp"
+        bp.save(path, np.arange(60, dtype="<i4").reshape(6, 10), chunks=4, attrs={"step": 1})
+        for start in (60, 70, 120):
+            with bp.open(path, "a") as array:
+                array.append(np.arange(start, start + 50, dtype="<i4").reshape(5, 10))
+        return path.read_bytes()
+
+
+def with_trailer(data: bytes) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.blp"
+        path.write_bytes(data)
+        assert bp.verify(path, fix=True).ok
+        return path.read_bytes()
+
+
+def stale_by_append() -> bytes:
+    """Return a file to which a program appended a chunk that knows nothing of trailers."""
+    before = assemble(chunks(*[RAMP[:40]] * 4), checksum="crc32", spare=1)
+    new = chunk(b"new")
+    file = with_trailer(before)
+    file = changed(file, len(before), new + struct.pack("<I", zlib.crc32(new)))
+    file = changed(file, 32 + 4 * 8, struct.pack("<q", len(before)))
+    return changed(file, 12, struct.pack("<iqq", 3, 5, 0))
+
+
+def stale_by_metadata() -> bytes:
+    """Return a file whose metadata a program replaced that knows nothing of trailers."""
+    before, after = (
+        pack_section({"unit": unit}, checksum="crc32", codec="None")
+        for unit in ("kelvin", "metres")
+    )
+    file = with_trailer(assemble(chunks(*THREE), checksum="crc32", section=before))
+    return changed(file, 32, after)
+
+
+def changed(data: bytes, place: int, value: bytes | None = None) -> bytes:
+    """Return a file with other bytes at a place, by default one bit."""
+    value = bytes([data[place] ^ 4]) if value is None else value
+    return data[:place] + value + data[place + len(value) :]
+
+
+def with_digest(data: bytes) -> bytes:
+    """Return an extended header with a right digest."""
+    return data[:56] + xxh3_64_digest(data[:56]) + data[64:]
+
+
+def sound_files() -> None:
+    add("v1_bytes", version_1)
+    add("v2_bytes_offsets", assemble, chunks(*THREE), version=2)
+    add("v2_bytes_one_chunk", assemble, chunks(b"one"), version=2, chunk_size=0, offsets=False)
+    for name in ("None", "adler32", "crc32", "md5", "sha1", "sha224", "sha256", "sha384", "sha512"):
+        add(f"v3_bytes_{name.lower()}", assemble, chunks(*THREE, codec="zstd"), checksum=name)
+    for name in ("xxh3_64", "xxh3_128"):
+        add(f"v4_bytes_{name}_metadata", version_4, name)
+    for codec in ("blosclz", "lz4", "zlib", "zstd"):
+        for number, shuffle in enumerate(("none", "byte", "bit")):
+            some = chunks(RAMP, b"ab" * 500, codec=codec, shuffle=number)
+            add(f"codec_{codec}_{shuffle}", assemble, some, chunk_size=6000)
+    for typesize in (1, 3, 5, 12, 16, 17, 255):
+        for number, shuffle in ((1, "byte"), (2, "bit")):
+            some = chunks(RAMP[:4093], codec="zstd", shuffle=number, typesize=typesize, size=1024)
+            add(f"chunk_{shuffle}_typesize_{typesize}", assemble, some)
+    big = (np.arange(75_001) // 500).astype("<u2").tobytes()
+    for codec in ("blosclz", "lz4", "zlib"):
+        add(f"chunk_split_{codec}", assemble, chunks(big, codec=codec, typesize=2))
+    add("chunk_split_not_shuffled", assemble, chunks(big, shuffle=0, typesize=2))
+    add("chunk_snappy", assemble, [snappy_chunk(bytes(range(32)) * 40)])
+    add("chunk_blosclz_far_match", assemble, [far_match()])
+    add("chunk_blocks_in_any_order", assemble, [any_order()])
+    add("chunk_uncompressed", assemble, [encode(bytes(range(250)), CodecParams("lz4", 0))])
+    add(
+        "chunks_differ",
+        assemble,
+        [chunk(RAMP[:2000], "zlib", 0, 1), chunk(RAMP[:2000], "zstd", 2, 8)],
+    )
+    add("empty", assemble, chunks(b""), chunk_size=0, last_chunk=0)
+    add("no_chunk", assemble, [], chunk_size=0, last_chunk=0, nchunks=0, checksum="crc32")
+    add("spare_entries", assemble, chunks(*THREE), spare=5)
+    add("no_offsets_trailing_bytes", assemble, chunks(*THREE), offsets=False, trailing=b"rest" * 9)
+    add("nchunks_unknown", assemble, chunks(*THREE), offsets=False, nchunks=-1)
+    add("sizes_unknown", assemble, chunks(*THREE), chunk_size=-1, last_chunk=-1)
+    metadata: dict[str, bytes] = {
+        "zlib_padding": pack_section({"text": "again and " * 20}, checksum="sha1", reserve=500),
+        "uncompressed": pack_section([1, 2.5, None, "\u00e9"], checksum="adler32", codec="None"),
+        "no_checksum": pack_section("text", checksum="None", codec="None", reserve=6),
+        "early_digest": early_digest(),
+    }
+    for name, section in metadata.items():
+        add(f"metadata_{name}", assemble, chunks(*THREE), section=section)
+    for name, array in arrays().items():
+        add(f"array_{name}", saved, array)
+    add(
+        "array_chunks_attrs", saved, np.arange(120.0).reshape(12, 10), chunks=5, attrs={"unit": "m"}
+    )
+    add("array_xxh3", saved, np.arange(120.0).reshape(12, 10), chunks=5, checksum="xxh3_64")
+    add("array_no_checksum", saved, np.arange(120.0).reshape(12, 10), chunks=5, checksum=None)
+    add("array_no_trailer", lambda: bp.pack_ndarray_to_bytes(np.eye(5)))
+    add("array_appended", appended)
+    add("trailer_stale_by_append", stale_by_append)
+    add("trailer_stale_by_metadata", stale_by_metadata)
+
+
+def arrays() -> dict[str, Any]:
+    titles = np.dtype([(("a title", "x"), "<i2"), ("y", "u1", (2, 3))])
+    mixed = np.dtype({"names": ["b", "a"], "formats": ["<i2", ">f4"], "offsets": [4, 0]})
+    return {
+        "f8": np.linspace(0, 1, 50).reshape(5, 10),
+        "big_endian": np.arange(12, dtype=">u4").reshape(3, 4),
+        "fortran": np.asfortranarray(np.arange(35, dtype="<i2").reshape(5, 7)),
+        "scalar": np.array(2.5, "<f4"),
+        "no_items": np.zeros((0, 3), "<c8"),
+        "bool": np.arange(30) % 3 == 0,
+        "text": np.array(["a", "\u00e9t\u00e9", ""]),
+        "long_text": np.array(["x" * 70]),
+        "bytes": np.array([b"ab", b"c"]),
+        "time": np.arange(10).astype("<M8[ms]"),
+        "struct": np.array([(1, [[1, 2, 3], [4, 5, 6]])], titles),
+        "struct_reordered": np.array([(1, 2.5), (3, 4.5)], mixed),
+        "bfloat16": np.arange(20).astype(ml_dtypes.bfloat16),
+    }
+
+
+def damaged_files() -> None:
+    file = assemble(chunks(*THREE), checksum="crc32", offsets=False)
+    first = len(chunk(THREE[0])) + 4
+    add("bad_magic", changed, file, 0)
+    add("bad_version", changed, file, 4, b"\x05")
+    add("bad_option", changed, file, 5, b"\x04")
+    add("bad_checksum_id", changed, file, 6, b"\x09")
+    add("bad_last_chunk", changed, file, 12, struct.pack("<i", 2001))
+    add("bad_header_cut", lambda: file[:20])
+    add("bad_chunk_cut", lambda: file[: 32 + first - 10])
+    add("bad_last_digest_cut", lambda: file[:-4])
+    add("bad_chunk_flipped", changed, file, 32 + first + 40)
+    add("bad_digest_flipped", changed, file, 32 + first - 1)
+    add("bad_nchunks_too_small", changed, file, 12, struct.pack("<iq", 2000, 2))
+    add("bad_nchunks_too_large", changed, file, 16, struct.pack("<q", 4))
+    wrong = [chunk(THREE[0]), chunk(THREE[0][:1999]), chunk(THREE[2])]
+    add("bad_chunk_of_another_size", assemble, wrong)
+    later = changed(chunk(THREE[0]), 0, b"\x05")
+    add("bad_chunk_of_blosc_2", assemble, [later])
+    cut = chunk(THREE[0], "zstd")
+    add("bad_stream", assemble, [changed(cut, 30, bytes(6))])
+    add("bad_expansion", assemble, [changed(chunk(THREE[0]), 4, struct.pack("<I", 2**31 - 17))])
+    add("bad_table_cut", lambda: assemble(chunks(*THREE), spare=9)[: 32 + 40])
+    section = pack_section({"a": 1}, checksum="crc32", codec="None", reserve=20)
+    some = assemble(chunks(*THREE), section=section)
+    add("bad_metadata_flipped", changed, some, 32 + 35)
+    add("bad_metadata_magic", changed, some, 32, b"YAML")
+    add("bad_metadata_codec", changed, some, 32 + 10, b"\x02")
+    add("bad_metadata_cut", lambda: some[:60])
+    large = pack_section({"a": "x"}, checksum="None", codec="None", reserve=20)
+    large = changed(large, 10, b"\x01" + b"\x06" + struct.pack("<I", 2**31))
+    add("bad_metadata_expansion", assemble, chunks(*THREE), section=large)
+    four = version_4("xxh3_64")
+    add("bad_v4_header_flipped", changed, four, 16)
+    add("bad_v4_feature", lambda: with_digest(changed(four, 40, b"\x02")))
+    array = bp.pack_ndarray_to_bytes(
+        np.arange(40, dtype="<i2").reshape(4, 10),
+        metadata_args=bp.MetadataArgs(meta_codec="None", meta_checksum="None"),
+    )
+    add("bad_array_shape", changed, array, array.index(b"[4,10]"), b"[5,10]")
+    add("bad_array_object", changed, array, array.index(b"'<i2'"), b"'|O8'")
+    whole = saved(np.arange(40, dtype="<i2"), chunks=10)
+    add("bad_front_with_trailer", changed, whole, 8, struct.pack("<i", 24))
+
+
+def main(folder: Path) -> None:
+    sound_files()
+    damaged_files()
+    stores.add_all(add)
+    folder.mkdir(exist_ok=True)
+    for name, make in FILES.items():
+        data = make()
+        with (folder / f"{name}.blp").open("xb") as stream:
+            stream.write(data)
+        write_twin(folder / f"{name}.blp", data)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,144 @@
+"""The frame stores of the conformance set."""
+
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+import bloscpack as bp
+from bloscpack import image
+from bloscpack.codec import CodecParams
+from bloscpack.frames.format import FrameFormat
+from bloscpack.frames.lossless import Filter, Scheme, encode_group
+
+from ..reference.frame_reader import Store
+
+Array = np.ndarray[Any, np.dtype[Any]]
+NAMES = ("PLANES", "UP", "LEFT", "ZIGZAG", "BITS")
+
+
+def moving(nframes: int, shape: tuple[int, ...], dtype: str) -> Array:
+    """Return smooth frames with some noise that change a little from one to the next."""
+    rng = np.random.default_rng(len(shape))
+    frame = np.add.outer(np.arange(shape[0]) * 3, np.arange(shape[1]) * 2)
+    frame = frame.reshape(frame.shape + (1,) * (len(shape) - 2)) + rng.integers(0, 2, shape)
+    return np.stack([frame + k // 3 for k in range(nframes)]).astype(dtype)
+
+
+@dataclass
+class Forced:
+    """A clip with these filters, whatever the writer would choose."""
+
+    frames: Array
+    filters: int
+    text: bytes = b"{}"
+
+    @property
+    def format(self) -> FrameFormat:
+        return FrameFormat.lossless(self.frames.dtype, self.frames.shape[1:])
+
+    @property
+    def nframes(self) -> int:
+        return len(self.frames)
+
+    def __iter__(self) -> Iterator[tuple[bytes, int]]:
+        params = CodecParams("lz4", 5, typesize=1)
+        alone = Scheme(params, self.filters & ~int(Filter.TIME | Filter.STRIDED))
+        time = Scheme(params, self.filters) if self.filters & Filter.TIME else None
+        scheme = Scheme(params, alone.filters, time)
+        for start in range(0, len(self.frames), 8):
+            yield from encode_group(self.frames[start : start + 8], scheme)
+
+
+def forced(clips: dict[str, tuple[Array, int]]) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.blp"
+        with bp.frames.create(path) as store:
+            for id_, (frames, filters) in clips.items():
+                store._append_encoded(id_, Forced(frames, filters))
+        return path.read_bytes()
+
+
+def written(clips: dict[str, Any], flush_every: int = 0, **options: Any) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.blp"
+        with bp.frames.create(path, nthreads=1, **options) as store:
+            for number, (id_, frames) in enumerate(clips.items(), 1):
+                store.append(id_, frames, {"number": number})
+                if flush_every and number % flush_every == 0:
+                    store.flush()
+        return path.read_bytes()
+
+
+def many(count: int, flush_every: int = 25) -> bytes:
+    clips = {f"clip {n}": np.full((1, 24), n, "u1") for n in range(count)}
+    return written(clips, flush_every=flush_every)
+
+
+def changed(data: bytes, place: int) -> bytes:
+    return data[:place] + bytes([data[place] ^ 4]) + data[place + 1 :]
+
+
+def damaged_segment() -> bytes:
+    """Return a store whose merged segment has a damaged section of chunks."""
+    data = many(12, 6)
+    last = Store(data).chain[-1]
+    return changed(data, last.places[1][0])
+
+
+def add_all(add: Callable[..., None]) -> None:
+    rgb, depth = moving(2, (16, 24, 3), "u1"), moving(2, (16, 25), "<u2")
+    for name in NAMES:
+        both = {"rgb": (rgb, int(Filter[name]))}
+        if name != "PLANES":
+            both["depth"] = (depth, int(Filter[name]))
+        add(f"frames_filter_{name.lower()}", forced, both)
+    every = int(Filter.UP | Filter.LEFT | Filter.ZIGZAG | Filter.BITS)
+    for itemsize in (1, 2, 4, 8):
+        frames = moving(2, (12, 31, 4), f"<u{itemsize}")
+        clips = {"planes": (frames, every | Filter.PLANES), "pixels": (frames, every)}
+        add(f"frames_all_filters_{itemsize}_bytes", forced, clips)
+    long = moving(18, (20, 30), "u1")
+    add("frames_time", forced, {"a": (long, int(Filter.TIME))})
+    add("frames_time_strided", forced, {"a": (long, int(Filter.TIME | Filter.STRIDED))})
+    clips: dict[str, Any] = {
+        "rgb": moving(9, (24, 32, 3), "u1"),
+        "depth": moving(9, (24, 32), "<u2"),
+    }
+    for preset in ("fast", "small"):
+        add(f"frames_preset_{preset}", written, clips, preset=preset)
+    kinds: dict[str, Any] = {
+        kind: moving(1, (20, 30), kind)
+        for kind in ("|i1", "<i2", ">u2", "<u4", "<f4", ">f8", "<c8", "<M8[ns]", "|S3")
+    }
+    kinds["|b1"] = moving(2, (20, 30), "u1") > 40
+    kinds["bfloat16"] = moving(2, (20, 30), "f4").astype(ml_dtypes.bfloat16)
+    add("frames_dtypes", written, kinds)
+    shapes: dict[str, Any] = {
+        "numbers": np.arange(70.0),
+        "rows": np.arange(77, dtype="<u2").reshape(11, 7),
+        "tiny pixels": np.arange(72, dtype="u1").reshape(12, 2, 3),
+        "one row": moving(3, (1, 600), "u1"),
+        "5 dimensions": moving(2, (20, 30), "u1").reshape(2, 5, 4, 3, 2, 5),
+        "no frames": np.zeros((0, 4, 6), "<i2"),
+        "nothing": [],
+        "no bytes": np.zeros((3, 0, 5)),
+    }
+    add("frames_shapes", written, shapes)
+    add("frames_ids", written, {id_: np.arange(5) for id_ in ("", "\u00e9", "\ud800", "a/b", "0")})
+    add("frames_empty", written, {}, attrs={"rate": 25})
+    add("frames_jpeg", written, {"a": moving(2, (16, 24, 3), "u1")}, codec="jpeg")
+    images = [image.encode_jpeg(each) for each in moving(2, (16, 24, 3), "u1")]
+    images.append(image.encode_jpeg(moving(1, (8, 12, 3), "u1")[0]))
+    add("frames_images_differ", written, {"a": images})
+    add("frames_merged_index", many, 26)
+    add("frames_torn_append", lambda: many(4)[:-40])
+    add("frames_damaged_segment", damaged_segment)
+    add("frames_damaged_frame", lambda: changed(forced({"a": (long, int(Filter.TIME))}), 400))
+    add("frames_damaged_metadata", lambda: changed(many(2), 100))
+    add("frames_bad_no_index", lambda: many(2)[:180])
+    add("frames_bad_header", lambda: changed(many(2), 10))

@@ -1,0 +1,375 @@
+"""Frame stores in plain Python and numpy, written from docs/formats/frames.md alone.
+
+The index is found as a reader must find it; frames are read one by one, each with the frames that
+it refers to. `describe` states everything that a reader must find, in the form of the files in
+tests/conformance.
+"""
+
+import json
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from xxhash import xxh3_64_digest, xxh3_64_intdigest
+
+from .array_reader import CHECKSUMS, read_header, read_metadata, sha256
+from .chunk_decoder import decode_chunk, unpack_header
+from .refused import RefusedError, need
+
+PLANES, UP, LEFT, ZIGZAG, TIME, BITS, STRIDED = 0x01, 0x02, 0x04, 0x08, 0x10, 0x20, 0x40
+MAGIC, TAIL = b"BLPKFRMS", 152
+COLUMNS = (("<u8", 8), ("<u4", 4), ("<u4", 4), ("<u8", 8), ("<u8", 8), ("<u4", 4))
+MAX_CHUNK, MAX_GROUP_NBYTES = 2**31 - 17, 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A segment whose tail and section of clips are whole."""
+
+    first: int
+    nclips: int
+    nchunks: int
+    nformats: int
+    start: int
+    end: int
+    previous: int
+    clips: bytes
+    places: tuple[tuple[int, int, int, bytes, int], ...]
+
+    @property
+    def total(self) -> int:
+        return self.first + self.nclips
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    codec: int
+    group: int
+    varies: bool
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+    @property
+    def nbytes(self) -> int:
+        return self.dtype.itemsize * int(np.prod(self.shape, dtype=int))
+
+
+@dataclass(frozen=True, slots=True)
+class Clip:
+    id: str
+    offset: int
+    nframes: int
+    form: Form
+    chunks: list[tuple[int, int, int]]  # offset, stored size, filters
+    meta: bytes
+
+
+class Store:
+    """The bytes of a store, with its clips."""
+
+    def __init__(self, file: bytes) -> None:
+        self.file = file
+        self.header = read_header(file, known_features=1)
+        need(self.header.features == 1, "format", "not a frame store")
+        need((self.header.options, self.header.checksum) == (2, 9), "format", "header")
+        self.chain = find_index(file)
+        self.clips = [clip for segment in self.chain for clip in _clips_of(file, segment)]
+
+    def metadata(self) -> Any:
+        return read_metadata(self.file, 64, 10)[0]
+
+    def clip(self, id_: str) -> Clip | None:
+        """Find a clip as the page says: by its hash, then by its bytes."""
+        key = id_.encode("utf-8", "surrogatepass")
+        hash_ = xxh3_64_intdigest(key)
+        for segment in reversed(self.chain):
+            *_, ends, hashes, order = _columns(segment)
+            place = int(np.searchsorted(hashes, np.uint64(hash_)))
+            while place < segment.nclips and hashes[place] == hash_:
+                number = int(order[place])
+                ids = segment.clips[36 * segment.nclips + 64 * segment.nformats :]
+                start = int(ends[number - 1]) if number else 0
+                if ids[start : int(ends[number])] == key:
+                    return self.clips[segment.first + number]
+                place += 1
+        return None
+
+    def stored(self, clip: Clip, chunk: int) -> bytes:
+        """Return the stored bytes of a chunk, their digest compared."""
+        at, size, _ = clip.chunks[chunk]
+        data, digest = self.file[at : at + size], self.file[at + size : at + size + 8]
+        need(xxh3_64_digest(data) == digest, "checksum", f"chunk {chunk} of {clip.id!r}")
+        return data
+
+    def frame(self, clip: Clip, k: int) -> bytes:
+        """Return the bytes of a frame in C order; of an image, its file."""
+        form = clip.form
+        chunk, inside = divmod(k, form.group)
+        stored, filters = self.stored(clip, chunk), clip.chunks[chunk][2]
+        if form.codec == 2:
+            need(filters in (0, 1), "format", f"image kind {filters}")
+            return stored
+        if not form.nbytes:
+            return b""
+        count = min(form.group, clip.nframes - chunk * form.group)
+        head = unpack_header(stored)
+        need(head.nbytes == count * form.nbytes, "codec", "a frame has another size")
+        data = decode_chunk(stored)
+        if filters:
+            # A chunk of a group is an array with the axis of frames in front.
+            shape = (count, *form.shape) if form.group > 1 else form.shape
+            reference = None
+            if filters & TIME:
+                reference = self.frame(clip, reference_of(k, filters, form.group))
+            data = undo_filters(data, filters, shape, form.dtype.itemsize, reference)
+        return data[inside * form.nbytes : (inside + 1) * form.nbytes]
+
+
+def reference_of(k: int, filters: int, group: int) -> int:
+    i = k % 8
+    need(i and group == 1, "format", "a frame refers to none before it")
+    if not filters & STRIDED:
+        return k - (i & -i)
+    h = i // 2
+    return k - (2 * (h & -h) if h else 1)
+
+
+def undo_filters(
+    data: bytes, filters: int, shape: tuple[int, ...], itemsize: int, reference: bytes | None
+) -> bytes:
+    known = PLANES | UP | LEFT | ZIGZAG | TIME | BITS
+    known |= STRIDED if filters & TIME else 0
+    *lead, channels = shape if len(shape) >= 3 and shape[-1] <= 4 else (*shape, 1)
+    fits = itemsize in (1, 2, 4, 8) and (channels in (3, 4) or not filters & PLANES)
+    need(fits and not filters & ~known, "codec", f"filters {filters:#x}")
+    item = np.dtype(f"<u{itemsize}")
+    width = lead[-1] if lead else 1
+    nplanes, depth = (channels, 1) if filters & PLANES else (1, channels)
+    stored = np.frombuffer(data, item).reshape(nplanes, -1)
+    planes = [_undo_plane(each, filters, (-1, width, depth)) for each in stored]
+    if filters & PLANES:
+        green, red, blue, *fourth = planes
+        planes = [red + green, green, blue + green, *fourth]
+    pixels = np.concatenate(planes, axis=2)
+    if reference is not None:
+        pixels = pixels + np.frombuffer(reference, item).reshape(pixels.shape)
+    return pixels.tobytes()
+
+
+def _undo_plane(
+    items: np.ndarray[Any, np.dtype[Any]], filters: int, shape: tuple[int, int, int]
+) -> np.ndarray[Any, np.dtype[Any]]:
+    item = items.dtype
+    if filters & BITS:
+        whole, nbits = items.size // 8 * 8, 8 * item.itemsize
+        packed = items.tobytes()[: whole * item.itemsize]
+        bits = np.unpackbits(np.frombuffer(packed, "u1"), bitorder="little").reshape(nbits, whole)
+        values = np.zeros(whole, item)
+        for number in range(nbits):
+            values |= bits[number].astype(item) << item.type(number)
+        items = np.concatenate([values, items[whole:]])
+    if filters & ZIGZAG:
+        items = items >> 1 ^ -(items & 1)
+    plane = items.reshape(shape)
+    if filters & LEFT:
+        plane = np.cumsum(plane, axis=1, dtype=item)
+    if filters & UP:
+        plane = np.cumsum(plane, axis=0, dtype=item)
+    return plane
+
+
+def find_index(file: bytes) -> list[Segment]:
+    """Return the chain of segments that counts, the first one first."""
+    end = len(file)
+    chain = _chain(file, end)
+    while chain is None:
+        end = _end_before(file, end)
+        need(end, "format", "no index is whole")
+        chain = _chain(file, end)
+    return chain
+
+
+def _end_before(file: bytes, end: int) -> int:
+    """Return where the last tail with a magic ends that ends before `end`; 0 without one."""
+    place = file.rfind(MAGIC, 0, max(end - TAIL - 1 + len(MAGIC), 0))
+    return place + TAIL if place >= 0 else 0
+
+
+def _chain(file: bytes, end: int) -> list[Segment] | None:
+    last = _segment(file, end)
+    if last is None or not last.first:
+        return last and [last]
+    end = last.previous
+    while end:
+        before = _segment(file, end)
+        if before is not None and before.total == last.first:
+            chain = _chain(file, end)
+            if chain is not None:
+                return [*chain, last]
+        end = _end_before(file, end)
+    return None
+
+
+def _segment(file: bytes, end: int) -> Segment | None:
+    """Return the segment that ends at a position, None if it is not whole."""
+    tail = file[max(end - TAIL, 0) : end]
+    if len(tail) < TAIL or tail[:8] != MAGIC or xxh3_64_digest(tail[:144]) != tail[144:]:
+        return None
+    version, flags, nformats, *rest = struct.unpack_from("<HHI6Q", tail, 8)
+    nclips, nchunks, first, start, nbytes, previous = rest
+    need(version == 1 and not flags, "unsupported", f"a segment of version {version}")
+    places, at, fits = [], start, start + nbytes == end and previous <= start
+    for number in range(3):
+        stored, decoded, digest = struct.unpack_from("<QQ8s", tail, 64 + 24 * number)
+        how = tail[136 + number]
+        fits = fits and (decoded == stored if how == 0 else how == 1 and decoded <= start)
+        places.append((at, stored, decoded, digest, how))
+        at += stored
+    ids = places[0][2] - 36 * nclips - 64 * nformats
+    fits = fits and at + TAIL == end and (previous == 0) == (first == 0) and ids >= 0
+    fits = fits and places[1][2] == 5 * nchunks and places[2][2] >= 8 * nclips
+    if not fits or nformats > nclips or 8 * nchunks > start:
+        return None
+    try:
+        clips, _, _ = (_section(file, place) for place in places)
+        segment = Segment(
+            first, nclips, nchunks, nformats, start, end, previous, clips, tuple(places)
+        )
+        _check_clips(segment)
+    except RefusedError:
+        return None
+    return segment
+
+
+def _section(file: bytes, place: tuple[int, int, int, bytes, int]) -> bytes:
+    at, stored, decoded, digest, how = place
+    data = file[at : at + stored]
+    need(xxh3_64_digest(data) == digest, "checksum", "a section of the index is damaged")
+    if how:
+        need(unpack_header(data).nbytes == decoded, "format", "a section has another size")
+        data = decode_chunk(data)
+    return data
+
+
+def _columns(segment: Segment) -> list[np.ndarray[Any, np.dtype[Any]]]:
+    columns, at = [], 0
+    for dtype, size in COLUMNS:
+        columns.append(np.frombuffer(segment.clips, dtype, segment.nclips, at))
+        at += size * segment.nclips
+    return columns
+
+
+def _check_clips(segment: Segment) -> None:
+    offsets, nframes, formats, ends, hashes, order = (each.tolist() for each in _columns(segment))
+    ids = len(segment.clips) - 36 * segment.nclips - 64 * segment.nformats
+    need(all(each < segment.nformats for each in formats), "format", "formats")
+    need(all(each < segment.nclips for each in order), "format", "order")
+    need(all(each <= segment.start for each in offsets), "format", "offsets")
+    need(ends == sorted(ends) and (ends or [0])[-1] == ids, "format", "id_ends")
+    need(hashes == sorted(hashes), "format", "hashes")
+    groups = [_row(segment, number)[1] for number in range(segment.nformats)]
+    need(all(groups), "format", "group")
+    total = sum(-(-n // groups[form]) for n, form in zip(nframes, formats, strict=True))
+    need(total == segment.nchunks, "format", "the clips have another number of chunks")
+
+
+def _row(segment: Segment, number: int) -> bytes:
+    return segment.clips[36 * segment.nclips + 64 * number :][:64]
+
+
+def _form(row: bytes) -> Form:
+    codec, group, ndim, flags, name, *dims = struct.unpack_from("<4B20s8I", row)
+    need(codec in (1, 2) and flags <= 1, "unsupported", f"codec {codec}, flags {flags}")
+    need(group == 1 or codec == 1, "format", "images do not share chunks")
+    need(not flags or codec == 2, "format", "only images differ in shape")
+    need(ndim <= 8 and not any(dims[ndim:]) and not any(row[56:]), "format", "dims")
+    text = name.rstrip(b"\0").decode("ascii")
+    if text[0] in "<>|":
+        dtype = np.dtype(text)
+    else:
+        import ml_dtypes
+
+        dtype = np.dtype(getattr(ml_dtypes, text))
+    form = Form(codec, group, bool(flags), dtype, tuple(dims[:ndim]))
+    limit = MAX_CHUNK if group == 1 else MAX_GROUP_NBYTES
+    need(form.nbytes * group <= limit, "format", "a frame is too large")
+    return form
+
+
+def _clips_of(file: bytes, segment: Segment) -> list[Clip]:
+    offsets, nframes, formats, ends, _, _ = (each.tolist() for each in _columns(segment))
+    planes = np.frombuffer(_section(file, segment.places[1]), "u1").reshape(5, -1).astype("u8")
+    sizes = (planes[0] | planes[1] << 8 | planes[2] << 16 | planes[3] << 24).tolist()
+    filters = planes[4].tolist()
+    metas = _section(file, segment.places[2])
+    stops = struct.unpack_from(f"<{segment.nclips}Q", metas)
+    ids = segment.clips[36 * segment.nclips + 64 * segment.nformats :]
+    texts, clips, chunk = metas[8 * segment.nclips :], [], 0
+    for k in range(segment.nclips):
+        form = _form(_row(segment, formats[k]))
+        at, chunks = offsets[k], []
+        for number in range(chunk, chunk - -nframes[k] // form.group):
+            chunks.append((at, sizes[number], filters[number]))
+            at += sizes[number] + 8
+        need(at <= segment.start, "format", "a chunk ends behind its index")
+        chunk += len(chunks)
+        id_ = ids[ends[k - 1] if k else 0 : ends[k]].decode("utf-8", "surrogatepass")
+        meta = texts[stops[k - 1] if k else 0 : stops[k]]
+        clips.append(Clip(id_, offsets[k], nframes[k], form, chunks, meta))
+    return clips
+
+
+def describe(file: bytes) -> dict[str, Any]:
+    """Return what a reader must find in a store."""
+    store = Store(file)
+    try:
+        metadata = store.metadata()
+    except RefusedError as err:
+        metadata = {"error": err.kind}
+    return {
+        "kind": "frames",
+        "header": {
+            "format_version": store.header.version,
+            "checksum": CHECKSUMS[store.header.checksum],
+            "features": store.header.features,
+        },
+        "metadata": metadata,
+        "segments": [
+            {
+                "offset": each.start,
+                "end": each.end,
+                "previous": each.previous,
+                "first_clip": each.first,
+                "nclips": each.nclips,
+                "nchunks": each.nchunks,
+                "compressed": [bool(place[4]) for place in each.places],
+            }
+            for each in store.chain
+        ],
+        "clips": [_describe_clip(store, clip) for clip in store.clips],
+    }
+
+
+def _describe_clip(store: Store, clip: Clip) -> dict[str, Any]:
+    form = clip.form
+    frames: list[Any] = []
+    for k in range(clip.nframes):
+        try:
+            frames.append(sha256(store.frame(clip, k)))
+        except RefusedError as err:
+            frames.append({"error": err.kind})
+    return {
+        "id": clip.id,
+        "meta": json.loads(clip.meta),
+        "codec": ("lossless", "image")[form.codec - 1],
+        "dtype": form.dtype.name if form.dtype.isbuiltin == 2 else form.dtype.str,
+        "frame_shape": list(form.shape),
+        "varies": form.varies,
+        "group": form.group,
+        "offset": clip.offset,
+        "chunks": [
+            {"offset": at, "cbytes": size, "filters": filters} for at, size, filters in clip.chunks
+        ],
+        "frames": frames,
+    }

@@ -1,0 +1,159 @@
+"""The package: extras that messages name, imports without warnings, and what the sdist holds."""
+
+import ast
+import json
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from .conftest import PACKAGE, REPOSITORY
+
+PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+
+FOR_DEVELOPERS = {name for name in EXTRAS if re.fullmatch("test|check|bench|peers|.*-bench", name)}
+
+PAGES = sorted([*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md")])
+SOURCES = sorted([*PACKAGE.rglob("*.py"), *PAGES])
+
+
+def extras_named_in(text: str) -> set[str]:
+    lists = re.findall(r"bloscpack\[([a-z0-9_,\s-]+)\]", text)
+    return {name.strip() for names in lists for name in names.split(",")}
+
+
+def texts_of(path: Path) -> str:
+    """Return a page, or the strings of a module: `bloscpack[x]` may be code elsewhere."""
+    text = path.read_text("utf-8")
+    if path.suffix != ".py":
+        return text
+    strings = (
+        node.value
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
+    return "\n".join(strings)
+
+
+def test_extras_that_messages_and_pages_name_can_be_installed() -> None:
+    unknown = {}
+    named = set()
+    for path in SOURCES:
+        extras = extras_named_in(texts_of(path))
+        named |= extras
+        if extras - set(EXTRAS):
+            unknown[path.name] = extras - set(EXTRAS)
+    assert unknown == {}
+    assert {"http", "image", "s3", "torch", "video", "vrs"} <= named
+
+
+def test_the_extra_all_has_every_library() -> None:
+    [everything] = EXTRAS["all"]
+    assert extras_named_in(everything) == set(EXTRAS) - FOR_DEVELOPERS - {"all"}
+
+
+def test_lowest_versions_are_those_of_the_metadata() -> None:
+    bounds = {}
+    extras = [EXTRAS[name] for name in set(EXTRAS) - FOR_DEVELOPERS]
+    for requirement in [*PROJECT["dependencies"], *chain.from_iterable(extras)]:
+        found = re.match(r"([A-Za-z0-9_-]+)(?:\[[a-z,]+\])?>=([0-9.]+)", requirement)
+        if found:
+            bounds[found[1].lower()] = found[2]
+    lines = (REPOSITORY / "constraints" / "lowest.txt").read_text("utf-8").splitlines()
+    lowest = dict(line.lower().split("==") for line in lines if "==" in line)
+    hard = {re.split("[>=;]", requirement)[0].lower() for requirement in PROJECT["dependencies"]}
+    assert hard <= set(lowest)
+    for name, version in lowest.items():
+        if name in bounds:
+            parts = zip(version.split("."), bounds[name].split("."), strict=False)
+            assert all(a == b for a, b in parts), f"{name}: {version}, declared {bounds[name]}"
+
+
+IMPORT_ALL = """
+import importlib, json, sys, warnings
+missing = {}
+for name in json.load(sys.stdin):
+    try:
+        importlib.import_module(name)
+    except ImportError as err:
+        if err.name is None or err.name.split(".")[0] == "bloscpack":
+            raise
+        missing[name] = err.name
+print(json.dumps(missing))
+"""
+
+
+def module_names() -> list[str]:
+    paths = (path.relative_to(REPOSITORY).with_suffix("") for path in PACKAGE.rglob("*.py"))
+    names = {".".join(path.parts).removesuffix(".__init__") for path in paths}
+    return sorted(names - {"bloscpack.__main__"})  # it is the program
+
+
+def test_every_module_is_imported_without_a_warning() -> None:
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", IMPORT_ALL],
+        input=json.dumps(module_names()),
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (run.returncode, run.stderr) == (0, "")
+    # Excepted only where the library that the module is for is not installed.
+    for name, library in json.loads(run.stdout).items():
+        assert name.startswith(
+            ("bloscpack.benzina.", "bloscpack.integrations.", "bloscpack.storage.")
+        )
+        assert library.split(".")[0] in {"aiohttp", "dask", "fsspec", "torch", "xarray", "zarr"}
+
+
+def git(*arguments: str) -> list[str]:
+    if not (REPOSITORY / ".git").exists():
+        pytest.skip("not a checkout of the repository: there is nothing to compare with")
+    run = subprocess.run(["git", *arguments, "-z"], cwd=REPOSITORY, capture_output=True)
+    if run.returncode:
+        pytest.skip(f"git fails here: {run.stderr.decode()}")
+    names = run.stdout.decode().split("\0")
+    return [name for name in names if name and (REPOSITORY / name).exists()]
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """Names of the files in a source distribution that is made here."""
+    pytest.importorskip("setuptools", reason="the source distribution is made by setuptools")
+    folder = tmp_path_factory.mktemp("sdist")
+    run = subprocess.run(
+        [
+            *(sys.executable, "setup.py", "--quiet"),
+            *("egg_info", "--egg-base", folder),
+            *("sdist", "--formats", "tar", "--dist-dir", folder),
+        ],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert run.returncode == 0, run.stderr
+    [path] = folder.glob("*.tar")
+    with tarfile.open(path) as archive:
+        return {
+            member.name.split("/", maxsplit=1)[1]
+            for member in archive.getmembers()
+            if member.isfile()
+        }
+
+
+def test_the_sdist_has_every_file_of_the_repository(sdist: set[str]) -> None:
+    assert set(git("ls-files")) - sdist == set()
+
+
+def test_the_sdist_has_nothing_else(sdist: set[str]) -> None:
+    known = set(git("ls-files", "--cached", "--others", "--exclude-standard"))
+    generated = {"PKG-INFO", "setup.cfg"}
+    assert {name for name in sdist - known - generated if ".egg-info/" not in name} == set()
