@@ -54,6 +54,8 @@ class Array:
         Threads that decode; as many as there are processors, at most 8, by default.
     storage_options : mapping, optional
         For a URL: what fsspec's file system for it takes.
+    locking : bool, default True
+        Lock the file in mode "a", so that a second writer is refused; see `bloscpack.open`.
 
     Attributes
     ----------
@@ -101,13 +103,14 @@ class Array:
         verify: Verify = True,
         nthreads: int | None = None,
         storage_options: Mapping[str, Any] | None = None,
+        locking: bool = True,
     ) -> None:
         self._nthreads = nthreads
         self._is_open = self._is_seen = True
         self._rows: RowAppender | None = None
         if mode == "a":
             refuse_url(path, "appended to")
-            self._open_rows(path, verify)
+            self._open_rows(path, verify, locking)
             return
         self._container = container = Container(open_source(path, storage_options), verify=verify)
         try:
@@ -554,10 +557,10 @@ class Array:
             self._rows.abandon()  # what came since the last flush may be half of something
         self.close()
 
-    def _open_rows(self, path: Any, verify: Verify) -> None:
+    def _open_rows(self, path: Any, verify: Verify, locking: bool) -> None:
         if not isinstance(path, str | os.PathLike):
             raise TypeError(f"mode 'a' needs a path, not {type(path).__name__!r}")
-        rows = RowAppender.open(path, nthreads=self._nthreads)
+        rows = RowAppender.open(path, nthreads=self._nthreads, locking=locking)
         try:
             self._container = rows.view(verify=verify)
             self._describe()

@@ -23,6 +23,7 @@ from .exceptions import FormatError
 from .storage import disk
 from .storage.rollback import replacing
 from .storage.update import temporary_path
+from .storage.url import refuse_options
 
 if TYPE_CHECKING:
     from .clipwriter import Tally, Writer
@@ -228,8 +229,7 @@ def _opened(
 ) -> "FrameSource":
     """Return a source, closed with the `stack` if it was opened here."""
     if hasattr(src, "keys") and hasattr(src, "read"):
-        if storage_options:
-            raise ValueError("storage_options are for URLs, not for what is open")
+        refuse_options(src, storage_options)
         source: FrameSource = src
         return source
     is_path = isinstance(src, str | os.PathLike) and not storage_options

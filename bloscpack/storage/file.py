@@ -8,15 +8,14 @@ from threading import Lock
 from typing import IO, Any
 from weakref import WeakSet
 
-from ..container.journal import JOURNAL_SUFFIX
 from ..opening import closed_on_error
-from .descriptor import Descriptor, pread, pread_into, pread_more
+from .descriptor import Descriptor, data_runs, pread, pread_into, pread_more
 from .memory import MemorySource
 from .overlay import OverlaySource, Patch
 from .protocol import ByteSource
 from .remote import RemotePlace, RemoteSource
-from .rollback import check_unlocked, find_journal, try_settle
-from .url import is_url
+from .rollback import check_unlocked, find_journal, journal_path, try_settle
+from .url import is_url, refuse_options
 
 _CLOSED = "I/O operation on a closed file"
 
@@ -46,7 +45,7 @@ class FileSource:
         if is_link is None:
             is_link = os.path.islink(self.path)
         if descriptor is None:
-            flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)
+            flags = os.O_RDONLY | os.O_CLOEXEC
             descriptor = Descriptor(os.open(path, flags))
         self._descriptor: Descriptor | None = descriptor
         # The journal lies beside the file, not beside a link to it.
@@ -78,7 +77,7 @@ class FileSource:
         found = find_journal(self._real_path, descriptor.number)
         if found is None:
             return None
-        kept = FileSource(self._real_path + JOURNAL_SUFFIX, Descriptor(found[0]))
+        kept = FileSource(journal_path(self._real_path), Descriptor(found[0]))
         journal = found[1]
         if replays and try_settle(self._real_path, descriptor.number):
             self._note_stamp(descriptor)
@@ -112,6 +111,13 @@ class FileSource:
         if descriptor is None:
             descriptor = self._open_descriptor()
         return os.fstat(descriptor.number).st_size
+
+    def data_runs(self, most: int) -> list[tuple[int, int]] | None:
+        """Return where there are data, (start, stop) each; None if that is not known.
+
+        Of more runs than `most` the last one reaches to the end.
+        """
+        return data_runs(self._open_descriptor().number, most)
 
     def read_at(self, offset: int, nbytes: int) -> bytes:
         """Return a copy; a read that the system cuts short is continued."""
@@ -184,8 +190,7 @@ def _renew_locks() -> None:
         source.renew_lock()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_locks)
+os.register_at_fork(after_in_child=_renew_locks)
 
 
 def _is_regular(fileobj: IO[bytes]) -> bool:
@@ -196,7 +201,7 @@ def _is_regular(fileobj: IO[bytes]) -> bool:
     raw: object = fileobj
     if type(fileobj) is io.BufferedReader or type(fileobj) is io.BufferedRandom:
         raw = fileobj.raw
-    if type(raw) is not io.FileIO or not raw.readable() or not hasattr(os, "pread"):
+    if type(raw) is not io.FileIO or not raw.readable():
         return False
     if type(fileobj) is io.BufferedRandom:
         fileobj.flush()  # what the caller has written is to be read
@@ -236,8 +241,7 @@ def open_source(where: Any, storage_options: Mapping[str, Any] | None = None) ->
         return where.open()
     if isinstance(where, RemoteSource):
         return where
-    if storage_options:
-        raise ValueError(f"storage_options are for URLs, not for {where!r}")
+    refuse_options(where, storage_options)
     if isinstance(where, str | os.PathLike):
         mode = os.lstat(where).st_mode
         is_link = stat.S_ISLNK(mode)
