@@ -13,9 +13,9 @@ from time import perf_counter
 
 import blosc
 import numpy
-from bloscpack.file_io import CompressedFPSource
 
 import bloscpack
+from bloscpack.file_io import CompressedFPSource
 
 
 def prepare_pack(array, codec=None, clevel=None):

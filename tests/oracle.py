@@ -57,14 +57,19 @@ class Recipe:
     cwd: Path | None = None
     given_python: Callable[[str], Path] = Path
 
-    def find_or_make(self) -> Path:
-        """Return the python of a working environment; skip the test where that cannot be."""
+    def find_or_make(self, *, install: bool) -> Path:
+        """Return the python of a working environment; skip the test if there is none.
+
+        Nothing is installed, nor what was installed before is used, unless `install` asks for it.
+        """
         given = os.environ.get(self.variable)
         if given:
             python = self.given_python(given)
             if not self._works(python):
                 pytest.fail(f"{self.variable}={given} holds no working {self.library}")
             return python
+        if not install:
+            self._skip(f"make test-all (--all) installs it, {self.variable} names one")
         # Tests run in several processes: one makes it, the others wait.
         with (REPOSITORY / f".{self.variable.lower()}.lock").open("w") as stream:
             fcntl.flock(stream, fcntl.LOCK_EX)
@@ -134,10 +139,10 @@ class Oracle:
     One that takes over two minutes is ended, too. The next snippet is answered by a new process.
     """
 
-    def __init__(self, recipe: Recipe, subject: Path) -> None:
+    def __init__(self, recipe: Recipe, subject: Path, *, install: bool) -> None:
         self.library = recipe.library
         self._command = [
-            recipe.find_or_make(),
+            recipe.find_or_make(install=install),
             *("-I", "-W", "ignore"),
             Path(snippets.__file__),
             subject,

@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[1]
 BENCH = ROOT / "bench"
 
@@ -17,7 +19,7 @@ BYTES, TWIN = "bytes", "plain Python"
 PILLOW, TORCH = "JPEG, Pillow", "JPEG, Pillow in DataLoader"
 
 for needed in ("blosc", "zstandard", "PIL", "av"):
-    pytest.importorskip(needed, reason="bench/ needs it: pip install '.[benzina-bench]'")
+    pytest.importorskip(needed, reason="bench/ needs it: pip install --group benzina-bench")
 
 
 def run(*command):

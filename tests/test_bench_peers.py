@@ -10,10 +10,12 @@ from signal import SIGALRM
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[1]
 BENCH = ROOT / "bench"
 
-pytest.importorskip("blosc", reason="bench/ needs blosc: pip install '.[bench]'")
+pytest.importorskip("blosc", reason="bench/ needs blosc: pip install --group bench")
 
 
 def run(*command, **environment):

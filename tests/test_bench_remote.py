@@ -17,6 +17,8 @@ OURS, STORE, ZARR, SHARDED, HDF5 = (
     "zarr, sharded",
     "h5py",
 )
+
+pytestmark = pytest.mark.slow
 SIGNED = {
     "Authorization": "AWS4-HMAC-SHA256 Credential=key/20260101/us-east-1/s3/aws4_request, "
     "SignedHeaders=host, Signature=0"
@@ -24,7 +26,7 @@ SIGNED = {
 READING = ("row", "rows", "strided", "clip", "iterate")
 
 for needed in ("blosc", "zarr", "s3fs", "moto", "distributed"):
-    pytest.importorskip(needed, reason="bench/ needs it: pip install '.[remote-bench]'")
+    pytest.importorskip(needed, reason="bench/ needs it: pip install --group remote-bench")
 
 
 @pytest.fixture(scope="module")

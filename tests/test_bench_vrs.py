@@ -9,13 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[1]
 BENCH = ROOT / "bench"
 
 WHO = ("bloscpack", "bloscpack, arrays of 32 frames", "bloscpack, SyncVRSReader")
 
 for needed in ("blosc", "zstandard"):
-    pytest.importorskip(needed, reason="bench/ needs it: pip install '.[bench]'")
+    pytest.importorskip(needed, reason="bench/ needs it: pip install --group bench")
 
 
 def run(*command):

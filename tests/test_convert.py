@@ -1,7 +1,6 @@
 """Clips copied between Gulp directories and frame stores: every byte, all metadata, or an error."""
 
 import json
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from bloscpack.gulp import GulpChunk, GulpDirectory
 from bloscpack.gulp.metadata import pack_entries, unpack_entries
 from bloscpack.storage import disk
 
-from .conftest import VECTORS
+from .conftest import ReferenceFolder, Warned
 from .frames.memory_source import MemorySourceOfClips
 
 pytest.importorskip("simplejpeg", reason="a Gulp directory holds JPEG")
@@ -112,18 +111,14 @@ def test_labels_of_adapters_travel(folder: Path, tmp_path: Path) -> None:
     assert GulpDirectory(tmp_path / "back")._load_label_dict() == {"walk": 0, "run": 1}
 
 
-def test_what_has_no_place_is_told(
-    folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_has_no_place_is_told(folder: Path, tmp_path: Path, warned: Warned) -> None:
     (folder / "label2idx.json").write_text("{")
-    with caplog.at_level(logging.WARNING, "bloscpack"):
-        bp.convert(folder, tmp_path / "clips.blp")
-    assert "label2idx.json is left out: it is not JSON" in caplog.text
+    bp.convert(folder, tmp_path / "clips.blp")
+    assert "label2idx.json is left out: it is not JSON" in warned.text
     with bp.frames.create(tmp_path / "with.blp", attrs={"source": "x", "label2idx": {}}):
         pass
-    with caplog.at_level(logging.WARNING, "bloscpack"):
-        bp.convert(tmp_path / "with.blp", tmp_path / "back")
-    assert "no place for attributes: source" in caplog.text
+    bp.convert(tmp_path / "with.blp", tmp_path / "back")
+    assert "no place for attributes: source" in warned.text
     assert left_in(tmp_path / "back") == ["label2idx.json"]
 
 
@@ -404,17 +399,18 @@ def test_metadata_of_others_are_one_entry(meta: dict[str, Any]) -> None:
     assert unpack_entries(meta) == [meta]
 
 
+GULP_FILES = ReferenceFolder("gulp")
+
+
 def cases() -> list[Any]:
-    manifest = VECTORS / "gulp" / "manifest.json"
-    if not manifest.exists():
-        skip = pytest.mark.skip(reason=f"no vectors in {VECTORS / 'gulp'}")
-        return [pytest.param({}, marks=skip)]
-    return json.loads(manifest.read_text("utf-8"))["cases"]  # type: ignore[no-any-return]
+    if not GULP_FILES:
+        return []
+    return json.loads((GULP_FILES / "manifest.json").read_text("utf-8"))["cases"]  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.get("case"))
 def test_directories_of_gulpio2(case: dict[str, Any], tmp_path: Path) -> None:
-    folder = VECTORS / "gulp" / case["case"]
+    folder = GULP_FILES / case["case"]
     bp.convert(folder, tmp_path / "clips.blp")
     bp.convert(tmp_path / "clips.blp", tmp_path / "back")
     with bp.frames.open(folder) as before, bp.frames.open(tmp_path / "back") as after:

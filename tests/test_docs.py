@@ -6,7 +6,6 @@ import hashlib
 import http.client
 import importlib
 import json
-import os
 import pkgutil
 import re
 import zlib
@@ -19,6 +18,7 @@ import xxhash
 import bloscpack as bp
 from bloscpack.checksum import CHECKSUMS
 
+from .conftest import ReferenceFolder
 from .entrypoints import entry_points
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -221,10 +221,7 @@ def test_hex_dump_is_the_file(format_page):
 
 
 def vectors():
-    folder = Path(os.environ.get("BLOSCPACK_VECTORS") or ROOT.parent / "shared" / "vectors")
-    manifest = folder / "bloscpack" / "manifest.json"
-    if not manifest.exists():
-        pytest.skip(f"no shared vectors: {manifest} is missing")
+    manifest = ReferenceFolder("bloscpack") / "manifest.json"
     return manifest.parent, json.loads(manifest.read_text("utf-8"))["vectors"]
 
 

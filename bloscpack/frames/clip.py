@@ -5,6 +5,7 @@ those that are needed are fetched and decoded with them, once for each group of 
 """
 
 import json
+import operator
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Protocol
@@ -197,6 +198,10 @@ class StoreClip:
             if frame is not None:
                 return frame
         return read_clip(self, selection, out=out, nthreads=self._store.nthreads)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as the store does, by place and state, and the id."""
+        return operator.getitem, (self._store, self.id)
 
     def _read_one(self, index: int) -> AnyArray | None:
         """Return a frame that is a chunk by itself, None where it is not that easy.

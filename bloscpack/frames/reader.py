@@ -19,6 +19,7 @@ from ..exceptions import (
     NotFoundError,
     UnsupportedError,
 )
+from ..notice import warn_unclosed
 from ..opening import closed_on_error
 from ..storage.file import FileSource, open_source
 from ..storage.memory import MemorySource
@@ -112,6 +113,7 @@ class FrameStore:
         verify: bool = True,
         nthreads: int | None = None,
         storage_options: Mapping[str, Any] | None = None,
+        locking: bool = True,
     ) -> None:
         if mode not in ("r", "a"):
             raise ValueError(f"mode must be 'r' or 'a', not {mode!r}")
@@ -121,7 +123,7 @@ class FrameStore:
             refuse_url(path, "appended to")
             if not isinstance(path, str | os.PathLike):
                 raise TypeError(f"mode 'a' needs a path, not {type(path).__name__!r}")
-            self._attach(StoreWriter.open(path), verify, nthreads)
+            self._attach(StoreWriter.open(path, locking=locking), verify, nthreads)
             return
         self._read_index(open_source(path, storage_options), None, verify, nthreads)
 
@@ -137,6 +139,7 @@ class FrameStore:
         nthreads: int | None = None,
         overwrite: bool = False,
         storage_options: Mapping[str, Any] | None = None,
+        locking: bool = True,
     ) -> Self:
         """Make a new store, open for appending; see `bloscpack.frames.create`."""
         options = Options(codec, preset, quality).check()
@@ -146,7 +149,7 @@ class FrameStore:
             if upload is not None:
                 upload.check_absent(overwrite)
                 path = upload.path
-            writer = StoreWriter.create(path, options, attrs, overwrite=overwrite)
+            writer = StoreWriter.create(path, options, attrs, overwrite=overwrite, locking=locking)
         except BaseException:
             if upload is not None:
                 upload.discard()
@@ -497,6 +500,22 @@ class FrameStore:
             self._upload = None
         # A clip is appended as a whole or not at all: those that are there stay.
         self.close()
+
+    def __del__(self) -> None:
+        # Of an object whose making failed there may be no attributes.
+        writer = getattr(self, "_writer", None)
+        if writer is None or not self._is_open or not writer.is_mine:
+            return
+        outcome = (
+            "its clips are in the file, but were not synced"
+            if self._upload is None
+            else "nothing was sent"
+        )
+        try:
+            warn_unclosed("frame store", str(self.name), outcome, self)
+        finally:
+            self._is_open = False
+            writer.abandon()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as the place of the file and its identity, not as its content."""

@@ -38,8 +38,10 @@ def listing_of(names: Iterable[str], folder: str) -> Listing:
     except DirectoryError as err:
         err.path = folder
         raise
-    for name in listing.orphans:
-        notice("%s: %s has no index and is left out", folder, name)
+    if listing.orphans:
+        first, count = listing.orphans[0], len(listing.orphans)
+        more = f" (and {count - 1} more files like it)" if count > 1 else ""
+        notice("%s: %s has no index and is left out%s", folder, first, more)
     return listing
 
 

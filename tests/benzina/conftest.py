@@ -26,9 +26,9 @@ RECIPE = Recipe(
 
 
 @pytest.fixture(scope="session")
-def parser() -> Iterator[Oracle]:
+def parser(pytestconfig: pytest.Config) -> Iterator[Oracle]:
     """The library; see `tests.benzina.subject` for what snippets see."""
-    oracle = Oracle(RECIPE, Path(subject.__file__))
+    oracle = Oracle(RECIPE, Path(subject.__file__), install=pytestconfig.getoption("--all"))
     assert oracle.greeting == "0.2.2"
     yield oracle
     oracle.close()

@@ -11,6 +11,7 @@ pytest.importorskip("PIL", reason="pictures of these tests are made by Pillow")
 import bloscpack as bp
 from bloscpack import benzina
 from bloscpack.benzina import checking
+from tests.conftest import Some
 
 from . import vectors
 from .codedfiles import sample, write_dataset
@@ -194,11 +195,11 @@ def test_faults_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert [each.clip for each in report.damage] == [f"n#{number}" for number in range(5)]
 
 
-def test_any_damage_of_the_index_gives_a_report(tmp_path: Path) -> None:
+def test_any_damage_of_the_index_gives_a_report(tmp_path: Path, some: Some) -> None:
     content = write_dataset(tmp_path / "a.bzna", NAMES).read_bytes()
     start = content.index(b"moov") - 4
     damaged = 0
-    for number, at in enumerate(range(start, len(content), 9)):
+    for number, at in some(enumerate(range(start, len(content), 9)), 5):
         new = (b"\xff", b"\0\0\0\0", b"\x7f\xff\xff\xff", b"\xff" * 8)[number % 4]
         changed = content[:at] + new + content[at + len(new) :]
         damaged += not benzina.verify(changed[: len(content)]).ok

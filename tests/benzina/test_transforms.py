@@ -16,10 +16,9 @@ from .vectors import FOLDER
 
 
 def golden_cases() -> list[Any]:
-    path = FOLDER / "transforms.json"
-    if not path.exists():
+    if not FOLDER:
         return []
-    cases = json.loads(path.read_text("utf-8"))["warp_matrices"]["cases"]
+    cases = json.loads((FOLDER / "transforms.json").read_text("utf-8"))["warp_matrices"]["cases"]
     return [pytest.param(case, id=f"{case['class']}-{case['seed']}") for case in cases]
 
 
@@ -32,7 +31,7 @@ def transform_of(case: dict[str, Any], **options: Any) -> Any:
 
 def test_all_golden_cases_are_there() -> None:
     if not golden_cases():
-        pytest.skip(f"no transforms.json in {FOLDER}: set BLOSCPACK_VECTORS")
+        pytest.skip(FOLDER.missing)
     assert len(golden_cases()) == 39
 
 
@@ -202,3 +201,13 @@ def test_streams_depend_on_all_of_their_key_and_on_nothing_else() -> None:
     for draw in (lambda rng: rng.random(3), lambda rng: rng.integers(1 << 30, size=3, dtype="i4")):
         same = np.random.Generator(np.random.Philox(key=[7, 1], counter=[0, 0, 1, 5]))
         np.testing.assert_array_equal(draw(other.at(1, 5, 1)), draw(same))
+
+
+def test_attributes_have_the_names_of_the_reference() -> None:
+    transform = transforms.SimilarityTransform(
+        scale=(0.5, 1.0), ratio=2.0, degrees=10, translate=(0.1, 0.2), flip_h=0.25, flip_v=0.75
+    )
+    names = [transform.s, transform.ar, transform.r, transform.t, transform.fh, transform.fv]
+    assert names == [(0.5, 1.0), (0.5, 2.0), (-10.0, 10.0), (0.1, 0.2), 0.25, 0.75]
+    transform.fh = 1.0
+    assert transform.flip_h == 1.0

@@ -7,25 +7,21 @@ import functools
 import json
 from typing import Any
 
-import pytest
+from tests.conftest import ReferenceFolder
 
-from tests.conftest import VECTORS
-
-FOLDER = VECTORS / "benzina"
+FOLDER = ReferenceFolder("benzina")
 
 
 @functools.cache
 def manifest() -> dict[str, Any]:
     """Return the manifest; the test is skipped where there is none."""
-    if not (FOLDER / "manifest.json").exists():
-        pytest.skip(f"no vectors in {FOLDER}: set BLOSCPACK_VECTORS to the folder that holds them")
     found: dict[str, Any] = json.loads((FOLDER / "manifest.json").read_text("utf-8"))
     return found
 
 
 def names(kind: str) -> list[str]:
     """Return the files of a kind ("dataset", "input_sample"), none where there are no vectors."""
-    if not (FOLDER / "manifest.json").exists():
+    if not FOLDER:
         return []
     return [name for name, facts in manifest()["files"].items() if facts["kind"] == kind]
 
@@ -38,5 +34,4 @@ def facts(name: str) -> dict[str, Any]:
 
 def data(name: str) -> bytes:
     """Return the bytes of a file."""
-    manifest()
     return (FOLDER / name).read_bytes()

@@ -67,6 +67,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("page", "position"), CASES)
 def test_example(printed: dict[Path, list[str]], page: Path, position: int) -> None:
     _, expected = examples(page)[position]

@@ -7,8 +7,9 @@ import pytest
 
 import bloscpack as bp
 from bloscpack.container.metadata import pack_section
+from tests.conftest import ReferenceFolder
 
-from .conftest import REPOSITORY, Blpk, flip
+from .conftest import Blpk, flip
 
 HOSTILE = {
     "\x1b]0;owned\x07": "\x9b2J\n\r\u202etxt.exe",
@@ -162,11 +163,9 @@ def test_metadata_whose_checksum_is_right_and_text_is_not(blpk: Blpk) -> None:
     assert not Path("x").exists()
 
 
+@pytest.mark.slow
 def test_headers_of_all_vectors(blpk: Blpk) -> None:
-    root = os.environ.get("BLOSCPACK_VECTORS") or REPOSITORY.parent / "shared" / "vectors"
-    folder = Path(root) / "bloscpack"
-    if not (folder / "manifest.json").exists():
-        pytest.skip(f"no vectors in {folder}: set BLOSCPACK_VECTORS to the folder that holds them")
+    folder = ReferenceFolder("bloscpack")
     manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
     for entry in manifest["vectors"]:
         document = blpk("i", "--json", folder / entry["file"]).json

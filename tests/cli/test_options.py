@@ -33,6 +33,7 @@ def parse(command: str, option: str, value: str | None) -> argparse.Namespace:
     return create_parser().parse_args(where)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "name"),
     [(command, name) for command, names in ORIGINAL.items() for name in names],

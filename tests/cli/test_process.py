@@ -38,6 +38,7 @@ def shell(env: dict[str, str], script: str) -> subprocess.CompletedProcess[bytes
     )
 
 
+@pytest.mark.slow
 def test_pipes_of_unknown_length(env: dict[str, str]) -> None:
     data = os.urandom(3_000_000)
     for each in (data, b""):

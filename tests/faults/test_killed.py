@@ -58,6 +58,7 @@ def run(what: str, path: Path, step: int = -1, limit: int = 0) -> subprocess.Com
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("what", "allowed"),
     [

@@ -204,6 +204,7 @@ def begun(path: Path) -> tuple[PartsJob, list[PartRecord]]:
     return job, [job.write(a, ramp(a, b)) for a, b in job.split(800)]
 
 
+@pytest.mark.slow
 def test_kill_9_of_the_coordinator(tmp_path: Path) -> None:
     """Who takes over commits the same records, or aborts; either way nothing is left."""
     path = tmp_path / "a.blp"

@@ -42,6 +42,7 @@ def test_every_permutation_of_a_few_is_as_likely(length: int) -> None:
     assert max(abs(count - expected) for count in counts.values()) < 5 * expected**0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [5, 16, 17, 40])
 def test_every_clip_is_as_likely_at_every_place(length: int) -> None:
     seeds = 2000

@@ -1,4 +1,4 @@
-"""The length of fuzz runs: ``--fuzz-count N``, or BLOSCPACK_FUZZ in the environment.
+"""The length of fuzz runs: ``--fuzz-count N``, BLOSCPACK_FUZZ in the environment, or ``--all``.
 
 The option is known where tests/fuzz is named on the command line; the variable works everywhere.
 """
@@ -7,18 +7,20 @@ import os
 
 import pytest
 
-DEFAULT_COUNT = 10_000
+SHORT_COUNT = 400
+LONG_COUNT = 10_000
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--fuzz-count", type=int, help="cases a fuzz run has (10000)")
+    parser.addoption("--fuzz-count", type=int, help="cases of a fuzz run (400; 10000 with --all)")
     parser.addoption("--fuzz-seed", help="what the cases of a fuzz run are drawn from")
 
 
 @pytest.fixture
 def fuzz_count(pytestconfig: pytest.Config) -> int:
     named = pytestconfig.getoption("--fuzz-count", default=None)
-    return named or int(os.environ.get("BLOSCPACK_FUZZ") or DEFAULT_COUNT)
+    usual = LONG_COUNT if pytestconfig.getoption("--all") else SHORT_COUNT
+    return named or int(os.environ.get("BLOSCPACK_FUZZ") or usual)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vectors import vectors_folder
+from vectors import ReferenceFolder
 
 # What makes files for other tests, whichever way this is run.
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -19,7 +19,7 @@ from tests.benzina import making
 from tests.benzina.datasetfiles import dataset_bytes
 from tests.benzina.encoded import encoded
 
-FOLDER = vectors_folder().parent / "benzina"
+FILES = ReferenceFolder("benzina")
 
 
 @dataclass(frozen=True)
@@ -86,10 +86,10 @@ def dataset_vectors() -> tuple[DatasetVector, ...]:
         "h264": _coded("libx264"),
         "av1": _coded("libsvtav1"),
     }
-    if (FOLDER / "manifest.json").exists():
-        files: dict[str, Any] = json.loads((FOLDER / "manifest.json").read_text("utf-8"))["files"]
+    if FILES:
+        files: dict[str, Any] = json.loads((FILES / "manifest.json").read_text("utf-8"))["files"]
         for name, facts in files.items():
-            data = (FOLDER / name).read_bytes()
+            data = (FILES / name).read_bytes()
             is_sample = facts["kind"] != "dataset"
             made[name] = dataset_bytes([data], [name.encode()]) if is_sample else data
     return tuple(_vector(name, data) for name, data in made.items())

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from vectors import vectors_folder
+from vectors import ReferenceFolder
 
 from bloscpack.vrs.format import Compression
 from bloscpack.vrs.payload import decode_payload, encode_frame
@@ -27,6 +27,7 @@ RECORD_FIELDS = (
 INDEX, DESCRIPTION = 1, 2
 LZ4_LEVEL, ZSTD_LEVEL = 0, 1
 Tags = dict[bytes, bytes]
+FILES = ReferenceFolder("vrs")
 
 
 @dataclass
@@ -88,8 +89,7 @@ class RecordingVector:
 @cache
 def recording_vectors() -> list[RecordingVector]:
     """All of the shared vectors but the largest; None of them is copied."""
-    folder = vectors_folder().parent / "vrs"
-    paths = [*sorted(folder.glob("*.vrs")), *sorted(folder.glob("upstream/*.vrs"))]
+    paths = [*FILES.glob("*.vrs"), *FILES.glob("upstream/*.vrs")]
     return [_load(path) for path in paths if path.stem not in ("synthetic", "enc_empty")]
 
 

@@ -21,16 +21,14 @@ from judge import Judge
 from mutation import BLIND, damage
 from store_judge import StoreJudge
 from store_vectors import StoreVector, store_vectors
-from vectors import load_vectors, vectors_folder
+from vectors import FILES, load_vectors
 
 import bloscpack as bp
 
 WORKER = Path(__file__).with_name("worker.py")
 WORKERS = 2
 
-needs_vectors = pytest.mark.skipif(
-    not vectors_folder().is_dir(), reason=f"there are no vectors at {vectors_folder()}"
-)
+needs_vectors = pytest.mark.skipif(not FILES, reason=FILES.missing)
 
 
 def run(kind: str, seed: str, count: int, folder: Path) -> None:
@@ -129,7 +127,7 @@ def test_the_judge_of_stores_sees_faults(
 @needs_vectors
 def test_vectors_are_read_before_they_are_damaged() -> None:
     """And every one is what its manifest says (checked where `payload` is read)."""
-    vectors = load_vectors(vectors_folder())
+    vectors = load_vectors()
     assert len(vectors) > 150
     assert all(vector.payload is not None for vector in vectors if "snappy" not in vector.name)
     assert sum(vector.is_small for vector in vectors) > 100
@@ -183,7 +181,7 @@ def test_the_judge_sees_bytes_that_were_not_written(monkeypatch: pytest.MonkeyPa
 def test_the_judge_sees_faults(
     name: str, stands_for: object, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    vector = next(one for one in load_vectors(vectors_folder()) if one.name == "dtype_be_c16")
+    vector = next(one for one in load_vectors() if one.name == "dtype_be_c16")
     assert vector.array is not None
     assert Judge(vector, vector.data, True, tmp_path).check(Random(1)) == []
 

@@ -8,17 +8,13 @@ import numpy as np
 import pytest
 from recording_damage import damaged, damaged_tags
 from recording_judge import RecordingJudge
-from recordings import RecordingVector, rebuilt, recording_vectors, unpack_tags
+from recordings import FILES, RecordingVector, rebuilt, recording_vectors, unpack_tags
 from test_fuzz import run
-from vectors import vectors_folder
 
 from bloscpack import vrs
 from bloscpack.exceptions import FormatError
 
-pytestmark = pytest.mark.skipif(
-    not (vectors_folder().parent / "vrs").is_dir(),
-    reason=f"there are no vectors at {vectors_folder().parent / 'vrs'}",
-)
+pytestmark = pytest.mark.skipif(not FILES, reason=FILES.missing)
 
 
 def named(name: str) -> RecordingVector:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-import os
+import sys
 import zlib
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,15 +15,15 @@ from mutation import Layout
 import bloscpack as bp
 from bloscpack.exceptions import UnsupportedError
 
+# Whichever way this is run.
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.conftest import ReferenceFolder
+
 # Most cases go to small files: they are read in microseconds and have every field a large one has.
 SMALL_NBYTES = 4096
 ADLER32 = 1
-
-
-def vectors_folder() -> Path:
-    named = os.environ.get("BLOSCPACK_VECTORS")
-    root = Path(named) if named else Path(__file__).parents[3] / "shared" / "vectors"
-    return root / "bloscpack"
+FILES = ReferenceFolder("bloscpack")
 
 
 @dataclass(frozen=True)
@@ -80,10 +80,10 @@ class Vector:
         return [field for field in self.layout.fields() if sum(field) <= len(self.data)]
 
 
-def load_vectors(folder: Path) -> list[Vector]:
-    manifest = json.loads((folder / "manifest.json").read_text())
-    found = [_vector(folder, entry) for entry in manifest["vectors"]]
-    return found + [_legacy(folder, entry) for entry in manifest["malformed"]]
+def load_vectors() -> list[Vector]:
+    manifest = json.loads((FILES / "manifest.json").read_text("utf-8"))
+    found = [_vector(FILES.path, entry) for entry in manifest["vectors"]]
+    return found + [_legacy(FILES.path, entry) for entry in manifest["malformed"]]
 
 
 def _vector(folder: Path, entry: dict[str, Any]) -> Vector:

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests import snippets
-from tests.conftest import REPOSITORY, VECTORS
+from tests.conftest import REPOSITORY, ReferenceFolder
 from tests.oracle import Oracle, Recipe, pip_commands
 
 from . import subject
@@ -32,13 +32,13 @@ RECIPE = Recipe(
         ["simplejpeg==1.9.0", "pillow", "numpy", "docopt", "jinja2", "sh", "tqdm"],
     ),
 )
-GULP_VECTORS = VECTORS / "gulp"
+FILES = ReferenceFolder("gulp")
 
 
 @pytest.fixture(scope="session")
-def oracle() -> Iterator[Oracle]:
+def oracle(pytestconfig: pytest.Config) -> Iterator[Oracle]:
     """GulpIO2 0.0.4."""
-    oracle = Oracle(RECIPE, Path(subject.__file__))
+    oracle = Oracle(RECIPE, Path(subject.__file__), install=pytestconfig.getoption("--all"))
     assert oracle.greeting == "0.0.4"
     yield oracle
     oracle.close()
@@ -74,14 +74,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test that takes `case` for each case of the manifest."""
     if "case" not in metafunc.fixturenames:
         return
-    manifest = GULP_VECTORS / "manifest.json"
-    if not manifest.exists():
-        skip = pytest.mark.skip(reason=f"no vectors in {GULP_VECTORS}")
+    if not FILES:
+        skip = pytest.mark.skip(reason=FILES.missing)
         metafunc.parametrize("case", [pytest.param(None, marks=skip)])
         return
-    cases = json.loads(manifest.read_text("utf-8"))["cases"]
+    cases = json.loads((FILES / "manifest.json").read_text("utf-8"))["cases"]
     for case in cases:
-        case["folder"] = GULP_VECTORS / case["case"]
+        case["folder"] = FILES / case["case"]
     metafunc.parametrize("case", cases, ids=[case["case"] for case in cases])
 
 

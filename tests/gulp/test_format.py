@@ -54,6 +54,7 @@ def index(items: dict[str, Any]) -> OrderedDict[str, Any]:
     )
 
 
+@pytest.mark.slow
 @given(ITEMS)
 def test_text_is_that_of_json_dump(items: dict[str, Any]) -> None:
     thing = index(items)
@@ -66,6 +67,7 @@ def test_text_is_that_of_json_dump(items: dict[str, Any]) -> None:
     assert repr(loaded) == repr(json.loads(text, object_pairs_hook=OrderedDict))
 
 
+@pytest.mark.slow
 @given(ITEMS, st.booleans())
 def test_an_index_is_scanned_as_it_is_parsed(items: dict[str, Any], indented: bool) -> None:
     thing = json.loads(dump_meta(index(items)))
@@ -134,6 +136,7 @@ def test_memory_for_an_index_is_bounded_by_its_size(part: bytes) -> None:
             tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_a_dense_index_is_read() -> None:
     thing = {str(k): {"frame_info": [[0, 0, 4]], "meta_data": [{}]} for k in range(20_000)}
     assert len(load_meta(json.dumps(thing).encode())) == 20_000

@@ -14,7 +14,7 @@ from bloscpack.gulp import GulpChunk, GulpDirectory
 from bloscpack.gulp.source import GulpSource
 from tests.conftest import REPOSITORY
 
-from .conftest import GULP_VECTORS
+from .conftest import FILES
 
 
 def digest(data: Any) -> str:
@@ -82,9 +82,7 @@ def test_iteration_order(case: dict[str, Any]) -> None:
 
 
 def test_the_example_of_the_format_page() -> None:
-    recipe = GULP_VECTORS / "write_recipe"
-    if not recipe.exists():
-        pytest.skip(f"no vectors in {GULP_VECTORS}")
+    recipe = FILES / "write_recipe"
     page = (REPOSITORY / "docs" / "formats" / "gulp.md").read_text("utf-8")
     data = (recipe / "data_0.gulp").read_bytes()
     assert f"{len(data)} bytes" in page
@@ -99,9 +97,7 @@ def test_the_example_of_the_format_page() -> None:
 
 
 def test_the_recipe_comes_out_byte_for_byte(tmp_path: Path) -> None:
-    recipe = GULP_VECTORS / "write_recipe"
-    if not recipe.exists():
-        pytest.skip(f"no vectors in {GULP_VECTORS}")
+    recipe = FILES / "write_recipe"
     sources = np.load(recipe / "sources.npz")
     chunk = GulpChunk(tmp_path / "data_0.gulp", tmp_path / "meta_0.gmeta")
     with chunk.open("wb"):

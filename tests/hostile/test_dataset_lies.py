@@ -31,6 +31,7 @@ def test_a_sound_dataset_is_read_in_every_way(survive_datasets: Survive) -> None
 
 
 class TestBoxes:
+    @pytest.mark.slow
     def test_a_great_many_of_them(self, survive_datasets: Survive) -> None:
         free64 = pack_large_header(b"free", 16)
         sound = track(INPUT, EMPTY)
@@ -105,6 +106,7 @@ class TestBoxes:
 
 
 class TestCounts:
+    @pytest.mark.slow
     def test_millions_of_samples_in_8_mb(self, survive_datasets: Survive) -> None:
         """What the file has room for, but hardly any bytes to say so."""
         count = 8_000_000

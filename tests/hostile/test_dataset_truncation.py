@@ -14,6 +14,7 @@ from bloscpack.benzina.moviepacking import Extents, pack_movie
 from bloscpack.exceptions import CodecError, FormatError, TruncatedError
 from tests.benzina import making, vectors
 from tests.benzina.datasetfiles import dataset_bytes
+from tests.conftest import Some
 
 COUNT = 2
 SAMPLES = [making.sample(number) for number in (1, 1000)]  # of two sizes
@@ -78,14 +79,14 @@ def test_every_cut_of_a_file_with_its_index_at_the_end() -> None:
         assert [sample.data for sample in dataset.samples()] == SAMPLES
 
 
-def test_every_cut_of_a_file_with_its_index_in_front() -> None:
+def test_every_cut_of_a_file_with_its_index_in_front(some: Some) -> None:
     data, ends = in_front()
     start = ends[0] - len(SAMPLES[0])
     whole = [start - 8, *range(start, len(data) + 1)]  # of whole boxes
-    for nbytes in set(range(start)) - {*whole}:
+    for nbytes in set(some(range(start), 7)) - {*whole}:
         with pytest.raises(FormatError):
             benzina.open(data[:nbytes])
-    for nbytes in whole:
+    for nbytes in some(whole, 7):
         with benzina.open(data[:nbytes]) as dataset:
             read_at(dataset, nbytes, ends)
 

@@ -12,6 +12,7 @@ from entries import Reader, describe, outcome
 
 import bloscpack as bp
 from bloscpack.exceptions import BloscpackError
+from tests.conftest import Some
 
 READ = ("unpack_bytes_from_bytes", "load", "slices")
 
@@ -55,13 +56,13 @@ VALUES = (0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x08, 0x10, 0x7F, 0x80, 0xFE, 0xFF
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_every_byte(every_reader: dict[str, Reader], name: str) -> None:
+def test_every_byte(every_reader: dict[str, Reader], name: str, some: Some) -> None:
     data = FILES[name]
     whole = {reader: every_reader[reader](data) for reader in READ}
     faults = []
     for at in range(len(data)):
         damaged = bytearray(data)
-        for value in {*VALUES, *(data[at] ^ 1 << bit for bit in range(8))}:
+        for value in some(sorted({*VALUES, *(data[at] ^ 1 << bit for bit in range(8))}), 3):
             damaged[at] = value
             for reader, right in whole.items():
                 what, found = outcome(reader, every_reader[reader], bytes(damaged))
@@ -73,14 +74,14 @@ def test_every_byte(every_reader: dict[str, Reader], name: str) -> None:
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize(("at", "size"), [(8, 4), (12, 4), (16, 8), (24, 8)])
 def test_extremes_of_the_wide_fields(
-    every_reader: dict[str, Reader], name: str, at: int, size: int
+    every_reader: dict[str, Reader], name: str, at: int, size: int, some: Some
 ) -> None:
     data = FILES[name]
     bits = 8 * size
     values = {1 << bit for bit in range(bits)} | {(1 << bit) - 1 for bit in range(bits + 1)}
     values |= {(1 << bits) - value for value in (2, 16, 1 << 31 if size == 8 else 1 << 15)}
     right = every_reader["unpack_bytes_from_bytes"](data)
-    for value in values:
+    for value in some(sorted(values), 5):
         damaged = data[:at] + value.to_bytes(size, "little") + data[at + size :]
         for reader, read in every_reader.items():
             what, found = outcome(reader, read, damaged)

@@ -223,6 +223,7 @@ def test_json_whose_values_outweigh_it(survive: Survive, text: str) -> None:
     survive(file, only=("unpack_bytes_from_bytes", *ARRAY_WAYS))
 
 
+@pytest.mark.slow
 def test_many_dtypes_are_not_kept() -> None:
     """A text of a file must not stay in memory when the file is forgotten."""
 
@@ -246,6 +247,7 @@ def test_many_dtypes_are_not_kept() -> None:
     assert kept < 8 << 20, f"{kept >> 20} MiB are kept"
 
 
+@pytest.mark.slow
 def test_many_tiny_chunks_cost_no_more_than_their_share(survive: Survive) -> None:
     """Every one is 16 bytes in the file; finding them must not cost hundreds each."""
     count = 400_000

@@ -129,6 +129,7 @@ def test_4_metadata_that_inflate_to_gigabytes(refuse: Refuse) -> None:
     refuse(array_file(_inflating(1_600 << 20, size=1_600 << 20)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [0, 100, 16 << 20])
 def test_4_metadata_that_inflate_to_more_than_they_say(refuse: Refuse, size: int) -> None:
     refuse(array_file(_inflating(1_600 << 20, size=size)))

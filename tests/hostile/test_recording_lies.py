@@ -315,6 +315,7 @@ class TestMemory:
         found = survive_recordings({"": data}, 8 << 20)[""]
         assert found["records"] == "refused"
 
+    @pytest.mark.slow
     def test_many_formats_in_one_recording(self, survive_recordings: Survive) -> None:
         """Each record of another version, and each version of as many blocks as may be."""
         versions = range(100)
@@ -327,6 +328,7 @@ class TestMemory:
 
 
 class TestTime:
+    @pytest.mark.slow
     def test_many_streams_and_tags_records(self, survive_recordings: Survive) -> None:
         first = -1.7976931348623157e308
         ids = [(1000 + k % 5000, 1 + k // 5000) for k in range(20_000)]
@@ -338,6 +340,7 @@ class TestTime:
         built = described({"VRS_Original_Recordable_Name": name}, b"abc")
         survive_recordings({"": bytes(built.data)}, 8 << 20, only=("records", "columns"))
 
+    @pytest.mark.slow
     def test_headers_everywhere(self, survive_recordings: Survive) -> None:
         """Every 32 bytes look like a header, and none leads to the next."""
         one = struct.pack("<IIiIdHBBI", 33, 32, 241, 1, 0.0, 1, 3, 0, 0)

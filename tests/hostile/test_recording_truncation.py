@@ -8,10 +8,10 @@ import pytest
 
 from bloscpack import vrs
 from bloscpack.exceptions import CodecError, FormatError, TruncatedError, UnsupportedError
-from tests.conftest import VECTORS
+from tests.conftest import ReferenceFolder
 from tests.vrs.recordingfiles import build, numbered
 
-FOLDER = VECTORS / "vrs"
+FOLDER = ReferenceFolder("vrs")
 # Of these every byte is a place to cut; of larger ones, the places about the ends of records.
 SMALL_NBYTES = 2000
 ERRORS = (FormatError, CodecError, UnsupportedError)
@@ -20,7 +20,7 @@ TAGS = 4
 
 def listed() -> list[str]:
     """Return the vectors of one file whose order is that of the records."""
-    names = sorted(path.stem for path in FOLDER.glob("*.vrs"))
+    names = [path.stem for path in FOLDER.glob("*.vrs")]
     return [name for name in names if not list(FOLDER.glob(f"{name}.vrs_*"))]
 
 
@@ -61,8 +61,14 @@ def test_all_whole_records_come_back(name: str) -> None:
                 with pytest.raises(TruncatedError):
                     vrs.open(data[:nbytes])
             continue
-        with vrs.open(data[:nbytes]) as recording:
-            expected = [at for at, end, _ in records if at in payloads and end <= nbytes]
+        expected = [at for at, end, _ in records if at in payloads and end <= nbytes]
+        try:
+            recording = vrs.open(data[:nbytes])
+        except FormatError:  # an index in front, and nothing of what it lists
+            if expected:
+                raise
+            continue
+        with recording:
             assert sorted(recording.table.offset.tolist()) == expected, nbytes
             assert recording.file_tags == (file_tags if nbytes >= description_end else {})
             # The last one alone: it is what the cut is near.

@@ -241,6 +241,7 @@ class TestChains:
         (damage,) = bp.verify(data).damage
         assert "is that of clip 1, too" in damage.what
 
+    @pytest.mark.slow
     def test_many_that_lead_nowhere(self, survive_store: Survive) -> None:
         """The search for a chain ends, though each of thousands of segments is whole."""
         data = front()
@@ -290,6 +291,7 @@ class TestOverlaps:
 class TestSizes:
     """What a read may take before the bytes were looked at."""
 
+    @pytest.mark.slow
     def test_many_frames_of_2_gib(self, survive_store: Survive) -> None:
         data = store_file([frame()] * 5000, rows=[row((2**31 - 100,))])
         found = survive_store(data)
@@ -350,6 +352,7 @@ class TestImages:
         for way in ("frames", "frames(path)", "batch", "verify", "recover"):
             assert found[way].what == "refused"
 
+    @pytest.mark.slow
     def test_many_that_are_small_and_say_they_are_not(self, survive_store: Survive) -> None:
         """Each is below what a single image may take; all of them together are not."""
         data = store_file(

@@ -284,6 +284,7 @@ def test_options_that_make_no_sense(
         make(source)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_workers_give_what_one_process_gives(method: str, tmp_path: Any) -> None:
     if method not in torch.multiprocessing.get_all_start_methods():

@@ -10,11 +10,12 @@ import pytest
 import bloscpack
 import bloscpack.codec
 from tests import snippets
-from tests.conftest import REPOSITORY, VECTORS
+from tests.conftest import REPOSITORY, ReferenceFolder
 from tests.oracle import Oracle, Recipe
 
 from . import subject
 
+FILES = ReferenceFolder("bloscpack")
 SHARED = REPOSITORY.parent / "shared"
 _FOLDER = REPOSITORY / ".oracle"
 _SCRIPT = SHARED / "tools" / "make_bloscpack_oracle.sh"
@@ -30,9 +31,9 @@ RECIPE = Recipe(
 
 
 @pytest.fixture(scope="session")
-def oracle() -> Iterator[Oracle]:
+def oracle(pytestconfig: pytest.Config) -> Iterator[Oracle]:
     """Bloscpack 0.16."""
-    oracle = Oracle(RECIPE, Path(subject.__file__))
+    oracle = Oracle(RECIPE, Path(subject.__file__), install=pytestconfig.getoption("--all"))
     assert oracle.greeting["bloscpack"] == "0.16.0"
     # Bytes are compared below, so both must compress alike.
     assert set(oracle.greeting["codecs"]) <= set(bloscpack.codec.CODECS)
@@ -76,15 +77,14 @@ def describe() -> Callable[[Any], Any]:
 
 def _entries(kind: str) -> list[dict[str, Any]]:
     """Return the files of the manifest of one kind, each with its "path"."""
-    manifest = VECTORS / "bloscpack" / "manifest.json"
-    if not manifest.exists():
+    if not FILES:
         return []
-    listed = json.loads(manifest.read_text())
+    listed = json.loads((FILES / "manifest.json").read_text("utf-8"))
     entries: list[dict[str, Any]] = listed["malformed" if kind == "legacy" else "vectors"]
     if kind in ("array_vector", "bytes_vector"):
         wanted = "ndarray" if kind == "array_vector" else "bytes"
         entries = [entry for entry in entries if entry["kind"] == wanted]
-    return [{**entry, "path": VECTORS / "bloscpack" / entry["file"]} for entry in entries]
+    return [{**entry, "path": FILES / entry["file"]} for entry in entries]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -96,5 +96,5 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         if entries:
             metafunc.parametrize(kind, entries, ids=[entry["name"] for entry in entries])
         else:
-            skip = pytest.mark.skip(reason=f"no vectors in {VECTORS / 'bloscpack'}")
+            skip = pytest.mark.skip(reason=FILES.missing)
             metafunc.parametrize(kind, [pytest.param(None, marks=skip)])

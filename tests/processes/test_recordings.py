@@ -56,6 +56,7 @@ def test_recordings_travel(path: Path, method: str) -> None:
     run("recordings", "travel", path, "path", method)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bytes", "chunks"])
 def test_recordings_of_other_places_travel(path: Path, kind: str) -> None:
     run("recordings", "travel", path, kind, "spawn")

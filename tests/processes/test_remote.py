@@ -80,6 +80,7 @@ def test_travel(s3: str, tmp_path: Path, method: str) -> None:
     run("remotes", "travel", tmp_path, s3, method)
 
 
+@pytest.mark.slow
 @forks
 def test_torch_loader_with_4_workers(s3: str, tmp_path: Path) -> None:
     pytest.importorskip("torch")

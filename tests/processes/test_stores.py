@@ -49,6 +49,7 @@ def test_handles_travel(path: Path, method: str) -> None:
     run("stores", "travel", path, "path", method)
 
 
+@pytest.mark.slow
 def test_handles_of_several_travel(path: Path) -> None:
     run("stores", "travel", path, "several", "spawn")
 

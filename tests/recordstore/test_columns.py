@@ -176,6 +176,7 @@ def test_order_of_the_file_stays(tmp_path: Path) -> None:
         assert np.array_equal(one.table.position, two.table.position)
 
 
+@pytest.mark.slow
 def test_memory_is_bounded(tmp_path: Path) -> None:
     frame = np.random.default_rng(1).integers(0, 255, (512, 1024), np.uint8)
     with vrs.create(tmp_path / "a.vrs", compression="none") as writer:
@@ -192,6 +193,7 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
     assert max(peaks) < 70 << 20  # of 100 MiB
 
 
+@pytest.mark.slow
 def test_columns_are_small(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     count = 20000

@@ -24,9 +24,9 @@ RECIPE = Recipe(
 
 
 @pytest.fixture(scope="session")
-def wheel() -> Iterator[Oracle]:
+def wheel(pytestconfig: pytest.Config) -> Iterator[Oracle]:
     """The wheel; see `tests.vrs.subject` for what snippets see."""
-    oracle = Oracle(RECIPE, Path(subject.__file__))
+    oracle = Oracle(RECIPE, Path(subject.__file__), install=pytestconfig.getoption("--all"))
     assert oracle.greeting == "1.2.2"
     yield oracle
     oracle.close()

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import VECTORS
+from tests.conftest import ReferenceFolder
 
-FOLDER = VECTORS / "vrs"
+FOLDER = ReferenceFolder("vrs")
 
 
 class Digest:
@@ -29,13 +29,13 @@ class Digest:
 def listed() -> tuple[str, ...]:
     """Return the names of the files, without ".vrs"; none where they are absent."""
     files = (*FOLDER.glob("*.vrs"), *FOLDER.glob("upstream/*.vrs"))
-    return tuple(sorted(str(file.relative_to(FOLDER).with_suffix("")) for file in files))
+    return tuple(sorted(str(file.relative_to(FOLDER.path).with_suffix("")) for file in files))
 
 
 def each_vector() -> pytest.MarkDecorator:
     """Return the mark that runs a test with `vector`, a name, for each file."""
     if not listed():
-        skip = pytest.mark.skip(reason=f"no vectors in {FOLDER}")
+        skip = pytest.mark.skip(reason=FOLDER.missing)
         return pytest.mark.parametrize("vector", [pytest.param("", marks=skip)])
     return pytest.mark.parametrize("vector", listed())
 

@@ -16,8 +16,8 @@ from bloscpack.vrs.record import Block, CustomSpec, Record
 from .test_layout_vectors import as_manifest, long_value, typed
 from .vectorfiles import FOLDER, NAMES, VectorFile
 
-each_file = pytest.mark.parametrize("name", NAMES or [pytest.param("", marks=pytest.mark.skip)])
-pytestmark = pytest.mark.skipif(not NAMES, reason="no vectors of VRS")
+each_file = pytest.mark.parametrize("name", NAMES)
+pytestmark = pytest.mark.skipif(not NAMES, reason=FOLDER.missing)
 CONVERTED = pytest.mark.parametrize("name", ["enc_image_codecs", "enc_pixel_formats"])
 
 

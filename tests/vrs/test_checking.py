@@ -10,10 +10,9 @@ import bloscpack.vrs as vrs
 from bloscpack.vrs import checking
 from bloscpack.vrs.checking import CheckReport, check_recording
 from bloscpack.vrs.format import RECORD_HEADER_SIZE
-from tests.conftest import VECTORS
 
 from .recordings import Made, make_recording
-from .vectorfiles import NAMES
+from .vectorfiles import FOLDER, NAMES
 
 LABEL = '{"data_layout":[{"name":"n","type":"DataPieceValue<int32_t>"}]}'
 TAGS = {"RF:Data:1": "data_layout+custom", "DL:Data:1:0": LABEL}
@@ -157,9 +156,9 @@ def test_many_problems_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
 FAULTY = {"cxx_crash_noindex", "enc_no_index", "enc_trailing"}
 
 
-@pytest.mark.parametrize("name", NAMES or [pytest.param("", marks=pytest.mark.skip)])
+@pytest.mark.parametrize("name", NAMES)
 def test_vectors(name: str) -> None:
-    with vrs.open(VECTORS / "vrs" / f"{name}.vrs") as recording:
+    with vrs.open(FOLDER / f"{name}.vrs") as recording:
         report = check_recording(recording)
         assert report.nrecords == len(recording)
         problems = [problem.message for problem in report.problems]

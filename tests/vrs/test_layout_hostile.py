@@ -83,6 +83,7 @@ def test_brackets_in_texts_do_not_count() -> None:
             DataLayout.from_json(text)
 
 
+@pytest.mark.slow
 def test_number_of_pieces() -> None:
     assert len(DataLayout.from_json(definition(*[VALUE] * MAX_PIECES)).keys) == MAX_PIECES
     with pytest.raises(FormatError, match="100001 pieces"):
@@ -232,6 +233,7 @@ def test_any_bytes_give_values_or_an_error(
     assert layout.decode(layout.encode(present))[0].keys() == values.keys()
 
 
+@pytest.mark.slow
 @given(st.data(), st.sampled_from(sorted(TYPES)))
 def test_a_definition_with_anything_in_it(data: st.DataObject, type_name: str) -> None:
     anything = st.recursive(

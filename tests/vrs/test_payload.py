@@ -24,7 +24,7 @@ from bloscpack.vrs.payload import (
     frame_limit,
 )
 
-from ..conftest import SMALL_VECTORS, VECTORS
+from ..conftest import SMALL_VECTORS, ReferenceFolder
 from ..reference import lz4_frame
 
 RECORDED = json.loads((SMALL_VECTORS / "frames_lz4_zstd.json").read_text("utf-8"))
@@ -123,7 +123,7 @@ def test_every_flipped_bit_is_refused_or_gives_all_bytes(frame: Frame) -> None:
 
 
 def manifests() -> list[Path]:
-    found = sorted((VECTORS / "vrs").rglob("*.json"))
+    found = ReferenceFolder("vrs").glob("**/*.json")
     return [path for path in found if path.name != "manifest.json"]
 
 

@@ -55,7 +55,7 @@ def test_every_size_and_stride(wheel: Oracle, path: Path, conversion: str) -> No
         same_images(our_record[1], their_record[1], TOLERANCE.get(pixel, 0))
 
 
-@pytest.mark.skipif(not manifests.listed(), reason=f"no vectors in {manifests.FOLDER}")
+@pytest.mark.skipif(not manifests.listed(), reason=manifests.FOLDER.missing)
 @pytest.mark.parametrize("conversion", CONVERSIONS)
 @pytest.mark.parametrize("vector", ["cpy_pixel_formats", "upstream/sample_raw_pixel_formats"])
 def test_every_pixel_format(wheel: Oracle, vector: str, conversion: str) -> None:

@@ -10,7 +10,7 @@ from tests.oracle import Oracle
 
 from . import manifests, subject
 
-pytestmark = pytest.mark.skipif(not manifests.listed(), reason=f"no vectors in {manifests.FOLDER}")
+pytestmark = pytest.mark.skipif(not manifests.listed(), reason=manifests.FOLDER.missing)
 
 SAME = {
     "record texts": """

@@ -13,9 +13,9 @@ from .test_block_vectors import check_block
 from .test_layout_vectors import as_manifest
 from .vectorfiles import FOLDER, NAMES, VectorFile
 
-each_file = pytest.mark.parametrize("name", NAMES or [pytest.param("", marks=pytest.mark.skip)])
+each_file = pytest.mark.parametrize("name", NAMES)
 each_index = pytest.mark.parametrize("index", ["auto", "rebuild"])
-pytestmark = pytest.mark.skipif(not NAMES, reason="no vectors of VRS")
+pytestmark = pytest.mark.skipif(not NAMES, reason=FOLDER.missing)
 
 
 def shown(tags: dict[str, str], expected: dict[str, Any]) -> dict[str, Any]:

@@ -448,6 +448,7 @@ def test_many_threads(tmp_path: Path) -> None:
         assert all(stream.tags == {"half": "done"} for stream in ours.streams.values())
 
 
+@pytest.mark.slow
 def test_no_file_stays_open(tmp_path: Path) -> None:
     gc.collect()  # what earlier tests left
     before = set(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else set()
