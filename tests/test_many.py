@@ -126,7 +126,7 @@ def test_everything(many: ManyArrays) -> None:
     assert np.asarray(many, "f8").dtype == np.float64
     assert np.array_equal(np.stack(list(many)), WHOLE)
     with pytest.raises(ValueError, match="copy"):
-        np.array(many, copy=False)
+        many.__array__(copy=False)
     with pytest.raises(TypeError, match="not changed in place"):
         many[0] = 1
 

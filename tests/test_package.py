@@ -17,8 +17,6 @@ from .conftest import PACKAGE, REPOSITORY
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 
-FOR_DEVELOPERS = {name for name in EXTRAS if re.fullmatch("test|check|bench|peers|.*-bench", name)}
-
 PAGES = sorted([*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md")])
 SOURCES = sorted([*PACKAGE.rglob("*.py"), *PAGES])
 
@@ -55,13 +53,12 @@ def test_extras_that_messages_and_pages_name_can_be_installed() -> None:
 
 def test_the_extra_all_has_every_library() -> None:
     [everything] = EXTRAS["all"]
-    assert extras_named_in(everything) == set(EXTRAS) - FOR_DEVELOPERS - {"all"}
+    assert extras_named_in(everything) == set(EXTRAS) - {"all"}
 
 
 def test_lowest_versions_are_those_of_the_metadata() -> None:
     bounds = {}
-    extras = [EXTRAS[name] for name in set(EXTRAS) - FOR_DEVELOPERS]
-    for requirement in [*PROJECT["dependencies"], *chain.from_iterable(extras)]:
+    for requirement in [*PROJECT["dependencies"], *chain.from_iterable(EXTRAS.values())]:
         found = re.match(r"([A-Za-z0-9_-]+)(?:\[[a-z,]+\])?>=([0-9.]+)", requirement)
         if found:
             bounds[found[1].lower()] = found[2]

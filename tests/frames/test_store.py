@@ -221,7 +221,7 @@ class TestFrames:
             assert np.array_equal(np.stack(list(found)), frames)
             assert np.array_equal(found.__array__(np.dtype("f8")), frames)
             with pytest.raises(ValueError, match="copy"):
-                np.array(found, copy=False)
+                found.__array__(copy=False)
             assert repr(found) == (
                 f"<clip 'a' shape={frames.shape} dtype={frames.dtype} codec=lossless>"
             )
