@@ -62,6 +62,10 @@ def blosc_library():
 class BuildKernels(build_ext):
     """Translate the kernels with Cython, which only this command needs, and compile them."""
 
+    def finalize_options(self):
+        super().finalize_options()
+        self.parallel = self.parallel or True  # on all processors
+
     def build_extensions(self):
         try:
             from Cython.Build import cythonize

@@ -1,7 +1,15 @@
 """The small, safe, fast single file for arrays, on the Bloscpack format."""
 
 import importlib
+import sys
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
+
+if sys.platform == "win32":
+    raise ImportError(
+        "bloscpack runs on Linux and macOS, not on Windows: it needs locks, reads by position and "
+        "durable renames as these have them; it runs in the Windows Subsystem for Linux (WSL)"
+    )
 
 from . import append, args, exceptions
 from .args import BloscArgs, BloscpackArgs, MetadataArgs
@@ -108,3 +116,12 @@ def __getattr__(name: str) -> Any:
         library = name.removeprefix("as_").removesuffix("_references")
         return getattr(importlib.import_module(f".integrations.{library}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """List the public names, and none of the modules they are written in."""
+    names = {*__all__, "abstract_io", "defaults", "file_io", "numpy_io"}
+    names |= {"integrations"} & globals().keys()
+    if find_spec("zarr") is not None:  # `help` asks for all that is listed
+        names.add("as_zarr")
+    return sorted(names | {name for name in globals() if name.startswith("__")})

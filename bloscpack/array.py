@@ -18,15 +18,16 @@ from .container.reader import Container, Verify
 from .container.refresh import refreshed
 from .display import Facts, html_table, one_line
 from .exceptions import BloscpackError, NotANumpyArray
+from .fields import Names, field_names, gather_fields
 from .gather import as_target, gather, read_row
 from .loss import check_on_error, gather_rest, iter_readable_chunks
 from .ndarray import (
     AnyArray,
     Description,
     check_nbytes,
+    describe_array,
     new_array,
     stored_view,
-    unpack_array_metadata,
 )
 from .rowappender import RowAppender
 from .rows import check_text, iter_rows
@@ -53,6 +54,8 @@ class Array:
         Threads that decode; as many as there are processors, at most 8, by default.
     storage_options : mapping, optional
         For a URL: what fsspec's file system for it takes.
+    locking : bool, default True
+        Lock the file in mode "a", so that a second writer is refused; see `bloscpack.open`.
 
     Attributes
     ----------
@@ -100,17 +103,18 @@ class Array:
         verify: Verify = True,
         nthreads: int | None = None,
         storage_options: Mapping[str, Any] | None = None,
+        locking: bool = True,
     ) -> None:
         self._nthreads = nthreads
         self._is_open = self._is_seen = True
         self._rows: RowAppender | None = None
         if mode == "a":
             refuse_url(path, "appended to")
-            self._open_rows(path, verify)
+            self._open_rows(path, verify, locking)
             return
         self._container = container = Container(open_source(path, storage_options), verify=verify)
         try:
-            self._describe(container.metadata)
+            self._describe()
         except BloscpackError as err:
             err.path = container.name
             container.close()
@@ -119,15 +123,15 @@ class Array:
             container.close()
             raise
 
-    def _describe(self, metadata: Any) -> None:
-        nbytes = self._container.nbytes
+    def _describe(self) -> None:
+        container = self._container
         try:
-            self.dtype, self.shape, self.is_fortran = unpack_array_metadata(metadata)
-            attrs = metadata.get("attrs", {})
+            self.dtype, self.shape, self.is_fortran = describe_array(container)
         except NotANumpyArray:
-            self.dtype, self.shape, self.is_fortran = np.dtype(np.uint8), (nbytes,), False
-            attrs = metadata
-        self._attrs: dict[str, Any] = attrs if isinstance(attrs, dict) else {}
+            self.dtype, self.is_fortran = np.dtype(np.uint8), False
+            self.shape = (container.nbytes,)
+        # Decoded when they are asked for.
+        self._attrs: dict[str, Any] | None = None
         self._shown_attrs: dict[str, Any] | None = None
         check_nbytes(self._container, self.dtype, self.shape)
 
@@ -137,7 +141,8 @@ class Array:
         if self._rows is not None and self._is_open and self._rows.keeps_attrs:
             return self._rows.attrs
         if self._shown_attrs is None:
-            self._shown_attrs = read_only(self._attrs, self._attrs_advice())
+            attrs = self._stored_attrs() if self._attrs is None else self._attrs
+            self._shown_attrs = read_only(attrs, self._attrs_advice())
         return self._shown_attrs
 
     @attrs.setter
@@ -145,6 +150,14 @@ class Array:
         if self._rows is None or not self._is_open:
             raise TypeError(f"the file would not change: {self._attrs_advice()}")
         self._rows.replace_attrs(attrs)
+
+    def _stored_attrs(self) -> dict[str, Any]:
+        metadata = self._container.metadata
+        if not isinstance(metadata, dict):
+            return {}
+        is_array = metadata.get("container") == "numpy"
+        attrs = metadata.get("attrs", {}) if is_array else metadata
+        return attrs if isinstance(attrs, dict) else {}
 
     def _attrs_advice(self) -> str:
         if self._rows is not None and self._is_open:
@@ -232,8 +245,9 @@ class Array:
     def __getitem__(self, index: Any) -> Any:
         """Read a selection, with numpy's meaning.
 
-        Integers, slices, Ellipsis, None, and one list, integer array or one-dimensional mask.
-        Errors as for `read`.
+        Integers, slices, Ellipsis, None, and one list, integer array or one-dimensional mask. The
+        name of a field of a structured array, or a list of names, gives these fields of all items,
+        read a few chunks at a time. Errors as for `read`.
         """
         shape = self.shape
         if type(index) is int and len(shape) > 1 and not self.is_fortran:
@@ -243,6 +257,11 @@ class Array:
                 result = read_row(self._open_container(), self.dtype, shape[1:], row)
                 if result is not None:
                     return result
+        names = field_names(index, self.dtype)
+        if names is not None:
+            return gather_fields(
+                self._open_container(), self._described(), names, nthreads=self._nthreads
+            )
         selection = parse_selection(index, shape)
         result = gather(
             self._open_container(), self._described(), selection, nthreads=self._nthreads
@@ -339,8 +358,7 @@ class Array:
         on_error : {"raise", "fill", "skip"}, default "raise"
             What to do about chunks that cannot be read: raise the error of the first; set their
             items to `fill_value`; or leave every index along the first axis of the result out
-            that needs one of them. The last two log each lost chunk as a warning of the logger
-            "bloscpack".
+            that needs one of them. The last two list the lost chunks in a `BloscpackWarning`.
         fill_value : scalar, default 0
             For "fill". Must fit the dtype; 0 stands for zero bytes with any dtype, and structured
             dtypes take no other.
@@ -354,6 +372,8 @@ class Array:
         ------
         IndexError, TypeError
             The selection is out of bounds, or of a kind that is not supported.
+        ValueError, KeyError
+            There is no field of a name; a KeyError for a list of names, as with numpy.
         TypeError, ValueError
             `out`, `on_error` or `fill_value` does not fit.
         FormatError, CodecError
@@ -365,8 +385,11 @@ class Array:
         -----
         Every chunk that holds something of the selection is read once, and no other.
         """
-        chosen = parse_selection(selection, self.shape)
         check_on_error(on_error)
+        names = field_names(selection, self.dtype)
+        if names is not None:
+            return self._read_fields(names, out, on_error, fill_value)
+        chosen = parse_selection(selection, self.shape)
         container, described = self._open_container(), self._described()
         target = None if out is None else as_target(out, chosen.shape, self.dtype)
         if on_error == "raise":
@@ -382,6 +405,16 @@ class Array:
                 fill_value=fill_value,
             )
         return result if out is None else out
+
+    def _read_fields(self, names: Names, out: Any, on_error: str, fill_value: Any) -> Any:
+        container, described = self._open_container(), self._described()
+        if on_error == "raise":
+            found = gather_fields(container, described, names, out=out, nthreads=self._nthreads)
+            return found if out is None else out
+        if out is not None:
+            raise ValueError(f"fields with on_error={on_error!r} are read without out")
+        whole = self.read(on_error=on_error, fill_value=fill_value)
+        return whole[names].copy()
 
     def read_whole(self) -> AnyArray:
         """Return the whole array, new and writable, in the order it was saved."""
@@ -428,7 +461,8 @@ class Array:
     def iter_chunks(self, *, on_error: str = "raise") -> Iterator[bytes]:
         """Yield the decoded bytes of each chunk in order.
 
-        With ``on_error="skip"`` chunks that cannot be read are left out, each logged as a warning.
+        With ``on_error="skip"`` chunks that cannot be read are left out, with a `BloscpackWarning`
+        at the first and one at the end.
         """
         check_on_error(on_error, ("raise", "skip"))
         container = self._open_container()
@@ -502,7 +536,7 @@ class Array:
             later = refreshed(container)
             if later is not None:
                 self._container = later
-                self._describe(later.metadata)
+                self._describe()
 
     def close(self) -> None:
         """Close the file, with all that was appended; idempotent. Shape, dtype and attrs stay."""
@@ -523,13 +557,13 @@ class Array:
             self._rows.abandon()  # what came since the last flush may be half of something
         self.close()
 
-    def _open_rows(self, path: Any, verify: Verify) -> None:
+    def _open_rows(self, path: Any, verify: Verify, locking: bool) -> None:
         if not isinstance(path, str | os.PathLike):
             raise TypeError(f"mode 'a' needs a path, not {type(path).__name__!r}")
-        rows = RowAppender.open(path, nthreads=self._nthreads)
+        rows = RowAppender.open(path, nthreads=self._nthreads, locking=locking)
         try:
-            self._container = container = rows.view(verify=verify)
-            self._describe(container.metadata)
+            self._container = rows.view(verify=verify)
+            self._describe()
         except BaseException:
             rows.abandon()
             raise

@@ -23,6 +23,13 @@ from .exceptions import CodecError, FormatError, NoSuchCodec, TruncatedError, Un
 from .wire import BytesLike
 
 BLOSC_VERSION = _blosc.VERSION
+# The kernel calls inner functions of C-Blosc, so only the series it was written for will do.
+_EXPECTED_BLOSC = "1.21."
+if not BLOSC_VERSION.startswith(_EXPECTED_BLOSC):
+    raise ImportError(
+        f"the compiled kernel is linked with C-Blosc {BLOSC_VERSION}; expected {_EXPECTED_BLOSC}x: "
+        "build it again with the package 'blosc>=1.11.1,<1.12'"
+    )
 CHUNK_HEADER_SIZE = 1 + 1 + 1 + 1 + 4 + 4 + 4
 MAX_CHUNK_NBYTES = _blosc.MAX_NBYTES  # 2^31 - 1 - 16: C-Blosc counts in int
 MAX_TYPESIZE = 255  # one byte in the chunk header

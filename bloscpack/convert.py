@@ -23,6 +23,7 @@ from .exceptions import FormatError
 from .storage import disk
 from .storage.rollback import replacing
 from .storage.update import temporary_path
+from .storage.url import refuse_options
 
 if TYPE_CHECKING:
     from .clipwriter import Tally, Writer
@@ -75,6 +76,7 @@ def convert(
     codec: str | None = None,
     tile: int | None = None,
     overwrite: bool = False,
+    allow_empty: bool = False,
     nthreads: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Conversion:
@@ -117,6 +119,8 @@ def convert(
         Of a Benzina dataset: frames are whole tiles of so many pixels square, 512 by default.
     overwrite : bool, default False
         Replace a file at `dst`. A folder is never replaced, unless it is empty.
+    allow_empty : bool, default False
+        Convert a source without clips, or a recording without records, which is refused otherwise.
     nthreads : int, optional
         Threads that encode and decode; as many as there are processors, at most 8, by default.
     storage_options : mapping, optional
@@ -132,8 +136,10 @@ def convert(
     FileExistsError
         `dst` is there already.
     ValueError
-        A Gulp directory, dataset or folder cannot hold a clip; the message names it. Or a parameter
-        is wrong.
+        A Gulp directory, dataset or folder cannot hold a clip; the message names it. Or there is
+        nothing to convert, or a parameter is wrong.
+    WrongKindError
+        The source is a file or folder of another kind; the message names the call that reads it.
     FormatError, CodecError
         The source is damaged, or what was written is not what was read.
     LockedError
@@ -171,7 +177,7 @@ def convert(
     options = {"crf": crf, "codec": codec, "tile": tile}
     coding: Any = {name: value for name, value in options.items() if value is not None}
     target = os.path.realpath(dst)
-    making = _Making(target, os.fspath(dst), verify, progress, overwrite, nthreads)
+    making = _Making(target, os.fspath(dst), verify, progress, overwrite, allow_empty, nthreads)
     if to != "gulp" and is_recording(src, storage_options):
         if to == "vrs" or quality is not None:
             raise ValueError(
@@ -182,6 +188,7 @@ def convert(
         raise ValueError("verbatim is for a VRS recording that goes into a frame store")
     with ExitStack() as stack:
         source = _opened(src, stack, nthreads, storage_options)
+        making.check_found(len(source), source.name, "clips")
         kind = _kind(to, source, target)
         if kind == "vrs":
             return _restore_recording(source, making)
@@ -204,7 +211,7 @@ def convert(
                 else StoreWriter(source, preset or "fast", nthreads)
             )
             writer.write(temporary, tally)
-            if verify:
+            if verify and (len(source) or kind != "gulp"):  # an empty folder opens as nothing
                 with open_frames(temporary) as written:
                     _compare(source, written, writer, tally)
             lossless = writer.lossless
@@ -222,8 +229,7 @@ def _opened(
 ) -> "FrameSource":
     """Return a source, closed with the `stack` if it was opened here."""
     if hasattr(src, "keys") and hasattr(src, "read"):
-        if storage_options:
-            raise ValueError("storage_options are for URLs, not for what is open")
+        refuse_options(src, storage_options)
         source: FrameSource = src
         return source
     is_path = isinstance(src, str | os.PathLike) and not storage_options
@@ -296,7 +302,17 @@ class _Making:
     verify: bool
     progress: Progress | None
     overwrite: bool
+    allow_empty: bool
     nthreads: int | None
+
+    def check_found(self, count: int, source: str | None, what: str) -> None:
+        """Refuse a source that has nothing to convert."""
+        if not count and not self.allow_empty:
+            where = f"{source}: " if source else ""
+            raise ValueError(
+                f"{where}there are no {what} to convert; --allow-empty (allow_empty=True) makes an "
+                "empty copy"
+            )
 
 
 def _store_recording(
@@ -316,6 +332,7 @@ def _store_recording(
         open_recording(src, storage_options=storage_options) as recording,
         _vanishing(temporary_path(making.target)) as temporary,
     ):
+        making.check_found(len(recording), recording.name, "records")
         made = store_recording(
             recording,
             temporary,

@@ -9,20 +9,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from .array import Array
-from .container.format import MAGIC
 from .container.reader import Verify
+from .filekind import BLOSCPACK_MAGIC, MP4_BOXES, RECORDING_MAGIC, is_dataset_name
+from .publicname import known_as
 from .storage.listing import expanded, is_pattern
 from .storage.remote import RemotePlace, RemoteSource
-from .storage.url import is_url
+from .storage.url import is_url, refuse_options
 
 if TYPE_CHECKING:
     from .frames.protocol import FrameSource
     from .frames.reader import FrameStore
-
-_RECORDING = b"VisionRe"
-_SUFFIX = ".bzna"
-# What an mp4 may begin with, behind the size.
-_FIRST_BOXES = b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"uuid"
 
 
 def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
@@ -32,6 +28,7 @@ def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
     verify: Verify = True,
     nthreads: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    locking: bool = True,
 ) -> Array:
     """Open a Bloscpack file as an array that is read as it is indexed, and may be appended to.
 
@@ -49,6 +46,10 @@ def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
         Threads that decode; as many as there are processors, at most 8, by default.
     storage_options : mapping, optional
         For a URL: what fsspec's file system for it takes (keys, ``endpoint_url``, ``headers``).
+    locking : bool, default True
+        Lock the file in mode "a", so that a second writer is refused. False is for file
+        systems without locks, and only if no other program writes to the file; so is
+        ``BLOSCPACK_LOCKING=0`` in the environment.
 
     Returns
     -------
@@ -57,8 +58,9 @@ def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
 
     Raises
     ------
-    NotBloscpackError
-        The file is of another kind.
+    WrongKindError
+        The file is of another kind: `NotBloscpackError` if it is not a Bloscpack file. The message
+        names the call that reads it.
     FormatError, UnsupportedError
         It is damaged, or of an unknown version; or mode "a" with a URL.
     LockedError
@@ -87,7 +89,14 @@ def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
     """
     if mode not in ("r", "a"):
         raise ValueError(f"mode must be 'r' or 'a', not {mode!r}")
-    return Array(path, mode, verify=verify, nthreads=nthreads, storage_options=storage_options)
+    return Array(
+        path,
+        mode,
+        verify=verify,
+        nthreads=nthreads,
+        storage_options=storage_options,
+        locking=locking,
+    )
 
 
 @overload
@@ -98,6 +107,7 @@ def open_frames(
     verify: bool = True,
     nthreads: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    locking: bool = True,
 ) -> "FrameSource": ...
 @overload
 def open_frames(
@@ -107,7 +117,9 @@ def open_frames(
     verify: bool = True,
     nthreads: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    locking: bool = True,
 ) -> "FrameStore": ...
+@known_as("bloscpack.frames", "open")
 def open_frames(
     path: Any,
     mode: str = "r",
@@ -115,6 +127,7 @@ def open_frames(
     verify: bool = True,
     nthreads: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    locking: bool = True,
 ) -> "FrameSource":
     """Open clips of frames.
 
@@ -132,6 +145,10 @@ def open_frames(
         Threads that decode; as many as there are processors, at most 8, by default.
     storage_options : mapping, optional
         For a URL: what fsspec's file system for it takes (keys, ``endpoint_url``, ``headers``).
+    locking : bool, default True
+        Lock the file in mode "a", so that a second writer is refused. False is for file
+        systems without locks, and only if no other program writes to the file; so is
+        ``BLOSCPACK_LOCKING=0`` in the environment.
 
     Returns
     -------
@@ -141,8 +158,9 @@ def open_frames(
 
     Raises
     ------
-    NotBloscpackError
-        The file is of another kind.
+    WrongKindError
+        The file is of another kind, or the folder is not a Gulp directory: `NotBloscpackError` if
+        it is not a Bloscpack file. The message names the call that reads it.
     FormatError, UnsupportedError
         It is damaged, or of an unknown version.
     LockedError
@@ -175,16 +193,14 @@ def open_frames(
 
         paths = expanded(path, storage_options)
         return ManyStores(paths, verify=verify, nthreads=nthreads, storage_options=storage_options)
-    if is_url(path):
-        if mode == "r":
-            return _open_remote_frames(path, verify, nthreads, storage_options)
-    elif storage_options:
-        raise ValueError(f"storage_options are for URLs, not for {path!r}")
-    elif (other := _open_other_frames(path, mode, nthreads)) is not None:
+    if is_url(path) and mode == "r":
+        return _open_remote_frames(path, verify, nthreads, storage_options)
+    refuse_options(path, storage_options)
+    if not is_url(path) and (other := _open_other_frames(path, mode, nthreads)) is not None:
         return other
     from .frames.reader import FrameStore
 
-    return FrameStore(path, mode, verify=verify, nthreads=nthreads)
+    return FrameStore(path, mode, verify=verify, nthreads=nthreads, locking=locking)
 
 
 def _open_other_frames(path: Any, mode: str, nthreads: int | None) -> "FrameSource | None":
@@ -229,15 +245,15 @@ def _open_remote_frames(
             return GulpSource(url, storage_options)
         except FileNotFoundError:
             raise err from None
-    first = bytes(source.read_at(0, len(_RECORDING)))
-    if first == _RECORDING:
+    first = bytes(source.read_at(0, len(RECORDING_MAGIC)))
+    if first == RECORDING_MAGIC:
         return RecordingSource(source, nthreads=nthreads)
-    is_called = str(source.name).partition("?")[0].endswith(_SUFFIX)
-    if first[4:] in _FIRST_BOXES or (is_called and not first.startswith(MAGIC)):
+    is_ours = first.startswith(BLOSCPACK_MAGIC)
+    if first[4:] in MP4_BOXES or (is_dataset_name(source.name) and not is_ours):
         from .benzina.dataset import open as open_dataset
 
         return open_dataset(source, nthreads=nthreads)
-    return FrameStore.over(source, verify=verify, nthreads=nthreads)
+    return FrameStore._over(source, verify=verify, nthreads=nthreads)
 
 
 def is_recording(path: Any, storage_options: Mapping[str, Any] | None = None) -> bool:
@@ -248,8 +264,9 @@ def is_recording(path: Any, storage_options: Mapping[str, Any] | None = None) ->
     if isinstance(path, list | tuple) and path:
         path = path[0]
     if is_url(path):
-        return not path.endswith("/") and _first_remote_bytes(path, storage_options) == _RECORDING
-    return _first_bytes(path) == _RECORDING
+        first = b"" if path.endswith("/") else _first_remote_bytes(path, storage_options)
+        return first == RECORDING_MAGIC
+    return _first_bytes(path) == RECORDING_MAGIC
 
 
 def _first_remote_bytes(url: str, storage_options: Mapping[str, Any] | None) -> bytes:
@@ -266,9 +283,10 @@ def is_benzina(path: Any) -> bool:
     A file called ``*.bzna`` whose beginning is damaged is taken for one, too.
     """
     first = _first_bytes(path)
-    if first[4:] not in _FIRST_BOXES:
-        is_called = isinstance(path, str | os.PathLike) and os.fspath(path).endswith(_SUFFIX)
-        return is_called and bool(first) and not first.startswith(MAGIC)
+    if first[4:] not in MP4_BOXES:
+        name = os.fspath(path) if isinstance(path, str | os.PathLike) else None
+        is_ours = first.startswith(BLOSCPACK_MAGIC)
+        return isinstance(name, str) and is_dataset_name(name) and bool(first) and not is_ours
     from .benzina.content import is_dataset
 
     return is_dataset(path)
@@ -286,6 +304,7 @@ def _first_bytes(path: Any) -> bytes:
         return stream.read(8)
 
 
+@known_as("bloscpack.frames", "create")
 def create_frames(
     path: str | os.PathLike[str],
     *,
@@ -296,6 +315,7 @@ def create_frames(
     nthreads: int | None = None,
     overwrite: bool = False,
     storage_options: Mapping[str, Any] | None = None,
+    locking: bool = True,
 ) -> "FrameStore":
     """Make a frame store, open for appending.
 
@@ -319,6 +339,10 @@ def create_frames(
         Replace a file of this name.
     storage_options : mapping, optional
         For a URL: what fsspec's file system for it takes (keys, ``endpoint_url``).
+    locking : bool, default True
+        Lock the file while it is written, so that a second writer is refused. False is for file
+        systems without locks, and only if no other program writes to the file; so is
+        ``BLOSCPACK_LOCKING=0`` in the environment.
 
     Returns
     -------
@@ -349,4 +373,5 @@ def create_frames(
         nthreads=nthreads,
         overwrite=overwrite,
         storage_options=storage_options,
+        locking=locking,
     )

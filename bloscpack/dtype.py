@@ -13,6 +13,7 @@ import ast
 import importlib
 import re
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,10 @@ EXTENSION_TYPES = frozenset(
         "uint4",
     )
 )
+
+# numpy counts the bytes of an item in a C int; 1.26 takes larger numbers modulo 2^32.
+_MAX_ITEMSIZE = 2**31 - 1
+_CHARACTER_NBYTES = {"S": 1, "a": 1, "V": 1, "U": 4}
 
 # Nesting and length of a dtype's text; numpy itself refuses far earlier than these hurt.
 _MAX_TEXT = 1 << 16
@@ -195,10 +200,21 @@ def _scalar(text: str) -> Dtype:
         raise ObjectNumpyArrayRejection("dtype: Python objects are not read from files")
     if not _SCALAR.fullmatch(text):
         raise FormatError(f"dtype: {text[:80]!r} is no scalar type", field="dtype")
+    kind, digits = text.lstrip("<>|=")[0], text.lstrip("<>|=")[1:]
+    if kind in _CHARACTER_NBYTES and digits:
+        _check_itemsize(int(digits) * _CHARACTER_NBYTES[kind], text)
     try:
         return np.dtype(text.replace("a", "S") if text.lstrip("<>|=")[0] == "a" else text)
     except (TypeError, ValueError, OverflowError) as err:
         raise FormatError(f"dtype: {text[:80]!r}: {err}", field="dtype") from err
+
+
+def _check_itemsize(nbytes: int, what: str) -> None:
+    if nbytes > _MAX_ITEMSIZE:
+        raise FormatError(
+            f"dtype: {what[:80]!r} has {nbytes} bytes; an item has at most {_MAX_ITEMSIZE}",
+            field="dtype",
+        )
 
 
 def _subarray(dtype: Dtype, shape: Any) -> Dtype:
@@ -207,6 +223,7 @@ def _subarray(dtype: Dtype, shape: Any) -> Dtype:
         isinstance(length, int) and length >= 0 for length in lengths
     ):
         raise FormatError(f"dtype: {str(shape)[:80]!r} is no shape", field="dtype")
+    _check_itemsize(prod(lengths) * dtype.itemsize, f"sub-array {tuple(lengths)} of {dtype}")
     try:
         return np.dtype((dtype, tuple(lengths)))
     except (TypeError, ValueError, OverflowError) as err:
@@ -220,6 +237,11 @@ def _structured(
     offsets: list[int],
     itemsize: int,
 ) -> Dtype:
+    for number in (*offsets, itemsize):
+        if not isinstance(number, int) or number < 0:
+            raise FormatError(f"dtype: offset {number!r:.80} is not a number", field="dtype")
+    ends = (start + each.itemsize for start, each in zip(offsets, formats, strict=True))
+    _check_itemsize(max((itemsize, *ends)), f"fields {names}")
     spec: dict[str, Any] = {
         "names": names,
         "formats": formats,

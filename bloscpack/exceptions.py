@@ -1,4 +1,4 @@
-"""Every exception bloscpack raises on purpose.
+"""Every exception bloscpack raises on purpose, and its warning.
 
 ``BloscpackError`` catches all of them. The second half are the names of bloscpack 0.16, with the
 bases they had there, so that code written for it keeps working: ``except ValueError`` still tells a
@@ -25,6 +25,10 @@ class BloscpackError(Exception):
         return f"{self.path}: {message}" if self.path else message
 
 
+class BloscpackWarning(UserWarning):
+    """Not an error, but to be known: data left out or filled, a stale trailer that is ignored."""
+
+
 class FormatError(BloscpackError, ValueError):
     """The bytes break the format.
 
@@ -42,10 +46,6 @@ class FormatError(BloscpackError, ValueError):
         super().__init__(message)
         self.offset = offset
         self.field = field
-
-
-class NotBloscpackError(FormatError):
-    """The bytes do not start with the Bloscpack magic: a file of another kind."""
 
 
 class TruncatedError(FormatError):
@@ -103,6 +103,17 @@ class CodecError(BloscpackError):
 
 class UnsupportedError(BloscpackError, NotImplementedError):
     """Valid, but of a version, with an id or a feature that this release does not have."""
+
+
+class WrongKindError(UnsupportedError, ValueError):
+    """The file is healthy, but of a kind that this call does not read; the message names the call.
+
+    A ``ValueError``, too, as bloscpack 0.16 raises for a foreign file.
+    """
+
+
+class NotBloscpackError(FormatError, WrongKindError):
+    """The bytes do not start with the Bloscpack magic: a file or folder of another kind."""
 
 
 class NotFoundError(BloscpackError, KeyError):

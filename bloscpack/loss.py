@@ -1,7 +1,7 @@
 """Reading around damage: what is left of an array whose chunks cannot all be read.
 
 Never by default. The chunks that are lost are known by their errors; their items are set to a value
-the caller gives, or the places along the first axis that need them are left out. Each is logged.
+the caller gives, or the places along the first axis that need them are left out, with a warning.
 Trouble of the storage (`OSError`) and a file that was exchanged are no damage: they are raised.
 """
 
@@ -23,6 +23,8 @@ ON_ERROR = ("raise", "fill", "skip")
 
 # Memory is allocated for at most this many times what is there: the file, or what it decodes to.
 _MAX_LOSS = 16
+# Lost chunks that a warning lists.
+_MAX_LISTED = 3
 
 
 def check_on_error(on_error: str, allowed: tuple[str, ...] = ON_ERROR) -> None:
@@ -80,8 +82,8 @@ def gather_rest(
     lost: dict[int, str] = {}
     gathering = Gathering(container, described, chosen.sides, target, nthreads, lost)
     gathering.read()
-    for chunk in sorted(lost):
-        _log(container, described, chunk, lost[chunk], on_error)
+    if lost:
+        _warn(container, described, lost, "filled" if on_error == "fill" else "left out")
     if lost and on_error == "fill":
         gathering.fill_lost(item)
     result: AnyArray = chosen.arrange(target)
@@ -107,19 +109,22 @@ def _kept(gathering: Gathering, chosen: Selection) -> np.ndarray[Any, np.dtype[n
 def iter_readable_chunks(container: Container, described: Description) -> Iterator[bytes]:
     """Yield the decoded bytes of each chunk that can be read, in order."""
     _check_left(container, 0)
-    is_sound = True
+    lost: dict[int, str] = {}
     for chunk in range(container.nchunks):
         try:
             content = container.read_chunk(chunk)
         except BloscpackError as err:
             if not is_damage(err):
                 raise
-            is_sound = False
-            _log(container, described, chunk, str(err.args[0]), "skip")
+            lost[chunk] = str(err.args[0])
+            if len(lost) == 1:  # the rest of them at the end, if the caller goes on to it
+                _warn(container, described, lost, "left out")
         else:
             yield content
-    if is_sound:
+    if not lost:
         container.check_end()
+    elif len(lost) > 1:
+        _warn(container, described, lost, "left out")
 
 
 def _check_left(container: Container, nbytes: int) -> None:
@@ -154,7 +159,26 @@ def _check_left(container: Container, nbytes: int) -> None:
         raise error
 
 
-def _log(container: Container, described: Description, chunk: int, why: str, on_error: str) -> None:
+def _warn(container: Container, described: Description, lost: dict[int, str], done: str) -> None:
+    """Warn, once for all of them, of chunks that cannot be read, and of what was done about it."""
+    listed = [
+        f"chunk {chunk} ({_place(container, described, chunk)}): {lost[chunk]}"
+        for chunk in sorted(lost)[:_MAX_LISTED]
+    ]
+    more = f"; and {len(lost) - _MAX_LISTED} more" if len(lost) > _MAX_LISTED else ""
+    notice(
+        "%s: %d of %d chunks cannot be read and %s %s: %s%s",
+        container.name or "memory",
+        len(lost),
+        container.nchunks,
+        "is" if len(lost) == 1 else "are",
+        done,
+        "; ".join(listed),
+        more,
+    )
+
+
+def _place(container: Container, described: Description, chunk: int) -> str:
     _, shape, is_fortran = described
     first = chunk * container.chunk_size
     last = first + container.chunk_nbytes(chunk)
@@ -163,15 +187,7 @@ def _log(container: Container, described: Description, chunk: int, why: str, on_
         axis = len(shape) - 1 if is_fortran else 0
         row = container.nbytes // shape[axis]
         place += f", indices {first // row} to {-(-last // row)} of axis {axis}"
-    done = "filled" if on_error == "fill" else "left out"
-    notice(
-        "%s: chunk %d (%s) cannot be read and is %s: %s",
-        container.name or "memory",
-        chunk,
-        place,
-        done,
-        why,
-    )
+    return place
 
 
 def fill_item(value: Any, dtype: Dtype) -> bytes:

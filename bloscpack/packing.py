@@ -21,7 +21,6 @@ from .args import (
     parse_size,
     resolve_max_app_chunks,
 )
-from .arraylike import as_array
 from .checksum import Checksum, checksum_by_name
 from .codec import MAX_CHUNK_NBYTES, MAX_TYPESIZE, CodecParams
 from .container.format import Header
@@ -263,7 +262,6 @@ def pack_ndarray(
     metadata_args: MetadataArgs | None,
 ) -> None:
     """Pack an array to `sink`; arguments and errors are those of `pack_ndarray_to_file`."""
-    ndarray = as_array(ndarray)
     itemsize = ndarray.dtype.itemsize
     if chunk_size == DEFAULT_CHUNK_SIZE and itemsize:
         chunk_size = max(itemsize, _DEFAULT_CHUNK_NBYTES // itemsize * itemsize)

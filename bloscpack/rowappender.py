@@ -19,6 +19,7 @@ from .container.reader import Container, Verify
 from .dtype import Dtype
 from .exceptions import NotANumpyArray
 from .ndarray import AnyArray, Description, check_nbytes, stored_view, unpack_array_metadata
+from .notice import warn_unclosed
 from .opening import closed_on_error
 
 
@@ -33,6 +34,8 @@ class RowAppender:
         The array so far.
     metadata : JSON value
         Those of the file, of an array or not.
+    name : str
+        Of the file, for messages.
 
     Attributes
     ----------
@@ -42,7 +45,9 @@ class RowAppender:
         The attrs as of the last flush.
     """
 
-    def __init__(self, appender: Appender, description: Description, metadata: Any) -> None:
+    def __init__(
+        self, appender: Appender, description: Description, metadata: Any, name: str
+    ) -> None:
         self.dtype, shape, self._is_fortran = description
         if not shape:
             raise ValueError("an array of no dimension has no rows to append to")
@@ -53,6 +58,7 @@ class RowAppender:
                 f"rows of shape {self._row_shape} and {self.dtype} have no bytes to append"
             )
         self._appender = appender
+        self._name = name
         self._metadata = metadata
         self._is_array = isinstance(metadata, dict) and metadata.get("container") == "numpy"
         self._committed = self._encoded_attrs()
@@ -61,7 +67,9 @@ class RowAppender:
         self._is_open = True
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, nthreads: int | None = None) -> Self:
+    def open(
+        cls, path: str | os.PathLike[str], *, nthreads: int | None = None, locking: bool = True
+    ) -> Self:
         """Open a file of an array, or of bytes; errors as for `Appender.open`, and more.
 
         Raises
@@ -71,14 +79,14 @@ class RowAppender:
         FormatError
             The metadata do not fit the chunks.
         """
-        appender, metadata = Appender.open(path, nthreads=nthreads)
+        appender, metadata = Appender.open(path, nthreads=nthreads, locking=locking)
         with closed_on_error(appender, os.fspath(path)):
             try:
                 description = unpack_array_metadata(metadata)
             except NotANumpyArray:
                 description = np.dtype(np.uint8), (appender.nbytes,), False
             check_nbytes(appender, description[0], description[1])
-            return cls(appender, description, metadata)
+            return cls(appender, description, metadata, os.fspath(path))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -162,6 +170,21 @@ class RowAppender:
                     self.flush()
             finally:
                 self.abandon()
+
+    def __del__(self) -> None:
+        # Of an object whose making failed there may be no attributes.
+        if not getattr(self, "_is_open", False) or not self._appender.is_mine:
+            return
+        is_there = self._appender.is_published
+        outcome = (
+            "the file is as of the last flush, and what was appended since is lost"
+            if is_there
+            else "no file was made, and its rows are lost"
+        )
+        try:
+            warn_unclosed("array" if is_there else "Writer", self._name, outcome, self)
+        finally:
+            self.abandon()
 
     @property
     def is_published(self) -> bool:

@@ -13,6 +13,8 @@ left out.
 import json
 import os
 import signal
+import sys
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -22,7 +24,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from . import threadlist
+from bloscpack.exceptions import BloscpackWarning
+
+from . import clientlist, threadlist
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PACKAGE = REPOSITORY / "bloscpack"
@@ -46,6 +50,11 @@ settings.register_profile("dev", deadline=None, max_examples=1000)
 settings.load_profile("ci")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    # Tests of damage would be errors by them; tests of the warnings ask for them.
+    config.addinivalue_line("filterwarnings", "ignore::bloscpack.exceptions.BloscpackWarning")
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _scheduled_as_before() -> Iterator[None]:
     """A library may make the thread of tests a real-time one: what starts later would starve."""
@@ -57,12 +66,49 @@ def _scheduled_as_before() -> Iterator[None]:
     assert os.sched_getscheduler(0) == before
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _clients_are_closed() -> Iterator[None]:
+    """Close the clients of URLs; one that is left would be collected in a test of another thing."""
+    yield
+    if "fsspec" in sys.modules:
+        clientlist.close_all()
+
+
 @pytest.fixture
 def no_thread_is_left() -> Iterator[None]:
     """Every call ends the threads that it starts."""
     before = threadlist.running()
     yield
     assert threadlist.running() <= before
+
+
+class Warned:
+    """The warnings of this package in a test, which are not errors there."""
+
+    def __init__(self, records: list[warnings.WarningMessage]) -> None:
+        self._records = records
+
+    @property
+    def texts(self) -> list[str]:
+        return [
+            str(each.message)
+            for each in self._records
+            if issubclass(each.category, BloscpackWarning)
+        ]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.texts)
+
+    def clear(self) -> None:
+        self._records.clear()
+
+
+@pytest.fixture
+def warned() -> Iterator[Warned]:
+    with warnings.catch_warnings(record=True) as records:
+        warnings.simplefilter("always", BloscpackWarning)
+        yield Warned(records)
 
 
 @dataclass(frozen=True, slots=True)

@@ -341,7 +341,6 @@ class TestEnds:
         assert bp.load(path).tolist() == [*range(155)]
         assert os.listdir(path.parent) == ["a.blp"]
 
-    @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
     def test_a_forked_child_leaves_it_alone(self, path: Path) -> None:
         bp.save(path, np.arange(100), chunks=10)
         a = bp.open(path, "a")
@@ -433,7 +432,7 @@ def test_numbers_of_python_take_the_dtype_of_the_array(tmp_path: Path) -> None:
     np.testing.assert_array_equal(bp.load(path), expected)
 
 
-class TestAttrs:
+class TestChangedAttrs:
     def test_attrs_set_on_an_open_array_are_written(self, path: Path) -> None:
         bp.save(path, np.arange(3), attrs={"a": 1, "deep": {"list": [1]}})
         with bp.open(path, "a") as array:

@@ -1,7 +1,6 @@
 """Reading around damage: what is lost is filled or left out, said, and nothing else changes."""
 
 import io
-import logging
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 import bloscpack as bp
 from bloscpack.container.reader import Container
 from bloscpack.exceptions import (
+    BloscpackWarning,
     ChecksumMismatch,
     FileChangedError,
     FormatError,
@@ -22,6 +22,7 @@ from bloscpack.exceptions import (
 )
 
 from .arrayfiles import array_file, content_file
+from .conftest import Warned
 from .reference.file import take_apart
 from .strategies import AnyArray, assert_same, fill, picking_selections, selections
 
@@ -119,31 +120,37 @@ def test_undamaged_parts_raise_nothing(
                 )
 
 
-class TestLogging:
-    def test_each_lost_chunk_once(self, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+class TestWarnings:
+    def test_one_for_all_lost_chunks(self, tmp_path: Path) -> None:
         path = tmp_path / "a.blp"
         path.write_bytes(rows_file(1, 4, 6))
-        with bp.open(path) as opened:
+        with bp.open(path) as opened, pytest.warns(BloscpackWarning) as records:
             opened.read(slice(0, 15), on_error="fill")
-        assert [record.levelno for record in caplog.records] == [logging.WARNING] * 2
-        assert {record.name for record in caplog.records} == {"bloscpack"}
-        first, second = caplog.messages
-        assert first.startswith(f"{path}: chunk 1 (bytes 72 to 144, indices 3 to 6 of axis 0) ")
-        assert "is filled: " in first
-        assert "adler32" in first
-        assert "chunk 4 (bytes 288 to 360, indices 12 to 15 of axis 0)" in second
+        (record,) = records
+        assert record.filename == __file__
+        text = str(record.message)
+        assert text.startswith(f"{path}: 2 of 7 chunks cannot be read and are filled: chunk 1 ")
+        assert "chunk 1 (bytes 72 to 144, indices 3 to 6 of axis 0): " in text
+        assert "adler32" in text
+        assert "; chunk 4 (bytes 288 to 360, indices 12 to 15 of axis 0): " in text
 
-    def test_the_axis_that_grows(self, caplog: pytest.LogCaptureFixture) -> None:
+    def test_many_are_counted(self, warned: Warned) -> None:
+        bp.load(rows_file(*range(6)), on_error="fill")
+        assert warned.text.startswith("memory: 6 of 7 chunks cannot be read and are filled: ")
+        assert warned.text.count("adler32") == 3
+        assert warned.text.endswith("; and 3 more")
+
+    def test_the_axis_that_grows(self, warned: Warned) -> None:
         data = damaged(array_file(ARRAY.copy("F"), chunk_nbytes=80 * 4), 1)
         assert bp.load(data, on_error="skip").shape == (0, 6)
-        assert "memory: chunk 1 (bytes 320 to 480, indices 4 to 6 of axis 1)" in caplog.text
-        assert "is left out: " in caplog.text
+        assert "chunk 1 (bytes 320 to 480, indices 4 to 6 of axis 1)" in warned.text
+        assert "1 of 2 chunks cannot be read and is left out: " in warned.text
 
-    def test_nothing_where_nothing_is_lost(self, caplog: pytest.LogCaptureFixture) -> None:
+    def test_nothing_where_nothing_is_lost(self, warned: Warned) -> None:
         assert_same(bp.load(rows_file(), on_error="skip"), ARRAY)
         with bp.open(rows_file(2)) as opened:
             opened.read(slice(9, 20), on_error="fill")
-        assert not caplog.records
+        assert not warned.texts
 
 
 class TestLoadAndChunks:
@@ -158,13 +165,13 @@ class TestLoadAndChunks:
         with pytest.raises(ChecksumMismatch):
             bp.load(rows_file(0, 5))
 
-    def test_iter_chunks(self, caplog: pytest.LogCaptureFixture) -> None:
+    def test_iter_chunks(self, warned: Warned) -> None:
         with bp.open(rows_file(0, 5)) as opened:
             chunks = list(opened.iter_chunks(on_error="skip"))
             with pytest.raises(ChecksumMismatch):
                 list(opened.iter_chunks())
         assert b"".join(chunks) == np.delete(ARRAY, lost_rows(0, 5), axis=0).tobytes()
-        assert len(caplog.records) == 2
+        assert len(warned.texts) == 2
 
     def test_all_is_lost(self) -> None:
         data = rows_file(*range(7))

@@ -116,7 +116,7 @@ def test_saving_what_is_more_than_an_array_is_refused(name: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("name", ["npz", "dict", "masked", "pandas", "variable", "unit"])
-def test_appending_and_packing_it_is_refused(name: str, tmp_path: Path) -> None:
+def test_appending_it_is_refused(name: str, tmp_path: Path) -> None:
     make, message = REFUSED[name]
     given = make(tmp_path)
     path = tmp_path / "rows.blp"
@@ -125,8 +125,6 @@ def test_appending_and_packing_it_is_refused(name: str, tmp_path: Path) -> None:
     bp.save(path, np.arange(2.0))
     with bp.open(path, "a") as array, pytest.raises(TypeError, match=message):
         array.append(given)
-    with pytest.raises(TypeError, match=message):
-        bp.pack_ndarray_to_bytes(given)
     with (
         bp.parts(path, shape=(3,), dtype="f8") as job,
         pytest.raises(TypeError, match=message),
@@ -163,6 +161,12 @@ def test_what_loses_nothing_is_saved(given: Any, tmp_path: Path) -> None:
     expected = np.asarray(given)
     assert np.array_equal(bp.load(tmp_path / "x.blp"), expected)
     assert as_array(given).dtype == expected.dtype
+
+
+@pytest.mark.parametrize("given", [[1, 2], {"a": 1}, stand_in("pandas", "DataFrame")])
+def test_the_functions_of_the_original_take_ndarrays_only(given: Any) -> None:
+    with pytest.raises(AttributeError):
+        bp.pack_ndarray_to_bytes(given)
 
 
 def test_a_text_is_a_row_of_an_array_of_texts(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """Clips copied between Gulp directories and frame stores: every byte, all metadata, or an error."""
 
 import json
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from bloscpack.gulp import GulpChunk, GulpDirectory
 from bloscpack.gulp.metadata import pack_entries, unpack_entries
 from bloscpack.storage import disk
 
-from .conftest import ReferenceFolder
+from .conftest import ReferenceFolder, Warned
 from .frames.memory_source import MemorySourceOfClips
 
 pytest.importorskip("simplejpeg", reason="a Gulp directory holds JPEG")
@@ -112,18 +111,14 @@ def test_labels_of_adapters_travel(folder: Path, tmp_path: Path) -> None:
     assert GulpDirectory(tmp_path / "back")._load_label_dict() == {"walk": 0, "run": 1}
 
 
-def test_what_has_no_place_is_told(
-    folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_has_no_place_is_told(folder: Path, tmp_path: Path, warned: Warned) -> None:
     (folder / "label2idx.json").write_text("{")
-    with caplog.at_level(logging.WARNING, "bloscpack"):
-        bp.convert(folder, tmp_path / "clips.blp")
-    assert "label2idx.json is left out: it is not JSON" in caplog.text
+    bp.convert(folder, tmp_path / "clips.blp")
+    assert "label2idx.json is left out: it is not JSON" in warned.text
     with bp.frames.create(tmp_path / "with.blp", attrs={"source": "x", "label2idx": {}}):
         pass
-    with caplog.at_level(logging.WARNING, "bloscpack"):
-        bp.convert(tmp_path / "with.blp", tmp_path / "back")
-    assert "no place for attributes: source" in caplog.text
+    bp.convert(tmp_path / "with.blp", tmp_path / "back")
+    assert "no place for attributes: source" in warned.text
     assert left_in(tmp_path / "back") == ["label2idx.json"]
 
 

@@ -1,7 +1,6 @@
 """Datasets, folders of pictures and sources of clips, each copied to the others and compared."""
 
 import json
-import logging
 import os
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from bloscpack.foldersource import FolderSource
 
 from .benzina.codedfiles import picture, sample, write_dataset
 from .benzina.pictures import photo, psnr, save
+from .conftest import Warned
 from .frames.memory_source import MemorySourceOfClips
 
 NAMES = [b"a/0.png\0", b"same\0", b"same\0", b"../\xff\0"]
@@ -234,15 +234,14 @@ def test_images_that_a_dataset_does_not_keep_are_refused(tmp_path: Path) -> None
     assert sorted(os.listdir(tmp_path)) == ["b.bzna", "photos", "s.blp"]
 
 
-def test_what_has_no_place_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_has_no_place_is_told(tmp_path: Path, warned: Warned) -> None:
     frame = photo(8, 8)[np.newaxis]
     source = MemorySourceOfClips(
         {"x": frame, "none": frame[:0]}, {"x": {"speed": 3, "name": "y"}, "none": {}}
     )
-    with caplog.at_level(logging.INFO):
-        bp.convert(source, tmp_path / "a.bzna", tile=16)
-    assert "a dataset has no place for metadata: speed" in caplog.text
-    assert "1 clips without frames are left out" in caplog.text
+    bp.convert(source, tmp_path / "a.bzna", tile=16)
+    assert "a dataset has no place for metadata: speed" in warned.text
+    assert "1 clips without frames are left out" in warned.text
     assert rows(tmp_path / "a.bzna") == [(b"y", -1)]
 
 
@@ -376,7 +375,6 @@ def test_a_folder_as_a_source(photos: Path) -> None:
         source["cat/x.bmp"].shape  # noqa: B018
 
 
-@pytest.mark.skipif(os.name != "posix", reason="names are bytes on POSIX only")
 def test_names_that_are_one_as_text_are_refused(tmp_path: Path) -> None:
     content = save(tmp_path / "x.png", photo(8, 8)).read_bytes()
     folder = tmp_path / "photos"

@@ -4,6 +4,7 @@ import importlib
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import bloscpack as bp
 from bloscpack.dtype import EXTENSION_TYPES, pack_dtype, unpack_dtype
 from bloscpack.exceptions import BloscpackError, FormatError, ObjectNumpyArrayRejection
 
@@ -314,3 +316,45 @@ class TestExtensionTypes:
         for name in ("os", "ml_dtypes", "float64", "numpy.float64", "__class__"):
             with pytest.raises(FormatError):
                 unpack_dtype("'|V2'", name)
+
+
+# numpy 1.26 takes the first for S2, the second for U1 and the third for one of no bytes.
+TOO_LARGE = [
+    ("'|S4294967298'", None),
+    ("'<U1073741825'", None),
+    ("'|V4294967296'", None),
+    ("'a4294967298'", None),
+    ("'<U536870912'", None),
+    ("'|S2147483648'", None),
+    ("[('a', '|S4294967298')]", None),
+    ("[('a', [('b', '|V4294967298')])]", None),
+    ("[('a', '|S4294967297', (2,))]", None),
+    ("[('a', '<i4', (65536, 65536))]", None),
+    ("[('a', '|S2147483647'), ('b', '|S2147483647')]", None),
+    ("'|V2'", {**SOUND, "formats": ["|S4294967298"], "itemsize": 2}),
+    ("'|V8'", {**SOUND, "offsets": [2**32]}),
+    ("'|V8'", {**SOUND, "itemsize": 2**32 + 8}),
+    ("'|V2'", {"base": "|S4294967297", "shape": [2]}),
+]
+
+
+@pytest.mark.parametrize(("text", "logical"), TOO_LARGE)
+def test_sizes_that_numpy_would_wrap_are_refused(text: str, logical: Any) -> None:
+    with pytest.raises(FormatError, match="an item has at most 2147483647"):
+        unpack_dtype(text, logical)
+
+
+@pytest.mark.parametrize("text", ["'|S4294967298'", "[('a', '|S4294967298')]"])
+def test_a_file_whose_dtype_numpy_would_wrap(text: str, tmp_path: Path) -> None:
+    metadata = {"dtype": text, "shape": [3], "order": "C", "container": "numpy"}
+    path = tmp_path / "wrapped.blp"
+    bp.pack_bytes_to_file(b"abcdef", path, metadata=metadata)
+    for read in (bp.open, bp.load, bp.unpack_ndarray_from_file):
+        with pytest.raises(FormatError, match="4294967298 bytes; an item has at most 2147483647"):
+            read(path)
+    assert not bp.verify(path).ok
+
+
+def test_the_largest_items_are_those_of_numpy() -> None:
+    assert unpack_dtype("'|S2147483647'").itemsize == 2147483647
+    assert unpack_dtype("'<U536870911'").itemsize == 2147483644

@@ -21,11 +21,12 @@ ALL = [cls for _, cls in inspect.getmembers(exceptions, inspect.isclass)]
 BASES: dict[str, tuple[type[BaseException], ...]] = {
     "BloscpackError": (Exception,),
     "FormatError": (BloscpackError, ValueError),
-    "NotBloscpackError": (FormatError,),
+    "NotBloscpackError": (FormatError, exceptions.WrongKindError),
     "TruncatedError": (FormatError,),
     "ChecksumError": (FormatError,),
     "CodecError": (BloscpackError,),
     "UnsupportedError": (BloscpackError, NotImplementedError),
+    "WrongKindError": (exceptions.UnsupportedError, ValueError),
     "NotFoundError": (BloscpackError, KeyError),
     "LockedError": (BloscpackError, OSError),
     "FileChangedError": (BloscpackError,),

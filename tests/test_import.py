@@ -145,6 +145,25 @@ def test_missing_kernel_tells_how_to_build() -> None:
     assert "pip install" in run.stdout
 
 
+def test_kernel_with_another_blosc_names_the_expected_one() -> None:
+    replace = (
+        "import sys, types\n"
+        "kernel = types.SimpleNamespace(VERSION='2.15.1')\n"
+        "sys.modules['bloscpack._ext.blosc'] = kernel\n"
+        "try:\n    import bloscpack\nexcept ImportError as err:\n    print(err)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", replace],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert "linked with C-Blosc 2.15.1; expected 1.21.x" in run.stdout
+    assert "blosc>=1.11.1,<1.12" in run.stdout
+
+
 @pytest.mark.parametrize("name", ["benzina", "frames", "gulp.source", "vrs"])
 def test_what_reading_needs_of_numpy_is_imported_before(name):
     code = f"""

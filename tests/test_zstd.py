@@ -2,13 +2,13 @@
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from bloscpack import zstd
 from bloscpack.exceptions import FormatError
-from tests.conftest import PACKAGE
 
 CONTENT = bytes(range(256)) * 40
 
@@ -17,7 +17,7 @@ class AsInStandardLibrary:
     """`bloscpack.zstd` as Python 3.14 sees it, on `compression.zstd` or its backport."""
 
     def __init__(self, library: ModuleType) -> None:
-        source = (PACKAGE / "zstd.py").read_text("utf-8")
+        source = Path(zstd.__file__).read_text("utf-8")
         source = source.replace("sys.version_info >= (3, 14)", "True")
         source = source.replace("from compression import zstd as _zstd", "pass")
         names = {"__name__": "bloscpack.zstd", "__package__": "bloscpack", "_zstd": library}

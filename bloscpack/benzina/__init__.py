@@ -1,5 +1,6 @@
 """Benzina datasets: pictures, targets and names in one mp4, each picture an mp4 of its own."""
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from ..libraries import importing
@@ -55,3 +56,11 @@ def __getattr__(name: str) -> Any:
             from .torchloader import DataLoader
         return DataLoader
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """List the public names, and none of the modules they are written in."""
+    names = {*__all__}
+    if find_spec("torch") is None:  # `help` asks for all that is listed
+        names.discard("DataLoader")
+    return sorted(names | {name for name in globals() if name.startswith("__")})

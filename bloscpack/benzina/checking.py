@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..container.writer import Progress
-from ..exceptions import BloscpackError, FormatError, UnsupportedError
+from ..exceptions import BloscpackError, FormatError, UnsupportedError, WrongKindError
 from ..report import Damage, Report
 from ..threads import map_ordered, resolve_nthreads
 from .dataset import Dataset
@@ -62,8 +62,10 @@ def verify(
 
     Raises
     ------
+    WrongKindError
+        The file is of another kind; the message names the call that reads it.
     UnsupportedError
-        The file is in a form that is not known.
+        It is in a form that is not known.
     OSError
         It cannot be read.
     ImportError
@@ -75,6 +77,8 @@ def verify(
     """
     try:
         dataset = open_dataset(path)
+    except WrongKindError:
+        raise
     except FormatError as err:
         return Report(err.path, 0, 0, [Damage(_text(err), None, err.offset)])
     with dataset:

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..exceptions import BloscpackError, FormatError, UnsupportedError
+from ..exceptions import BloscpackError, FormatError, NotBloscpackError, UnsupportedError
+from ..filekind import DATASET, HEAD_NBYTES, VIDEO, check_dataset, identify, wrong_kind
 from ..opening import closed_on_error
 from ..storage.file import open_source
 from ..storage.memory import MemorySource
@@ -62,17 +63,24 @@ class Content:
 
     Raises
     ------
+    NotBloscpackError
+        The file is of another kind.
     FormatError, UnsupportedError
-        The file is no dataset, or its boxes are damaged.
+        Its boxes are damaged, or have a feature that is not known.
     """
 
     def __init__(self, source: ByteSource) -> None:
         self.source = source
         self.nbytes = source.size()
-        self.movie: Movie = unpack_movie(Window(source.read_at), self.nbytes)
+        read = Window(source.read_at)
+        head = read(0, min(self.nbytes, HEAD_NBYTES))
+        check_dataset(head, source.name)
+        self.movie: Movie = unpack_movie(read, self.nbytes)
         if INPUT not in self.movie.tracks:
+            if identify(head, source.name) is VIDEO:
+                raise wrong_kind(head, DATASET.name)
             found = ", ".join(self.movie.tracks) or "none of Benzina's"
-            raise FormatError(f"no track {INPUT!r}: not a Benzina dataset; its tracks: {found}")
+            raise FormatError(f"no track {INPUT!r}; its tracks: {found}")
         self.tracks: Mapping[str, DatasetTrack] = MappingProxyType(
             {
                 name: DatasetTrack(source, self.nbytes, table)
@@ -81,9 +89,9 @@ class Content:
         )
         self.input = self.tracks[INPUT]
         if self.input.table.config_kind:
-            raise FormatError(
-                f"track {INPUT!r} is pictures, not mp4 files that hold them: this is a sample of a "
-                "dataset, which benzina.parse_sample reads"
+            raise NotBloscpackError(
+                f"a sample of a Benzina dataset (track {INPUT!r} holds pictures), not a dataset: "
+                "bloscpack.benzina.parse_sample reads it"
             )
         self.nthreads: int | None = None
         self.origin: tuple[Callable[..., Content], tuple[Any, ...]] | None = None

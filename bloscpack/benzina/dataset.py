@@ -64,8 +64,10 @@ def open(  # noqa: A001
 
     Raises
     ------
+    WrongKindError
+        The file is of another kind; the message names the call that reads it.
     FormatError, UnsupportedError
-        The file is no dataset, or its boxes are damaged.
+        Its boxes are damaged, or have a feature that is not known.
     OSError
         The file cannot be read.
     TypeError, ValueError

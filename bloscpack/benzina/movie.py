@@ -48,7 +48,7 @@ from .boxes import (
     unpack_tkhd,
     unpack_visual,
 )
-from .format import CONFIG_KINDS, PREFIX, VIDEO_HANDLER, unpack_text
+from .format import CONFIG_KINDS, PREFIX, PROTECTED_KINDS, VIDEO_HANDLER, unpack_text
 
 # What is read of texts and lists that a file may make as long as it is.
 _TEXT_LIMIT = 4096
@@ -129,7 +129,8 @@ def unpack_movie(read: Read, nbytes: int) -> Movie:
         A box exceeds its parent or a table its box, a table is missing, two tables cannot both be
         right, or two tracks have one name.
     UnsupportedError
-        Sample sizes are in the compact form (``stz2``).
+        Sample sizes are in the compact form (``stz2``), or samples are encrypted or not in the
+        file.
     """
     brands, moov = _find_moov(read, nbytes)
     tracks: dict[str, TrackTable] = {}
@@ -211,7 +212,10 @@ def _unpack_track(
     sample_nbytes = read_box(read, stsz, unpack_count, 4, FULL_NBYTES)
     # With a size that all samples share, no table follows the count.
     sizes = unpack_table(read, stsz, UINT32 if sample_nbytes == 0 else _NOTHING, skip=4)
-    entry = _unpack_entry(read, inner[b"stsd"], handler) if b"stsd" in inner else _NO_ENTRY
+    entry = _NO_ENTRY
+    if b"stsd" in inner:
+        _check_entries(read, inner[b"stsd"], _data_references(read, boxes.get(b"minf")), name)
+        entry = _unpack_entry(read, inner[b"stsd"], handler)
     return TrackTable(
         name,
         handler,
@@ -254,6 +258,67 @@ _CHUNK_OFFSETS = frozenset((b"stco", b"co64"))
 _NOTHING = np.dtype([])
 _Entry = tuple[bytes, Extent, str, tuple[int, int], bytes, Extent]
 _NO_ENTRY: _Entry = (b"", Extent(0, 0), "", (0, 0), b"", Extent(0, 0))
+
+
+_REFERENCE_AT = 6  # of the index of its data reference in an entry, after the reserved bytes
+_IS_INSIDE = 1  # flag of a data reference: the samples are in this file
+
+
+def _data_references(read: Read, minf: BoxHeader | None) -> list[bytes] | None:
+    """Return for each data reference of a track what is wrong with it, b"" if it is this file.
+
+    None if there is no table of them: then nothing says that samples are elsewhere.
+    """
+    if minf is None:
+        return None
+    dinf = first_of(read, minf.payload_offset, minf.end, b"dinf").get(b"dinf")
+    if dinf is None:
+        return None
+    dref = first_of(read, dinf.payload_offset, dinf.end, b"dref").get(b"dref")
+    if dref is None:
+        return None
+    table = unpack_table(read, dref, np.dtype((np.void, HEADER_NBYTES)))
+    found = []
+    for box in children(read, table.offset, dref.end):
+        flags = bytes(read(box.payload_offset, min(FULL_NBYTES, box.end - box.payload_offset)))
+        is_inside = box.kind == b"url " and len(flags) == FULL_NBYTES and flags[3] & _IS_INSIDE
+        found.append(b"" if is_inside else box.kind)
+    return found
+
+
+def _check_entries(read: Read, stsd: BoxHeader, references: list[bytes] | None, name: str) -> None:
+    """Refuse a track whose samples are encrypted or in another file.
+
+    Raises
+    ------
+    UnsupportedError
+        They are.
+    FormatError
+        A sample entry names a data reference that is not there.
+    """
+    entries = unpack_table(read, stsd, np.dtype((np.void, HEADER_NBYTES)))
+    for entry in children(read, entries.offset, stsd.end):
+        if entry.kind in PROTECTED_KINDS:
+            raise UnsupportedError(
+                f"track {name!r}: sample entry {name_of(entry.kind)!r}: the samples are encrypted "
+                "or restricted, which is not supported"
+            )
+        end = _REFERENCE_AT + 2
+        if references is None or entry.end - entry.payload_offset < end:
+            continue
+        number = int.from_bytes(read(entry.payload_offset, end)[_REFERENCE_AT:], "big")
+        if not 1 <= number <= len(references):
+            raise FormatError(
+                f"sample entry {name_of(entry.kind)!r}: data reference {number} of "
+                f"{len(references)}",
+                offset=entry.offset,
+                field="dref",
+            )
+        if kind := references[number - 1]:
+            raise UnsupportedError(
+                f"track {name!r}: its samples are in another file (data reference "
+                f"{name_of(kind)!r}), which is not read: copy them into this one"
+            )
 
 
 def _unpack_entry(read: Read, stsd: BoxHeader, handler: bytes) -> _Entry:

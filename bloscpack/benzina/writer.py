@@ -14,7 +14,6 @@ kept from signing its work.
 
 import operator
 import os
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from threading import Lock
@@ -24,7 +23,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..exceptions import FormatError, UnsupportedError
-from ..notice import notice
+from ..notice import notice, warn_unclosed
 from ..storage.protocol import ByteSink
 from ..storage.sink import open_sink
 from ..wire import BytesLike
@@ -364,8 +363,11 @@ class Writer:
     def __del__(self) -> None:
         # Of an object whose making failed there may be no attributes.
         if getattr(self, "_is_open", False):
-            warnings.warn(f"dataset {self.path!r} was never closed", ResourceWarning, 2)
-            self.abort()
+            outcome = "no file was made, and its samples are lost"
+            try:
+                warn_unclosed("dataset", str(self.path), outcome, self)
+            finally:
+                self.abort()
 
     def __repr__(self) -> str:
         state = "open" if self._is_open else "closed"

@@ -1,6 +1,7 @@
 """Arrays on their way out of a command: as bytes, in .npy format, or as text."""
 
 import argparse
+import os
 import sys
 import warnings
 from collections.abc import Iterator
@@ -10,10 +11,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.lib import format as npy
 
+from .. import image
 from ..ndarray import AnyArray
 from ..storage.protocol import ByteSink
 from .endpoint import STDIO
 from .output import printable
+from .status import UsageError
 
 
 def add_output_options(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:
@@ -23,12 +26,53 @@ def add_output_options(parser: argparse.ArgumentParser) -> argparse._MutuallyExc
         "--output",
         metavar="OUT_FILE",
         default=STDIO,
-        help="file to write, in .npy format if it ends so (default: standard output)",
+        help="file to write, in the format of its suffix: .npy, .txt, .png, .jpg; plain bytes if "
+        "it has none or another like .raw (default: standard output)",
     )
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--npy", action="store_true", help="write .npy format")
     kind.add_argument("--text", action="store_true", help="write text, as numpy prints it")
     return kind
+
+
+def form_of(args: argparse.Namespace) -> str:
+    """Return how to write: "npy", "text", "png", "jpeg" or "raw".
+
+    Raises
+    ------
+    UsageError
+        The suffix of the output is that of a format that is not written.
+    """
+    if args.npy or args.text:
+        return "npy" if args.npy else "text"
+    suffix = os.path.splitext(args.output)[1].lower()
+    if suffix in _FOREIGN_SUFFIXES:
+        raise UsageError(
+            f"'{args.output}': {suffix} files are not written; the suffix may be .npy, .txt, .png "
+            "or .jpg, and .raw gives plain bytes"
+        )
+    return _FORMS.get(suffix, "raw")
+
+
+def check_suffix(name: str, kind: str) -> None:
+    """Refuse to write an image of a kind, "png" or "jpeg", to a file named as another format.
+
+    Raises
+    ------
+    UsageError
+        The suffix is that of something else.
+    """
+    suffix = os.path.splitext(name)[1].lower()
+    if suffix in _FOREIGN_SUFFIXES or _FORMS.get(suffix, kind) != kind:
+        raise UsageError(f"'{name}': this is a {kind.upper()} image; name the file *.{kind}")
+
+
+_FORMS = {".npy": "npy", ".txt": "text", ".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg"}
+_FOREIGN_SUFFIXES = (
+    *(".avi", ".avif", ".blp", ".bmp", ".bzna", ".csv", ".gif", ".gz", ".h5", ".hdf5", ".json"),
+    *(".jxl", ".mkv", ".mov", ".mp4", ".npz", ".parquet", ".tif", ".tiff", ".tsv", ".vrs"),
+    *(".webm", ".webp", ".zarr", ".zip"),
+)
 
 
 class Part(Protocol):
@@ -63,12 +107,21 @@ class Part(Protocol):
         ...
 
 
-def write_part(sink: ByteSink, part: Part, progress: Any, *, as_npy: bool, as_text: bool) -> None:
-    """Write an array."""
-    if as_text:
+def write_part(sink: ByteSink, part: Part, progress: Any, form: str) -> None:
+    """Write an array in a form that `form_of` gives.
+
+    Raises
+    ------
+    ValueError
+        An image does not hold such an array.
+    """
+    if form == "text":
         sink.write(_text(part.read()).encode("utf-8", "backslashreplace"))
-    elif as_npy:
+    elif form == "npy":
         _write_npy(sink, part, progress)
+    elif form in ("png", "jpeg"):
+        encode = image.encode_png if form == "png" else image.encode_jpeg
+        sink.write(encode(part.read()))
     else:
         _write_pieces(sink, part, progress)
 

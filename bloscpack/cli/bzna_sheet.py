@@ -4,6 +4,7 @@ import argparse
 
 from .. import image
 from ..frames.sheet import contact_sheet
+from .arrayout import check_suffix
 from .datasets import THUMB, TRACKS, add_file, add_selection, choose, open_dataset
 from .endpoint import check_output, open_output
 from .frames_sheet import MAX_COLUMNS, numbers_text, sheet_width, spread
@@ -41,6 +42,7 @@ def run(args: argparse.Namespace) -> int:
     if args.columns == 0 or args.width == 0:
         raise UsageError("--columns and --width must be at least 1")
     console = Console(args)
+    check_suffix(args.output, "png")
     check_output(args.output, [args.file_], console, force=args.force)
     with open_dataset(args.file_, args.nthreads, splits=args.splits) as dataset:
         samples = choose(dataset, args)

@@ -10,7 +10,7 @@ from ..array import Array
 from ..ndarray import AnyArray
 from ..selection import parse_selection
 from ..storage.url import shown_name
-from .arrayout import add_output_options, write_part
+from .arrayout import add_output_options, form_of, write_part
 from .describe import dtype_text
 from .endpoint import STDIO, check_input, check_output, open_output, read_any
 from .options import Subparsers, add_command, add_json_option, count
@@ -60,14 +60,14 @@ def run(args: argparse.Namespace) -> int:
         is_safe = args.text and args.output == STDIO
         inputs = [args.file_]
         check_output(args.output, inputs, console, force=args.force or is_safe)
+    form = form_of(args)
     with Array(read_any(args.file_), nthreads=args.nthreads) as array:
         part = _Chunk(array, args.chunk) if args.chunk is not None else _Selected(array, index)
         if args.json:
             _print_shape(args, part)
             return ExitCode.OK
         with open_output(args.output, is_ordered=True) as sink, console.progress() as progress:
-            as_npy = args.npy or args.output.endswith(".npy")
-            write_part(sink, part, progress, as_npy=as_npy, as_text=args.text)
+            write_part(sink, part, progress, form)
     return ExitCode.OK
 
 

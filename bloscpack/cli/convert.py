@@ -77,6 +77,9 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--tile", metavar="PIXELS", type=count, help="of a Benzina dataset (default: 512)"
     )
+    parser.add_argument(
+        "--allow-empty", action="store_true", help="convert a source without clips or records"
+    )
     parser.add_argument("--no-verify", action="store_true", help="do not compare what was written")
     parser.add_argument(
         "-f",
@@ -119,6 +122,7 @@ def run(args: argparse.Namespace) -> int:
             codec=args.codec,
             tile=args.tile,
             overwrite=args.force,
+            allow_empty=args.allow_empty,
             nthreads=args.nthreads,
         )
     if args.json:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..detect import is_benzina
-from ..exceptions import BloscpackError, FormatError, NotBloscpackError
+from ..exceptions import BloscpackError, FormatError, NotBloscpackError, WrongKindError
 from ..storage.url import shown_name
 from .endpoint import STDIO, check_input, readable
 from .options import Container
@@ -75,6 +75,8 @@ def readable_dataset(name: str) -> Any:
 
 def refused(name: str, where: Any, error: BloscpackError) -> BloscpackError:
     """Return the error for what could not be opened: of another kind, unless it says it is one."""
+    if isinstance(error, WrongKindError):
+        return error
     if isinstance(error, FormatError) and not is_benzina(where):
         foreign = NotBloscpackError(f"not a Benzina dataset: {error.args[0]}", offset=error.offset)
         foreign.path = shown_name(name)

@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from ..container.format import MAGIC
 from ..container.front import read_trailer
 from ..container.reader import Container
-from ..exceptions import FileNotFound, NotBloscpackError
+from ..exceptions import FileNotFound
+from ..filekind import BLOSCPACK_MAGIC as MAGIC
+from ..filekind import HEAD_NBYTES, wrong_kind
 from ..frames.verification import is_frame_store
 from ..storage.file import open_source
 from ..storage.protocol import ByteSink
@@ -72,14 +73,15 @@ def read_any(name: str) -> Any:
     """
     where = readable(name)
     source = open_source(where)
-    head = bytes(source.read_at(0, len(MAGIC)))
+    head = bytes(source.read_at(0, HEAD_NBYTES))
     is_ours = bool(head) and (
-        MAGIC.startswith(head) or read_trailer(source) is not None or is_frame_store(source)
+        MAGIC.startswith(head[: len(MAGIC)])
+        or read_trailer(source) is not None
+        or is_frame_store(source)
     )
     source.close()
     if not is_ours:
-        found = f"starts with {head!r}, not {MAGIC!r}" if head else "is empty"
-        err = NotBloscpackError(f"not a Bloscpack file: it {found}", offset=0, field="magic")
+        err = wrong_kind(head, "a Bloscpack file", source.name)
         err.path = shown_name(name)
         raise err
     return where

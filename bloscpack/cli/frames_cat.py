@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from ..frames.protocol import Clip, frame_indices
+from ..image import probe
 from ..ndarray import AnyArray
 from ..storage.url import shown_name
-from .arrayout import add_output_options, write_part
+from .arrayout import add_output_options, check_suffix, form_of, write_part
 from .clips import open_clips, parse_frames
 from .describe import dtype_text
 from .endpoint import STDIO, check_output, open_output
@@ -20,6 +21,7 @@ from .status import ExitCode, UsageError
 
 # More frames are read and written in parts of about this size.
 _PIECE_NBYTES = 32 << 20
+_IMAGES = ("png", "jpeg")
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -53,11 +55,23 @@ def run(args: argparse.Namespace) -> int:
     if not args.json:
         is_safe = args.text and args.output == STDIO
         check_output(args.output, [args.file_], console, force=args.force or is_safe)
+    form = "raw" if args.image else form_of(args)
+    if form in _IMAGES and not isinstance(selection, int):
+        raise UsageError(
+            f"'{args.output}' holds one frame: give its number with --select; .npy takes several, "
+            "and 'blpk frames sheet' makes one picture of them"
+        )
     with open_clips(args.file_, args.nthreads) as source:
         clip = source[args.id]
         if args.image:
-            image = _image(clip, selection)
+            single = _image(clip, selection)
+            check_suffix(args.output, probe(single).kind)
             with open_output(args.output) as sink:
+                sink.write(single)
+            return ExitCode.OK
+        image = _kept_image(clip, selection) if form in _IMAGES and not args.json else None
+        if image is not None and probe(image).kind == form:
+            with open_output(args.output) as sink:  # as it is: exact, and not encoded again
                 sink.write(image)
             return ExitCode.OK
         part = _Frames(clip, selection)
@@ -65,8 +79,7 @@ def run(args: argparse.Namespace) -> int:
             _print_shape(args, part)
             return ExitCode.OK
         with open_output(args.output, is_ordered=True) as sink, console.progress() as progress:
-            as_npy = args.npy or args.output.endswith(".npy")
-            write_part(sink, part, progress, as_npy=as_npy, as_text=args.text)
+            write_part(sink, part, progress, form)
     return ExitCode.OK
 
 
@@ -107,17 +120,23 @@ class _Frames:
             yield self._clip.read(self._indices[start : start + step])
 
 
-def _image(clip: Clip, index: Any) -> bytes:
+def _kept_image(clip: Clip, index: Any) -> bytes | None:
+    """Return the image that a frame is kept as; None if it is kept as an array."""
     try:
         images = clip.read_images(index)
     except IndexError as err:
         raise ValueError(f"clip {clip.id!r:.80}: {err}") from None
-    if images is None:
+    return None if images is None else images[0]
+
+
+def _image(clip: Clip, index: Any) -> bytes:
+    image = _kept_image(clip, index)
+    if image is None:
         raise ValueError(
             f"clip {clip.id!r:.80}: its frames are kept as arrays, not as images; "
             "'blpk frames sheet' makes a picture of them"
         )
-    return images[0]
+    return image
 
 
 def _print_shape(args: argparse.Namespace, part: _Frames) -> None:

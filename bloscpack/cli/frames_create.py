@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from itertools import chain
 from typing import Any, TextIO
@@ -13,7 +13,15 @@ from ..frames.encoding import CODECS
 from ..frames.ingest import IngestReport, Remark, ingest
 from ..frames.items import Item
 from ..frames.lossless import PRESETS
-from .options import Subparsers, add_command, add_json_option, byte_size, count
+from ..storage.url import shown_name
+from .options import (
+    Subparsers,
+    add_command,
+    add_json_option,
+    add_locking_option,
+    byte_size,
+    count,
+)
 from .output import Console, message, pretty_size, print_json, printable, result
 from .status import STATUS_NAMES, ExitCode, UsageError
 
@@ -42,7 +50,11 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--allow-skipped", action="store_true", help="end with 0 even if items were skipped"
     )
+    parser.add_argument(
+        "--allow-empty", action="store_true", help="go on if there is nothing in an input"
+    )
     parser.add_argument("--log", metavar="FILE", help="write what was skipped, as lines of JSON")
+    add_locking_option(parser)
     add_json_option(parser)
     parser.set_defaults(run=run)
 
@@ -155,8 +167,10 @@ def run(args: argparse.Namespace) -> int:
             resume=args.resume,
             overwrite=args.force,
             max_bytes=args.max_bytes,
+            allow_empty=args.allow_empty,
             log=tell,
             progress=progress,
+            locking=args.locking,
         )
     code = ExitCode.OK if report.ok or args.allow_skipped else ExitCode.FAILED
     if args.json:
@@ -169,9 +183,35 @@ def run(args: argparse.Namespace) -> int:
 def _items(args: argparse.Namespace, stack: ExitStack) -> Iterable[Item]:
     """Return the items of all inputs, a list if their number is known."""
     found = [_items_of(name, args, stack) for name in args.inputs]
+    if not args.allow_empty:
+        found = [_nonempty(*pair) for pair in zip(found, args.inputs, strict=True)]
     if all(isinstance(items, list) for items in found):
         return list(chain.from_iterable(found))
     return chain.from_iterable(found)
+
+
+def _nonempty(items: Iterable[Item], name: str) -> Iterable[Item]:
+    """Return the items of an input, of which there must be one."""
+    if not isinstance(items, list):
+        return _counted(items, name)
+    if not items:
+        raise _nothing(name)
+    return items
+
+
+def _counted(items: Iterable[Item], name: str) -> Iterator[Item]:
+    is_empty = True
+    for item in items:
+        is_empty = False
+        yield item
+    if is_empty:
+        raise _nothing(name)
+
+
+def _nothing(name: str) -> ValueError:
+    return ValueError(
+        f"{shown_name(name)}: there is nothing in it to ingest; see --from, or give --allow-empty"
+    )
 
 
 def _items_of(name: str, args: argparse.Namespace, stack: ExitStack) -> Iterable[Item]:

@@ -9,6 +9,7 @@ from .. import image
 from ..exceptions import BloscpackError
 from ..frames.protocol import AnyArray, Clip, IntArray, frame_indices
 from ..frames.sheet import contact_sheet
+from .arrayout import check_suffix
 from .clips import open_clips, parse_frames
 from .endpoint import check_output, open_output
 from .options import Subparsers, add_command, count
@@ -48,6 +49,7 @@ def run(args: argparse.Namespace) -> int:
     console = Console(args)
     if args.columns == 0 or args.width == 0:
         raise UsageError("--columns and --width must be at least 1")
+    check_suffix(args.output, "png")
     selection = None if args.select is None else parse_frames(args.select)
     check_output(args.output, [args.file_], console, force=args.force)
     with open_clips(args.file_, args.nthreads) as source:

@@ -4,7 +4,6 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..exceptions import NotBloscpackError
 from . import gulpingest
 from .options import CommandParser, Subparsers, add_command, add_json_option
 from .output import Console, double_pretty_size, print_json, printable, result
@@ -64,7 +63,6 @@ def run_check(args: argparse.Namespace) -> int:
         report = check_directory(
             args.directory, decode=args.decode, nthreads=args.nthreads, progress=progress
         )
-    _refuse_foreign(args.directory, report)
     code = ExitCode.OK if report.ok else ExitCode.DAMAGED
     if args.json:
         print_json("gulp check", _document(args.directory, code, report))
@@ -84,7 +82,6 @@ def run_info(args: argparse.Namespace) -> int:
 
     console = Console(args)
     report = check_directory(args.directory, records=False)
-    _refuse_foreign(args.directory, report)
     code = ExitCode.OK if report.ok else ExitCode.DAMAGED
     if args.json:
         print_json("gulp info", _document(args.directory, code, report))
@@ -99,15 +96,6 @@ def run_info(args: argparse.Namespace) -> int:
     for notice in report.notices:
         console.note(notice)
     return code
-
-
-def _refuse_foreign(directory: str, report: "SanityReport") -> None:
-    """Refuse a folder without any file of a gulp directory."""
-    if report.chunks or report.problems:
-        return
-    err = NotBloscpackError("not a gulp directory: no data_N.gulp and meta_N.gmeta in it")
-    err.path = directory
-    raise err
 
 
 def _document(directory: str, code: ExitCode, report: "SanityReport") -> dict[str, Any]:

@@ -3,10 +3,12 @@
 import argparse
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 from ..codec import BLOSC_VERSION
+from ..exceptions import BloscpackWarning
 from ..storage.url import shown_name
 from ..threads import resolve_nthreads
 from ..version import __version__
@@ -35,7 +37,7 @@ from .options import (
     nthreads,
     protect_selections,
 )
-from .output import PROG, Console, error, message
+from .output import PROG, Console, error, message, warning
 from .status import EXPECTED, ExitCode, UsageError, describe, exit_code
 
 COMMANDS = (
@@ -108,7 +110,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code, one of `ExitCode`.
     """
     try:
-        code = _run(list(sys.argv[1:] if argv is None else argv))
+        with _short_warnings():
+            code = _run(list(sys.argv[1:] if argv is None else argv))
     except SystemExit as err:  # from argparse: help, version, wrong usage
         code = err.code if isinstance(err.code, int) else ExitCode.OK
     except BrokenPipeError:
@@ -122,6 +125,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         error(describe(err))
         code = exit_code(err)
     return int(_finish(code))
+
+
+@contextmanager
+def _short_warnings() -> Iterator[None]:
+    """Print each warning in one line, like an error; those of ours whenever they occur."""
+    before = warnings.showwarning
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", BloscpackWarning)
+        warnings.showwarning = _show_warning
+        try:
+            yield
+        finally:
+            # Where warnings are kept for each context, `catch_warnings` does not put it back.
+            warnings.showwarning = before
+
+
+def _show_warning(text: Warning | str, *_: object, **__: object) -> None:
+    warning(str(text))
 
 
 def _run(argv: list[str]) -> int:

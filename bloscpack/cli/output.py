@@ -67,6 +67,11 @@ def error(text: str) -> None:
     message(f"error: {printable(text)}")
 
 
+def warning(text: str) -> None:
+    """Print one line about something to be known to standard error."""
+    message(f"warning: {printable(text)}")
+
+
 def result(text: str) -> None:
     """Print a line of a result to standard output."""
     _write(_stdout(), text + "\n")

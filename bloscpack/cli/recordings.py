@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..exceptions import BloscpackError, NotBloscpackError
+from ..filekind import RECORDING_MAGIC as MAGIC
 from ..storage.file import open_source
 from ..storage.url import shown_name
 from .endpoint import STDIO, check_input, readable
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from ..vrs.recording import Recording
     from ..vrs.sequence import RecordSequence
 
-MAGIC = b"VisionRe"
 TYPES = "data", "configuration", "state"
 
 

@@ -7,7 +7,7 @@ its traceback.
 from collections.abc import Iterable
 from enum import IntEnum
 
-from ..exceptions import BloscpackError, CodecError, FormatError, NotBloscpackError
+from ..exceptions import BloscpackError, CodecError, FormatError, WrongKindError
 from .output import printable
 
 
@@ -43,7 +43,7 @@ def exit_code(err: BaseException) -> ExitCode:
     """Return the exit code for an error."""
     if isinstance(err, UsageError):
         return ExitCode.USAGE
-    if isinstance(err, NotBloscpackError):
+    if isinstance(err, WrongKindError):
         return ExitCode.FOREIGN
     if isinstance(err, FormatError | CodecError):
         return ExitCode.DAMAGED

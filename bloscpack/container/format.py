@@ -22,13 +22,13 @@ from ..exceptions import (
     ChecksumMismatch,
     FormatError,
     FormatVersionMismatch,
-    NotBloscpackError,
     TruncatedError,
     UnsupportedError,
 )
+from ..filekind import BLOSCPACK_MAGIC, wrong_kind
 from ..wire import BytesLike, unpack_fields
 
-MAGIC = b"blpk"
+MAGIC = BLOSCPACK_MAGIC
 EXTENSION = ".blp"
 DEFAULT_VERSION = 3
 MAX_CHUNKS = 2**63 - 1
@@ -54,7 +54,6 @@ UNUSED_ENTRY = b"\xff" * OFFSET_SIZE  # -1: a spare entry of the offset table, o
 # Incompatible features of version 4, stored on disk: who does not know one cannot read the file.
 # A frame store: chunks of any size, found by an index (docs/formats/frames.md).
 FEATURE_FRAMES = 0x01
-_FEATURE_ADVICE = {FEATURE_FRAMES: "a frame store: open it with bloscpack.frames.open"}
 
 
 class Header(NamedTuple):
@@ -279,11 +278,7 @@ def unpack_offsets(view: BytesLike) -> tuple[int, ...]:
 def _unpack_short(view: BytesLike) -> Header:
     """Return the header of version 1, raise for what is none of ours or not whole."""
     if not MAGIC.startswith(view[:4]):
-        raise NotBloscpackError(
-            f"header: magic is {bytes(view[:4])!r}, not {MAGIC!r}; not a Bloscpack file",
-            offset=0,
-            field="magic",
-        )
+        raise wrong_kind(view, "a Bloscpack file")
     if len(view) > len(MAGIC):
         version = view[4]
         if version == 1:
@@ -324,10 +319,11 @@ def _unpack_extension(view: BytesLike, known_features: int) -> tuple[int, int]:
             offset=MAX_HEADER_SIZE - len(digest),
         )
     unknown = incompatible & ~known_features
+    if unknown == FEATURE_FRAMES:
+        raise wrong_kind(view, "an array")
     if unknown:
-        advice = _FEATURE_ADVICE.get(unknown)
         raise UnsupportedError(
-            advice or f"extended header: features {unknown:#x} are not known to this release"
+            f"extended header: features {unknown:#x} are not known to this release"
         )
     if view[6]:
         raise FormatError("header: checksum must be 0 in version 4", offset=6, field="checksum")

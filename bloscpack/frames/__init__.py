@@ -23,3 +23,11 @@ __all__ = [
     "map_clips",
     "open",
 ]
+
+
+def __dir__() -> list[str]:
+    """List the public names, and none of the modules they are written in."""
+    return sorted(
+        {*__all__, *({"sampler"} & globals().keys())}
+        | {name for name in globals() if name.startswith("__")}
+    )

@@ -5,6 +5,7 @@ those that are needed are fetched and decoded with them, once for each group of 
 """
 
 import json
+import operator
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Protocol
@@ -42,7 +43,7 @@ class _Store(Protocol):
     verify: bool
     nthreads: int | None
 
-    def check_open(self) -> None:
+    def _check_open(self) -> None:
         """Refuse a store that is closed."""
         ...
 
@@ -189,7 +190,7 @@ class StoreClip:
         FormatError, CodecError
             A frame is damaged; the message names it.
         """
-        self._store.check_open()
+        self._store._check_open()
         if reduce != 1:
             return self._read_reduced(selection, out, reduce)
         if type(selection) is int and out is None and self._is_simple:
@@ -197,6 +198,10 @@ class StoreClip:
             if frame is not None:
                 return frame
         return read_clip(self, selection, out=out, nthreads=self._store.nthreads)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as the store does, by place and state, and the id."""
+        return operator.getitem, (self._store, self.id)
 
     def _read_one(self, index: int) -> AnyArray | None:
         """Return a frame that is a chunk by itself, None where it is not that easy.
@@ -253,7 +258,7 @@ class StoreClip:
         FormatError
             A frame is damaged; the message names it.
         """
-        self._store.check_open()
+        self._store._check_open()
         if self._format.codec != Codec.IMAGE:
             return None
         indices = frame_indices(selection, self._nframes).indices

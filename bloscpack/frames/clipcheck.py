@@ -97,7 +97,7 @@ class _Store:
         self.name = name
         self.nthreads: int | None = None
 
-    def check_open(self) -> None:
+    def _check_open(self) -> None:
         """Do nothing: the file is open as long as clips are checked."""
 
 

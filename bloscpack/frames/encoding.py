@@ -5,6 +5,7 @@ an iterable only a few frames are held at a time.
 """
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice
@@ -120,6 +121,7 @@ class Encoder:
             )
         if hasattr(frames, "__array__"):
             array = np.asarray(frames)
+            _refuse_text(array.dtype)
             if not array.ndim:
                 raise ValueError("frames have no axis of frames: an array of (T, ...) is needed")
             if self._options.codec == "jpeg" and len(array):
@@ -130,9 +132,12 @@ class Encoder:
         first = next(items, _NONE)
         if first is _NONE:
             return iter(())
+        if isinstance(first, str | os.PathLike):
+            raise _not_frames(f"{type(first).__name__} such as {first!r:.80}")
         items = chain([first], items)
         if isinstance(first, bytes | bytearray | memoryview):
             return self._images(items)
+        _refuse_text(np.asarray(first).dtype)
         if self._options.codec == "jpeg":
             return self._jpegs(items, np.asarray(first).nbytes)
         frame = np.asarray(first)
@@ -236,6 +241,19 @@ class _Chunks(Sequence[AnyArray]):
         if self._group == 1:
             return self._frames[index, ...]
         return self._frames[index * self._group : (index + 1) * self._group]
+
+
+def _refuse_text(dtype: np.dtype[Any]) -> None:
+    """Refuse arrays of text and of Python objects, which are paths more often than frames."""
+    if dtype.kind in "OTU":
+        raise _not_frames(f"an array of {'Python objects' if dtype.kind == 'O' else 'text'}")
+
+
+def _not_frames(found: str) -> TypeError:
+    return TypeError(
+        f"frames are numbers or JPEG or PNG images (bytes), not {found}: bloscpack.frames.ingest "
+        "reads files, as bloscpack.frames.listing finds them"
+    )
 
 
 def _lossless(dtype: np.dtype[Any], shape: tuple[int, ...]) -> FrameFormat:

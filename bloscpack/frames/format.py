@@ -33,6 +33,7 @@ from ..exceptions import (
     TruncatedError,
     UnsupportedError,
 )
+from ..filekind import wrong_kind
 from ..wire import BytesLike
 
 IntArray = np.ndarray[Any, np.dtype[Any]]
@@ -626,13 +627,15 @@ def unpack_store_header(view: BytesLike) -> Header:
     Raises
     ------
     FormatError
-        It is damaged, or of another kind of file.
+        It is damaged.
+    WrongKindError
+        It is that of another kind of file.
     UnsupportedError
         The version or a feature is unknown.
     """
     header = Header.unpack(view, known_features=FEATURE_FRAMES)
     if header.features != FEATURE_FRAMES:
-        raise FormatError("no frame store: a Bloscpack file of an array or of bytes")
+        raise wrong_kind(view, "a frame store")
     if not header.metadata or header.offsets or header.checksum.name != CHECKSUM:
         raise FormatError("header: not that of a frame store")
     return header

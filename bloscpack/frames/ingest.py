@@ -9,6 +9,7 @@ which passes over the ids that are there.
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Literal
 
 from ..exceptions import BloscpackError, FormatError, WorkerError
@@ -106,9 +107,11 @@ def ingest(
     overwrite: bool = False,
     on_error: OnError = "skip",
     max_bytes: int | None = None,
+    allow_empty: bool = False,
     attrs: Mapping[str, Any] | None = None,
     log: Callable[[Remark], object] | None = None,
     progress: Callable[[int, int], object] | None = None,
+    locking: bool = True,
 ) -> IngestReport:
     """Put items into a frame store, one clip each, in their order.
 
@@ -148,12 +151,17 @@ def ingest(
     max_bytes : int, optional
         Write several files, ``NAME-00000.blp`` and so on, each of which is full when it has so many
         bytes.
+    allow_empty : bool, optional
+        Make a store without clips, or leave it as it is, where there are no items at all, which is
+        an error otherwise.
     attrs : mapping, optional
         JSON values to keep with a new store.
     log : callable, optional
         Called with each `Remark` at once.
     progress : callable, optional
         Called with the number of items that are done, and that of all, -1 if it is not known.
+    locking : bool, optional
+        Lock the store; see `bloscpack.frames.create`.
 
     Returns
     -------
@@ -167,7 +175,8 @@ def ingest(
     LockedError
         Another writer has it open.
     TypeError, ValueError
-        A parameter is out of its range, or not what the store was made with.
+        A parameter is out of its range, or not what the store was made with. Or there are no items;
+        no store was made then.
     WorkerError
         Worker processes cannot be started: see Notes.
     ImportError
@@ -202,6 +211,9 @@ def ingest(
         short_edge=short_edge,
         keep_damaged=keep_damaged,
     )
+    found = _items_of(items)
+    if not allow_empty:
+        found = _nonempty(found)
     given = {"codec": codec, "preset": preset, "quality": quality}
     with Series(
         path,
@@ -210,10 +222,11 @@ def ingest(
         max_nbytes=max_bytes,
         resume=resume,
         overwrite=overwrite,
+        locking=locking,
     ) as series:
         options = _agreed(series, given)
         loop = _Loop(series, (way, options, nthreads), on_error, log)
-        return loop.run(_items_of(items), nworkers, progress)
+        return loop.run(found, nworkers, progress)
 
 
 def _agreed(series: Series, given: Mapping[str, Any]) -> Options:
@@ -240,6 +253,21 @@ def _items_of(items: Any) -> Iterable[Item]:
         return listing.clips(items)
     found: Iterable[Item] = items
     return found
+
+
+def _nonempty(items: Iterable[Item]) -> Iterable[Item]:
+    """Return the items, of which there must be one, before a store is made for them."""
+    if isinstance(items, Sized):
+        if len(items):
+            return items
+    else:
+        rest = iter(items)
+        for first in rest:
+            return chain([first], rest)
+    raise ValueError(
+        "there is nothing to ingest, so nothing was written: check the folder, list or pattern "
+        "that the items are from, or allow it with --allow-empty (allow_empty=True)"
+    )
 
 
 class _Loop:

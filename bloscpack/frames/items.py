@@ -14,12 +14,10 @@ import numpy as np
 
 from .. import image
 from ..exceptions import BloscpackError, FormatError, UnsupportedError
+from ..filekind import IMAGE_SUFFIXES
 from ..video import read_video
 from .protocol import AnyArray, Clip, FrameSource
 
-ARRAY_SUFFIXES = (".npy",)
-IMAGE_SUFFIXES = (".jpg", ".jpeg", ".jpe", ".png")
-VIDEO_SUFFIXES = (".mp4", ".webm", ".avi", ".mkv", ".mov", ".m4v", ".mpg", ".mpeg", ".ogv", ".ts")
 # Images that are not read: a folder that has some is no clip without them.
 OTHER_IMAGE_SUFFIXES = (".bmp", ".gif", ".jp2", ".tif", ".tiff", ".webp", ".avif", ".heic", ".jxl")
 

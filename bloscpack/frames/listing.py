@@ -9,10 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ..exceptions import FormatError
+from ..filekind import ARRAY_SUFFIXES, IMAGE_SUFFIXES, VIDEO_SUFFIXES
 from .items import (
-    ARRAY_SUFFIXES,
-    IMAGE_SUFFIXES,
-    VIDEO_SUFFIXES,
     ArrayFile,
     ArrayItem,
     BadItem,
@@ -78,6 +76,11 @@ def folders(root: Path, *, outside: bool = False) -> Iterator[Item]:
     The id is the path from `root`, with ``/``; of `root` itself its name.
     """
     top = os.fspath(root)
+    os.stat(top)  # raises at once where there is nothing
+    return _folders(top, outside)
+
+
+def _folders(top: str, outside: bool) -> Iterator[Item]:
     for folder, names, bad in _walk(top, IMAGE_SUFFIXES, outside=outside):
         yield from bad
         if names:
@@ -122,10 +125,15 @@ def _files(
     root: Path, suffixes: tuple[str, ...], make: Callable[[str, str], Item], outside: bool
 ) -> Iterator[Item]:
     top = os.fspath(root)
+    os.stat(top)  # raises at once where there is nothing
     if not os.path.isdir(top):
-        os.stat(top)  # raises where there is nothing
-        yield make(os.path.splitext(_name_of(top))[0], top)
-        return
+        return iter([make(os.path.splitext(_name_of(top))[0], top)])
+    return _files_in(top, suffixes, make, outside)
+
+
+def _files_in(
+    top: str, suffixes: tuple[str, ...], make: Callable[[str, str], Item], outside: bool
+) -> Iterator[Item]:
     for folder, names, bad in _walk(top, suffixes, outside=outside):
         yield from bad
         for name in names:

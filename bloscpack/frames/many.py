@@ -145,7 +145,7 @@ class ManyStores:
 
         def look(number: int) -> None:
             source = self._open_source(self._places[number])
-            opened[number] = FrameStore.over(
+            opened[number] = FrameStore._over(
                 source, states[number], verify=self.verify, nthreads=self.nthreads
             )
 
@@ -257,7 +257,7 @@ class ManyStores:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as the places of the files and what tells whether they are still the same."""
         stores = self._load().stores
-        places, states = [each.place() for each in stores], [each.state for each in stores]
+        places, states = [each._place() for each in stores], [each._state for each in stores]
         return _reopen, (places, states, self.verify, self.nthreads, self._max_open)
 
     def __repr__(self) -> str:
@@ -319,7 +319,7 @@ def _loaded(stores: Sequence[FrameStore]) -> _Loaded:
     ValueError
         Two have a clip of one id.
     """
-    parts = [store.id_hashes() for store in stores]
+    parts = [store._id_hashes() for store in stores]
     hashes = np.concatenate(parts)
     numbers = np.repeat(np.arange(len(stores), dtype=np.uint32), [len(part) for part in parts])
     order = np.argsort(hashes, kind="stable")
@@ -338,7 +338,7 @@ def _check_same_hash(
     owners: dict[str, FrameStore] = {}
     for number in dict.fromkeys(numbers[start:stop].tolist()):
         store = stores[number]
-        for id_ in store.ids_with(int(hashes[start])):
+        for id_ in store._ids_with(int(hashes[start])):
             if owners.setdefault(id_, store) is not store:
                 names = f"{owners[id_].name or 'memory'} and in {store.name or 'memory'}"
                 raise ValueError(

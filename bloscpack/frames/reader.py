@@ -19,6 +19,7 @@ from ..exceptions import (
     NotFoundError,
     UnsupportedError,
 )
+from ..notice import warn_unclosed
 from ..opening import closed_on_error
 from ..storage.file import FileSource, open_source
 from ..storage.memory import MemorySource
@@ -112,6 +113,7 @@ class FrameStore:
         verify: bool = True,
         nthreads: int | None = None,
         storage_options: Mapping[str, Any] | None = None,
+        locking: bool = True,
     ) -> None:
         if mode not in ("r", "a"):
             raise ValueError(f"mode must be 'r' or 'a', not {mode!r}")
@@ -121,7 +123,7 @@ class FrameStore:
             refuse_url(path, "appended to")
             if not isinstance(path, str | os.PathLike):
                 raise TypeError(f"mode 'a' needs a path, not {type(path).__name__!r}")
-            self._attach(StoreWriter.open(path), verify, nthreads)
+            self._attach(StoreWriter.open(path, locking=locking), verify, nthreads)
             return
         self._read_index(open_source(path, storage_options), None, verify, nthreads)
 
@@ -137,6 +139,7 @@ class FrameStore:
         nthreads: int | None = None,
         overwrite: bool = False,
         storage_options: Mapping[str, Any] | None = None,
+        locking: bool = True,
     ) -> Self:
         """Make a new store, open for appending; see `bloscpack.frames.create`."""
         options = Options(codec, preset, quality).check()
@@ -146,7 +149,7 @@ class FrameStore:
             if upload is not None:
                 upload.check_absent(overwrite)
                 path = upload.path
-            writer = StoreWriter.create(path, options, attrs, overwrite=overwrite)
+            writer = StoreWriter.create(path, options, attrs, overwrite=overwrite, locking=locking)
         except BaseException:
             if upload is not None:
                 upload.discard()
@@ -173,7 +176,7 @@ class FrameStore:
         self._clips: dict[str, StoreClip] = {}
 
     @classmethod
-    def over(
+    def _over(
         cls,
         source: ByteSource,
         state: tuple[int, bytes] | None = None,
@@ -188,12 +191,12 @@ class FrameStore:
         source : ByteSource
             The file; it is closed if it is none of a store.
         state : (int, bytes), optional
-            The `state` of another handle: of what was appended since nothing is seen.
+            The `_state` of another handle: of what was appended since nothing is seen.
 
         Raises
         ------
         FileChangedError
-            The file is not the one that `state` is of.
+            The file is not the one that `_state` is of.
         FormatError, UnsupportedError
             It is damaged, or of another kind.
         """
@@ -218,7 +221,7 @@ class FrameStore:
             self._index = finder.find()
 
     @property
-    def state(self) -> tuple[int, bytes]:
+    def _state(self) -> tuple[int, bytes]:
         """What tells this state of the file from others: where its index ends, and a digest."""
         return self._index.end, _identity_of(self._source, self._front, self._index)
 
@@ -267,14 +270,14 @@ class FrameStore:
     @property
     def cbytes(self) -> int:
         """Size of the file in bytes."""
-        self.check_open()
+        self._check_open()
         return self._source.size()
 
-    def id_hashes(self) -> IntArray:
+    def _id_hashes(self) -> IntArray:
         """Return the hash of each id, as uint64, in no order."""
         return self._index.hashes()
 
-    def ids_with(self, hash_: int) -> list[str]:
+    def _ids_with(self, hash_: int) -> list[str]:
         """Return the ids of a hash, nearly always one."""
         return self._index.ids_with(hash_)
 
@@ -325,7 +328,7 @@ class FrameStore:
         clip = self._clips.get(key)
         if clip is not None:
             return clip
-        self.check_open()
+        self._check_open()
         if not isinstance(key, str):
             raise TypeError(f"an id is a str, not {type(key).__name__}")
         try:
@@ -372,7 +375,7 @@ class FrameStore:
         IndexError, TypeError, ValueError, FormatError, CodecError
             As for `StoreClip.read`.
         """
-        self.check_open()
+        self._check_open()
         planned = [(self[id_], selection) for id_, selection in requests]
         return read_batch(planned, out=out, nthreads=nthreads or self.nthreads)
 
@@ -421,7 +424,7 @@ class FrameStore:
         options = self._options().replace(codec=codec, preset=preset, quality=quality)
         writer.append(id, frames, meta, options, self.nthreads)
 
-    def append_encoded(self, id: str, clip: EncodedClip) -> None:  # noqa: A002
+    def _append_encoded(self, id: str, clip: EncodedClip) -> None:  # noqa: A002
         """Append a clip that was encoded elsewhere, by an `Encoder` of the same release.
 
         Raises
@@ -454,7 +457,7 @@ class FrameStore:
         OSError
             It is gone.
         """
-        self.check_open()
+        self._check_open()
         if is_remote(self._source):
             self._source.check_current()
         if self._writer is not None or not isinstance(self._source, FileSource):
@@ -498,11 +501,27 @@ class FrameStore:
         # A clip is appended as a whole or not at all: those that are there stay.
         self.close()
 
+    def __del__(self) -> None:
+        # Of an object whose making failed there may be no attributes.
+        writer = getattr(self, "_writer", None)
+        if writer is None or not self._is_open or not writer.is_mine:
+            return
+        outcome = (
+            "its clips are in the file, but were not synced"
+            if self._upload is None
+            else "nothing was sent"
+        )
+        try:
+            warn_unclosed("frame store", str(self.name), outcome, self)
+        finally:
+            self._is_open = False
+            writer.abandon()
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as the place of the file and its identity, not as its content."""
-        return _reopen, (self.place(), self.state, self.verify, self.nthreads)
+        return _reopen, (self._place(), self._state, self.verify, self.nthreads)
 
-    def place(self) -> str | bytes | RemotePlace:
+    def _place(self) -> str | bytes | RemotePlace:
         """Return what opens the file in another process: a path, a URL, or the bytes themselves.
 
         Raises
@@ -510,7 +529,7 @@ class FrameStore:
         TypeError
             It is a file object, which belongs to its process, or open for appending.
         """
-        self.check_open()
+        self._check_open()
         if self._writer is not None:
             raise TypeError(
                 "a store open for appending cannot be pickled or copied: open it by its path"
@@ -530,13 +549,13 @@ class FrameStore:
         state = "" if self._is_open else " (closed)"
         return f"<bloscpack.frames.FrameStore {self.name!r} of {len(self)} clips{state}>"
 
-    def check_open(self) -> None:
+    def _check_open(self) -> None:
         """Refuse a store that is closed."""
         if not self._is_open:
             raise ValueError("I/O operation on a closed frame store")
 
     def _open_writer(self) -> StoreWriter:
-        self.check_open()
+        self._check_open()
         if self._writer is None:
             raise ValueError("the store is open for reading; open it with mode 'a' to append")
         return self._writer
@@ -590,4 +609,4 @@ def _continued(
 
 def _reopen(place: Any, state: tuple[int, bytes], verify: bool, nthreads: int | None) -> FrameStore:
     """Return the store that was pickled, opened anew: as it was, whatever was appended since."""
-    return FrameStore.over(open_source(place), state, verify=verify, nthreads=nthreads)
+    return FrameStore._over(open_source(place), state, verify=verify, nthreads=nthreads)

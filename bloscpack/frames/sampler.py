@@ -8,12 +8,15 @@ nothing but its arguments: not on the worker, the machine or what was drawn befo
 """
 
 import operator
+import os
 import struct
 from collections.abc import Iterator, Sized
 from typing import Any, Self
 
 import numpy as np
 from xxhash import xxh3_64_intdigest
+
+from ..storage.url import is_url
 
 _Positions = np.ndarray[Any, np.dtype[np.uint64]]
 
@@ -92,6 +95,21 @@ class ClipIndex(int):
         return ClipIndex, (int(self), self.epoch)
 
 
+def _refuse_paths(source: Any) -> None:
+    """Refuse a path, whose length is its number of letters, and a list of paths."""
+    is_path = isinstance(source, str | bytes | os.PathLike)
+    if isinstance(source, list | tuple) and source:
+        first = source[0]
+        is_path = isinstance(first, os.PathLike) or (
+            isinstance(first, str) and (is_url(first) or os.path.exists(first))
+        )
+    if is_path:
+        raise TypeError(
+            f"a sampler takes a number of items or something that has one, not {source!r:.80}: "
+            "give it the FrameDataset, or bloscpack.frames.open(path)"
+        )
+
+
 class ClipSampler:
     """The ordinals of all clips once per epoch, in an order that can be taken up anywhere.
 
@@ -151,7 +169,8 @@ class ClipSampler:
         batch_size: int | None = None,
         drop_last: bool = False,
     ) -> None:
-        if isinstance(source_or_len, Sized):
+        if isinstance(source_or_len, Sized | os.PathLike):
+            _refuse_paths(source_or_len)
             length = len(source_or_len)
         else:
             length = operator.index(source_or_len)

@@ -12,10 +12,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..exceptions import FormatError
+from ..filekind import ARRAY_SUFFIXES, IMAGE_SUFFIXES, VIDEO_SUFFIXES
 from .items import (
-    ARRAY_SUFFIXES,
-    IMAGE_SUFFIXES,
-    VIDEO_SUFFIXES,
     ArrayFile,
     BadItem,
     ImageFiles,

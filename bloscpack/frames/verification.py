@@ -6,7 +6,7 @@ found wherever it is: in segments, too, that were merged since and that nobody r
 
 from ..container.format import MAX_HEADER_SIZE
 from ..container.writer import Progress
-from ..exceptions import BloscpackError, CodecError, FormatError, UnsupportedError
+from ..exceptions import BloscpackError, CodecError, FormatError, UnsupportedError, WrongKindError
 from ..report import Damage, Report
 from ..storage.protocol import ByteSource
 from .clipcheck import ClipChecker, Place, id_text, place_of, split_overlapping
@@ -20,10 +20,10 @@ def is_frame_store(source: ByteSource) -> bool:
     """Return whether a file is a frame store, by its header or, if that is damaged, by its end."""
     try:
         Front(source)
+    except (FormatError, WrongKindError):  # a damaged header may look like another kind
+        return _tail_at(source, source.size()) is not None
     except UnsupportedError:
         return False
-    except FormatError:
-        return _tail_at(source, source.size()) is not None
     return True
 
 
@@ -111,7 +111,7 @@ class _Examination:
         """Return where the data begin; None where that is not known."""
         try:
             front = Front(self._source)
-        except FormatError as err:
+        except (FormatError, WrongKindError) as err:
             if not is_frame_store(self._source):
                 raise
             self._front.append(Damage(str(err.args[0]), None, 0, MAX_HEADER_SIZE))

@@ -20,6 +20,7 @@ from ..exceptions import BloscpackError, FormatError
 from ..storage import disk
 from ..storage.file import FileObjectSource, FileSource
 from ..storage.protocol import ByteSource
+from ..textlist import text_list
 from .errors import DuplicateIdException, UnknownItemError
 from .format import ImgInfo, padding
 from .records import encode_frame, encode_frames, read_records
@@ -171,9 +172,10 @@ class GulpChunk:
     def flush(self) -> None:
         """Write out the frames, then the index; both are durable afterwards."""
         file = self._file()
-        file.flush()
-        if any(file is opened for opened in self._opened):
-            disk.sync(file.fileno())
+        with disk.naming(os.fsdecode(self.data_file_path)):
+            file.flush()
+            if any(file is opened for opened in self._opened):
+                disk.sync(file.fileno())
         self.serializer.dump(self.meta_dict, self.meta_file_path)
 
     def append(self, id_: Any, meta_data: Any, frames: Iterable[Any]) -> None:
@@ -227,7 +229,8 @@ class GulpChunk:
         data = encode_frame(frame)
         pad = padding(len(data))
         info = ImgInfo(loc=file.tell(), pad=pad, length=len(data) + pad)
-        file.write(data + bytes(pad))
+        with disk.naming(os.fsdecode(self.data_file_path)):
+            file.write(data + bytes(pad))
         self._item(id_)["frame_info"].append(info)
 
     def _item(self, id_: Any) -> Any:
@@ -287,7 +290,7 @@ class GulpChunk:
             The chunk is not open.
         """
         if any(file.readable() for file in self._opened):
-            return self.read_item(id_, slice_)
+            return self._read_item(id_, slice_)
         file = self._file()
         if file.closed:
             raise ValueError(
@@ -297,7 +300,7 @@ class GulpChunk:
             raise io.UnsupportedOperation("the chunk is open for writing")
         return self._read(FileObjectSource(file), id_, slice_)  # a file that the caller has set
 
-    def read_item(self, id_: Any, slice_: Selector = None) -> tuple[Frames, dict[Any, Any]]:
+    def _read_item(self, id_: Any, slice_: Selector = None) -> tuple[Frames, dict[Any, Any]]:
         """Return what `read_frames` does; the chunk need not be open."""
         with closing(FileSource(self.data_file_path)) as source:
             return self._read(source, id_, slice_)
@@ -347,7 +350,7 @@ class GulpChunk:
         """
         ids = list(self.meta_dict)
         if accepted_ids is not None:
-            accepted = set(accepted_ids)
+            accepted = set(text_list("accepted_ids", accepted_ids))
             ids = [id_ for id_ in ids if id_ in accepted]
         if shuffle:
             np.random.shuffle(ids)

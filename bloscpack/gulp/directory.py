@@ -38,8 +38,10 @@ def listing_of(names: Iterable[str], folder: str) -> Listing:
     except DirectoryError as err:
         err.path = folder
         raise
-    for name in listing.orphans:
-        notice("%s: %s has no index and is left out", folder, name)
+    if listing.orphans:
+        first, count = listing.orphans[0], len(listing.orphans)
+        more = f" (and {count - 1} more files like it)" if count > 1 else ""
+        notice("%s: %s has no index and is left out%s", folder, first, more)
     return listing
 
 
@@ -159,7 +161,7 @@ class GulpDirectory:
             error = NotFoundError(f"no item {id_!r:.80}")
             error.path = os.fsdecode(self.output_dir)
             raise error from None
-        return self.chunk_objs_lookup[number].read_item(id_, selector)
+        return self.chunk_objs_lookup[number]._read_item(id_, selector)
 
     def _load_label_dict(self) -> Any:
         """Return the numbers of the labels, which some adapters write beside the chunks."""

@@ -11,7 +11,6 @@ with the same items in the same order (`bloscpack.gulp.journal`).
 import json
 import os
 import sys
-import warnings
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -98,8 +97,8 @@ class GulpIngestor:
         Called with the number of chunks that are done and that of all. By default a bar is shown
         (by tqdm, if that is installed) where standard error is a terminal.
     on_skip : callable, optional
-        Called with each `SkippedItem`. By default they are logged, and a RuntimeWarning at the end
-        tells how many there were.
+        Called with each `SkippedItem`. By default a `BloscpackWarning` at the end has their
+        number and the first of them; the report lists them all.
 
     Raises
     ------
@@ -182,11 +181,12 @@ class GulpIngestor:
             journal.finish()
         if report.skipped and self._on_skip is None:
             first_one = report.skipped[0]
-            warnings.warn(
-                f"{len(report.skipped)} of {len(self.adapter)} items were left out; the first is "
-                f"{first_one.id!r:.80}: {first_one.reason}",
-                RuntimeWarning,
-                stacklevel=2,
+            notice(
+                "%d of %d items were left out; the first is %.80r: %s",
+                len(report.skipped),
+                len(self.adapter),
+                first_one.id,
+                first_one.reason,
             )
         return report
 
@@ -196,8 +196,6 @@ class GulpIngestor:
         for id_, reason in chunk.skipped:
             if self._on_skip is not None:
                 self._on_skip(SkippedItem(id_, reason))
-            else:
-                notice("item %r is left out: %s", id_, reason)
 
 
 class _Task(NamedTuple):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ..exceptions import BloscpackError, FormatError
+from ..filekind import not_gulp
 from ..storage.file import FileSource
 from ..threads import map_ordered, resolve_nthreads
 from .format import (
@@ -111,6 +112,8 @@ def check_directory(
 
     Raises
     ------
+    NotBloscpackError
+        There is no file of a Gulp directory in it.
     OSError
         The folder, or a file in it, cannot be read.
     """
@@ -136,8 +139,10 @@ def check_directory(
         done += size
         if progress is not None:
             progress(done, sum(sizes))
-    if not chunks and report.ok:
-        report.notices.append(f"{root}: no chunks in it")
+    if not chunks and report.ok and FOLDER not in names:
+        error = not_gulp(names)
+        error.path = root
+        raise error
     return report
 
 

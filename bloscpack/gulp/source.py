@@ -6,6 +6,7 @@ Threads may share a source, and a forked child may go on using it. It pickles as
 """
 
 import math
+import operator
 import os
 from array import array
 from bisect import bisect_right
@@ -19,6 +20,7 @@ import numpy as np
 from .. import image
 from ..exceptions import BloscpackError, FormatError, NotFoundError, TruncatedError
 from ..fetch import Piece, fetch
+from ..filekind import not_gulp
 from ..frames.protocol import (
     AnyArray,
     FrameSelection,
@@ -66,6 +68,8 @@ class GulpSource(KeyedSource):
 
     Raises
     ------
+    NotBloscpackError
+        There is no pair of .gulp and .gmeta files in the folder.
     DirectoryError
         The files do not fit together, or two chunks have an item of one id.
     FormatError, UnsupportedError
@@ -95,6 +99,10 @@ class GulpSource(KeyedSource):
         self._files: dict[int, ByteSource] = {}
         self._closed = False
         chunks = listing_of(self._folder.names, self._folder.name).chunks
+        if not chunks:
+            error = not_gulp(self._folder.names)
+            error.path = self._folder.name
+            raise error
         for chunk, data in zip(chunks, self._read_indices(chunks), strict=True):
             self._add(chunk, data)
         self._keys = tuple(self._ordinals)
@@ -227,6 +235,10 @@ class GulpClip:
         self._source = source
         self._ordinal = ordinal
         self._known: Triplets | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as the directory does, and the id: ordinals change with the directory."""
+        return operator.getitem, (self._source, self.id)
 
     def _triplets(self) -> Triplets:
         if self._known is None:

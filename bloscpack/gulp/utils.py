@@ -296,12 +296,13 @@ def remove_entries_with_duplicate_ids(
         None is left.
     """
     existing = existing_ids(output_directory)
-    new = []
-    for entry in _remove_duplicates_in_metadict(meta_dict):
-        if str(entry["id"]) in existing:
-            notice("id %s is in the gulp directory already: left out", entry["id"])
-        else:
-            new.append(entry)
+    entries = _remove_duplicates_in_metadict(meta_dict)
+    new = [entry for entry in entries if str(entry["id"]) not in existing]
+    if new and (count := len(entries) - len(new)):
+        here = next(entry["id"] for entry in entries if str(entry["id"]) in existing)
+        notice(
+            "%d ids are in the gulp directory already and left out; the first is %s", count, here
+        )
     if not new:
         raise DuplicateIdException(f"{output_directory}: every id is there already")
     return new
@@ -309,9 +310,15 @@ def remove_entries_with_duplicate_ids(
 
 def _remove_duplicates_in_metadict(meta_dict: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     first: dict[str, dict[str, Any]] = {}
-    for entry in meta_dict:
-        if first.setdefault(str(entry["id"]), entry) is not entry:
-            notice("id %s comes more than once: the first is taken", entry["id"])
+    repeated = [
+        entry["id"] for entry in meta_dict if first.setdefault(str(entry["id"]), entry) is not entry
+    ]
+    if repeated:
+        notice(
+            "%d entries have the id of one before them and are left out; the first is %s",
+            len(repeated),
+            repeated[0],
+        )
     return list(first.values())
 
 

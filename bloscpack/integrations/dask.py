@@ -19,8 +19,8 @@ from ..detect import open, open_frames  # noqa: A004
 from ..frames.protocol import Clip, FrameSource
 from ..nbytes import DEFAULT_BLOCK, nbytes_of
 from ..ndarray import AnyArray, Path, rows_of_whole_chunks
-from ..notice import notice
 from ..partsjob import PartsJob
+from ..textlist import text_list
 
 try:
     import dask
@@ -229,7 +229,6 @@ def save(
     lengths = _part_lengths(array, job, nbytes_of(block))
     begun = dask.delayed(_begin, pure=False)(job, _sample(array, job))
     if array.chunks != lengths:
-        notice("%s: rechunked from %s to %s", job.path, array.numblocks, tuple(map(len, lengths)))
         array = array.rechunk(lengths)
     if not compute:
         return dask.delayed(_end, pure=False)(job, _joined(array, job, begun, verify))
@@ -379,7 +378,7 @@ def map_clips(
     [('clip0', 0.0), ('clip1', 1.0), ('clip2', 2.0)]
     """
     opened: FrameSource = source if hasattr(source, "keys") else open_frames(source)
-    wanted = list(opened.keys() if ids is None else ids)
+    wanted = list(opened.keys()) if ids is None else text_list("ids", ids)
     if batch is None:
         batch = max(1, min(_MAX_BATCH, len(wanted) // _MAX_BATCH))
     if batch < 1:

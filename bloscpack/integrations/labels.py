@@ -17,6 +17,7 @@ import numpy as np
 from ..dtype import unpack_scalar
 from ..exceptions import BloscpackError, UnsupportedError
 from ..ndarray import AnyArray
+from ..textlist import text_list
 
 DEFAULT_NAME = "data"
 # xarray's own name for an array without one: its `open_dataarray` removes it.
@@ -90,7 +91,7 @@ class Labels:
         """
         if dims is None:
             names = _dims(attrs.get("dims"), len(shape))
-        elif len(dims) != len(shape) or len(set(dims)) != len(dims):
+        elif len(text_list("dims", dims)) != len(shape) or len(set(dims)) != len(dims):
             raise ValueError(
                 f"dims must name {len(shape)} axes, each by a name of its own, not {dims!r:.200}"
             )

@@ -17,6 +17,8 @@ from ..exceptions import NotFoundError
 from ..frames.protocol import AnyArray, Clip, FrameSource
 from ..frames.sampler import ClipIndex, ClipSampler, random_number
 from ..frames.windows import Short, Start, Windows
+from ..storage.url import refuse_options
+from ..textlist import text_list
 
 __all__ = ["ClipIndex", "ClipSampler", "FrameDataset", "collate_clips"]
 
@@ -130,7 +132,7 @@ class FrameDataset:
         self._nthreads = nthreads
         self._epoch = 0
         opened = self._where.source()
-        self._clips = None if clips is None else list(clips)
+        self._clips = None if clips is None else text_list("clips", clips)
         for clip in self._clips or ():
             if clip not in opened:
                 raise NotFoundError(f"there is no clip {clip!r:.80} in {opened.name}")
@@ -237,8 +239,8 @@ class _Place:
 
     def __init__(self, source: Any, storage_options: Mapping[str, Any] | None) -> None:
         self._is_own = isinstance(source, str | os.PathLike | list | tuple)
-        if storage_options and not self._is_own:
-            raise ValueError(f"storage_options are for URLs, not for {source!r:.80}")
+        if not self._is_own:
+            refuse_options(source, storage_options)
         self._open = source if callable(source) and not self._is_own else None
         self._source: FrameSource | None = None
         if self._is_own:

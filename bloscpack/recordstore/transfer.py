@@ -108,7 +108,7 @@ def store_recording(
     OSError
         The recording cannot be read, or the store not be written.
     """
-    content = recording.content
+    content = recording._content
     count = Counter(progress, len(content.table) * (2 if verify else 1))
     attrs = {ATTR: {"format": FORMAT}}
     with FrameStore.create(path, preset=preset, attrs=attrs, nthreads=nthreads) as store:

@@ -85,3 +85,8 @@ __all__ = [
     "merge",
     "open",
 ]
+
+
+def __dir__() -> list[str]:
+    """List the public names, and none of the modules they are written in."""
+    return sorted({*__all__, "pyvrs"} | {name for name in globals() if name.startswith("__")})

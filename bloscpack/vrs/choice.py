@@ -33,8 +33,8 @@ def choose_streams(
         There is no such stream.
     """
     if streams is not None:
-        return sequence.match_streams(streams)
-    table = sequence.content.table
+        return sequence._match_streams(streams)
+    table = sequence._content.table
     if isinstance(sequence, Recording):
         return list(range(len(table.streams)))
     present: list[int] = np.unique(table.stream[sequence.rows]).tolist()
@@ -63,7 +63,7 @@ def choose_rows(
     if after is not None and before is not None and not after <= before:
         raise ValueError(f"after {after} s and before {before} s: there is no such time")
     rows = np.sort(sequence.filter(streams, types, before=before).rows)
-    table = sequence.content.table
+    table = sequence._content.table
     start = np.empty(0, np.int64)
     if after is not None:
         times = table.timestamp[rows]
@@ -71,7 +71,7 @@ def choose_rows(
     if decimate is not None:
         by_stream = decimate if isinstance(decimate, Mapping) else {"*": decimate}
         for name, interval in by_stream.items():
-            for ordinal in sequence.match_streams(name):
+            for ordinal in sequence._match_streams(name):
                 rows = _decimated(table, rows, ordinal, interval)
     return np.concatenate([start, rows])
 

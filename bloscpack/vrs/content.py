@@ -32,7 +32,7 @@ from .format import (
     StreamId,
 )
 from .index import RecordTable
-from .listing import Listing, read_internal_header, read_listing, scan_listing
+from .listing import Listing, is_split_and_closed, read_internal_header, read_listing, scan_listing
 from .record import Record
 from .recordreader import RecordReader
 from .report import Report
@@ -230,8 +230,12 @@ def read_content(source: ChunkedSource, *, index: str, resync: bool) -> Content:
             if index == "strict":
                 raise FormatError(f"index: {err.args[0]}") from err
             index_fault = str(err.args[0])
+    if listing is not None and listing.nmissing and not len(listing.entries):
+        raise _unreachable(f"{listing.nmissing} records", source, nparts)
     if listing is None:
         listing = scan_listing(source, header, resync=resync)
+        if not len(listing.entries) and index != "rebuild" and is_split_and_closed(source, header):
+            raise _unreachable("records", source, nparts)
     if description is None:
         description = _find_description(source, listing)
         notes.append(f"description: {fault}" + (" (another one was used)" if description else ""))
@@ -239,6 +243,21 @@ def read_content(source: ChunkedSource, *, index: str, resync: bool) -> Content:
         notes.append(f"{nparts - len(source.parts)} numbered neighbours do not belong to the file")
     report = Report(index_fault, tuple(listing.gaps), listing.nmissing, ())
     return _assemble(source, header, description or Description(), listing, report, notes)
+
+
+def _unreachable(listed: str, source: ChunkedSource, nparts: int) -> FormatError:
+    """Return the error for a file whose index lists records, none of which is there."""
+    ndropped = nparts - len(source.parts)
+    advice = (
+        f"{ndropped} numbered neighbours do not continue it: were they exchanged or renamed? Name "
+        "all files in their order, as a list"
+        if ndropped
+        else "the files that continue it are missing, or it was cut"
+    )
+    return FormatError(
+        f"the index lists {listed}, and none can be reached in the {source.size()} bytes "
+        f"there are; {advice}"
+    )
 
 
 def _assemble(

@@ -151,7 +151,7 @@ def copy(
     """
     check_options(compression, index, chunk_nbytes)
     with opened(src, nthreads) as sequence:
-        content = sequence.content
+        content = sequence._content
         rows = choose_rows(
             sequence, streams=streams, types=types, after=after, before=before, decimate=decimate
         )

@@ -386,7 +386,7 @@ class StreamDecoder:
             return _NO_CONFIGURATION
         kept = self._configured
         if kept.record_index != found.record_index:
-            kept = _Configuration(found.record_index, found.decoder.fields(found), {})
+            kept = _Configuration(found.record_index, found._decoder.fields(found), {})
             self._configured = kept
         return kept
 

@@ -15,10 +15,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..exceptions import FormatError, NotBloscpackError, UnsupportedError
+from ..exceptions import FormatError, UnsupportedError
+from ..filekind import RECORDING_MAGIC, wrong_kind
 from ..wire import BytesLike, unpack_fields
 
-MAGIC = b"VisionRe"
+MAGIC = RECORDING_MAGIC
 MAGIC_END = b"cord"
 VERSIONS = "VRS1", "VRS2", "VRS3"
 
@@ -209,9 +210,7 @@ class FileHeader(NamedTuple):
         """
         head = bytes(view[: len(MAGIC)])
         if head != MAGIC[: len(head)]:
-            raise NotBloscpackError(
-                f"not a VRS file: it starts with {head!r}, not {MAGIC!r}", offset=0, field="magic"
-            )
+            raise wrong_kind(view, "a VRS file")
         _magic, *numbers, end, version = unpack_fields(_FILE_HEADER, view, 0, "file header")
         if end != MAGIC_END:
             raise FormatError(

@@ -131,6 +131,15 @@ def read_listing(source: ChunkedSource, header: FileHeader, first: int) -> Listi
     return listing
 
 
+def is_split_and_closed(source: ChunkedSource, header: FileHeader) -> bool:
+    """Return whether a file has a finished index of records that lie in other files."""
+    try:
+        found = read_internal_header(source, header.index_offset, INDEX_TYPE_ID, "index")
+    except FormatError:
+        return False
+    return found.format_version == SPLIT_VERSION and found.size > RECORD_HEADER_SIZE
+
+
 def _have_index_at_hand(source: ChunkedSource, at: int) -> None:
     """Fetch an index at the end of a remote file, and the last record before it, by one request."""
     whole = source.single

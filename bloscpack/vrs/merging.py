@@ -115,7 +115,7 @@ def merge(
                 )
             )
         shares = [
-            Share(sequence.content, rows, ids)
+            Share(sequence._content, rows, ids)
             for sequence, rows, ids in zip(sequences, chosen, joiner.ids, strict=True)
         ]
         shares, order = _in_order(shares)
@@ -132,7 +132,7 @@ def merge(
             nthreads=nthreads,
             progress=progress,
         )
-        total = sum(len(sequence.content.table) for sequence in sequences)
+        total = sum(len(sequence._content.table) for sequence in sequences)
         return CopyReport(
             tuple(written.paths),
             len(plan.stream_ids),
@@ -141,9 +141,9 @@ def merge(
             sum(map(len, chosen)) - len(order),
             written.nbytes,
             tuple(
-                f"{sequence.content.source.name}: {line}"
+                f"{sequence._content.source.name}: {line}"
                 for sequence in sequences
-                for line in sequence.content.report.lines()
+                for line in sequence._content.report.lines()
             ),
         )
 
@@ -174,7 +174,7 @@ class _Joiner:
 
     def add(self, sequence: RecordSequence, ordinals: list[int]) -> None:
         """Add the streams of a source."""
-        content = sequence.content
+        content = sequence._content
         self.file_tags = joined_tags(self.file_tags, content.description.file_tags)
         ids = list(content.table.streams)
         counts: dict[int, int] = {}
@@ -248,13 +248,13 @@ def _names_in(
         errors = []
         for ordinals, sequence in zip(found, sequences, strict=True):
             try:
-                ordinals.update(sequence.match_streams(name))
+                ordinals.update(sequence._match_streams(name))
             except NotFoundError as err:
                 errors.append(err)
         if len(errors) == len(sequences):
             raise errors[0]
     return [
-        [sequence.content.table.streams[ordinal] for ordinal in sorted(ordinals)]
+        [sequence._content.table.streams[ordinal] for ordinal in sorted(ordinals)]
         for ordinals, sequence in zip(found, sequences, strict=True)
     ]
 
@@ -263,7 +263,7 @@ def _decimation_in(sequence: RecordSequence, decimate: Decimation | None) -> Dec
     """Return the part of `decimate` that is about streams of a source."""
     if not isinstance(decimate, Mapping):
         return decimate
-    ids = {str(stream_id) for stream_id in sequence.content.table.streams}
+    ids = {str(stream_id) for stream_id in sequence._content.table.streams}
     return {
         name: interval
         for name, interval in decimate.items()

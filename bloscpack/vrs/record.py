@@ -264,11 +264,6 @@ class Record:
         return getitem, (self._decoder.source, self.record_index)
 
     @property
-    def decoder(self) -> RecordDecoder:
-        """What decodes it and its like."""
-        return self._decoder
-
-    @property
     def stream_id(self) -> str:
         """The stream, as ``"1201-1"``."""
         return self._decoder.stream_id

@@ -56,7 +56,8 @@ def open(  # noqa: A001
     Raises
     ------
     FormatError
-        The bytes are no VRS file, or with ``index="strict"`` the index is missing or wrong.
+        The bytes are no VRS file; or the index lists records, and none can be reached; or with
+        ``index="strict"`` the index is missing or wrong.
     UnsupportedError
         The file is of a newer version of the format.
     OSError

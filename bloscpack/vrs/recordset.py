@@ -77,6 +77,8 @@ class RecordSet:
 
     def __init__(self, content: Content, ordinal: int, record_type: int) -> None:
         self.content = content
+        # A clip or column may outlive the recording it is from: layouts are compiled once.
+        self._decoders = content.keep_decoders()
         self.ordinal = ordinal
         self.record_type = RecordType(record_type)
         self.rows = content.rows_of(ordinal, record_type)

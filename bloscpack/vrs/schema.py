@@ -135,7 +135,7 @@ class Field(_Named):
         layout = DataLayout([Piece("default", type_name, size)])
         return _as_json(layout.decode(layout.encode({"default": value}))[0]["default"])
 
-    def piece(self, prefix: str = "") -> Piece:
+    def _piece(self, prefix: str = "") -> Piece:
         """Return the piece of a definition, its label behind `prefix`."""
         default = None if self.default in ([], {}, "") else self.default
         return Piece(
@@ -155,7 +155,7 @@ class Field(_Named):
             if self.name in values:
                 return values[self.name]
         # Kept, for it may be a list that the caller appends to.
-        default = DataLayout([self.piece()]).defaults()[self.label]
+        default = DataLayout([self._piece()]).defaults()[self.label]
         instance._defaults[self.name] = default
         return default
 
@@ -326,7 +326,7 @@ class Layout:
         """Yield path of attributes, field, piece and whether it is optional, as declared."""
         for name, field in cls._fields.items():
             if isinstance(field, Field):
-                yield (name,), field, field.piece(prefix), optional or field.optional
+                yield (name,), field, field._piece(prefix), optional or field.optional
             else:
                 inner = field.layout._pieces(f"{prefix}{field.label}/", optional or field.optional)
                 for path, leaf, piece, is_optional in inner:

@@ -36,11 +36,6 @@ class RecordSequence(Sequence[Record]):
     _decoders: Decoders
 
     @property
-    def content(self) -> Content:
-        """What the recording holds; for the package, not for its users."""
-        return self._content
-
-    @property
     @abstractmethod
     def rows(self) -> IntArray:
         """Which records of the recording these are: their `record_index`, int64."""
@@ -164,7 +159,7 @@ class RecordSequence(Sequence[Record]):
         table, rows = self._content.table, self.rows
         keep = np.ones(len(rows), np.bool_)
         if streams is not None:
-            keep &= np.isin(table.stream[rows], self.match_streams(streams))
+            keep &= np.isin(table.stream[rows], self._match_streams(streams))
         if types is not None:
             keep &= np.isin(
                 table.record_type[rows], [find_record_type(kind) for kind in _listed(types)]
@@ -175,7 +170,7 @@ class RecordSequence(Sequence[Record]):
             keep &= table.timestamp[rows] <= before
         return Selection(self._content, rows[keep])
 
-    def match_streams(self, names: StreamName | Iterable[StreamName]) -> list[int]:
+    def _match_streams(self, names: StreamName | Iterable[StreamName]) -> list[int]:
         """Return the ordinals of the streams that fit any of the names, in order.
 
         Raises

@@ -27,7 +27,7 @@ class RecordSink(Protocol):
         """Held while tags change and while records are appended."""
         ...
 
-    def check_open(self) -> None:
+    def _check_open(self) -> None:
         """Raise ValueError if the recording is closed."""
         ...
 
@@ -105,7 +105,7 @@ class StreamWriter:
         self._encoders: dict[tuple[object, int], RecordEncoder] = {}
         self.is_changed = True
 
-    def add_vrs_tags(self, tags: Mapping[str, str]) -> None:
+    def _add_vrs_tags(self, tags: Mapping[str, str]) -> None:
         """Set tags that are not the user's: name, flavor, serial number, definitions.
 
         Raises
@@ -121,7 +121,7 @@ class StreamWriter:
         return MappingProxyType(self._vrs_tags._tags)
 
     def _note_change(self) -> None:
-        self._sink.check_open()
+        self._sink._check_open()
         self.is_changed = True
 
     def stream_tags(self) -> StreamTags:

@@ -164,11 +164,11 @@ class Writer:
         self.streams: Mapping[str, StreamWriter] = MappingProxyType(self._streams)
 
     def _check_not_started(self) -> None:
-        self.check_open()
+        self._check_open()
         if self._file.is_started:
             raise ValueError("tags of a file cannot be changed after its first record")
 
-    def check_open(self) -> None:
+    def _check_open(self) -> None:
         """Raise ValueError if the recording is closed."""
         if self._is_closed:
             raise ValueError(_CLOSED)
@@ -218,7 +218,7 @@ class Writer:
         TypeError
             A tag is no text.
         """
-        self.check_open()
+        self._check_open()
         type_id = find_type_id(of)
         compression = self._compression if compression is None else compression
         check_preset(compression)
@@ -229,7 +229,7 @@ class Writer:
         with self.lock:
             stream_id = self._free_id(type_id, instance_id)
             stream = StreamWriter(self, stream_id, compression)
-            stream.add_vrs_tags(made)
+            stream._add_vrs_tags(made)
             stream.tags.update(tags or {})
             self._streams[stream.id] = stream
         return stream
@@ -277,7 +277,7 @@ class Writer:
 
     def _write_tags(self, stream: "StreamWriter") -> None:
         """Write the description, or if that is done the tags of a stream that changed since."""
-        self.check_open()
+        self._check_open()
         if not self._file.is_started:
             streams = {each.stream_id: each.stream_tags() for each in self._streams.values()}
             description = Description(streams, dict(self.tags))
@@ -316,7 +316,7 @@ class Writer:
             The recording is closed.
         """
         with self.lock:
-            self.check_open()
+            self._check_open()
             self._write_all_tags()
             self._file.write_out()
 

@@ -1,7 +1,6 @@
 """The profile "reference": what Benzina's tools write, box by box, and what its reader reads."""
 
 import io
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from bloscpack import benzina
 from bloscpack.benzina.bmff import CONTAINERS, children, reader_of
 from bloscpack.exceptions import FormatError
 
+from ..conftest import Warned
 from . import vectors
 from .pictures import decode_frame, photo, planes_of, psnr
 from .test_writer import luma
@@ -91,15 +91,12 @@ def test_a_picture_and_its_thumbnail(tmp_path: Path) -> None:
         assert [box.kind for box in children(reader_of(data), 0, len(data))] == kinds
 
 
-def test_targets_end_before_the_first_hole(caplog: pytest.LogCaptureFixture) -> None:
+def test_targets_end_before_the_first_hole(warned: Warned) -> None:
     sample = vectors.data("samples/coffee_crf10.mp4")
     for targets, kept in [([1, 2, None, 4, None, -1], 2), ([None, 5], 0), ([3, 4], 2), ([], 0)]:
         stream = io.BytesIO()
-        caplog.clear()
-        with (
-            caplog.at_level(logging.WARNING, "bloscpack"),
-            benzina.Writer(stream, profile="reference") as writer,
-        ):
+        warned.clear()
+        with benzina.Writer(stream, profile="reference") as writer:
             for target in targets:
                 writer.add_encoded(sample, target, "x")
         with benzina.open(stream.getvalue()) as found:
@@ -108,7 +105,7 @@ def test_targets_end_before_the_first_hole(caplog: pytest.LogCaptureFixture) -> 
             expected = [*targets[:kept], *[-1] * (len(targets) - kept)]
             assert found.targets.tolist() == expected
         lost = len([target for target in targets[kept:] if target not in (None, -1)])
-        assert [text.rsplit(" ", 1)[1] for text in caplog.messages] == [f"{lost}"] * (lost > 0)
+        assert [text.rsplit(" ", 1)[1] for text in warned.texts] == [f"{lost}"] * (lost > 0)
 
 
 def test_names_always_have_a_track() -> None:

@@ -144,7 +144,8 @@ def test_what_is_no_dataset(blpk: Blpk, tmp_path: Path, command: str) -> None:
     for name in ("text", "empty", "x.png"):
         ended = blpk("bzna", command, name)
         assert (ended.code, ended.out) == (4, "")
-        assert f"error: {name}: not a Benzina dataset: " in ended.err
+        assert f"error: {name}: " in ended.err
+        assert "not a Benzina dataset" in ended.err
     assert blpk("bzna", command, "missing").code == 1
 
 

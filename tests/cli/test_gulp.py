@@ -184,8 +184,8 @@ def test_an_interrupted_ingest_is_taken_up(
         (("ingest", "image-folder", "absent", "out"), 1, "absent: No such file"),
         (("ingest", "json-videos", "absent.json", "x", "out"), 1, "absent.json: No such file"),
         (("check", "absent"), 1, "absent: No such file"),
-        (("check", "images"), 4, "not a gulp directory"),
-        (("info", "images"), 4, "not a gulp directory"),
+        (("check", "images"), 4, "not a Gulp directory"),
+        (("info", "images"), 4, "not a Gulp directory"),
     ],
 )
 @pytest.mark.usefixtures("images")

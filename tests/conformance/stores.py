@@ -59,7 +59,7 @@ def forced(clips: dict[str, tuple[Array, int]]) -> bytes:
         path = Path(folder) / "a.blp"
         with bp.frames.create(path) as store:
             for id_, (frames, filters) in clips.items():
-                store.append_encoded(id_, Forced(frames, filters))
+                store._append_encoded(id_, Forced(frames, filters))
         return path.read_bytes()
 
 

@@ -1,6 +1,5 @@
 """The rollback journal: its bytes, what makes it invalid, and to which file it belongs."""
 
-import logging
 import os
 import shutil
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from bloscpack.container.journal import (
 )
 from bloscpack.storage.file import FileSource
 
+from ..conftest import Warned
 from ..faults.disk import Crash, StoppingDisk, installed
 
 OLD = np.arange(250, dtype="i4")
@@ -212,14 +212,13 @@ class TestForeign:
         change: Callable[[Path], None],
         chunks: int,
         path: Path,
-        caplog: pytest.LogCaptureFixture,
+        warned: Warned,
     ) -> None:
         journal, _ = die(path, chunks=chunks)
         change(path)
         replaced = path.read_bytes()
-        with caplog.at_level(logging.WARNING, "bloscpack"):
-            assert np.array_equal(bp.load(path), OLD[::-1])
-        assert "another file" in caplog.text
+        assert np.array_equal(bp.load(path), OLD[::-1])
+        assert "another file" in warned.text
         assert path.read_bytes() == replaced
         assert journal.exists()
         with bp.open(path, "a") as a:

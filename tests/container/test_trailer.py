@@ -27,6 +27,7 @@ from bloscpack.container.trailer import (
 from bloscpack.exceptions import BloscpackError, ChecksumMismatch, FormatError
 from bloscpack.storage.memory import MemorySource
 
+from ..conftest import Warned
 from ..reference.file import take_apart
 from .files import NotingSource, make, open_bytes
 
@@ -167,7 +168,7 @@ class TestStates:
             bp.open(bytes(data))
         assert field
 
-    def test_replaced_metadata_make_it_stale(self, caplog: pytest.LogCaptureFixture) -> None:
+    def test_replaced_metadata_make_it_stale(self, warned: Warned) -> None:
         data = bytearray(saved(attrs={"unit": "metre"}))
         with open_bytes(bytes(data)) as container:
             old = container.metadata_header
@@ -177,7 +178,7 @@ class TestStates:
         data[32 : 32 + len(section)] = section
         with open_bytes(bytes(data)) as container:
             assert container.trailer_state == "stale"
-        assert "stale" in caplog.text
+        assert "stale" in warned.text
         report = bp.verify(bytes(data))
         assert (report.ok, report.trailer) == (True, "stale")
         assert bp.load(bytes(data)).tobytes() == ARRAY.tobytes()

@@ -12,6 +12,7 @@ from bloscpack.exceptions import RemoteError
 from bloscpack.partsjob import PartsJob
 from bloscpack.storage import transport
 
+from ..conftest import Warned
 from ..servers import Answer, cut_range, running
 from ..storage.copying import CopyingServer
 
@@ -252,7 +253,7 @@ def test_a_task_writes_while_the_job_ends(s3: CopyingServer, when: str) -> None:
     assert step == 4
 
 
-def test_uploads_of_the_dead(s3: CopyingServer, caplog: pytest.LogCaptureFixture) -> None:
+def test_uploads_of_the_dead(s3: CopyingServer, warned: Warned) -> None:
     """A worker was killed while it sent a part, a program while it joined them."""
     job = job_for(s3).begin()
     records = all_written(job)
@@ -277,16 +278,14 @@ def test_uploads_of_the_dead(s3: CopyingServer, caplog: pytest.LogCaptureFixture
     assert s3.keys() == []
 
 
-def test_uploads_that_may_not_be_listed(
-    s3: CopyingServer, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_uploads_that_may_not_be_listed(s3: CopyingServer, warned: Warned) -> None:
     job = job_for(s3).begin()
     all_written(job)
     s3.before = lambda method, path: (
         Answer(403, {}, b"") if method == "GET" and "uploads" in path else None
     )
     job.abort()
-    assert "unfinished uploads of parts, if there are any, stay" in caplog.text
+    assert "unfinished uploads of parts, if there are any, stay" in warned.text
     assert s3.keys() == []
 
 
@@ -303,7 +302,7 @@ def test_many_parts(s3: CopyingServer, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(lists) == 4 + 2 + 2
 
 
-def test_many_uploads(s3: CopyingServer, caplog: pytest.LogCaptureFixture) -> None:
+def test_many_uploads(s3: CopyingServer, warned: Warned) -> None:
     """More than one answer lists them; one that does not tell what is next is not the last."""
     pages = [("k1", "u1"), ("k2", "u2"), ("", "")]
     asked = []
@@ -327,7 +326,7 @@ def test_many_uploads(s3: CopyingServer, caplog: pytest.LogCaptureFixture) -> No
         "key-marker=k1&upload-id-marker=u1",
         "key-marker=k2&upload-id-marker=u2",
     ]
-    assert "a list is cut off" in caplog.text
+    assert "a list is cut off" in warned.text
 
 
 @pytest.mark.parametrize(
@@ -349,7 +348,7 @@ def test_an_object_that_stays(s3: CopyingServer, code: str, error: type[Exceptio
         job.abort()
 
 
-def test_a_part_that_may_stay(s3: CopyingServer, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_part_that_may_stay(s3: CopyingServer, warned: Warned) -> None:
     """The task that is late cannot remove it: that is told, and abort does it once more."""
     job = job_for(s3)
     sink = job.begin()._store.create_part("late")
@@ -359,7 +358,7 @@ def test_a_part_that_may_stay(s3: CopyingServer, caplog: pytest.LogCaptureFixtur
     with pytest.raises(FileNotFoundError, match="committed or aborted"):
         sink.commit()
     sink.abort()
-    assert "a part may stay" in caplog.text
+    assert "a part may stay" in warned.text
     s3.clear()
     assert len(s3.keys()) == 1
     job.abort()

@@ -1,6 +1,5 @@
 """The chain of segments: how long it is, how it is found, and what stands in for a damaged one."""
 
-import logging
 import struct
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from bloscpack.frames.format import TAIL_SIZE
 from bloscpack.frames.index import Finder
 from tests.conftest import Some
 
+from ..conftest import Warned
 from .stores import CountingSource, changed, check, fill, made, name, tails
 
 
@@ -140,7 +140,7 @@ class TestReads:
 
 
 def opened(source: CountingSource) -> bp.frames.FrameStore:
-    return bp.frames.FrameStore.over(source, nthreads=1)
+    return bp.frames.FrameStore._over(source, nthreads=1)
 
 
 class TestRecovery:
@@ -160,11 +160,10 @@ class TestRecovery:
                 bp.frames.open(data[:size])
 
     @pytest.mark.parametrize("rest", [b"x", bytes(5000), b"BLPKFRMS" * 300])
-    def test_followed_by_anything(self, tmp_path: Path, rest: bytes, caplog: Any) -> None:
+    def test_followed_by_anything(self, tmp_path: Path, rest: bytes, warned: Warned) -> None:
         data = made(tmp_path / "a.blp", 3, 2)
-        with caplog.at_level(logging.WARNING, "bloscpack"):
-            check(bp.frames.open(data + rest), *range(5))
-        assert f"the last {len(rest)} bytes" in caplog.text
+        check(bp.frames.open(data + rest), *range(5))
+        assert f"the last {len(rest)} bytes" in warned.text
 
     def test_followed_by_a_copy_of_the_index(self, tmp_path: Path) -> None:
         data = made(tmp_path / "a.blp", 3, 2)
@@ -196,17 +195,16 @@ class TestRecovery:
             assert chain(store) == [1] * 7
 
     def test_a_damaged_section_is_noticed_when_it_is_used(
-        self, tmp_path: Path, caplog: Any
+        self, tmp_path: Path, warned: Warned
     ) -> None:
         data = made(tmp_path / "a.blp", 4)
         for number, what in ((1, "chunks"), (2, "metadata")):
             store = bp.frames.open(changed(data, tails(data)[-1].section_offset(number)))
             assert chain(store) == [4]
-            caplog.clear()
-            with caplog.at_level(logging.WARNING, "bloscpack"):
-                check(store, *range(4))
+            warned.clear()
+            check(store, *range(4))
             assert chain(store) == [1] * 4
-            assert f"of {what} is" in caplog.text
+            assert f"of {what} is" in warned.text
 
     def test_what_nothing_stands_in_for(self, tmp_path: Path) -> None:
         with bp.frames.create(tmp_path / "a.blp") as store:

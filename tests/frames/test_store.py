@@ -23,6 +23,7 @@ from bloscpack.exceptions import (
     NotFoundError,
     TruncatedError,
     UnsupportedError,
+    WrongKindError,
 )
 from bloscpack.frames import clip as clip_module
 from bloscpack.frames.format import TAIL_SIZE, FrameFormat
@@ -53,6 +54,7 @@ def still(nframes: int) -> Array:
 
 class TestOpen:
     def test_what_it_is(self, path: Path) -> None:
+        pytest.importorskip("simplejpeg")
         with bp.frames.create(path, codec="jpeg", preset="small", quality=7, attrs={"a": [1]}) as s:
             assert (s.mode, s.name, len(s), list(s), s.nframes) == ("a", str(path), 0, [], 0)
             fill(s, *range(3))
@@ -60,7 +62,6 @@ class TestOpen:
             assert (s.mode, s.name, len(s), s.nframes) == ("r", str(path), 3, 9)
             assert (s.codec, s.preset, s.quality, s.attrs) == ("jpeg", "small", 7, {"a": [1]})
             assert s.cbytes == path.stat().st_size
-            s.attrs["a"].append(2)
             assert s.attrs == {"a": [1]}
             assert repr(s) == f"<bloscpack.frames.FrameStore {str(path)!r} of 3 clips>"
             assert not s.closed
@@ -83,7 +84,7 @@ class TestOpen:
 
     def test_other_files(self, path: Path) -> None:
         bp.save(path, np.arange(9))
-        with pytest.raises(FormatError, match=r"clips.blp: no frame store"):
+        with pytest.raises(WrongKindError, match=r"not a frame store: open it with bloscpack.open"):
             bp.frames.open(path)
         path.write_bytes(b"GIF89a" + bytes(3000))
         with pytest.raises(NotBloscpackError):
@@ -97,7 +98,7 @@ class TestOpen:
     @pytest.mark.parametrize("function", [bp.open, bp.load])
     def test_the_rest_of_the_package_says_what_to_do(self, path: Path, function: Any) -> None:
         made(path, 1)
-        with pytest.raises(UnsupportedError, match=r"a frame store: open it with bloscpack\.frame"):
+        with pytest.raises(UnsupportedError, match=r"open it with bloscpack\.frames\.open"):
             function(path)
 
     @pytest.mark.parametrize("options", [{"mode": "w"}, {"verify": "always"}, {"verify": 2}])
@@ -132,11 +133,11 @@ class TestOpen:
                 lambda: store.attrs["a"].clear(),
                 lambda: store.attrs["a"]["b"].append(2),
             ):
-                with pytest.raises(TypeError, match="given to bloscpack.frames.create"):
+                with pytest.raises(TypeError, match=r"given to bloscpack\.frames\.create"):
                     change()
         with bp.frames.open(path) as store:
             assert store.attrs == {"a": {"b": [1]}}
-            with pytest.raises(TypeError, match="given to bloscpack.frames.create"):
+            with pytest.raises(TypeError, match=r"given to bloscpack\.frames\.create"):
                 store.attrs["a"] = 1
 
 
@@ -288,7 +289,7 @@ class TestFrames:
                 assert np.array_equal(store[key].read(out=odd), expected)
                 assert np.array_equal(store[key].read([5, 0], out=odd[:2]), expected[[5, 0]])
 
-    @pytest.mark.parametrize("dtype", ["S5", "V3", "S300", "<c32", "<U70", ">f16", "V513"])
+    @pytest.mark.parametrize("dtype", ["S5", "V3", "S300", "<c32", "<m8[s]", ">f16", "V513"])
     def test_items_of_odd_sizes(self, path: Path, dtype: str) -> None:
         """Where they lie is of no matter, and no address is a multiple of most sizes."""
         kind = np.dtype(dtype)
@@ -373,6 +374,7 @@ class TestImages:
                 store["rgb"].read(reduce=2)
 
     def test_encoded_here(self, path: Path) -> None:
+        pytest.importorskip("simplejpeg")
         with bp.frames.create(path, codec="jpeg", quality=80) as store:
             store.append("a", PAN)
             store.append("iterated", iter(PAN))
@@ -648,7 +650,6 @@ class TestSharing:
                 thread.join()
         assert not errors
 
-    @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
     @pytest.mark.filterwarnings("ignore::DeprecationWarning")
     def test_forks(self, path: Path) -> None:
         made(path, 3)
@@ -657,7 +658,6 @@ class TestSharing:
             assert in_child(lambda: check(store, 0, 1, 2)) == 0
             check(store, 0, 1, 2)
 
-    @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
     @pytest.mark.filterwarnings("ignore::DeprecationWarning")
     def test_a_fork_of_a_writer(self, path: Path) -> None:
         with bp.frames.create(path) as store:

@@ -1,6 +1,5 @@
 """Verifying a store: each damage is named with its clip, its frames and its bytes."""
 
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from bloscpack.frames import clipcheck
 from bloscpack.frames.format import TAIL_SIZE
 from tests.conftest import Some
 
+from ..conftest import Warned
 from .stores import changed, clip, fill, made, name, tails
 
 
@@ -184,12 +184,11 @@ class TestDamage:
             assert damage.offset <= tail.offset
             assert (damage.end, report.trailer) == (tail.end, "damaged")
 
-    def test_the_last_segment(self, path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def test_the_last_segment(self, path: Path, warned: Warned) -> None:
         data = made(path, 2)
         last = tails(data)[-1]
         for place in (last.offset, last.end - 1, last.end - TAIL_SIZE, last.end - TAIL_SIZE + 20):
-            with caplog.at_level(logging.ERROR):
-                report = bp.verify(changed(data, place))
+            report = bp.verify(changed(data, place))
             (damage,) = report.damage
             assert damage.what.startswith("index: damaged")
             assert (damage.offset, damage.end) == (last.offset, last.end)

@@ -1,7 +1,6 @@
 """Gulp directories: which files count, looking up, new chunks, ids."""
 
 import json
-import logging
 import os
 import pickle
 from pathlib import Path
@@ -15,6 +14,7 @@ from bloscpack.gulp import ChunkWriter, GulpDirectory
 from bloscpack.gulp.errors import DuplicateIdException
 from bloscpack.gulp.source import GulpSource
 
+from ..conftest import Warned
 from .conftest import frames, write
 
 
@@ -76,13 +76,10 @@ def test_names_of_folders_are_taken_literally(tmp_path: Path, name: str) -> None
     assert len(GulpSource(path)["a"]) == 2
 
 
-def test_data_without_an_index_are_left_out_with_a_notice(
-    folder: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_data_without_an_index_are_left_out_with_a_notice(folder: Path, warned: Warned) -> None:
     (folder / "data_7.gulp").write_bytes(b"half a chunk")
-    with caplog.at_level(logging.WARNING, "bloscpack"):
-        directory = GulpDirectory(folder)
-    assert "data_7.gulp" in caplog.text
+    directory = GulpDirectory(folder)
+    assert "data_7.gulp" in warned.text
     assert list(directory.chunk_lookup) == ["a", "b", "c"]
     # A new chunk does not overwrite it.
     assert os.path.basename(next(directory.new_chunks(1)).data_file_path) == "data_8.gulp"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bloscpack.exceptions import LockedError
+from bloscpack.exceptions import BloscpackWarning, LockedError
 from bloscpack.gulp import GulpDirectory, GulpIngestor
 from bloscpack.gulp.adapters import AbstractDatasetAdapter, ImageFolderAdapter
 from bloscpack.gulp.errors import DuplicateIdException
@@ -137,7 +137,7 @@ def test_items_that_are_left_out_are_told(tmp_path: Path, workers: int) -> None:
     assert list(GulpDirectory(tmp_path).chunk_lookup) == ["a", "b", "c"]
     assert (report.items, report.frames) == (3, 6)
     (tmp_path / "more").mkdir()
-    with pytest.warns(RuntimeWarning, match="2 of 5 items were left out; the first is 'empty'"):
+    with pytest.warns(BloscpackWarning, match="2 of 5 items were left out; the first is 'empty'"):
         GulpIngestor(Clips(items), tmp_path / "more", 2, workers)()
 
 

@@ -14,7 +14,13 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from bloscpack import image
-from bloscpack.exceptions import CodecError, FormatError, NotFoundError, TruncatedError
+from bloscpack.exceptions import (
+    CodecError,
+    FormatError,
+    NotBloscpackError,
+    NotFoundError,
+    TruncatedError,
+)
 from bloscpack.frames.protocol import Clip, FrameSource
 from bloscpack.gulp import GulpDirectory
 from bloscpack.gulp import source as gulp_source
@@ -201,7 +207,8 @@ def test_it_pickles_as_its_path(folder: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         GulpSource(tmp_path / "no")
-    assert len(GulpSource(tmp_path)) == 0
+    with pytest.raises(NotBloscpackError, match="not a Gulp directory: it is empty"):
+        GulpSource(tmp_path)
 
 
 def test_damage_is_named_and_loses_that_frame_only(folder: Path) -> None:

@@ -61,8 +61,14 @@ def test_all_whole_records_come_back(name: str) -> None:
                 with pytest.raises(TruncatedError):
                     vrs.open(data[:nbytes])
             continue
-        with vrs.open(data[:nbytes]) as recording:
-            expected = [at for at, end, _ in records if at in payloads and end <= nbytes]
+        expected = [at for at, end, _ in records if at in payloads and end <= nbytes]
+        try:
+            recording = vrs.open(data[:nbytes])
+        except FormatError:  # an index in front, and nothing of what it lists
+            if expected:
+                raise
+            continue
+        with recording:
             assert sorted(recording.table.offset.tolist()) == expected, nbytes
             assert recording.file_tags == (file_tags if nbytes >= description_end else {})
             # The last one alone: it is what the cut is near.

@@ -35,7 +35,7 @@ def test_equal_records(name: str, tmp_path: Path) -> None:
         ranks = np.argsort(np.argsort(one.table.position))
         assert two.table.position.tolist() == ranks.tolist()
         assert ("front" in two.index_kind) == ("front" in one.index_kind)
-        assert two.content.description.streams.keys() == one.content.description.streams.keys()
+        assert two._content.description.streams.keys() == one._content.description.streams.keys()
 
 
 @pytest.mark.parametrize("name", NARROW)
@@ -60,7 +60,7 @@ def test_compression_stays(tmp_path: Path) -> None:
         with vrs.open(path) as recording:
             return [
                 record.compression
-                for record in recording.content.reader.iter_encoded(recording.rows)
+                for record in recording._content.reader.iter_encoded(recording.rows)
             ]
 
     before, after = listed(source), listed(tmp_path / "b.vrs")

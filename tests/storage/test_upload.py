@@ -18,6 +18,7 @@ from bloscpack.storage.bucket import Bucket
 from bloscpack.storage.multipart import MultipartUpload, PartsUpload
 from bloscpack.storage.sink import open_sink
 
+from ..conftest import Warned
 from ..servers import Answer, S3Server, running
 
 # The least that S3 takes, and so does moto.
@@ -317,13 +318,13 @@ class TestParts:
         assert "lost" not in s3.keys()  # noqa: SIM118
         assert s3.uploads() == before
 
-    def test_trouble_to_the_end(self, s3: S3Server, caplog: pytest.LogCaptureFixture) -> None:
+    def test_trouble_to_the_end(self, s3: S3Server, warned: Warned) -> None:
         """Not even the end of the upload is heard: the first error is told, and what is left."""
         s3.faults.append("")
         s3.always = "500"
         with pytest.raises(RemoteError, match="part"):
             bp.save("s3://box/lost", LARGE, storage_options=s3.options)
-        assert "parts of it stay" in caplog.text
+        assert "parts of it stay" in warned.text
 
     def test_no_access(self, s3: S3Server) -> None:
         s3.always = "403"

@@ -20,6 +20,7 @@ from bloscpack.exceptions import (
 from bloscpack.frames.protocol import AnyArray
 from bloscpack.storage.memory import MemorySource
 from bloscpack.vrs.clips import StreamClip
+from bloscpack.vrs.decoding import StreamDecoder
 from bloscpack.vrs.format import RecordType
 from bloscpack.vrs.framesource import RecordingSource
 from bloscpack.vrs.imageplace import IRREGULAR
@@ -473,3 +474,25 @@ def test_pixel_formats_of_specs_in_records() -> None:
         clip = recording.streams[STREAM].frames
         assert clip[0].tobytes() == expected.tobytes()
         assert places_of(clip) == [0]
+
+
+def test_a_clip_without_its_recording_compiles_each_layout_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The decoders of a recording live as long as a clip of it."""
+    path = tmp_path / "some.vrs"
+    records = [Made(pixels(k).tobytes() + pixels(k + 1).tobytes()) for k in range(5)]
+    path.write_bytes(make_recording({STREAM: {"RF:Data:1": f"{RAW}+{RAW}"}}, records))
+    made = []
+    init = StreamDecoder.__init__
+
+    def counted(self: StreamDecoder, *args: Any) -> None:
+        made.append(args[:3])
+        init(self, *args)
+
+    monkeypatch.setattr(StreamDecoder, "__init__", counted)
+    clip = vrs.open(path).streams[STREAM].clip(1)
+    for index in range(5):
+        assert (clip[index] == STACK[index + 1]).all()
+    assert (clip[:] == STACK[1:6]).all()
+    assert len(made) == 1

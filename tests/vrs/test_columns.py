@@ -69,7 +69,7 @@ def compare(recording: vrs.Recording, stream: vrs.Stream, kind: str) -> None:
         blocks = [block for block in chosen[0].blocks if block.kind == "metadata"]
         for block in blocks:
             assert isinstance(block.spec, DataLayout)
-            index = next(k for k, each in chosen[0].decoder.layouts.items() if each is block.spec)
+            index = next(k for k, each in chosen[0]._decoder.layouts.items() if each is block.spec)
             values = [
                 next(each for each in record.blocks if each.spec is block.spec).values()
                 for record in chosen

@@ -27,7 +27,7 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 def encoded(recording: vrs.RecordSequence) -> list[EncodedRecord]:
-    return list(recording.content.reader.iter_encoded(recording.rows))
+    return list(recording._content.reader.iter_encoded(recording.rows))
 
 
 def payloads(path: Path) -> list[bytes]:

@@ -371,7 +371,7 @@ def test_parts_of_a_recording_travel(recording: Recording, carry: Any) -> None:
     )
     assert list(streams) == ["214-1", "214-3", "241-1"]
     again, part = both
-    assert part.content is again.content, "a recording is opened once"
+    assert part._content is again._content, "a recording is opened once"
 
 
 def test_parts_travel_without_what_decodes_them(recording: Recording) -> None:
@@ -419,7 +419,6 @@ def test_threads_share_a_recording(path: Path) -> None:
         assert found_one == expected * 50
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_shares_a_recording(recording: Recording) -> None:
     iterator = iter(recording)
     next(iterator)

@@ -169,7 +169,7 @@ class Catalog:
     def read_all(self, rows: IntArray) -> Iterator[Found]:
         """Read records in order, of one file some ahead."""
         if self._places is None:
-            yield from map(Found, Selection(self._recordings[0].content, rows))
+            yield from map(Found, Selection(self._recordings[0]._content, rows))
         else:
             yield from map(self.read, rows.tolist())
 

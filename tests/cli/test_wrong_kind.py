@@ -1,0 +1,113 @@
+"""Commands given a file or folder of another kind, or an output that they cannot write."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import bloscpack as bp
+
+from .conftest import Blpk
+
+
+@pytest.fixture
+def clips(tmp_path: Path) -> str:
+    with bp.frames.create(tmp_path / "clips.blp") as store:
+        store.append("walk", np.arange(2 * 4 * 6, dtype="u1").reshape(2, 4, 6))
+        store.append("depth", np.zeros((2, 4, 6), "f4"))
+    return str(tmp_path / "clips.blp")
+
+
+def jpeg() -> bytes:
+    file = io.BytesIO()
+    Image.new("RGB", (8, 8), (200, 10, 10)).save(file, "JPEG")
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("convert", "vids", "out.blp"),
+        ("frames", "verify", "vids"),
+        ("frames", "info", "vids"),
+        ("gulp", "check", "vids"),
+        ("gulp", "info", "vids"),
+    ],
+)
+def test_a_folder_of_videos_is_not_an_empty_gulp_directory(
+    blpk: Blpk, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    (tmp_path / "vids").mkdir()
+    (tmp_path / "vids" / "a.mp4").write_bytes(b"")
+    ended = blpk(*arguments)
+    assert (ended.code, ended.out) == (4, "")
+    assert "it holds videos (.mp4); 'blpk frames create OUT.blp FOLDER'" in ended.err
+    assert not (tmp_path / "out.blp").exists()
+
+
+def test_an_array_is_not_a_damaged_store(blpk: Blpk, tmp_path: Path) -> None:
+    bp.save(tmp_path / "array.blp", np.arange(9))
+    for arguments in (("convert", "array.blp", "x.bzna"), ("frames", "info", "array.blp")):
+        ended = blpk(*arguments)
+        assert ended.code == 4
+        assert "not a frame store: open it with bloscpack.open" in ended.err
+
+
+def test_creating_a_store_of_nothing_fails(blpk: Blpk, tmp_path: Path) -> None:
+    (tmp_path / "some").mkdir()
+    np.save(tmp_path / "some" / "x.npy", np.zeros((2, 3)))
+    (tmp_path / "none").mkdir()
+    create = ("frames", "create", "--from", "videos", "out.blp")
+    ended = blpk(*create, "none")
+    assert ended.code == 1
+    assert "none: there is nothing in it to ingest" in ended.err
+    assert not (tmp_path / "out.blp").exists()
+    assert blpk(*create, "none", "--allow-empty").code == 0
+    # An input without anything is not hidden by another one that has something.
+    ended = blpk("frames", "create", "--from", "arrays", "two.blp", "some", "none", "-w", "1")
+    assert ended.code == 1
+    assert "none: there is nothing in it to ingest" in ended.err
+
+
+def test_cat_writes_the_format_that_the_suffix_says(blpk: Blpk, tmp_path: Path, clips: str) -> None:
+    cat = ("frames", "cat", clips, "walk", "--select", "1", "-o")
+    assert blpk(*cat, "x.png").code == 0
+    pixels = np.arange(24, 48, dtype="u1").reshape(4, 6)
+    assert np.array_equal(np.asarray(Image.open(tmp_path / "x.png")), pixels)
+    assert blpk(*cat, "x.jpg").code == 0
+    assert (tmp_path / "x.jpg").read_bytes()[:3] == b"\xff\xd8\xff"
+    assert blpk(*cat, "x.raw").code == 0
+    assert (tmp_path / "x.raw").read_bytes() == pixels.tobytes()
+    assert blpk(*cat, "x.txt").code == 0
+    assert (tmp_path / "x.txt").read_text().startswith("[[24 25")
+    for name in ("x.tif", "x.npz", "x.mp4"):
+        ended = blpk(*cat, name)
+        assert (ended.code, (tmp_path / name).exists()) == (2, False)
+        assert "files are not written" in ended.err
+    ended = blpk("frames", "cat", clips, "walk", "-o", "all.png")
+    assert ended.code == 2
+    assert "give its number with --select" in ended.err
+    ended = blpk("frames", "cat", clips, "depth", "--select", "0", "-o", "depth.png")
+    assert ended.code == 1
+    assert "PNG holds uint8" in ended.err
+    assert not (tmp_path / "depth.png").exists()
+    ended = blpk("frames", "sheet", clips, "walk", "sheet.jpg")
+    assert (ended.code, "name the file *.png" in ended.err) == (2, True)
+
+
+def test_cat_keeps_a_jpeg_as_it_is(blpk: Blpk, tmp_path: Path) -> None:
+    with bp.frames.create(tmp_path / "kept.blp") as store:
+        store.append("a", [jpeg()])
+    assert blpk("frames", "cat", "kept.blp", "a", "--select", "0", "-o", "x.jpg").code == 0
+    assert (tmp_path / "x.jpg").read_bytes() == jpeg()
+    ended = blpk("frames", "cat", "kept.blp", "a", "--select", "0", "--image", "-o", "x.png")
+    assert (ended.code, "name the file *.jpeg" in ended.err) == (2, True)
+
+
+def test_cat_of_an_array_writes_a_picture(blpk: Blpk, tmp_path: Path) -> None:
+    pixels = np.arange(24, dtype="u1").reshape(4, 6)
+    bp.save(tmp_path / "array.blp", pixels)
+    assert blpk("cat", "array.blp", "-o", "x.png").code == 0
+    assert np.array_equal(np.asarray(Image.open(tmp_path / "x.png")), pixels)

@@ -1,0 +1,133 @@
+"""Names that users see: what `dir` lists, what `help` shows, and that docs/api.md has all of it."""
+
+import enum
+import importlib
+import importlib.util
+import inspect
+import pickle
+import pydoc
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import bloscpack as bp
+
+from .test_docs import DOCS
+
+FOLDERS = ("bloscpack", "bloscpack.frames", "bloscpack.gulp", "bloscpack.vrs", "bloscpack.benzina")
+# Modules whose names users know, beside the folders themselves.
+PUBLIC_MODULES = {
+    *("abstract_io", "append", "args", "benzina", "defaults", "exceptions", "file_io", "frames"),
+    *("gulp", "integrations", "numpy_io", "vrs"),
+    *("listing", "sampler", "adapters", "fileio", "sanity_utils", "utils", "pyvrs", "transforms"),
+}
+# Classes of pyvrs have the names of pyvrs.
+FOREIGN = "bloscpack.vrs.pyvrs"
+
+
+def module_of(name: str) -> Any:
+    return importlib.import_module(name)
+
+
+def listed(name: str) -> list[str]:
+    return [each for each in dir(module_of(name)) if not each.startswith("__")]
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_dir_lists_what_users_may_use_and_no_inner_module(folder: str) -> None:
+    names = listed(folder)
+    module = module_of(folder)
+    assert set(module.__all__) - {"__version__", "DataLoader"} <= set(names)
+    inner = [
+        name
+        for name in names
+        if name not in PUBLIC_MODULES
+        and importlib.util.find_spec(f"{folder}.{name}")
+        # `bp.parts` and `bp.open` are functions, whatever modules there are.
+        and inspect.ismodule(getattr(module, name))
+    ]
+    assert inner == []
+    assert not {"Any", "TYPE_CHECKING", "importlib", "find_spec", "importing"} & set(names)
+
+
+def test_dir_of_the_package_lists_the_kinds_of_files_before_they_are_loaded() -> None:
+    code = (
+        "import bloscpack, sys\n"
+        "names = set(dir(bloscpack))\n"
+        "assert {'frames', 'gulp', 'vrs', 'benzina', 'save', '__version__'} <= names\n"
+        "assert 'bloscpack.frames' not in sys.modules\n"
+        "assert not {'container', 'codec', 'threads', 'wire', 'detect'} & names\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_dir_lists_as_zarr_where_zarr_is_installed() -> None:
+    assert ("as_zarr" in dir(bp)) == (importlib.util.find_spec("zarr") is not None)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_functions_and_classes_bear_the_names_they_are_exported_by(folder: str) -> None:
+    module = module_of(folder)
+    for name in set(listed(folder)) - PUBLIC_MODULES - {"as_zarr", "DataLoader"}:
+        value = getattr(module, name)
+        if inspect.isfunction(value) or isinstance(value, type):
+            assert value.__name__ == value.__qualname__ == name
+            assert getattr(importlib.import_module(value.__module__), name) is value
+
+
+def test_help_of_frames_open_shows_that_name() -> None:
+    for name in ("open", "create"):
+        function = getattr(bp.frames, name)
+        text = pydoc.plain(pydoc.render_doc(function))
+        assert f"function {name} in module bloscpack.frames" in text
+        assert f"{name}_frames" not in text
+        assert f"function {name} at" in repr(function)
+        assert pickle.loads(pickle.dumps(function)) is function
+
+
+def words_of(page: str) -> set[str]:
+    text = (DOCS / page).read_text("utf-8")
+    return set(re.findall(r"[A-Za-z_]\w*", " ".join(re.findall(r"`([^`]*)`", text))))
+
+
+def public_classes() -> Iterator[type[Any]]:
+    for folder in FOLDERS:
+        for name in set(listed(folder)) - PUBLIC_MODULES - {"as_zarr", "DataLoader"}:
+            value = getattr(module_of(folder), name)
+            is_ours = isinstance(value, type) and value.__module__.startswith("bloscpack.")
+            if is_ours and not issubclass(value, enum.Enum | BaseException):
+                yield value
+
+
+def own_attributes(kind: type[Any]) -> set[str]:
+    """Return public attributes, without those of bases that are not ours."""
+    foreign = [base for base in kind.__mro__ if not base.__module__.startswith("bloscpack")]
+    names = {name for base in kind.__mro__ for name in vars(base) if not name.startswith("_")}
+    return {name for name in names if not any(name in vars(base) for base in foreign)}
+
+
+def test_every_public_attribute_of_a_public_class_is_documented() -> None:
+    words = words_of("api.md")
+    missing = {
+        kind.__name__: sorted(own_attributes(kind) - words)
+        for kind in public_classes()
+        if not kind.__module__.startswith(FOREIGN)
+    }
+    assert {name: names for name, names in missing.items() if names} == {}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [bp.Array, bp.ManyArrays, bp.Writer, bp.frames.FrameStore, bp.frames.ManyStores],
+    ids=lambda kind: kind.__name__,
+)
+def test_classes_that_users_hold_have_a_section_with_all_attributes(kind: type[Any]) -> None:
+    text = (DOCS / "api.md").read_text("utf-8")
+    section = re.search(rf"\n### `{kind.__name__}`\n(.*?)(?=\n##)", text, re.DOTALL)
+    assert section
+    words = set(re.findall(r"[A-Za-z_]\w*", " ".join(re.findall(r"`([^`]*)`", section[1]))))
+    assert own_attributes(kind) - words - {"create"} == set()

@@ -1,0 +1,86 @@
+"""What is dropped without `close` says so: which file, and what became of it."""
+
+import gc
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bloscpack as bp
+
+
+def dropped(make: Callable[[], Any], message: str) -> None:
+    made = [make()]
+    with pytest.warns(ResourceWarning, match=message) as records:
+        made.clear()  # nothing else refers to it: it goes at once
+    assert len(records) == 1
+
+
+def test_a_writer_leaves_no_file(tmp_path: Path) -> None:
+    def make() -> Any:
+        writer = bp.Writer(tmp_path / "a.blp", dtype="i4")
+        writer.append([1, 2])
+        return writer
+
+    dropped(make, "a.blp: the Writer was never closed; no file was made, and its rows are lost")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_writer_leaves_what_was_flushed(tmp_path: Path) -> None:
+    def make() -> Any:
+        writer = bp.Writer(tmp_path / "a.blp", dtype="i4", chunks=4)
+        writer.append(range(10))
+        writer.flush()
+        writer.append(range(100))
+        return writer
+
+    dropped(make, "a.blp: the array was never closed; the file is as of the last flush")
+    assert bp.load(tmp_path / "a.blp").tolist() == list(range(10))
+    assert os.listdir(tmp_path) == ["a.blp"]
+
+
+def test_an_array_open_for_appending(tmp_path: Path) -> None:
+    bp.save(tmp_path / "a.blp", np.arange(3))
+
+    def make() -> Any:
+        array = bp.open(tmp_path / "a.blp", "a")
+        array.append([3])
+        return array
+
+    dropped(make, "a.blp: the array was never closed; the file is as of the last flush")
+    with bp.open(tmp_path / "a.blp", "a") as array:
+        assert array[:].tolist() == [0, 1, 2]
+
+
+def test_a_frame_store(tmp_path: Path) -> None:
+    def make() -> Any:
+        store = bp.frames.create(tmp_path / "a.blp")
+        store.append("walk", np.zeros((2, 4, 4), "u1"))
+        return store
+
+    dropped(make, "a.blp: the frame store was never closed; its clips are in the file")
+    with bp.frames.open(tmp_path / "a.blp", "a") as store:
+        assert list(store) == ["walk"]
+
+
+def test_a_dataset(tmp_path: Path) -> None:
+    message = "a.bzna: the dataset was never closed; no file was made, and its samples are lost"
+    dropped(lambda: bp.benzina.Writer(tmp_path / "a.bzna"), message)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("how", ["close", "abort"])
+def test_nothing_is_said_of_what_was_closed(how: str, tmp_path: Path) -> None:
+    writer = bp.Writer(tmp_path / "a.blp", dtype="i4")
+    getattr(writer, how)()
+    del writer
+    bp.save(tmp_path / "b.blp", np.arange(3))
+    bp.open(tmp_path / "b.blp")  # reading needs no close
+    with bp.open(tmp_path / "b.blp", "a"):
+        pass
+    with bp.frames.create(tmp_path / "c.blp"):
+        pass
+    gc.collect()
