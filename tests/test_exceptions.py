@@ -8,6 +8,7 @@ import pytest
 from bloscpack import exceptions
 from bloscpack.exceptions import (
     BloscpackError,
+    BloscpackWarning,
     ChecksumError,
     ChecksumMismatch,
     CodecError,
@@ -15,7 +16,8 @@ from bloscpack.exceptions import (
     NotFoundError,
 )
 
-ALL = [cls for _, cls in inspect.getmembers(exceptions, inspect.isclass)]
+CLASSES = [cls for _, cls in inspect.getmembers(exceptions, inspect.isclass)]
+ALL = [cls for cls in CLASSES if not issubclass(cls, Warning)]
 
 # Bases that code for bloscpack 0.16 relies on, and those of our own tree.
 BASES: dict[str, tuple[type[BaseException], ...]] = {
@@ -53,6 +55,11 @@ BASES: dict[str, tuple[type[BaseException], ...]] = {
 
 def test_table_is_complete() -> None:
     assert sorted(cls.__name__ for cls in ALL) == sorted(BASES)
+
+
+def test_the_warning_is_not_an_error_of_ours() -> None:
+    assert set(CLASSES) - set(ALL) == {BloscpackWarning}
+    assert BloscpackWarning.__bases__ == (UserWarning,)
 
 
 @pytest.mark.parametrize("cls", ALL)
