@@ -1,21 +1,25 @@
-"""Show the main job on real input: does it work on this machine, and what does it cost.
+"""Show the main jobs: does it work on this machine, and what does it cost beside the usual files.
 
-``make demo`` runs it. It packs a clip of real frames, reads back one chunk by its offset and a
-slice, verifies the file, refuses a damaged copy, and compares size and speed with ``numpy.save``.
-``make demo FILE=path`` packs that file too and checks that it comes back. Exits 1 when anything
-is wrong.
+``make demo`` runs it. It saves an array of sensor readings, reads back one chunk by its offset and
+a slice, verifies the file and refuses a damaged copy; then it keeps a real clip in frame stores.
+Beside both stand the files people use otherwise, if they are installed: numpy's, HDF5, PNG.
+``make demo FILE=path`` packs that file too and checks that it comes back. Exits 1 when anything is
+wrong.
 """
 
 import argparse
 import filecmp
+import importlib
 import io
 import os
 import platform
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 import zstandard
@@ -26,7 +30,11 @@ from bloscpack.exceptions import BloscpackError, ChecksumMismatch
 from bloscpack.threads import available_cpus
 
 CLIP = Path(__file__).parent / "data" / "bbb_16x240x320x3_u8.npy.zst"
+STEP = 48  # of the readings, read alone
+FRAME = 9  # of the clip, read alone
+# A call is repeated this many times, or for this long.
 ROUNDS = 7
+MAX_SECONDS = 1.0
 
 
 class WrongResultError(Exception):
@@ -40,10 +48,14 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
     print(
         f"bloscpack {bp.__version__}, C-Blosc {BLOSC_VERSION}, numpy {np.__version__}, "
-        f"Python {platform.python_version()}, {available_cpus()} processors"
+        f"Python {platform.python_version()}, {available_cpus()} processors\n"
+        "Tables: write and read in MB/s of array bytes, the best of some calls that open, work and "
+        "close;\nwrites are synced to the disk, reads come from the page cache. bloscpack, HDF5 and npz "
+        "compare a\nchecksum of all they read; numpy.save reads one item by a memory map."
     )
     try:
         with tempfile.TemporaryDirectory(prefix="bloscpack-demo-") as folder:
+            show_array(Path(folder))
             show_clip(Path(folder))
             if args.file is not None:
                 show_file(args.file, Path(folder))
@@ -73,53 +85,48 @@ def load_clip() -> np.ndarray:
     return np.load(io.BytesIO(data))
 
 
-def show_clip(folder: Path) -> None:
-    """Pack the clip, read it back in parts, verify it, damage a copy, and time it all."""
-    frames = load_clip()
-    path = folder / "clip.blp"
-    bp.save(path, frames, chunks=1, attrs={"title": "Big Buck Bunny", "licence": "CC BY 3.0"})
+def make_readings() -> np.ndarray:
+    """Return temperatures of a grid of sensors over four days, made by a formula.
+
+    Places differ smoothly, days repeat, sensors have noise of 0.05 K and report steps of 0.01 K.
+    """
+    rng = np.random.default_rng(15)
+    hours, y, x = np.ogrid[0:96, 0:1:240j, 0:1:256j]
+    field = 288 - 25 * y + 6 * np.sin(9 * x + 3 * y) * np.cos(7 * y)
+    day = 5 * np.sin((hours - 9 + 2 * x) * (2 * np.pi / 24)) * (1.2 - y)
+    noise = rng.normal(0, 0.05, (96, 240, 256))
+    return np.round(field + day + noise, 2).astype(np.float32)
+
+
+def show_array(folder: Path) -> None:
+    """Save the readings, read them back in parts, verify them, damage a copy, and time it all."""
+    readings = make_readings()
+    path = folder / "readings.blp"
+    bp.save(path, readings, chunks=4, attrs={"unit": "K"})
     print(
-        f"\nReal clip: {len(frames)} frames, shape {frames.shape}, {frames.dtype} "
-        "(Big Buck Bunny, CC BY 3.0)"
+        f"\nAn array of sensor readings: {readings.shape} {readings.dtype}, in K, steps of 0.01 "
+        "(made by a formula)"
     )
-    with bp.open(path) as clip:
-        say("packed", f"{sizes(clip.nbytes, clip.cbytes)}, {clip.nchunks} chunks of one frame")
-        index = 9
-        chunk = np.frombuffer(clip.read_chunk(index), frames.dtype).reshape(frames.shape[1:])
-        require(np.array_equal(chunk, frames[index]), f"chunk {index} differs from the frame")
-        say("chunk", f"{index} read at byte {clip.chunk_offset(index)}: equals frame {index}")
-        part = clip[3:12:2, 60:180, ::4]
-        require(np.array_equal(part, frames[3:12:2, 60:180, ::4]), "the slice differs")
-        say("slice", f"a[3:12:2, 60:180, ::4] -> {part.shape}: equals numpy's")
+    with bp.open(path) as a:
+        say("saved", f"{sizes(a.nbytes, a.cbytes)}, {a.nchunks} chunks of 4 steps")
+        chunk = np.frombuffer(a.read_chunk(4), readings.dtype)
+        require(np.array_equal(chunk, readings[16:20].ravel()), "chunk 4 differs")
+        say("chunk", f"4 read at byte {a.chunk_offset(4)}: equals steps 16 to 19")
+        part = a[3:90:2, 60:180, ::4]
+        require(np.array_equal(part, readings[3:90:2, 60:180, ::4]), "the slice differs")
+        say("slice", f"a[3:90:2, 60:180, ::4] -> {part.shape}: equals numpy's")
     report = bp.verify(path)
     require(report.ok, f"verify found {report.damage}")
     say("verified", f"{report.nchunks} chunks, {report.nbytes} bytes: no damage")
     say("damaged", refusal(path, folder))
-    show_stores(frames, folder)
-    show_speed(frames, folder)
-
-
-def show_stores(frames: np.ndarray, folder: Path) -> None:
-    """Keep the clip in frame stores, which filter frames before they compress them."""
-    for preset in ("fast", "small"):
-        path = folder / f"{preset}.blp"
-        with bp.frames.create(path, preset=preset) as store:
-            store.append("bunny", frames, {"title": "Big Buck Bunny"})
-        with bp.frames.open(path) as store:
-            require(np.array_equal(store["bunny"][::2], frames[::2]), f"frames of {path} differ")
-            every, single = best(store["bunny"].read), best(lambda: store["bunny"][9])
-        say(
-            "frames",
-            f"{sizes(frames.nbytes, path.stat().st_size)}, preset {preset}: lossless, read in "
-            f"{every / len(frames) * 1e6:.0f} us a frame, one alone in {single * 1e6:.0f} us",
-        )
+    compare(readings, array_files(folder), STEP, "one step")
 
 
 def refusal(path: Path, folder: Path) -> str:
     """Return what is said of a copy of the file with one bit flipped."""
     damaged = bytearray(path.read_bytes())
-    with bp.open(path) as clip:
-        damaged[clip.chunk_offset(4) + 1000] ^= 0x10
+    with bp.open(path) as array:
+        damaged[array.chunk_offset(4) + 1000] ^= 0x10
     copy = folder / "damaged.blp"
     copy.write_bytes(damaged)
     try:
@@ -129,43 +136,182 @@ def refusal(path: Path, folder: Path) -> str:
     raise WrongResultError("a flipped bit went unnoticed")
 
 
-def show_speed(frames: np.ndarray, folder: Path) -> None:
-    """Time writing and reading the clip, beside numpy."""
-    blp, npy = folder / "speed.blp", folder / "speed.npy"
-    rows = {
-        "bloscpack zstd": (lambda: bp.save(blp, frames), lambda: bp.load(blp)),
-        "bloscpack lz4": (lambda: bp.save(blp, frames, codec="lz4"), lambda: bp.load(blp)),
-        "numpy.save/load": (lambda: save_npy(npy, frames), lambda: np.load(npy)),
-    }
+def show_clip(folder: Path) -> None:
+    """Keep the clip in frame stores, which filter frames before they compress them."""
+    frames = load_clip()
     print(
-        f"\nSpeed, best of {ROUNDS}, MB/s of array bytes. Timed: the whole call, file opened and "
-        "closed;\nwrites to new files in the folder for temporary files, all synced to the disk "
-        "(fsync); reads from\nthe page cache; bloscpack checks a crc32 of every chunk, numpy "
-        "checks nothing."
+        f"\nA real clip: {len(frames)} frames, {frames.shape} {frames.dtype} "
+        "(Big Buck Bunny, CC BY 3.0), all lossless"
     )
-    print(f"  {'':18}{'write':>8}{'read':>8}{'bytes in file':>15}{'ratio':>7}")
-    for name, (write, read) in rows.items():
-        written = frames.nbytes / best(write) / 1e6
-        require(np.array_equal(read(), frames), f"{name}: the array read differs")
-        nbytes = (npy if "numpy" in name else blp).stat().st_size
-        loaded = frames.nbytes / best(read) / 1e6
-        print(f"  {name:18}{written:8.0f}{loaded:8.0f}{nbytes:15}{frames.nbytes / nbytes:7.2f}")
-    print("  C-Blosc alone finds little in the pixels of a film; frame stores filter them first.")
+    compare(frames, frame_files(folder), FRAME, "one frame")
 
 
-def save_npy(path: Path, array: np.ndarray) -> None:
-    """Save with numpy as durably as `bloscpack.save` does."""
-    path.unlink(missing_ok=True)
+@dataclass(frozen=True)
+class Keeper:
+    """One way to keep an array: a file, or a folder of files.
+
+    `read_one` reads one item of the first axis from a file that was not open.
+    """
+
+    name: str
+    path: Path
+    write: Callable[[np.ndarray], object]
+    read: Callable[[], Any]
+    read_one: Callable[[int], Any]
+
+    def nbytes(self) -> int:
+        """Return the size of the file, or of all files of the folder."""
+        files = self.path.iterdir() if self.path.is_dir() else [self.path]
+        return sum(file.stat().st_size for file in files)
+
+
+def numpy_files(folder: Path) -> list[Keeper]:
+    """Return both of numpy's ways."""
+    npy, npz = folder / "a.npy", folder / "a.npz"
+    return [
+        Keeper(
+            "numpy.save",
+            npy,
+            lambda array: synced(npy, lambda stream: np.save(stream, array)),
+            lambda: np.load(npy),
+            lambda index: np.load(npy, mmap_mode="r")[index],
+        ),
+        Keeper(
+            "savez_compressed",
+            npz,
+            lambda array: synced(npz, lambda stream: np.savez_compressed(stream, a=array)),
+            lambda: load_npz(npz),
+            lambda index: load_npz(npz)[index],
+        ),
+    ]
+
+
+def load_npz(path: Path) -> np.ndarray:
+    """Return the array of an npz file."""
+    with np.load(path) as found:
+        return found["a"]
+
+
+def array_files(folder: Path) -> list[Keeper]:
+    """Return the ways to keep an array."""
+    blp = folder / "a.blp"
+    found = [
+        Keeper(
+            "bloscpack",
+            blp,
+            lambda array: bp.save(blp, array),
+            lambda: bp.load(blp),
+            lambda index: read_item(blp, index),
+        ),
+        *numpy_files(folder),
+    ]
+    h5py = installed("h5py")
+    if h5py is None:
+        return found
+    h5 = folder / "a.h5"
+
+    def write(array: np.ndarray) -> None:
+        with h5py.File(h5, "w") as file:
+            file.create_dataset("a", data=array, compression="gzip", shuffle=True, fletcher32=True)
+        sync(h5)
+
+    def read(index: Any = ()) -> Any:
+        with h5py.File(h5) as file:
+            return file["a"][index]
+
+    return [*found, Keeper("h5py gzip shuffle", h5, write, read, read)]
+
+
+def read_item(path: Path, index: int) -> Any:
+    """Open an array and read one item of it."""
+    with bp.open(path) as array:
+        return array[index]
+
+
+def frame_files(folder: Path) -> list[Keeper]:
+    """Return the ways to keep frames."""
+    found = [frame_store(folder / f"{preset}.blp", preset) for preset in ("fast", "small")]
+    images = installed("PIL.Image")
+    if images is not None:
+        png = folder / "png"
+        png.mkdir()
+
+        def read_one(index: int) -> np.ndarray:
+            with images.open(png / f"{index}.png") as image:
+                return np.array(image)
+
+        def write(array: np.ndarray) -> None:
+            for index, frame in enumerate(array):
+                images.fromarray(frame).save(png / f"{index}.png")
+                sync(png / f"{index}.png")
+
+        def read() -> np.ndarray:
+            return np.stack([read_one(index) for index in range(len(list(png.iterdir())))])
+
+        found.append(Keeper("PNG files, Pillow", png, write, read, read_one))
+    return [*found, *numpy_files(folder)]
+
+
+def frame_store(path: Path, preset: str) -> Keeper:
+    """Return a frame store as a way to keep frames."""
+
+    def write(array: np.ndarray) -> None:
+        with bp.frames.create(path, preset=preset, overwrite=True) as store:
+            store.append("bunny", array, {"title": "Big Buck Bunny"})
+
+    def read(index: Any = slice(None)) -> Any:
+        with bp.frames.open(path) as store:
+            return store["bunny"][index]
+
+    return Keeper(f"frame store, {preset}", path, write, read, read)
+
+
+def installed(name: str) -> Any:
+    """Return a module, or None if its package is not installed."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        print(f"  (not compared with {name.partition('.')[0]}: it is not installed)")
+        return None
+
+
+def compare(array: np.ndarray, keepers: list[Keeper], index: int, one: str) -> None:
+    """Check what each way gives back, then time it, and print a table."""
+    print(f"  {'':19}{'bytes':>10}{'ratio':>7}{'write':>9}{'read':>9}{one:>11}")
+    for keeper in keepers:
+        keeper.write(array)
+        require(np.array_equal(keeper.read(), array), f"{keeper.name}: what was read differs")
+        require(
+            np.array_equal(keeper.read_one(index), array[index]), f"{keeper.name}: {one} differs"
+        )
+        nbytes = keeper.nbytes()
+        written = array.nbytes / best(lambda keeper=keeper: keeper.write(array)) / 1e6
+        loaded = array.nbytes / best(keeper.read) / 1e6
+        single = best(lambda keeper=keeper: np.array(keeper.read_one(index))) * 1e3
+        print(
+            f"  {keeper.name:19}{nbytes:10}{array.nbytes / nbytes:7.2f}"
+            f"{written:9.0f}{loaded:9.0f}{single:8.2f} ms"
+        )
+
+
+def synced(path: Path, write: Callable[[Any], object]) -> None:
+    """Write a new file as durably as `bloscpack.save` does."""
     with path.open("wb") as stream:
-        np.save(stream, array)
+        write(stream)
         stream.flush()
+        os.fsync(stream.fileno())
+
+
+def sync(path: Path) -> None:
+    """Sync a file to the disk."""
+    with path.open("rb") as stream:
         os.fsync(stream.fileno())
 
 
 def best(call: Callable[[], object]) -> float:
     """Return the shortest of some runs, in seconds."""
-    times = []
-    for _ in range(ROUNDS):
+    times: list[float] = []
+    while len(times) < ROUNDS and sum(times) < MAX_SECONDS:
         start = perf_counter()
         call()
         times.append(perf_counter() - start)

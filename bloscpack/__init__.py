@@ -1,8 +1,15 @@
 """The small, safe, fast single file for arrays, on the Bloscpack format."""
 
 import importlib
+import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
+
+if sys.platform == "win32":
+    raise ImportError(
+        "bloscpack runs on Linux and macOS, not on Windows: it needs locks, reads by position and "
+        "durable renames as these have them; it runs in the Windows Subsystem for Linux (WSL)"
+    )
 
 from . import append, args, exceptions
 from .args import BloscArgs, BloscpackArgs, MetadataArgs

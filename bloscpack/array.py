@@ -25,9 +25,9 @@ from .ndarray import (
     AnyArray,
     Description,
     check_nbytes,
+    describe_array,
     new_array,
     stored_view,
-    unpack_array_metadata,
 )
 from .rowappender import RowAppender
 from .rows import check_text, iter_rows
@@ -54,6 +54,8 @@ class Array:
         Threads that decode; as many as there are processors, at most 8, by default.
     storage_options : mapping, optional
         For a URL: what fsspec's file system for it takes.
+    locking : bool, default True
+        Lock the file in mode "a", so that a second writer is refused; see `bloscpack.open`.
 
     Attributes
     ----------
@@ -101,17 +103,18 @@ class Array:
         verify: Verify = True,
         nthreads: int | None = None,
         storage_options: Mapping[str, Any] | None = None,
+        locking: bool = True,
     ) -> None:
         self._nthreads = nthreads
         self._is_open = self._is_seen = True
         self._rows: RowAppender | None = None
         if mode == "a":
             refuse_url(path, "appended to")
-            self._open_rows(path, verify)
+            self._open_rows(path, verify, locking)
             return
         self._container = container = Container(open_source(path, storage_options), verify=verify)
         try:
-            self._describe(container.metadata)
+            self._describe()
         except BloscpackError as err:
             err.path = container.name
             container.close()
@@ -120,15 +123,15 @@ class Array:
             container.close()
             raise
 
-    def _describe(self, metadata: Any) -> None:
-        nbytes = self._container.nbytes
+    def _describe(self) -> None:
+        container = self._container
         try:
-            self.dtype, self.shape, self.is_fortran = unpack_array_metadata(metadata)
-            attrs = metadata.get("attrs", {})
+            self.dtype, self.shape, self.is_fortran = describe_array(container)
         except NotANumpyArray:
-            self.dtype, self.shape, self.is_fortran = np.dtype(np.uint8), (nbytes,), False
-            attrs = metadata
-        self._attrs: dict[str, Any] = attrs if isinstance(attrs, dict) else {}
+            self.dtype, self.is_fortran = np.dtype(np.uint8), False
+            self.shape = (container.nbytes,)
+        # Decoded when they are asked for.
+        self._attrs: dict[str, Any] | None = None
         self._shown_attrs: dict[str, Any] | None = None
         check_nbytes(self._container, self.dtype, self.shape)
 
@@ -138,7 +141,8 @@ class Array:
         if self._rows is not None and self._is_open and self._rows.keeps_attrs:
             return self._rows.attrs
         if self._shown_attrs is None:
-            self._shown_attrs = read_only(self._attrs, self._attrs_advice())
+            attrs = self._stored_attrs() if self._attrs is None else self._attrs
+            self._shown_attrs = read_only(attrs, self._attrs_advice())
         return self._shown_attrs
 
     @attrs.setter
@@ -146,6 +150,14 @@ class Array:
         if self._rows is None or not self._is_open:
             raise TypeError(f"the file would not change: {self._attrs_advice()}")
         self._rows.replace_attrs(attrs)
+
+    def _stored_attrs(self) -> dict[str, Any]:
+        metadata = self._container.metadata
+        if not isinstance(metadata, dict):
+            return {}
+        is_array = metadata.get("container") == "numpy"
+        attrs = metadata.get("attrs", {}) if is_array else metadata
+        return attrs if isinstance(attrs, dict) else {}
 
     def _attrs_advice(self) -> str:
         if self._rows is not None and self._is_open:
@@ -524,7 +536,7 @@ class Array:
             later = refreshed(container)
             if later is not None:
                 self._container = later
-                self._describe(later.metadata)
+                self._describe()
 
     def close(self) -> None:
         """Close the file, with all that was appended; idempotent. Shape, dtype and attrs stay."""
@@ -545,13 +557,13 @@ class Array:
             self._rows.abandon()  # what came since the last flush may be half of something
         self.close()
 
-    def _open_rows(self, path: Any, verify: Verify) -> None:
+    def _open_rows(self, path: Any, verify: Verify, locking: bool) -> None:
         if not isinstance(path, str | os.PathLike):
             raise TypeError(f"mode 'a' needs a path, not {type(path).__name__!r}")
-        rows = RowAppender.open(path, nthreads=self._nthreads)
+        rows = RowAppender.open(path, nthreads=self._nthreads, locking=locking)
         try:
-            self._container = container = rows.view(verify=verify)
-            self._describe(container.metadata)
+            self._container = rows.view(verify=verify)
+            self._describe()
         except BaseException:
             rows.abandon()
             raise

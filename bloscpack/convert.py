@@ -23,6 +23,7 @@ from .exceptions import FormatError
 from .storage import disk
 from .storage.rollback import replacing
 from .storage.update import temporary_path
+from .storage.url import refuse_options
 
 if TYPE_CHECKING:
     from .clipwriter import Tally, Writer
@@ -119,7 +120,8 @@ def convert(
     overwrite : bool, default False
         Replace a file at `dst`. A folder is never replaced, unless it is empty.
     allow_empty : bool, default False
-        Convert a source without clips, or a recording without records, which is refused otherwise.
+        Convert a source without clips, which is refused otherwise. A VRS recording may have tags
+        alone.
     nthreads : int, optional
         Threads that encode and decode; as many as there are processors, at most 8, by default.
     storage_options : mapping, optional
@@ -187,7 +189,7 @@ def convert(
         raise ValueError("verbatim is for a VRS recording that goes into a frame store")
     with ExitStack() as stack:
         source = _opened(src, stack, nthreads, storage_options)
-        making.check_found(len(source), source.name, "clips")
+        making.check_found(len(source), source.name)
         kind = _kind(to, source, target)
         if kind == "vrs":
             return _restore_recording(source, making)
@@ -228,8 +230,7 @@ def _opened(
 ) -> "FrameSource":
     """Return a source, closed with the `stack` if it was opened here."""
     if hasattr(src, "keys") and hasattr(src, "read"):
-        if storage_options:
-            raise ValueError("storage_options are for URLs, not for what is open")
+        refuse_options(src, storage_options)
         source: FrameSource = src
         return source
     is_path = isinstance(src, str | os.PathLike) and not storage_options
@@ -305,12 +306,12 @@ class _Making:
     allow_empty: bool
     nthreads: int | None
 
-    def check_found(self, count: int, source: str | None, what: str) -> None:
+    def check_found(self, count: int, source: str | None) -> None:
         """Refuse a source that has nothing to convert."""
         if not count and not self.allow_empty:
             where = f"{source}: " if source else ""
             raise ValueError(
-                f"{where}there are no {what} to convert; --allow-empty (allow_empty=True) makes an "
+                f"{where}there are no clips to convert; --allow-empty (allow_empty=True) makes an "
                 "empty copy"
             )
 
@@ -332,7 +333,6 @@ def _store_recording(
         open_recording(src, storage_options=storage_options) as recording,
         _vanishing(temporary_path(making.target)) as temporary,
     ):
-        making.check_found(len(recording), recording.name, "records")
         made = store_recording(
             recording,
             temporary,

@@ -14,7 +14,7 @@ from .filekind import BLOSCPACK_MAGIC, MP4_BOXES, RECORDING_MAGIC, is_dataset_na
 from .publicname import known_as
 from .storage.listing import expanded, is_pattern
 from .storage.remote import RemotePlace, RemoteSource
-from .storage.url import is_url
+from .storage.url import is_url, refuse_options
 
 if TYPE_CHECKING:
     from .frames.protocol import FrameSource
@@ -28,6 +28,7 @@ def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
     verify: Verify = True,
     nthreads: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    locking: bool = True,
 ) -> Array:
     """Open a Bloscpack file as an array that is read as it is indexed, and may be appended to.
 
@@ -45,6 +46,10 @@ def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
         Threads that decode; as many as there are processors, at most 8, by default.
     storage_options : mapping, optional
         For a URL: what fsspec's file system for it takes (keys, ``endpoint_url``, ``headers``).
+    locking : bool, default True
+        Lock the file in mode "a", so that a second writer is refused. False is for file
+        systems without locks, and only if no other program writes to the file; so is
+        ``BLOSCPACK_LOCKING=0`` in the environment.
 
     Returns
     -------
@@ -84,7 +89,14 @@ def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
     """
     if mode not in ("r", "a"):
         raise ValueError(f"mode must be 'r' or 'a', not {mode!r}")
-    return Array(path, mode, verify=verify, nthreads=nthreads, storage_options=storage_options)
+    return Array(
+        path,
+        mode,
+        verify=verify,
+        nthreads=nthreads,
+        storage_options=storage_options,
+        locking=locking,
+    )
 
 
 @overload
@@ -95,6 +107,7 @@ def open_frames(
     verify: bool = True,
     nthreads: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    locking: bool = True,
 ) -> "FrameSource": ...
 @overload
 def open_frames(
@@ -104,6 +117,7 @@ def open_frames(
     verify: bool = True,
     nthreads: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    locking: bool = True,
 ) -> "FrameStore": ...
 @known_as("bloscpack.frames", "open")
 def open_frames(
@@ -113,6 +127,7 @@ def open_frames(
     verify: bool = True,
     nthreads: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    locking: bool = True,
 ) -> "FrameSource":
     """Open clips of frames.
 
@@ -130,6 +145,10 @@ def open_frames(
         Threads that decode; as many as there are processors, at most 8, by default.
     storage_options : mapping, optional
         For a URL: what fsspec's file system for it takes (keys, ``endpoint_url``, ``headers``).
+    locking : bool, default True
+        Lock the file in mode "a", so that a second writer is refused. False is for file
+        systems without locks, and only if no other program writes to the file; so is
+        ``BLOSCPACK_LOCKING=0`` in the environment.
 
     Returns
     -------
@@ -174,16 +193,14 @@ def open_frames(
 
         paths = expanded(path, storage_options)
         return ManyStores(paths, verify=verify, nthreads=nthreads, storage_options=storage_options)
-    if is_url(path):
-        if mode == "r":
-            return _open_remote_frames(path, verify, nthreads, storage_options)
-    elif storage_options:
-        raise ValueError(f"storage_options are for URLs, not for {path!r}")
-    elif (other := _open_other_frames(path, mode, nthreads)) is not None:
+    if is_url(path) and mode == "r":
+        return _open_remote_frames(path, verify, nthreads, storage_options)
+    refuse_options(path, storage_options)
+    if not is_url(path) and (other := _open_other_frames(path, mode, nthreads)) is not None:
         return other
     from .frames.reader import FrameStore
 
-    return FrameStore(path, mode, verify=verify, nthreads=nthreads)
+    return FrameStore(path, mode, verify=verify, nthreads=nthreads, locking=locking)
 
 
 def _open_other_frames(path: Any, mode: str, nthreads: int | None) -> "FrameSource | None":
@@ -298,6 +315,7 @@ def create_frames(
     nthreads: int | None = None,
     overwrite: bool = False,
     storage_options: Mapping[str, Any] | None = None,
+    locking: bool = True,
 ) -> "FrameStore":
     """Make a frame store, open for appending.
 
@@ -321,6 +339,10 @@ def create_frames(
         Replace a file of this name.
     storage_options : mapping, optional
         For a URL: what fsspec's file system for it takes (keys, ``endpoint_url``).
+    locking : bool, default True
+        Lock the file while it is written, so that a second writer is refused. False is for file
+        systems without locks, and only if no other program writes to the file; so is
+        ``BLOSCPACK_LOCKING=0`` in the environment.
 
     Returns
     -------
@@ -351,4 +373,5 @@ def create_frames(
         nthreads=nthreads,
         overwrite=overwrite,
         storage_options=storage_options,
+        locking=locking,
     )

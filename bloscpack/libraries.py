@@ -16,12 +16,11 @@ from typing import Any
 importing = RLock()
 """Context of imports on use. Never at the top of a module, where locks of imports are held."""
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=importing.acquire,
-        after_in_parent=importing.release,
-        after_in_child=importing.release,
-    )
+os.register_at_fork(
+    before=importing.acquire,
+    after_in_parent=importing.release,
+    after_in_child=importing.release,
+)
 
 
 def import_av() -> Any:

@@ -28,7 +28,7 @@ def notice(text: str, *values: object) -> None:
         frame = frame.f_back
     warnings.warn_explicit(
         BloscpackWarning(text % values),
-        None,  # type: ignore[arg-type]  # that of the message
+        None,  # that of the message
         frame.f_code.co_filename,
         frame.f_lineno,
         module=frame.f_globals.get("__name__"),

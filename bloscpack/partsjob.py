@@ -27,7 +27,7 @@ from .ndarray import AnyArray, Path, plan_layout, rows_of_whole_chunks, stored_v
 from .storage.parts import PartFolder, new_id
 from .storage.protocol import PartStore
 from .storage.remoteparts import RemoteParts
-from .storage.url import is_url
+from .storage.url import is_url, refuse_options
 from .threads import resolve_nthreads
 
 # How many runs of missing rows a message tells.
@@ -448,8 +448,7 @@ def _store_for(
         raise TypeError(f"path must be a str or PathLike, not {type(path).__name__!r}")
     if isinstance(path, str) and is_url(path):
         return RemoteParts(path, id_, storage_options, overwrite=overwrite)
-    if storage_options:
-        raise ValueError(f"storage_options are for URLs, not for {path!r}")
+    refuse_options(path, storage_options)
     return PartFolder(path, id_, overwrite=overwrite)
 
 

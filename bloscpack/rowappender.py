@@ -67,7 +67,9 @@ class RowAppender:
         self._is_open = True
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, nthreads: int | None = None) -> Self:
+    def open(
+        cls, path: str | os.PathLike[str], *, nthreads: int | None = None, locking: bool = True
+    ) -> Self:
         """Open a file of an array, or of bytes; errors as for `Appender.open`, and more.
 
         Raises
@@ -77,7 +79,7 @@ class RowAppender:
         FormatError
             The metadata do not fit the chunks.
         """
-        appender, metadata = Appender.open(path, nthreads=nthreads)
+        appender, metadata = Appender.open(path, nthreads=nthreads, locking=locking)
         with closed_on_error(appender, os.fspath(path)):
             try:
                 description = unpack_array_metadata(metadata)

@@ -39,6 +39,10 @@ class Writer:
         Threads that compress; as many as there are processors, at most 8, by default.
     storage_options : mapping, optional
         For a URL: what fsspec's file system for it takes (keys, ``endpoint_url``).
+    locking : bool, default True
+        Lock the file while it is written, so that a second writer is refused. False is for file
+        systems without locks, and only if no other program writes to the file; so is
+        ``BLOSCPACK_LOCKING=0`` in the environment.
 
     Raises
     ------
@@ -86,6 +90,7 @@ class Writer:
         attrs: Mapping[str, Any] | None = None,
         nthreads: int | None = None,
         storage_options: Mapping[str, Any] | None = None,
+        locking: bool = True,
     ) -> None:
         if not isinstance(path, str | os.PathLike):
             raise TypeError(f"path must be a str or PathLike, not {type(path).__name__!r}")
@@ -103,7 +108,9 @@ class Writer:
         if self._upload is not None:
             self._path, path = self._upload.name, self._upload.path
         try:
-            appender = Appender.create(path, header, metadata, params, nthreads=nthreads)
+            appender = Appender.create(
+                path, header, metadata, params, nthreads=nthreads, locking=locking
+            )
             with closed_on_error(appender):
                 self._rows = RowAppender(appender, description, metadata, self._path)
         except BaseException:

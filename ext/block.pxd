@@ -5,7 +5,7 @@
 # Pure C on pointers: nothing here knows Python. Every position and size read from a chunk is
 # compared with the bytes given before it is used.
 
-from libc.stdint cimport int32_t, uint8_t
+from libc.stdint cimport INT32_MAX, int32_t, uint8_t
 from libc.string cimport memcpy
 
 cdef extern from "lz4_sparse.h" nogil:
@@ -165,6 +165,8 @@ cdef inline bint decode_streams(const Chunk *chunk, size_t index, size_t nbytes,
     """Decode the streams of block `index` to `nbytes` bytes at `out`; return whether they are."""
     cdef size_t nsplits = 1, position = block_start(chunk, index), length, stored, split
     cdef const uint8_t *stream
+    if nbytes > INT32_MAX:  # LZ4 takes sizes as int: -1 would be its room and its error
+        return False
     if nbytes == chunk.blocksize:  # the short block at the end is never split
         nsplits = splits_of(chunk.flags, chunk.typesize, nbytes)
     length = nbytes // nsplits
@@ -176,7 +178,7 @@ cdef inline bint decode_streams(const Chunk *chunk, size_t index, size_t nbytes,
             return False
         stored = little_endian(chunk.data + (position - chunk.low))
         position += STREAM_SIZE_NBYTES
-        if stored > chunk.high - position:
+        if stored > chunk.high - position or stored > INT32_MAX:
             return False
         stream = chunk.data + (position - chunk.low)
         if stored == length:

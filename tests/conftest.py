@@ -13,6 +13,7 @@ left out.
 import json
 import os
 import signal
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -25,7 +26,7 @@ from hypothesis import HealthCheck, settings
 
 from bloscpack.exceptions import BloscpackWarning
 
-from . import threadlist
+from . import clientlist, threadlist
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PACKAGE = REPOSITORY / "bloscpack"
@@ -63,6 +64,14 @@ def _scheduled_as_before() -> Iterator[None]:
     before = os.sched_getscheduler(0)
     yield
     assert os.sched_getscheduler(0) == before
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _clients_are_closed() -> Iterator[None]:
+    """Close the clients of URLs; one that is left would be collected in a test of another thing."""
+    yield
+    if "fsspec" in sys.modules:
+        clientlist.close_all()
 
 
 @pytest.fixture

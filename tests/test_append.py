@@ -406,7 +406,6 @@ class TestMetadataRewrite:
                 call(BytesIO(pack()))
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 def test_a_pipe_is_appended_whole(tmp_path: Path) -> None:
     original, pipe = tmp_path / "a.blp", tmp_path / "pipe"
     bp.pack_bytes_to_file(b"x" * 5000, original)

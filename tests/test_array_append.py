@@ -341,7 +341,6 @@ class TestEnds:
         assert bp.load(path).tolist() == [*range(155)]
         assert os.listdir(path.parent) == ["a.blp"]
 
-    @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
     def test_a_forked_child_leaves_it_alone(self, path: Path) -> None:
         bp.save(path, np.arange(100), chunks=10)
         a = bp.open(path, "a")

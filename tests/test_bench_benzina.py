@@ -19,7 +19,7 @@ BYTES, TWIN = "bytes", "plain Python"
 PILLOW, TORCH = "JPEG, Pillow", "JPEG, Pillow in DataLoader"
 
 for needed in ("blosc", "zstandard", "PIL", "av"):
-    pytest.importorskip(needed, reason="bench/ needs it: pip install '.[benzina-bench]'")
+    pytest.importorskip(needed, reason="bench/ needs it: pip install --group benzina-bench")
 
 
 def run(*command):

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[1]
 BENCH = ROOT / "bench"
 
-pytest.importorskip("blosc", reason="bench/ needs blosc: pip install '.[bench]'")
+pytest.importorskip("blosc", reason="bench/ needs blosc: pip install --group bench")
 
 
 def run(*command, **environment):

@@ -26,7 +26,7 @@ SIGNED = {
 READING = ("row", "rows", "strided", "clip", "iterate")
 
 for needed in ("blosc", "zarr", "s3fs", "moto", "distributed"):
-    pytest.importorskip(needed, reason="bench/ needs it: pip install '.[remote-bench]'")
+    pytest.importorskip(needed, reason="bench/ needs it: pip install --group remote-bench")
 
 
 @pytest.fixture(scope="module")

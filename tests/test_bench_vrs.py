@@ -17,7 +17,7 @@ BENCH = ROOT / "bench"
 WHO = ("bloscpack", "bloscpack, arrays of 32 frames", "bloscpack, SyncVRSReader")
 
 for needed in ("blosc", "zstandard"):
-    pytest.importorskip(needed, reason="bench/ needs it: pip install '.[bench]'")
+    pytest.importorskip(needed, reason="bench/ needs it: pip install --group bench")
 
 
 def run(*command):

@@ -375,7 +375,6 @@ def test_a_folder_as_a_source(photos: Path) -> None:
         source["cat/x.bmp"].shape  # noqa: B018
 
 
-@pytest.mark.skipif(os.name != "posix", reason="names are bytes on POSIX only")
 def test_names_that_are_one_as_text_are_refused(tmp_path: Path) -> None:
     content = save(tmp_path / "x.png", photo(8, 8)).read_bytes()
     folder = tmp_path / "photos"

@@ -186,13 +186,13 @@ class TestStores:
     def test_several_are_opened_at_once(
         self, s3: S3Server, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        barrier, over = threading.Barrier(2), FrameStore.over
+        barrier, over = threading.Barrier(2), FrameStore._over
 
         def opened(*arguments: Any, **options: Any) -> FrameStore:
             barrier.wait(20)  # until the other one is on its way
             return over(*arguments, **options)
 
-        monkeypatch.setattr(FrameStore, "over", opened)
+        monkeypatch.setattr(FrameStore, "_over", opened)
         with bp.frames.open("s3://box/s?.blp", storage_options=s3.options) as many:
             assert list(many) == list(CLIPS)
             sent = pickle.dumps(many)

@@ -429,7 +429,7 @@ def test_threads_and_processes_are_started_in_one_place_each(module: str) -> Non
     starters = {"concurrent", "multiprocessing", "asyncio", "_thread"}
     found = {name.split(".")[0] for name, _ in imports(module)} & starters
     # The clients of fsspec are coroutines on a loop of its own.
-    clients = {"multipart", "joinedupload", "transport", "remoteobject", "trouble"}
+    clients = {"client", "multipart", "joinedupload", "transport", "remoteobject", "trouble"}
     assert (
         not found
         or module in ("threads", "processes")
@@ -456,8 +456,10 @@ def test_import_by_name_only_where_allowed(module: str) -> None:
     by_name = any(name.split(".")[0] == "importlib" for name, _ in imports(module)) or any(
         isinstance(node, ast.Name) and node.id == "__import__" for node in ast.walk(tree)
     )
-    metadata_only = {name for name, _ in imports(module) if name.startswith("importlib")}
-    assert not by_name or module in IMPORTS_ON_USE or metadata_only == {"importlib.metadata"}
+    parts = {name for name, _ in imports(module) if name.startswith("importlib")}
+    # These look for a package without importing it.
+    is_harmless = parts <= {"importlib.metadata", "importlib.util"}
+    assert not by_name or module in IMPORTS_ON_USE or is_harmless
 
 
 @each_module
@@ -488,7 +490,7 @@ def test_init_files_only_reexport(module: str) -> None:
             assert node.name == "__dir__"
             continue
         if is_lazy and isinstance(node, ast.If):
-            assert ast.unparse(node.test) == "TYPE_CHECKING"
+            assert ast.unparse(node.test) in ("TYPE_CHECKING", "sys.platform == 'win32'")
             continue
         assert isinstance(node, allowed), f"{module}, line {node.lineno}: code"
         if isinstance(node, ast.Expr):
@@ -516,7 +518,7 @@ def test_no_cycles() -> None:
 
 def test_no_catch_all_modules() -> None:
     banned = {"util", "utils", "helpers", "common", "misc", "base"}
-    names = set(MODULES) - {"gulp.utils"}  # a name of GulpIO2
+    names = set(MODULES) - {"gulp.utils", "vrs.pyvrs.utils"}  # names of GulpIO2 and pyvrs
     assert not banned & {part for module in names for part in module.split(".")}
 
 

@@ -454,7 +454,6 @@ class TestFiles:
         assert not isinstance(caught.value, NotBloscpackError)
         assert bp.unpack_bytes_from_file(bytes(tmp_path / "file"))[0] == SMOOTH  # type: ignore[arg-type]
 
-    @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
     def test_pipes(self, folder: Path) -> None:
         pipe = folder / "pipe"
         os.mkfifo(pipe)

@@ -113,7 +113,6 @@ ENDLESS = """
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="no signals")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_workers_end_with_their_parent(number: signal.Signals) -> None:
     parent = subprocess.Popen(

@@ -17,7 +17,6 @@ from . import tasks
 from .conftest import REPOSITORY
 
 METHODS = ["spawn", "fork", "forkserver"]
-needs_signals = pytest.mark.skipif(sys.platform == "win32", reason="there are no signals")
 
 
 def results(workers: Workers[Any, Any], given: Any) -> list[list[Any]]:
@@ -43,7 +42,6 @@ def test_parts_come_in_order(count: int) -> None:
         assert results(workers, [(7, 1)]) == [[(7, 0)]]
 
 
-@needs_signals
 @pytest.mark.parametrize("method", METHODS)
 def test_start_methods(method: str) -> None:
     with Workers(tasks.square, 2, method=method) as workers:
@@ -109,7 +107,6 @@ def test_failures_belong_to_their_task() -> None:
         assert list(next(jobs).parts()) == [1]
 
 
-@needs_signals
 @pytest.mark.parametrize("count", [1, 3])
 def test_task_of_a_killed_worker_can_be_repeated(tmp_path: Path, count: int) -> None:
     with Workers(tasks.die_once, count) as workers:
@@ -122,7 +119,6 @@ def test_task_of_a_killed_worker_can_be_repeated(tmp_path: Path, count: int) -> 
 
 
 @pytest.mark.slow
-@needs_signals
 def test_worker_that_always_dies() -> None:
     with Workers(tasks.die, 2) as workers:
         for job in workers.run(["SIGSEGV", "SIGKILL", "SIGTERM"]):
@@ -138,7 +134,6 @@ def test_worker_that_leaves() -> None:
             list(job.parts())
 
 
-@needs_signals
 @pytest.mark.parametrize("method", METHODS)
 def test_close_ends_what_runs(ends: list[int], method: str) -> None:
     workers = Workers(tasks.tell_pid_and_wait, 2, method=method)
@@ -192,7 +187,6 @@ def test_program_without_a_guard_is_told(tmp_path: Path) -> None:
     assert '`if __name__ == "__main__":`' in err
 
 
-@needs_signals
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGINT", "SIGTERM"])
 def test_workers_end_with_the_program(tmp_path: Path, method: str, name: str) -> None:

@@ -30,6 +30,9 @@ METADATA_HANDLER = b"meta"
 CONFIG_KINDS = {b"hvcC": b"hvc1", b"avcC": b"avc1", b"av1C": b"av01"}
 """Boxes that configure the decoder of a picture, and the kind of sample entry written with each."""
 
+PROTECTED_KINDS = frozenset((b"enca", b"enct", b"encm", b"encs", b"encu", b"encv", b"resv"))
+"""Sample entries of samples that are encrypted or restricted (ISO/IEC 14496-12, 8.12)."""
+
 TARGET_NBYTES = 8
 TARGET_MIME = b"application/octet-stream"
 NAME_MIME = b"text/plain"

@@ -55,7 +55,8 @@ class Loader:
     drop_last : bool, default False
         Leave out a last batch that would be smaller.
     device : str or torch.device, default "cpu"
-        Where batches are made; on another than the CPU they are tensors, see `ongpu`.
+        Where batches are made; on another than the CPU they are tensors, see `ongpu`. "cuda" is
+        experimental: it has not been tested on a GPU.
     as_tensors : bool, optional
         Whether batches are torch tensors, of the same memory, and not arrays.
     threads : int, optional

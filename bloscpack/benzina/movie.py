@@ -48,7 +48,7 @@ from .boxes import (
     unpack_tkhd,
     unpack_visual,
 )
-from .format import CONFIG_KINDS, PREFIX, VIDEO_HANDLER, unpack_text
+from .format import CONFIG_KINDS, PREFIX, PROTECTED_KINDS, VIDEO_HANDLER, unpack_text
 
 # What is read of texts and lists that a file may make as long as it is.
 _TEXT_LIMIT = 4096
@@ -260,8 +260,6 @@ _Entry = tuple[bytes, Extent, str, tuple[int, int], bytes, Extent]
 _NO_ENTRY: _Entry = (b"", Extent(0, 0), "", (0, 0), b"", Extent(0, 0))
 
 
-# Sample entries that say of themselves that their samples are transformed (ISO/IEC 14496-12, 8.12).
-_PROTECTED = frozenset((b"enca", b"enct", b"encm", b"encs", b"encu", b"encv", b"resv"))
 _REFERENCE_AT = 6  # of the index of its data reference in an entry, after the reserved bytes
 _IS_INSIDE = 1  # flag of a data reference: the samples are in this file
 
@@ -300,7 +298,7 @@ def _check_entries(read: Read, stsd: BoxHeader, references: list[bytes] | None, 
     """
     entries = unpack_table(read, stsd, np.dtype((np.void, HEADER_NBYTES)))
     for entry in children(read, entries.offset, stsd.end):
-        if entry.kind in _PROTECTED:
+        if entry.kind in PROTECTED_KINDS:
             raise UnsupportedError(
                 f"track {name!r}: sample entry {name_of(entry.kind)!r}: the samples are encrypted "
                 "or restricted, which is not supported"

@@ -3,6 +3,8 @@
 On ``"cuda"`` PyAV decodes by NVDEC, and what it decodes stays on the device; a picture that the
 hardware refuses is decoded on the CPU, and counted. The warp is written in torch and is, within 1
 of 255, that of the kernel; so it can be tried, as all of this but NVDEC, on tensors of the CPU.
+
+Experimental: NVDEC and batches on ``"cuda"`` have not been tested on a GPU.
 """
 
 import threading

@@ -1,14 +1,16 @@
 """The layout of one picture's mp4: per track where its bytes lie and what decodes them.
 
 A dataset has one such mp4 per picture, so that this is done for every picture that is read.
-Contract: any bytes give a `SampleLayout`, whose extents all lie in those bytes, or a `FormatError`.
+Contract: any bytes give a `SampleLayout`, whose extents all lie in those bytes, a `FormatError`
+or an `UnsupportedError`.
 """
 
 from typing import NamedTuple
 
 from .._ext import bmff as kernel
-from ..exceptions import FormatError
+from ..exceptions import FormatError, UnsupportedError
 from ..wire import BytesLike
+from .format import PROTECTED_KINDS
 
 
 class CleanAperture(NamedTuple):
@@ -85,6 +87,8 @@ def parse_sample(data: BytesLike) -> SampleLayout:
     FormatError
         A box or a table exceeds what holds it, a track is not of exactly one sample, its bytes lie
         outside of `data`, or the clean aperture is not of whole pixels within the frame.
+    UnsupportedError
+        A track is encrypted or restricted.
 
     Notes
     -----
@@ -95,6 +99,12 @@ def parse_sample(data: BytesLike) -> SampleLayout:
     code, offset, brands, tracks = kernel.parse_sample(data)
     if code:
         raise FormatError(f"sample: {_FAULTS[code]} (at offset {offset} of it)", offset=offset)
+    for name, track in tracks.items():
+        if track[2] in PROTECTED_KINDS:
+            raise UnsupportedError(
+                f"sample: track {name!r}: its sample entry {track[2].decode()!r} says that it is "
+                "encrypted or restricted, which is not supported"
+            )
     return SampleLayout(
         brands,
         {

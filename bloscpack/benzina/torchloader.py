@@ -61,7 +61,8 @@ class DataLoader(torch.utils.data.DataLoader):  # type: ignore[misc]
     timeout : float, default 0
         Not negative; nothing else of it matters, for there are no workers to wait for.
     device : torch.device, str or int, optional
-        Where batches are made: by default the current GPU or, if there is none, the CPU.
+        Where batches are made: by default the current GPU or, if there is none, the CPU. "cuda" is
+        experimental: it has not been tested on a GPU; ``device="cpu"`` is.
     multibuffering : int, default 3
         Batches that are worked on ahead.
     seed : int, optional

@@ -181,6 +181,18 @@ def _channels(
     return _numbers(name, value, 3)
 
 
+def _alias(name: str) -> Any:
+    """Return a property that is another attribute, by the reference's name for it."""
+
+    def get(transform: Any) -> Any:
+        return getattr(transform, name)
+
+    def put(transform: Any, value: Any) -> None:
+        setattr(transform, name, value)
+
+    return property(get, put, doc=f"`{name}`, as Benzina calls it.")
+
+
 class SimilarityTransform(WarpTransform):
     """A crop of random size, ratio and place, flipped, turned, resized to the output and moved.
 
@@ -215,8 +227,17 @@ class SimilarityTransform(WarpTransform):
     Where this differs from the reference, unless with `compat`: shapes are (height, width); a crop
     that did not fit, after 10 draws, is taken from the middle for that one sample, and not for all
     that follow; a crop that is turned keeps its size, and is not squeezed to what its diagonal
-    spans.
+    spans. The attributes `s`, `ar`, `r`, `t`, `fh` and `fv` are the reference's names for `scale`,
+    `ratio`, `degrees`, `translate`, `flip_h` and `flip_v`.
     """
+
+    # Names of the reference, which programs read and set.
+    s = _alias("scale")
+    ar = _alias("ratio")
+    r = _alias("degrees")
+    t = _alias("translate")
+    fh = _alias("flip_h")
+    fv = _alias("flip_v")
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ from ..storage.url import refuse_url, shown_name
 from .describe import tell_chunks
 from .endpoint import STDIO, check_input, is_same_file, open_container, open_stream
 from .metadata import read_metadata_file, tell_metadata
-from .options import Subparsers, add_blosc_group, add_command, blosc_args_from
+from .options import Subparsers, add_blosc_group, add_command, add_locking_option, blosc_args_from
 from .output import Console, double_pretty_size
 from .status import ExitCode
 
@@ -51,6 +51,7 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="FILE",
         help="file with metadata to replace those of ORIGINAL_FILE, a JSON value",
     )
+    add_locking_option(parser)
     parser.set_defaults(run=run)
 
 
@@ -75,7 +76,10 @@ def run(args: argparse.Namespace) -> int:
         chunk_size, room = container.chunk_size, container.chunk_size - container.last_chunk
         tell_metadata(console, container.metadata_header)
     console.verbose(f"orig file size before append: {double_pretty_size(before)}")
-    with _open_sized(args.new_file) as (content, nbytes), journaled(original) as file:
+    with (
+        _open_sized(args.new_file) as (content, nbytes),
+        journaled(original, locking=args.locking) as file,
+    ):
         console.verbose(f"new file size: {double_pretty_size(nbytes)}")
         if metadata is not None:
             _check_rewrite(original, metadata)

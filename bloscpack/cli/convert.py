@@ -77,9 +77,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--tile", metavar="PIXELS", type=count, help="of a Benzina dataset (default: 512)"
     )
-    parser.add_argument(
-        "--allow-empty", action="store_true", help="convert a source without clips or records"
-    )
+    parser.add_argument("--allow-empty", action="store_true", help="convert a source without clips")
     parser.add_argument("--no-verify", action="store_true", help="do not compare what was written")
     parser.add_argument(
         "-f",

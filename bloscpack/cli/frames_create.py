@@ -14,7 +14,14 @@ from ..frames.ingest import IngestReport, Remark, ingest
 from ..frames.items import Item
 from ..frames.lossless import PRESETS
 from ..storage.url import shown_name
-from .options import Subparsers, add_command, add_json_option, byte_size, count
+from .options import (
+    Subparsers,
+    add_command,
+    add_json_option,
+    add_locking_option,
+    byte_size,
+    count,
+)
 from .output import Console, message, pretty_size, print_json, printable, result
 from .status import STATUS_NAMES, ExitCode, UsageError
 
@@ -47,6 +54,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--allow-empty", action="store_true", help="go on if there is nothing in an input"
     )
     parser.add_argument("--log", metavar="FILE", help="write what was skipped, as lines of JSON")
+    add_locking_option(parser)
     add_json_option(parser)
     parser.set_defaults(run=run)
 
@@ -162,6 +170,7 @@ def run(args: argparse.Namespace) -> int:
             allow_empty=args.allow_empty,
             log=tell,
             progress=progress,
+            locking=args.locking,
         )
     code = ExitCode.OK if report.ok or args.allow_skipped else ExitCode.FAILED
     if args.json:

@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from typing import TextIO
 
 from ..codec import BLOSC_VERSION
 from ..exceptions import BloscpackWarning
@@ -141,8 +142,15 @@ def _short_warnings() -> Iterator[None]:
             warnings.showwarning = before
 
 
-def _show_warning(text: Warning | str, *_: object, **__: object) -> None:
-    warning(str(text))
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    warning(str(message))
 
 
 def _run(argv: list[str]) -> int:

@@ -104,6 +104,16 @@ def add_command(
     return parser
 
 
+def add_locking_option(parser: Container) -> None:
+    """Add ``--no-locking``."""
+    parser.add_argument(
+        "--no-locking",
+        action="store_false",
+        dest="locking",
+        help="do not lock the file: for file systems without locks, if nothing else writes to it",
+    )
+
+
 def add_json_option(parser: Container) -> None:
     """Add ``--json``."""
     parser.add_argument("--json", action="store_true", help="print JSON (schema in docs/cli.md)")

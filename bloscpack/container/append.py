@@ -249,7 +249,7 @@ class JournaledFile(io.RawIOBase):
 
 
 @contextmanager
-def journaled(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+def journaled(path: str | os.PathLike[str], *, locking: bool = True) -> Iterator[IO[bytes]]:
     """Give the file at `path` as a file object; all changes count at the end of the block, or none.
 
     Raises
@@ -257,7 +257,7 @@ def journaled(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     LockedError
         Another writer has it open.
     """
-    file = UpdateFile.open(path)
+    file = UpdateFile.open(path, locking=locking)
     try:
         stream: Any = JournaledFile(file)  # typeshed has no raw stream that is an IO[bytes]
         yield stream

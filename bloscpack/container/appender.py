@@ -64,7 +64,7 @@ class Appender:
 
     @classmethod
     def open(
-        cls, path: str | os.PathLike[str], *, nthreads: int | None = None
+        cls, path: str | os.PathLike[str], *, nthreads: int | None = None, locking: bool = True
     ) -> tuple["Appender", Any]:
         """Open a file for appending, and return its metadata too.
 
@@ -79,10 +79,10 @@ class Appender:
         OSError
             It is not there, or cannot be written.
         """
-        file = UpdateFile.open(path)
+        file = UpdateFile.open(path, locking=locking)
         try:
             container = Container(file)
-            growth = Growth.open(file, container)
+            growth = Growth.open(file, container, locking=locking)
             last = container.nchunks - 1
             is_full = container.last_chunk == container.chunk_size
             tail = b"" if is_full else container.read_chunk(last)
@@ -103,6 +103,7 @@ class Appender:
         params: CodecParams,
         *,
         nthreads: int | None = None,
+        locking: bool = True,
     ) -> "Appender":
         """Start a new file, which appears when it is committed first.
 
@@ -112,10 +113,12 @@ class Appender:
             A writer has the file open that would be replaced.
         """
         target = os.path.realpath(path)
-        replaced = UpdateFile.open(path) if os.path.lexists(target) else None
+        replaced = None
+        if os.path.lexists(target):
+            replaced = UpdateFile.open(path, locking=locking)
         try:
             name = os.fspath(path)
-            growth = Growth.create(target, name, header, metadata, replaced)
+            growth = Growth.create(target, name, header, metadata, replaced, locking=locking)
             return cls(growth, params, b"", nthreads=nthreads)
         except BaseException:
             if replaced is not None:

@@ -22,10 +22,11 @@ from ..exceptions import (
     ChecksumMismatch,
     FormatError,
     FormatVersionMismatch,
+    NotBloscpackError,
     TruncatedError,
     UnsupportedError,
 )
-from ..filekind import BLOSCPACK_MAGIC, wrong_kind
+from ..filekind import BLOSCPACK_MAGIC, identify, wrong_kind
 from ..wire import BytesLike, unpack_fields
 
 MAGIC = BLOSCPACK_MAGIC
@@ -278,6 +279,12 @@ def unpack_offsets(view: BytesLike) -> tuple[int, ...]:
 def _unpack_short(view: BytesLike) -> Header:
     """Return the header of version 1, raise for what is none of ours or not whole."""
     if not MAGIC.startswith(view[:4]):
+        if identify(view) is None:
+            raise NotBloscpackError(
+                f"header: magic is {bytes(view[:4])!r}, not {MAGIC!r}; not a Bloscpack file",
+                offset=0,
+                field="magic",
+            )
         raise wrong_kind(view, "a Bloscpack file")
     if len(view) > len(MAGIC):
         version = view[4]

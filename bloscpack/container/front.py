@@ -47,13 +47,15 @@ def has_trailer_magic(tail: BytesLike) -> bool:
     return tail[-TAIL_SIZE : len(TRAILER_MAGIC) - TAIL_SIZE] == TRAILER_MAGIC
 
 
-def read_trailer(source: ByteSource, tail: BytesLike | None = None) -> Trailer | None:
+def read_trailer(
+    source: ByteSource, tail: BytesLike | None = None, size: int | None = None
+) -> Trailer | None:
     """Return the trailer of a file if it is whole, of whatever state of the file it is.
 
-    `tail` are the last bytes of the file, if they were read already.
+    `tail` are the last bytes of the file, of `size` bytes, if they were read already.
     """
-    size = source.size()
-    if tail is None:
+    if tail is None or size is None:
+        size = source.size()
         start = max(size - TAIL_NBYTES, 0)
         tail = source.read_at(start, size - start)
     trailer, missing = unpack_trailer(tail, size)
@@ -65,6 +67,7 @@ def read_trailer(source: ByteSource, tail: BytesLike | None = None) -> Trailer |
 def judge_trailer(
     source: ByteSource,
     tail: BytesLike,
+    file_size: int,
     header: Header,
     meta: MetadataHeader | None,
     head: BytesLike,
@@ -77,6 +80,8 @@ def judge_trailer(
         The file.
     tail : bytes-like
         Its last bytes, which have the magic of a trailer.
+    file_size : int
+        Its size when they were read.
     header, meta : Header, MetadataHeader or None
         Of the front.
     head : bytes-like
@@ -87,7 +92,7 @@ def judge_trailer(
     FormatError
         The front is damaged: it is not that of the trailer.
     """
-    trailer = read_trailer(source, tail)
+    trailer = read_trailer(source, tail, file_size)
     if trailer is None:
         return DAMAGED
     size = header.size + (meta.section_size if meta else 0)

@@ -80,12 +80,15 @@ class Growth:
         Full chunks, committed or not.
     """
 
-    def __init__(self, target: str, name: str, header: Header, file: UpdateFile | None) -> None:
+    def __init__(
+        self, target: str, name: str, header: Header, file: UpdateFile | None, *, locking: bool
+    ) -> None:
         self.header = header
         self._pid = os.getpid()
         self._target = target
         self._name = name
         self._file = file
+        self._locking = locking
         # The file that a new one will replace, locked.
         self._replaced: UpdateFile | None = None
         self._held: list[bytes] = []
@@ -101,7 +104,7 @@ class Growth:
         self._committed: _State | None = None
 
     @classmethod
-    def open(cls, file: UpdateFile, container: Container) -> "Growth":
+    def open(cls, file: UpdateFile, container: Container, *, locking: bool = True) -> "Growth":
         """Let the file of `container` grow, which reads from `file`; it keeps the file.
 
         Raises
@@ -126,7 +129,7 @@ class Growth:
             )
         is_full = container.last_chunk == container.chunk_size
         header = header._replace(chunk_size=container.chunk_size, last_chunk=container.last_chunk)
-        self = cls(file.path, file.name or file.path, header, file)
+        self = cls(file.path, file.name or file.path, header, file, locking=locking)
         nfull = container.nchunks if is_full else last
         end = stored.offset + len(stored.data) + header.checksum.nbytes
         self._offsets = array("q", offsets[:nfull])
@@ -143,10 +146,17 @@ class Growth:
 
     @classmethod
     def create(
-        cls, target: str, name: str, header: Header, metadata: Any, replaced: UpdateFile | None
+        cls,
+        target: str,
+        name: str,
+        header: Header,
+        metadata: Any,
+        replaced: UpdateFile | None,
+        *,
+        locking: bool = True,
     ) -> "Growth":
         """Start a new container that will be at `target`, in place of `replaced`."""
-        self = cls(target, name, header, None)
+        self = cls(target, name, header, None, locking=locking)
         self._replaced = replaced
         self._section, self._metadata = new_section(metadata), metadata
         return self
@@ -353,7 +363,7 @@ class Growth:
 
     def _start_file(self, entries: int, section: bytes) -> None:
         """Go on in a new file, with room for so many entries and for this section."""
-        new = UpdateFile.create(self._target, self._name)
+        new = UpdateFile.create(self._target, self._name, locking=self._locking)
         try:
             data_offset = self.header.size + len(section) + OFFSET_SIZE * entries
             front = self.header._replace(max_app_chunks=entries - self.header.nchunks)

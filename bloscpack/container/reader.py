@@ -40,7 +40,7 @@ from .blocks import read_blocks_into, read_head
 from .chunkmemory import ChunkMemory
 from .chunktable import ChunkTable, at_chunk, check_room
 from .following import ATTEMPTS, has_grown, old_last_chunk
-from .format import MAX_HEADER_SIZE, OFFSET_SIZE, UNKNOWN, UNUSED_ENTRY, Header
+from .format import OFFSET_SIZE, UNKNOWN, UNUSED_ENTRY, Header
 from .front import (
     ABSENT,
     HEAD_NBYTES,
@@ -138,7 +138,8 @@ class Container:
             self.source.close()
             raise
 
-    def _read_front(self) -> None:
+    def _read_front(self) -> bytes:
+        """Read header, metadata and trailer, and return the header as it is stored."""
         head = memoryview(self.source.read_at(0, HEAD_NBYTES))
         self.header = header = Header.unpack(head)
         self._table_offset = position = header.size + self._read_metadata(head)
@@ -147,10 +148,11 @@ class Container:
         if self._wants_trailer(size):
             tail = head
             if size > len(head):
-                tail = memoryview(self.source.read_at(max(size - TAIL_NBYTES, 0), TAIL_NBYTES))
+                start = max(size - TAIL_NBYTES, 0)
+                tail = memoryview(self.source.read_at(start, size - start))
             self.trailer_state = ABSENT.name
             if has_trailer_magic(tail):
-                self._read_trailer(head, tail)
+                self._read_trailer(head, tail, size)
         # No chunk can be where the table does not end, and no position lies beyond the file.
         if self.data_offset > size:
             check_room(self.source, "offset table", position, header.table_size)
@@ -170,6 +172,7 @@ class Container:
                 offset=16,
                 field="nchunks",
             )
+        return bytes(head[: header.size])
 
     def _read_metadata(self, head: memoryview) -> int:
         """Read the metadata section, if there is one, and return its size."""
@@ -229,11 +232,9 @@ class Container:
             if before is not None:
                 self.source = before
             try:
-                self._read_front()
-                header = self.header
+                head = self._read_front()
                 if before is not None or (
-                    not file.has_journal()
-                    and Header.unpack(file.read_at(0, MAX_HEADER_SIZE)) == header
+                    not file.has_journal() and file.read_at(0, len(head)) == head
                 ):
                     return
             except BloscpackError:
@@ -245,8 +246,8 @@ class Container:
             self.trailer, self.trailer_state = ABSENT
         raise FormatError("header: a writer changes it faster than it can be read")
 
-    def _read_trailer(self, head: memoryview, tail: memoryview) -> None:
-        found = judge_trailer(self.source, tail, self.header, self.metadata_header, head)
+    def _read_trailer(self, head: memoryview, tail: memoryview, size: int) -> None:
+        found = judge_trailer(self.source, tail, size, self.header, self.metadata_header, head)
         self.trailer, self.trailer_state = found
         if self.trailer is None:
             notice(

@@ -19,6 +19,7 @@ from xxhash import xxh3_64_digest
 
 from ..codec import CHUNK_HEADER_SIZE, ChunkHeader, decode_into, new_bytes
 from ..exceptions import BloscpackError, FormatError
+from ..storage.holes import Holes
 from ..storage.protocol import ByteSource
 from ..threads import resolve_nthreads, run_indexed
 from ..wire import BytesLike
@@ -78,6 +79,7 @@ class Salvage:
 
     def __init__(self, source: ByteSource, front: Front, *, nthreads: int | None = None) -> None:
         self._source = source
+        self._holes = Holes(source)
         self._front = front
         header = front.header
         self._row = header.checksum
@@ -251,7 +253,8 @@ class Salvage:
                 break
             start, block = self._block
             if not start <= position < start + _SCAN_NBYTES:
-                start = position
+                # A header starts with its version, which is not 0.
+                start = position = self._holes.data_from(position)
                 block = bytes(self._source.read_at(start, _SCAN_NBYTES + CHUNK_HEADER_SIZE))
                 self._block = start, block
             found = (_find_size(block, size, position - start) for size in patterns)

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..exceptions import CodecError, FormatError
 from ..notice import notice
+from ..storage.holes import Holes
 from ..storage.protocol import ByteSource
 from ..wire import BytesLike
 from .format import (
@@ -448,8 +449,9 @@ class Finder:
 
     def _tails_before(self, end: int) -> Iterator[Tail]:
         """Yield whole tails that end at `end` or earlier, the last first."""
-        stop = end
+        stop, holes = end, Holes(self._source)
         while stop >= TAIL_SIZE:
+            stop = holes.data_before(stop)
             start = max(0, stop - _BLOCK_NBYTES)
             # A magic may lie across the border of two blocks.
             block = bytes(self.read_at(start, min(end, stop + len(SEGMENT_MAGIC) - 1) - start))
@@ -491,12 +493,18 @@ class _Near:
 
 def has_magic(source: ByteSource, start: int, stop: int) -> bool:
     """Return whether there are marks of a segment between two positions of a file."""
+    holes = Holes(source)
     rest = b""
-    for position in range(start, stop, _BLOCK_NBYTES):
+    position = start
+    while position < stop:
         block = rest + source.read_at(position, min(_BLOCK_NBYTES, stop - position))
         if SEGMENT_MAGIC in block:
             return True
         rest = block[1 - len(SEGMENT_MAGIC) :]
+        position += _BLOCK_NBYTES
+        data = holes.data_from(position)
+        if data > position:  # the mark starts with what is not 0
+            position, rest = data, b""
     return False
 
 

@@ -111,6 +111,7 @@ def ingest(
     attrs: Mapping[str, Any] | None = None,
     log: Callable[[Remark], object] | None = None,
     progress: Callable[[int, int], object] | None = None,
+    locking: bool = True,
 ) -> IngestReport:
     """Put items into a frame store, one clip each, in their order.
 
@@ -159,6 +160,8 @@ def ingest(
         Called with each `Remark` at once.
     progress : callable, optional
         Called with the number of items that are done, and that of all, -1 if it is not known.
+    locking : bool, optional
+        Lock the store; see `bloscpack.frames.create`.
 
     Returns
     -------
@@ -219,6 +222,7 @@ def ingest(
         max_nbytes=max_bytes,
         resume=resume,
         overwrite=overwrite,
+        locking=locking,
     ) as series:
         options = _agreed(series, given)
         loop = _Loop(series, (way, options, nthreads), on_error, log)

@@ -113,6 +113,7 @@ class FrameStore:
         verify: bool = True,
         nthreads: int | None = None,
         storage_options: Mapping[str, Any] | None = None,
+        locking: bool = True,
     ) -> None:
         if mode not in ("r", "a"):
             raise ValueError(f"mode must be 'r' or 'a', not {mode!r}")
@@ -122,7 +123,7 @@ class FrameStore:
             refuse_url(path, "appended to")
             if not isinstance(path, str | os.PathLike):
                 raise TypeError(f"mode 'a' needs a path, not {type(path).__name__!r}")
-            self._attach(StoreWriter.open(path), verify, nthreads)
+            self._attach(StoreWriter.open(path, locking=locking), verify, nthreads)
             return
         self._read_index(open_source(path, storage_options), None, verify, nthreads)
 
@@ -138,6 +139,7 @@ class FrameStore:
         nthreads: int | None = None,
         overwrite: bool = False,
         storage_options: Mapping[str, Any] | None = None,
+        locking: bool = True,
     ) -> Self:
         """Make a new store, open for appending; see `bloscpack.frames.create`."""
         options = Options(codec, preset, quality).check()
@@ -147,7 +149,7 @@ class FrameStore:
             if upload is not None:
                 upload.check_absent(overwrite)
                 path = upload.path
-            writer = StoreWriter.create(path, options, attrs, overwrite=overwrite)
+            writer = StoreWriter.create(path, options, attrs, overwrite=overwrite, locking=locking)
         except BaseException:
             if upload is not None:
                 upload.discard()

@@ -22,6 +22,7 @@ from ..exceptions import (
     UnsupportedError,
 )
 from ..report import Damage, Report
+from ..storage.holes import Holes
 from ..storage.protocol import ByteSink, ByteSource
 from ..storage.sink import open_sink
 from .clipcheck import ClipChecker, Place, id_text, place_of
@@ -176,6 +177,7 @@ class Salvage:
 
     def __init__(self, source: ByteSource) -> None:
         self._source = source
+        self._holes = Holes(source)
         self._finder = Finder(source, source.size())
         self._ids: set[bytes] = set()
         self._vain = _MAX_VAIN * source.size() + _BLOCK_NBYTES
@@ -233,6 +235,7 @@ class Salvage:
         stop, step = end, _FIRST_BLOCK_NBYTES
         overlap = len(SEGMENT_MAGIC) - 1
         while segment is None and stop >= TAIL_SIZE:
+            stop = self._holes.data_before(stop)
             start = max(0, stop - step)
             # A magic may lie across the border of two blocks.
             block = bytes(self._source.read_at(start, min(end, stop + overlap) - start))

@@ -32,6 +32,8 @@ class Series:
         Go on with what is there.
     overwrite : bool
         Replace what is there.
+    locking : bool
+        Lock the files.
 
     Raises
     ------
@@ -50,11 +52,13 @@ class Series:
         max_nbytes: int | None,
         resume: bool,
         overwrite: bool,
+        locking: bool = True,
     ) -> None:
         self._path = os.fspath(path)
         self._options = options
         self._attrs = attrs
         self._max_nbytes = max_nbytes
+        self._locking = locking
         self._full: list[FrameStore] = []
         self._next_number = 0
         self.paths = self._existing()
@@ -70,7 +74,7 @@ class Series:
         """Return the store to append to."""
         if self.paths and not overwrite:
             self._full += [FrameStore(path) for path in self.paths[:-1]]
-            return FrameStore(self.paths[-1], "a")
+            return FrameStore(self.paths[-1], "a", locking=self._locking)
         stale, self.paths, self._next_number = self.paths, [], 0
         store = self._create(overwrite)
         for path in set(stale) - set(self.paths):
@@ -136,7 +140,11 @@ class Series:
             path = self._numbered(self._next_number)
             self._next_number += 1
         store = FrameStore.create(
-            path, **self._options._asdict(), attrs=self._attrs, overwrite=overwrite
+            path,
+            **self._options._asdict(),
+            attrs=self._attrs,
+            overwrite=overwrite,
+            locking=self._locking,
         )
         self.paths.append(path)
         return store

@@ -83,6 +83,7 @@ class StoreWriter:
         attrs: Mapping[str, Any] | None,
         *,
         overwrite: bool,
+        locking: bool = True,
     ) -> Self:
         """Make an empty store, durably.
 
@@ -104,7 +105,7 @@ class StoreWriter:
         _, segment = pack_segment(
             content, offset=len(front), first_clip=0, previous=0, compress=False
         )
-        file = UpdateFile.create(target, name)
+        file = UpdateFile.create(target, name, locking=locking)
         with closed_on_error(file):
             file.write_at(0, front, segment)
             file.sync()
@@ -112,7 +113,7 @@ class StoreWriter:
             return cls(file)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> Self:
+    def open(cls, path: str | os.PathLike[str], *, locking: bool = True) -> Self:
         """Open a store for appending; what a writer that died has left behind it is cut off.
 
         Raises
@@ -122,7 +123,7 @@ class StoreWriter:
         FormatError, UnsupportedError
             It is damaged, or of another kind.
         """
-        file = UpdateFile.open(path)
+        file = UpdateFile.open(path, locking=locking)
         with closed_on_error(file, os.fspath(path)):
             self = cls(file)
             self._settle()

@@ -172,9 +172,10 @@ class GulpChunk:
     def flush(self) -> None:
         """Write out the frames, then the index; both are durable afterwards."""
         file = self._file()
-        file.flush()
-        if any(file is opened for opened in self._opened):
-            disk.sync(file.fileno())
+        with disk.naming(os.fsdecode(self.data_file_path)):
+            file.flush()
+            if any(file is opened for opened in self._opened):
+                disk.sync(file.fileno())
         self.serializer.dump(self.meta_dict, self.meta_file_path)
 
     def append(self, id_: Any, meta_data: Any, frames: Iterable[Any]) -> None:
@@ -228,7 +229,8 @@ class GulpChunk:
         data = encode_frame(frame)
         pad = padding(len(data))
         info = ImgInfo(loc=file.tell(), pad=pad, length=len(data) + pad)
-        file.write(data + bytes(pad))
+        with disk.naming(os.fsdecode(self.data_file_path)):
+            file.write(data + bytes(pad))
         self._item(id_)["frame_info"].append(info)
 
     def _item(self, id_: Any) -> Any:

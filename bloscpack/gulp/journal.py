@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self
 
 from ..exceptions import LockedError
 from ..storage import disk
-from ..storage.lock import try_lock
+from ..storage.lock import is_locking, try_lock_for_writing
 from .format import chunk_names
 
 FOLDER = ".ingest"
@@ -154,14 +154,19 @@ class Journal:
 
     def _open(self) -> int:
         """Open the file and lock it."""
-        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         while True:
             os.makedirs(self.scratch, exist_ok=True)
             try:
                 fd = os.open(self._path, flags, 0o666)
             except FileNotFoundError:  # the ingest that had it has removed the folder
                 continue
-            if not try_lock(fd):
+            try:
+                is_mine = not is_locking() or try_lock_for_writing(fd, self._path)
+            except OSError:
+                os.close(fd)
+                raise
+            if not is_mine:
                 os.close(fd)
                 raise LockedError(f"{self.folder}: another ingest is writing to it")
             try:
@@ -193,7 +198,8 @@ class Journal:
 
     def _append(self, value: dict[str, Any]) -> None:
         line = json.dumps(value).encode("ascii") + b"\n"
-        disk.write_at(self._fd, self._end, line)
-        disk.truncate(self._fd, self._end + len(line))
-        disk.sync(self._fd)
+        with disk.naming(self._path):
+            disk.write_at(self._fd, self._end, line)
+            disk.truncate(self._fd, self._end + len(line))
+            disk.sync(self._fd)
         self._end += len(line)

@@ -103,14 +103,16 @@ def _replace(file_name: Path, data: bytes) -> None:
     """Write a file under another name, sync it, rename it, sync the folder."""
     target = os.fsdecode(os.path.realpath(file_name))
     temporary = temporary_path(target)
-    descriptor = create_like(temporary, target, os.fsdecode(file_name))
+    name = os.fsdecode(file_name)
+    descriptor = create_like(temporary, target, name)
     try:
-        try:
-            disk.write_at(descriptor, 0, data)
-            disk.sync(descriptor)
-        finally:
-            os.close(descriptor)
-        disk.replace(temporary, target)
+        with disk.naming(name):
+            try:
+                disk.write_at(descriptor, 0, data)
+                disk.sync(descriptor)
+            finally:
+                os.close(descriptor)
+            disk.replace(temporary, target)
     except BaseException:
         with suppress(OSError):
             disk.unlink(temporary)

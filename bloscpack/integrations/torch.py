@@ -17,6 +17,7 @@ from ..exceptions import NotFoundError
 from ..frames.protocol import AnyArray, Clip, FrameSource
 from ..frames.sampler import ClipIndex, ClipSampler, random_number
 from ..frames.windows import Short, Start, Windows
+from ..storage.url import refuse_options
 from ..textlist import text_list
 
 __all__ = ["ClipIndex", "ClipSampler", "FrameDataset", "collate_clips"]
@@ -238,8 +239,8 @@ class _Place:
 
     def __init__(self, source: Any, storage_options: Mapping[str, Any] | None) -> None:
         self._is_own = isinstance(source, str | os.PathLike | list | tuple)
-        if storage_options and not self._is_own:
-            raise ValueError(f"storage_options are for URLs, not for {source!r:.80}")
+        if not self._is_own:
+            refuse_options(source, storage_options)
         self._open = source if callable(source) and not self._is_own else None
         self._source: FrameSource | None = None
         if self._is_own:

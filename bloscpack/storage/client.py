@@ -1,9 +1,19 @@
 """The clients of fsspec, one for each kind of URL and options, made by and for each process.
 
 A forked child must neither use nor close what it has of its parent: connections are shared.
+
+A client that nothing refers to any more is closed on the event loop, which holds its connections
+until that is done. fsspec itself gives up after 0.1 s, and on a busy machine aiohttp then reports a
+client that was never closed.
 """
 
+import asyncio
+import atexit
+import gc
 import os
+import threading
+from concurrent.futures import Future, wait
+from contextlib import suppress
 from typing import Any
 
 try:
@@ -30,10 +40,52 @@ _clients: dict[tuple[Any, ...], Any] = {}
 _clients_pid = os.getpid()
 _not_ours: list[Any] = []
 
+# Seconds that are waited for clients to be closed.
+_CLOSING_SECONDS = 10.0
+_closing: set["Future[None]"] = set()
+_is_exiting = False
+
 
 def leave_alone(thing: Any) -> None:
     """Keep a client of the parent process from being closed in this one."""
     _not_ours.append(thing)
+
+
+def close_clients() -> None:
+    """Forget the clients that are kept, and wait until all that are not in use are closed."""
+    global _clients
+    if _clients_pid != os.getpid():
+        return
+    if _clients:
+        _clients = {}
+        gc.collect()  # those of fsspec refer to themselves
+    wait(_closing.copy(), _CLOSING_SECONDS)
+
+
+@atexit.register
+def _exit() -> None:
+    global _is_exiting
+    _is_exiting = True
+    close_clients()
+
+
+async def _close(session: Any) -> None:
+    with suppress(Exception):  # a connection that is lost needs no closing
+        await session.__aexit__(None, None, None)
+
+
+def _close_session(loop: Any, session: Any) -> None:
+    """Close the session of a client that is gone; called by fsspec, in any thread."""
+    if loop is None or not loop.is_running():
+        connector = getattr(session, "_connector", None)
+        if connector is not None:
+            connector._close()
+        return
+    closing = asyncio.run_coroutine_threadsafe(_close(session), loop)
+    _closing.add(closing)
+    closing.add_done_callback(_closing.discard)
+    if _is_exiting and threading.current_thread() is threading.main_thread():
+        wait([closing], _CLOSING_SECONDS)
 
 
 def client(url: str, options: dict[str, Any]) -> tuple[Any, str]:
@@ -58,6 +110,8 @@ def client(url: str, options: dict[str, Any]) -> tuple[Any, str]:
             with importing:  # s3fs and the like are
                 found = fsspec.core.url_to_fs(url, skip_instance_cache=True, **options)
             filesystem, path = found
+            if hasattr(filesystem, "close_session"):
+                filesystem.close_session = _close_session
         else:
             path = filesystem._strip_protocol(url)
     except ImportError as err:

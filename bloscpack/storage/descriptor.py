@@ -3,6 +3,7 @@
 ``pread`` leaves the position of the file alone, which a forked child shares with its parent.
 """
 
+import errno
 import os
 
 
@@ -54,3 +55,24 @@ def pread_into(number: int, view: memoryview, offset: int) -> int:
             break
         done += step
     return done
+
+
+def data_runs(number: int, most: int) -> list[tuple[int, int]] | None:
+    """Return the (start, stop) of each run of data; None if the file system does not report them.
+
+    Of more runs than `most` the last one reaches to the end.
+    """
+    size = os.fstat(number).st_size
+    runs: list[tuple[int, int]] = []
+    position = 0
+    try:
+        while position < size:
+            start = os.lseek(number, position, os.SEEK_DATA)
+            position = os.lseek(number, start, os.SEEK_HOLE)
+            if len(runs) == most:
+                position = size
+            runs.append((start, position))
+    except OSError as err:
+        if err.errno != errno.ENXIO:  # ENXIO: no more data
+            return None
+    return runs

@@ -5,14 +5,34 @@ Whatever writes goes through here, so that tests can stop it, cut it short or lo
 """
 
 import errno
+import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
+from ..exceptions import BloscpackError
 from ..wire import BytesLike
 
-_CLOEXEC = getattr(os, "O_CLOEXEC", 0)
+# Of macOS, where fsync leaves bytes in the memory of the drive.
+_FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
+# The call is not there for files of this file system.
+_UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOTTY)
 _COPY_NBYTES = 1 << 20
 # How many buffers one call takes: 1024 on Linux and macOS; POSIX promises 16.
 _MAX_PARTS = 16
+
+
+@contextmanager
+def naming(name: str | None) -> Iterator[None]:
+    """Put the name of a file, as the caller knows it, into each OSError of the block."""
+    try:
+        yield
+    except BloscpackError:
+        raise
+    except OSError as err:
+        if name is not None and err.errno is not None:
+            err.filename, err.filename2 = name, None
+        raise
 
 
 def create(path: str) -> int:
@@ -23,7 +43,7 @@ def create(path: str) -> int:
     FileExistsError
         There is one of this name.
     """
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _CLOEXEC, 0o666)
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
 
 
 def write_at(fd: int, offset: int, *parts: BytesLike) -> None:
@@ -56,12 +76,11 @@ def copy_range(source: int, source_offset: int, target: int, offset: int, nbytes
     while nbytes:
         step = 0
         if copy is not None:
-            try:
+            # File systems refuse it with many numbers, and so do sandboxes. What is really wrong,
+            # such as a full disk, the plain copy meets too.
+            with suppress(OSError):
                 step = copy(source, target, nbytes, source_offset, offset)
-            except OSError as err:
-                if err.errno not in (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP):
-                    raise
-            if not step:  # this file system cannot, or has nothing more to say
+            if not step:
                 copy = None
                 continue
         else:
@@ -81,25 +100,39 @@ def truncate(fd: int, size: int) -> None:
 
 
 def set_mode(fd: int, mode: int) -> None:
-    """Set the permissions of a file."""
-    os.fchmod(fd, mode)
+    """Set the permissions of a file, where the file system has any to set."""
+    try:
+        os.fchmod(fd, mode)
+    except OSError as err:
+        if err.errno not in (errno.EPERM, errno.EACCES, *_UNSUPPORTED):
+            raise
 
 
 def sync(fd: int) -> None:
-    """Make what was written to a file durable."""
+    """Make what was written to a file durable: on the drive, not in its memory."""
+    if _FULL_SYNC is not None:
+        try:
+            fcntl.fcntl(fd, _FULL_SYNC)
+        except OSError as err:
+            if err.errno not in _UNSUPPORTED:
+                raise
+        else:
+            return
     os.fsync(fd)
 
 
 def sync_folder(folder: str) -> None:
     """Make what was created, renamed and removed in `folder` durable, where the system can."""
-    if os.name != "posix":
-        return
-    fd = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(fd)
+        fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    except PermissionError:  # it may be written to but not read: nothing opens it
+        return
+    try:
+        sync(fd)
     except OSError as err:
         # Some network file systems have no such call; there is nothing better to do.
-        if err.errno not in (errno.EINVAL, errno.ENOTSUP):
+        if err.errno not in _UNSUPPORTED:
+            err.filename = folder
             raise
     finally:
         os.close(fd)

@@ -8,15 +8,14 @@ from threading import Lock
 from typing import IO, Any
 from weakref import WeakSet
 
-from ..container.journal import JOURNAL_SUFFIX
 from ..opening import closed_on_error
-from .descriptor import Descriptor, pread, pread_into, pread_more
+from .descriptor import Descriptor, data_runs, pread, pread_into, pread_more
 from .memory import MemorySource
 from .overlay import OverlaySource, Patch
 from .protocol import ByteSource
 from .remote import RemotePlace, RemoteSource
-from .rollback import check_unlocked, find_journal, try_settle
-from .url import is_url
+from .rollback import check_unlocked, find_journal, journal_path, try_settle
+from .url import is_url, refuse_options
 
 _CLOSED = "I/O operation on a closed file"
 
@@ -32,20 +31,29 @@ class FileSource:
         Its size in bytes and its time of modification in ns when it was opened.
     """
 
-    def __init__(self, path: str | os.PathLike[str], descriptor: Descriptor | None = None) -> None:
-        self.name: str | None = (name := os.fsdecode(path))
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        descriptor: Descriptor | None = None,
+        *,
+        is_link: bool | None = None,
+    ) -> None:
+        # What opening small files costs is mostly calls: there are no more than needed.
+        self.name: str | None = (name := path if type(path) is str else os.fsdecode(path))
         # Not normalised: behind a symbolic link ".." is another folder.
-        self.path = name if os.path.isabs(name) else os.path.join(os.getcwd(), name)
+        self.path = name if name.startswith("/") else os.path.join(os.getcwd(), name)
+        if is_link is None:
+            is_link = os.path.islink(self.path)
         if descriptor is None:
-            flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)
+            flags = os.O_RDONLY | os.O_CLOEXEC
             descriptor = Descriptor(os.open(path, flags))
         self._descriptor: Descriptor | None = descriptor
         # The journal lies beside the file, not beside a link to it.
-        self._real_path = os.path.realpath(self.path) if os.path.islink(self.path) else self.path
-        self._note_stamp()
+        self._real_path = os.path.realpath(self.path) if is_link else self.path
+        self._note_stamp(descriptor)
 
-    def _note_stamp(self) -> None:
-        status = os.fstat(self._open_descriptor().number)
+    def _note_stamp(self, descriptor: Descriptor) -> None:
+        status = os.fstat(descriptor.number)
         self.stamp = status.st_size, status.st_mtime_ns
 
     def _open_descriptor(self) -> Descriptor:
@@ -69,10 +77,10 @@ class FileSource:
         found = find_journal(self._real_path, descriptor.number)
         if found is None:
             return None
-        kept = FileSource(self._real_path + JOURNAL_SUFFIX, Descriptor(found[0]))
+        kept = FileSource(journal_path(self._real_path), Descriptor(found[0]))
         journal = found[1]
         if replays and try_settle(self._real_path, descriptor.number):
-            self._note_stamp()
+            self._note_stamp(descriptor)
             return None
         patches = [
             Patch(region.offset, region.nbytes, kept, region.at) for region in journal.regions
@@ -103,6 +111,13 @@ class FileSource:
         if descriptor is None:
             descriptor = self._open_descriptor()
         return os.fstat(descriptor.number).st_size
+
+    def data_runs(self, most: int) -> list[tuple[int, int]] | None:
+        """Return where there are data, (start, stop) each; None if that is not known.
+
+        Of more runs than `most` the last one reaches to the end.
+        """
+        return data_runs(self._open_descriptor().number, most)
 
     def read_at(self, offset: int, nbytes: int) -> bytes:
         """Return a copy; a read that the system cuts short is continued."""
@@ -175,8 +190,7 @@ def _renew_locks() -> None:
         source.renew_lock()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_locks)
+os.register_at_fork(after_in_child=_renew_locks)
 
 
 def _is_regular(fileobj: IO[bytes]) -> bool:
@@ -187,7 +201,7 @@ def _is_regular(fileobj: IO[bytes]) -> bool:
     raw: object = fileobj
     if type(fileobj) is io.BufferedReader or type(fileobj) is io.BufferedRandom:
         raw = fileobj.raw
-    if type(raw) is not io.FileIO or not raw.readable() or not hasattr(os, "pread"):
+    if type(raw) is not io.FileIO or not raw.readable():
         return False
     if type(fileobj) is io.BufferedRandom:
         fileobj.flush()  # what the caller has written is to be read
@@ -227,11 +241,12 @@ def open_source(where: Any, storage_options: Mapping[str, Any] | None = None) ->
         return where.open()
     if isinstance(where, RemoteSource):
         return where
-    if storage_options:
-        raise ValueError(f"storage_options are for URLs, not for {where!r}")
+    refuse_options(where, storage_options)
     if isinstance(where, str | os.PathLike):
-        if stat.S_ISREG(os.stat(where).st_mode):
-            return FileSource(where)
+        mode = os.lstat(where).st_mode
+        is_link = stat.S_ISLNK(mode)
+        if stat.S_ISREG(os.stat(where).st_mode if is_link else mode):
+            return FileSource(where, is_link=is_link)
         with open(where, "rb") as stream:
             return MemorySource(stream.read())
     try:

@@ -4,14 +4,17 @@ Names are paths of whoever extracts, with ``/``; that none of them leads out is 
 more. No link is followed, neither in the place of a file nor in that of a folder.
 """
 
+import errno
 import os
-import stat
 from contextlib import suppress
 
 from ..wire import BytesLike
+from . import disk
+from .descriptor import Descriptor
 
-_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-_FLAGS |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_NO_FOLDER = (errno.ENOTDIR, errno.ELOOP)
 
 
 class Folder:
@@ -35,8 +38,9 @@ class Folder:
     def __init__(self, root: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         self.root = os.fspath(root)
         self._overwrite = overwrite
-        self._folders: set[str] = set()
         os.makedirs(self.root, exist_ok=True)
+        # Everything is reached from here, so that no name that is replaced meanwhile leads out.
+        self._root = Descriptor(os.open(self.root, _FOLDER))
         if not overwrite and os.listdir(self.root):
             raise FileExistsError(f"folder {self.root!r} is not empty")
 
@@ -50,7 +54,7 @@ class Folder:
         Returns
         -------
         int
-            Its descriptor, for writing.
+            Its descriptor, for reading and writing.
 
         Raises
         ------
@@ -65,34 +69,56 @@ class Folder:
         *folders, last = name.split("/")
         if not all(_is_plain(part) for part in (*folders, last)):
             raise ValueError(f"the name {name!r:.200} leads out of the folder {self.root!r}")
-        for depth in range(1, len(folders) + 1):
-            folder = "/".join(folders[:depth])
-            if folder not in self._folders:
-                _make_folder(self.path(folder))
-                self._folders.add(folder)
-        path = self.path(name)
-        if self._overwrite:
-            with suppress(FileNotFoundError):
-                os.unlink(path)
-        return os.open(path, _FLAGS, 0o666)
+        with disk.naming(self.path(name)):
+            folder = self._open_folder(folders)
+            if self._overwrite:
+                with suppress(FileNotFoundError):
+                    os.unlink(last, dir_fd=folder.number)
+            return os.open(last, _NEW, 0o666, dir_fd=folder.number)
+
+    def _open_folder(self, names: list[str]) -> Descriptor:
+        """Open a folder, which is made if it is not there; no link is followed."""
+        folder = self._root
+        for name in names:
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=folder.number)
+            try:
+                number = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=folder.number)
+            except OSError as err:
+                if err.errno in _NO_FOLDER:
+                    raise FileExistsError(errno.EEXIST, "there is something else", name) from err
+                raise
+            folder = Descriptor(number)
+        return folder
+
+    def reopen(self, name: str, fd_identity: tuple[int, int]) -> int:
+        """Open a file for writing that was made here, and closed.
+
+        Raises
+        ------
+        OSError
+            It is another file now, or not there.
+        """
+        *folders, last = name.split("/")
+        with disk.naming(self.path(name)):
+            folder = self._open_folder(folders)
+            flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+            fd = os.open(last, flags, dir_fd=folder.number)
+            if disk.identity(fd) != fd_identity:
+                os.close(fd)
+                raise OSError(errno.ESTALE, "the file was replaced while it was written")
+            return fd
 
     def write(self, name: str, data: BytesLike) -> None:
         """Write a whole file; errors as for `create`."""
-        with os.fdopen(self.create(name), "wb") as stream:
-            stream.write(data)
+        fd = self.create(name)
+        try:
+            with disk.naming(self.path(name)):
+                disk.write_at(fd, 0, data)
+        finally:
+            os.close(fd)
 
 
 def _is_plain(part: str) -> bool:
-    """Return whether a part of a name is one here, whatever the system separates names with."""
-    separators = {os.sep, os.altsep or os.sep}
-    is_drive = bool(os.path.splitdrive(part)[0])
-    return part not in ("", ".", "..") and not separators & set(part) and not is_drive
-
-
-def _make_folder(path: str) -> None:
-    """Make a folder, or use the one that is there if it is no link."""
-    try:
-        os.mkdir(path)
-    except FileExistsError:
-        if not stat.S_ISDIR(os.lstat(path).st_mode):
-            raise
+    """Return whether a part of a name is one here."""
+    return part not in ("", ".", "..") and os.sep not in part

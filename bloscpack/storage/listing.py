@@ -9,7 +9,7 @@ from ..libraries import importing
 from .file import FileSource
 from .protocol import ByteSource
 from .remote import RemotePlace, RemoteSource
-from .url import is_url, shown
+from .url import is_url, refuse_options, shown
 
 
 class ListedFolder:
@@ -55,8 +55,7 @@ class ListedFolder:
             self._entries = transport.list_folder(self.where, self._options)
             self.names = list(self._entries)
             return
-        if storage_options:
-            raise ValueError(f"storage_options are for URLs, not for {where!r}")
+        refuse_options(where, storage_options)
         self.name = name = os.fsdecode(where)
         # Whatever becomes of the working directory. Not normalised: behind a link ".." is another.
         self.where = name if os.path.isabs(name) else os.path.join(os.getcwd(), name)

@@ -214,7 +214,7 @@ class JoinedFile(FileSink):
         OSError
             The part is shorter, or gone.
         """
-        fd = os.open(os.path.join(self._folder, key), os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        fd = os.open(os.path.join(self._folder, key), os.O_RDONLY | os.O_CLOEXEC)
         try:
             self.copy_from(fd, nbytes)
         finally:

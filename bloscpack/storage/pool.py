@@ -77,7 +77,7 @@ class PooledSource(FileSource):
         descriptor = self._descriptor
         if descriptor is not None or self._is_closed:
             return super()._open_descriptor()
-        descriptor = Descriptor(os.open(self.path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)))
+        descriptor = Descriptor(os.open(self.path, os.O_RDONLY | os.O_CLOEXEC))
         status = os.fstat(descriptor.number)
         if (status.st_dev, status.st_ino) != self._file:
             error = FileChangedError("the file was replaced since it was opened; open it anew")

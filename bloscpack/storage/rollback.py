@@ -11,7 +11,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from xxhash import xxh3_64, xxh3_64_digest
+from xxhash import xxh3_64, xxh3_64_digest, xxh3_64_hexdigest
 
 from ..container.format import HEADER_SIZE
 from ..container.journal import (
@@ -28,20 +28,25 @@ from ..exceptions import LockedError
 from ..notice import notice
 from . import disk
 from .descriptor import pread
-from .lock import try_lock, unlock
+from .lock import NO_LOCKS, is_locking, try_lock, try_lock_for_writing, unlock
 
 _BLOCK_NBYTES = 1 << 20
 _NO_SUCH_FILE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
-_CLOEXEC = getattr(os, "O_CLOEXEC", 0)
 # Neither led elsewhere by a link nor kept waiting by a pipe of this name.
-_JOURNAL_FLAGS = (
-    os.O_RDONLY | _CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-)
-_NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
+_JOURNAL_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+# Bytes that a name may have on Linux and macOS.
+_MAX_NAME_NBYTES = 255
 
 
 def journal_path(path: str) -> str:
-    """Return where the journal of the file at `path`, no link, is."""
+    """Return where the journal of the file at `path`, no link, is.
+
+    Where its name would be too long, a digest of the name stands for it.
+    """
+    folder, name = os.path.split(path)
+    encoded = os.fsencode(name)
+    if len(encoded) + len(JOURNAL_SUFFIX) > _MAX_NAME_NBYTES:
+        return os.path.join(folder, f".bloscpack-{xxh3_64_hexdigest(encoded)}{JOURNAL_SUFFIX}")
     return path + JOURNAL_SUFFIX
 
 
@@ -68,8 +73,8 @@ def write_journal(
     name = journal_path(path)
     journal = disk.create(name)
     try:
-        with suppress(PermissionError):  # who may write the file must be able to replay
-            disk.set_mode(journal, stat.S_IMODE(os.fstat(fd).st_mode))
+        # Whoever may write the file must be able to replay.
+        disk.set_mode(journal, stat.S_IMODE(os.fstat(fd).st_mode))
         digest = xxh3_64(head + table)
         position = JOURNAL_HEADER_SIZE
         kept: list[bytes] = [table]
@@ -147,7 +152,7 @@ def _read_journal(path: str, fd: int, journal_fd: int) -> Journal | None:
         notice("%s: the journal beside it is of another file and ignored", path)
         return None
     # In a folder where anybody may make files, nobody makes a journal for somebody else's file.
-    trusted = (0, target.st_uid, os.geteuid()) if hasattr(os, "geteuid") else (status.st_uid,)
+    trusted = 0, target.st_uid, os.geteuid()
     if status.st_uid not in trusted and not target.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         notice("%s: the journal beside it is of another user and ignored", path)
         return None
@@ -207,7 +212,7 @@ def try_settle(path: str, fd: int) -> bool:
         False if the file has a writer, or cannot be written, or is another one by now.
     """
     try:
-        writable = os.open(path, os.O_RDWR | _CLOEXEC)
+        writable = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError:
         return False
     try:
@@ -259,7 +264,7 @@ def replacing(path: str, held: int = -1, *, settles: bool = True) -> Iterator[No
         A writer has the file open.
     """
     try:
-        fd = os.open(path, os.O_RDONLY | _CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except PermissionError:  # whoever may write but not read it appends to nothing
         yield
         return
@@ -292,15 +297,16 @@ def _lock_shared(path: str, fd: int) -> None:
     except LockedError:
         raise
     except OSError as err:
-        if err.errno not in _NO_LOCKS:
+        if err.errno not in NO_LOCKS:
             raise
 
 
 def _settle_by_path(path: str, fd: int) -> None:
-    unlock(fd)
-    writable = os.open(path, os.O_RDWR | _CLOEXEC)
+    with suppress(OSError):  # where there are no locks
+        unlock(fd)
+    writable = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
-        if not try_lock(writable):
+        if is_locking() and not try_lock_for_writing(writable, path):
             raise locked_error(path)
         settle(path, writable)
     finally:

@@ -3,7 +3,7 @@
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from ..libraries import importing
@@ -12,7 +12,7 @@ from . import disk
 from .protocol import ByteSink
 from .rollback import check_unlocked, replacing
 from .update import create_like, temporary_path
-from .url import is_url
+from .url import is_url, refuse_options
 
 if TYPE_CHECKING:
     from .upload import Upload
@@ -35,13 +35,15 @@ class SpoolSink:
 
     def write(self, data: BytesLike) -> None:
         """Append `data`."""
-        self._spool.write(data)
+        with _naming_temporary():
+            self._spool.write(data)
 
     def write_at(self, offset: int, data: BytesLike) -> None:
         """Replace bytes written before."""
-        self._spool.seek(offset)
-        self._spool.write(data)
-        self._spool.seek(0, os.SEEK_END)
+        with _naming_temporary():
+            self._spool.seek(offset)
+            self._spool.write(data)
+            self._spool.seek(0, os.SEEK_END)
 
     def iter_blocks(self) -> Iterator[bytes]:
         """Yield everything written, in blocks."""
@@ -55,6 +57,13 @@ class SpoolSink:
     def abort(self) -> None:
         """Drop what was written."""
         self._spool.close()
+
+
+def _naming_temporary() -> AbstractContextManager[None]:
+    """Name the folder of temporary files in errors: it is that which is full."""
+    from tempfile import gettempdir
+
+    return disk.naming(f"temporary file in {gettempdir()}")
 
 
 class StreamSink(SpoolSink):
@@ -71,11 +80,12 @@ class StreamSink(SpoolSink):
 
     def commit(self) -> None:
         """Copy everything to the stream and flush it."""
-        for block in self.iter_blocks():
-            view = memoryview(block)
-            while view:  # a raw stream may take less than it is given
-                view = view[self._stream.write(view) or 0 :]
-        self._stream.flush()
+        with disk.naming(self.name):
+            for block in self.iter_blocks():
+                view = memoryview(block)
+                while view:  # a raw stream may take less than it is given
+                    view = view[self._stream.write(view) or 0 :]
+            self._stream.flush()
         self.abort()
 
 
@@ -114,17 +124,20 @@ class NewFile:
     def write_at(self, offset: int, data: BytesLike) -> None:
         """Replace bytes written before."""
         self._flush()
-        disk.write_at(self._fd, offset, data)
+        with disk.naming(self.name):
+            disk.write_at(self._fd, offset, data)
 
     def copy_from(self, fd: int, nbytes: int) -> None:
         """Append the first `nbytes` of an open file, within the system where it can."""
         self._flush()
-        disk.copy_range(fd, 0, self._fd, self._position, nbytes)
+        with disk.naming(self.name):
+            disk.copy_range(fd, 0, self._fd, self._position, nbytes)
         self._position += nbytes
 
     def _flush(self, *more: BytesLike) -> None:
         parts = (self._pending, *more)
-        disk.write_at(self._fd, self._position, *(part for part in parts if part))
+        with disk.naming(self.name):
+            disk.write_at(self._fd, self._position, *(part for part in parts if part))
         self._position += sum(map(len, parts))
         self._pending = bytearray()
 
@@ -174,9 +187,10 @@ class FileSink(NewFile):
     def commit(self) -> None:
         """Sync and rename to the final name."""
         self._flush()
-        disk.sync(self._fd)
-        self._close()
-        with replacing(self._target):
+        with disk.naming(self.name):
+            disk.sync(self._fd)
+            self._close()
+        with disk.naming(self.name), replacing(self._target):
             disk.replace(self._path, self._target)
             disk.sync_folder(os.path.dirname(self._target))
 
@@ -207,8 +221,7 @@ def upload_for(where: Any, storage_options: Mapping[str, Any] | None = None) -> 
             from .upload import Upload
 
         return Upload(where, storage_options)
-    if storage_options:
-        raise ValueError(f"storage_options are for URLs, not for {where!r}")
+    refuse_options(where, storage_options)
     return None
 
 
@@ -237,8 +250,7 @@ def open_sink(
         with committed(open_upload(where, storage_options, front_nbytes=front_nbytes)) as sink:
             yield sink
         return
-    if storage_options:
-        raise ValueError(f"storage_options are for URLs, not for {where!r}")
+    refuse_options(where, storage_options)
     if isinstance(where, str | os.PathLike):
         try:
             in_place = not stat.S_ISREG(os.stat(where).st_mode)

@@ -10,7 +10,7 @@ from ..exceptions import LockedError
 from ..wire import BytesLike
 from . import disk
 from .descriptor import pread
-from .lock import try_lock, unlock
+from .lock import is_locking, try_lock_for_writing, unlock
 from .rollback import (
     find_journal,
     journal_path,
@@ -66,32 +66,40 @@ class UpdateFile:
         It waits to be published at another path.
     """
 
-    def __init__(self, fd: int, path: str, name: str, *, is_temporary: bool) -> None:
+    def __init__(
+        self, fd: int, path: str, name: str, *, is_temporary: bool, is_locked: bool
+    ) -> None:
         self.name: str | None = name
         self.path = path
         self.is_temporary = is_temporary
         self.has_journal = False
         self._fd = fd
+        self._is_locked = is_locked
         self._pid = os.getpid()
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> Self:
+    def open(cls, path: str | os.PathLike[str], *, locking: bool = True) -> Self:
         """Open and lock a file; a journal that a dead writer left is replayed.
+
+        Without `locking` the caller makes sure that there is no other writer.
 
         Raises
         ------
         LockedError
             Another writer has it open, in this process or in another one.
         OSError
-            It is not there, cannot be written, or is no regular file.
+            It is not there, cannot be written, or is no regular file; or it is on a file system
+            without locks.
         """
         name, target = os.fspath(path), os.path.realpath(path)
+        locking = locking and is_locking()
         for _ in range(_ATTEMPTS):
-            fd = os.open(target, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
+            fd = os.open(target, os.O_RDWR | os.O_CLOEXEC)
             try:
-                if _lock_named(fd, target, name):
-                    settle(target, fd)
-                    return cls(fd, target, name, is_temporary=False)
+                if _lock_named(fd, target, name, locking=locking):
+                    with disk.naming(name):
+                        settle(target, fd)
+                    return cls(fd, target, name, is_temporary=False, is_locked=locking)
             except BaseException:
                 os.close(fd)
                 raise
@@ -99,17 +107,19 @@ class UpdateFile:
         raise locked_error(name)
 
     @classmethod
-    def create(cls, target: str, name: str) -> Self:
+    def create(cls, target: str, name: str, *, locking: bool = True) -> Self:
         """Make a locked temporary file in the folder of `target`, which it will replace."""
         path = temporary_path(target)
+        locking = locking and is_locking()
         fd = create_like(path, target, name)
         try:
-            try_lock(fd)  # nobody else knows it
+            if locking:
+                try_lock_for_writing(fd, name)  # no other program knows it
         except BaseException:
             os.close(fd)
             disk.unlink(path)
             raise
-        return cls(fd, path, name, is_temporary=True)
+        return cls(fd, path, name, is_temporary=True, is_locked=locking)
 
     def size(self) -> int:
         """Return the current size of the file."""
@@ -125,31 +135,37 @@ class UpdateFile:
 
     def write_at(self, offset: int, *parts: BytesLike) -> None:
         """Write `parts` one behind the other from `offset` on."""
-        disk.write_at(self._own(), offset, *parts)
+        with disk.naming(self.name):
+            disk.write_at(self._own(), offset, *parts)
 
     def copy_from(self, other: "UpdateFile", offset: int, to: int, nbytes: int) -> None:
         """Copy `nbytes` of another file from `offset` on, to the position `to` of this one."""
-        disk.copy_range(other._own(), offset, self._own(), to, nbytes)
+        with disk.naming(self.name):
+            disk.copy_range(other._own(), offset, self._own(), to, nbytes)
 
     def truncate(self, size: int) -> None:
         """Cut the file off."""
-        disk.truncate(self._own(), size)
+        with disk.naming(self.name):
+            disk.truncate(self._own(), size)
 
     def sync(self) -> None:
         """Make all that was written durable."""
-        disk.sync(self._own())
+        with disk.naming(self.name):
+            disk.sync(self._own())
 
     def begin(self, data_offset: int, extents: Sequence[tuple[int, int]]) -> None:
         """Keep the bytes at `extents` in a journal, before the first change (`write_journal`)."""
         if not self.has_journal:
-            write_journal(self.path, self._own(), self.size(), data_offset, extents)
+            with disk.naming(self.name):
+                write_journal(self.path, self._own(), self.size(), data_offset, extents)
             self.has_journal = True
 
     def end(self) -> None:
         """Make all changes durable and final: without the journal there is no way back."""
         self.sync()
         try:
-            remove_journal(self.path)
+            with disk.naming(self.name):
+                remove_journal(self.path)
         finally:
             self.has_journal = os.path.lexists(journal_path(self.path))
 
@@ -161,7 +177,8 @@ class UpdateFile:
         if found is None:
             raise OSError(f"{self.name}: its journal is gone, so that nothing can be rolled back")
         try:
-            replay(self.path, self._own(), *found)
+            with disk.naming(self.name):
+                replay(self.path, self._own(), *found)
         finally:
             os.close(found[0])
             self.has_journal = os.path.lexists(journal_path(self.path))
@@ -171,7 +188,8 @@ class UpdateFile:
 
         `replaced` is the file there now if it is this process that has it locked.
         """
-        with replacing(target, -1 if replaced is None else replaced._own()):
+        held = -1 if replaced is None else replaced._own()
+        with disk.naming(self.name), replacing(target, held):
             disk.replace(self.path, target)
             self.path, self.is_temporary = target, False
             disk.sync_folder(os.path.dirname(target))
@@ -187,7 +205,8 @@ class UpdateFile:
                 if self.is_temporary:
                     with suppress(FileNotFoundError):
                         disk.unlink(self.path)
-                unlock(fd)
+                if self._is_locked:
+                    unlock(fd)
         finally:
             os.close(fd)
 
@@ -213,7 +232,7 @@ def forked_error(pid: int, name: str | None) -> LockedError:
     return err
 
 
-def _lock_named(fd: int, path: str, name: str) -> bool:
+def _lock_named(fd: int, path: str, name: str, *, locking: bool) -> bool:
     """Lock an open file, and return whether the path still leads to it.
 
     Raises
@@ -223,7 +242,7 @@ def _lock_named(fd: int, path: str, name: str) -> bool:
     """
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         raise OSError(f"{name!r} is no regular file: only those can be changed in place")
-    if not try_lock(fd):
+    if locking and not try_lock_for_writing(fd, name):
         raise locked_error(name)
     try:
         # It may have been replaced in between: a lock on a lost file helps nobody.

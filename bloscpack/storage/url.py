@@ -1,6 +1,7 @@
 """Telling URLs from paths, and showing them without what is secret in them."""
 
 import re
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from ..exceptions import UnsupportedError
@@ -54,6 +55,18 @@ def without_secrets(text: str) -> str:
         return f"{url}{query}{'...' if query else ''}"
 
     return _URL_IN_TEXT.sub(clean, text)
+
+
+def refuse_options(where: Any, storage_options: Mapping[str, Any] | None) -> None:
+    """Raise the error for `storage_options` with what is not a URL.
+
+    Raises
+    ------
+    ValueError
+        There are some.
+    """
+    if storage_options and not is_url(where):
+        raise ValueError(f"storage_options are for URLs, not for {where!r:.200}")
 
 
 def refuse_url(where: Any, what: str) -> None:

@@ -21,6 +21,7 @@ import numpy as np
 
 from ..exceptions import BloscpackError, UnsupportedError
 from ..frames.protocol import IntArray
+from ..storage import disk
 from ..storage.folder import Folder
 from ..textlist import text_list
 from ..threads import map_ordered, resolve_nthreads
@@ -39,6 +40,8 @@ from .wav import HEADER_SIZE, MAX_NBYTES, wav_header, wav_samples
 KINDS = "image", "audio", "custom", "metadata"
 """What can be extracted; of metadata, ``metadata.jsonl``."""
 METADATA_NAME = "metadata.jsonl"
+# Files of several records that are open at a time.
+_MAX_OPEN_FILES = 64
 
 
 @dataclass(slots=True)
@@ -150,7 +153,10 @@ def extract(
             if progress is not None:
                 progress(done, total)
     finally:
-        target.finish()
+        try:
+            target.finish()
+        finally:
+            target.close()
     return report
 
 
@@ -223,6 +229,8 @@ class _Joined:
         self.audio = part.audio
         self.start = HEADER_SIZE if part.audio else 0
         self.nbytes = 0
+        self.fd = -1
+        self.identity = (0, 0)
 
     def takes(self, part: _Part) -> bool:
         """Whether the part may come behind what is there."""
@@ -245,6 +253,8 @@ class _Files:
         self._folder = folder
         self._report = report
         self._joined: dict[tuple[str, int], _Joined] = {}
+        # Those whose files are open, the last used last.
+        self._open: dict[_Joined, None] = {}
         self._counts: Counter[tuple[str, int]] = Counter()
         self._lines: Any = None
 
@@ -269,7 +279,8 @@ class _Files:
             self._lines = os.fdopen(self._folder.create(METADATA_NAME), "w", encoding="ascii")
             self._report.nfiles["metadata"] += 1
         text = json.dumps(document, allow_nan=False) + "\n"
-        self._lines.write(text)
+        with disk.naming(self._folder.path(METADATA_NAME)):
+            self._lines.write(text)
         self._report.nbytes += len(text)
 
     def _write(self, name: str, data: BytesLike, kind: str) -> None:
@@ -289,9 +300,8 @@ class _Files:
             joined = self._joined[key] = _Joined(name, part)
             header = b"" if joined.audio is None else wav_header(joined.audio, 0)
             joined.start = len(header)
-            self._write(name, header, part.kind)
-        with open(self._folder.path(joined.name), "ab") as stream:
-            stream.write(part.data)
+            self._create(joined, header, part.kind)
+        self._write_at(joined, joined.start + joined.nbytes, part.data)
         document["file"] = joined.name
         document["offset"] = joined.start + joined.nbytes
         document["file_nbytes"] = len(part.data)
@@ -300,17 +310,50 @@ class _Files:
 
     def _finish(self, joined: _Joined) -> None:
         """Put sizes into the header of a WAV file."""
-        if joined.audio is None:
-            return
-        with open(self._folder.path(joined.name), "r+b") as stream:
-            stream.write(wav_header(joined.audio, joined.nbytes))
+        if joined.audio is not None:
+            self._write_at(joined, 0, wav_header(joined.audio, joined.nbytes))
             if joined.nbytes % 2:
-                stream.seek(0, os.SEEK_END)
-                stream.write(b"\0")
+                self._write_at(joined, joined.start + joined.nbytes, b"\0")
+        self._release(joined)
+
+    def _create(self, joined: _Joined, header: bytes, kind: str) -> None:
+        joined.fd = self._folder.create(joined.name)
+        joined.identity = disk.identity(joined.fd)
+        self._note_open(joined)
+        self._write_at(joined, 0, header)
+        self._report.nfiles[kind] += 1
+        self._report.nbytes += len(header)
+
+    def _write_at(self, joined: _Joined, offset: int, data: BytesLike) -> None:
+        if joined.fd < 0:
+            joined.fd = self._folder.reopen(joined.name, joined.identity)
+        self._note_open(joined)
+        with disk.naming(self._folder.path(joined.name)):
+            disk.write_at(joined.fd, offset, data)
+
+    def _note_open(self, joined: _Joined) -> None:
+        self._open.pop(joined, None)
+        self._open[joined] = None
+        if len(self._open) > _MAX_OPEN_FILES:
+            self._release(next(iter(self._open)))
+
+    def _release(self, joined: _Joined) -> None:
+        self._open.pop(joined, None)
+        fd, joined.fd = joined.fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def close(self) -> None:
+        """Close all files, complete or not; idempotent."""
+        for joined in [*self._open]:
+            self._release(joined)
+        if self._lines is not None:
+            self._lines.close()
 
     def finish(self) -> None:
         """Complete all files."""
         for joined in self._joined.values():
             self._finish(joined)
         if self._lines is not None:
-            self._lines.close()
+            with disk.naming(self._folder.path(METADATA_NAME)):
+                self._lines.close()

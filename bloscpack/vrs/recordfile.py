@@ -121,6 +121,8 @@ class RecordFile:
         self._split_end = self._split_records = self._index_at = self._room_nbytes = 0
         self._description_size = 0
         self._torn = False
+        # The last write has failed: whoever does not try again has given the rest up.
+        self._has_failed = False
         self._pid = os.getpid()
         if overwrite:
             self._remove(path)
@@ -153,7 +155,11 @@ class RecordFile:
             disk.unlink(chunk)
 
     def _write_header(self) -> None:
-        disk.write_at(self._head, 0, self._header.pack())
+        self._write_head(0, self._header.pack())
+
+    def _write_head(self, offset: int, *parts: BytesLike) -> None:
+        with disk.naming(self.paths[0]):
+            disk.write_at(self._head, offset, *parts)
 
     def start(self, description: bytes, nstreams: int, *, room_nbytes: int | None = None) -> None:
         """Write the description, and what stands between it and the first record.
@@ -194,7 +200,7 @@ class RecordFile:
             parts.append(self._split_header(previous_size))
             previous_size = RECORD_HEADER_SIZE
             header = header._replace(index_offset=index_at)
-        disk.write_at(self._head, at, *parts)
+        self._write_head(at, *parts)
         end = at + sum(map(len, parts))
         if header != self._header:
             # Only now does it tell of the index, and that is not to be seen before it is there.
@@ -291,19 +297,21 @@ class RecordFile:
 
     def _write(self, *parts: BytesLike) -> None:
         try:
-            disk.write_at(self._fd, self._offset, *parts)
+            with disk.naming(self.paths[-1] if self._fd != self._head else self.paths[0]):
+                disk.write_at(self._fd, self._offset, *parts)
         except OSError:
-            self._torn = True
+            self._torn = self._has_failed = True
             with suppress(OSError):  # then it is tried again on closing
                 self._cut()
             raise
+        self._has_failed = False
 
     def _next_chunk(self) -> None:
         """End the chunk, durably, and begin another."""
         if self._fd != self._head:
             self.write_out()
             self._cut()
-            disk.sync(self._fd)
+            self._sync(self._fd)
         fd = self._create(chunk_path(self._path, len(self.paths)))
         if self._fd != self._head:
             os.close(self._fd)
@@ -336,7 +344,7 @@ class RecordFile:
         data = bytes(self._entries)
         if self._level is not None:
             data = zstd.compress(data, self._level)
-        disk.write_at(self._head, self._split_end, data)
+        self._write_head(self._split_end, data)
         self._split_end += len(data)
         self._split_records += len(self._entries) // INDEX_ENTRY.itemsize
         self._entries.clear()
@@ -360,12 +368,16 @@ class RecordFile:
             self._finish_split()
         else:
             self._finish_classic(stream_ids)
-        disk.sync(self._head)
+        self._sync(self._head)
         disk.sync_folder(os.path.dirname(self.paths[0]))
         # What the header tells of is durable: all files and their names.
         self._write_header()
-        disk.sync(self._head)
+        self._sync(self._head)
         self._close_files()
+
+    def _sync(self, fd: int) -> None:
+        with disk.naming(self.paths[-1] if fd != self._head else self.paths[0]):
+            disk.sync(fd)
 
     def _finish_split(self) -> None:
         if self._fd != self._head and not self._offset:
@@ -373,11 +385,11 @@ class RecordFile:
             os.close(self._fd)
             self._fd = self._head
             disk.unlink(self.paths.pop())
-        disk.sync(self._fd)
+        self._sync(self._fd)
         self._write_split()
         cbytes = self._split_end - self._index_at - RECORD_HEADER_SIZE
         header = self._split_header(self._description_size, cbytes, self._split_records)
-        disk.write_at(self._head, self._index_at, header)
+        self._write_head(self._index_at, header)
         self._header = self._header._replace(first_record_offset=self._split_end)
 
     def _finish_classic(self, stream_ids: Collection[StreamId]) -> None:
@@ -409,7 +421,7 @@ class RecordFile:
                     compression,
                     nbytes,
                 )
-                disk.write_at(self._head, self._index_at, header, payload)
+                self._write_head(self._index_at, header, payload)
                 return self._index_at
         return None
 
@@ -424,10 +436,11 @@ class RecordFile:
     def leave(self) -> None:
         """Write what is in the buffer, and close the files without an index.
 
-        A forked copy of the process writes nothing: the file is its parent's.
+        After a write that has failed nothing more is written. A forked copy of the process writes
+        nothing: the file is its parent's.
         """
         try:
-            if self._pid == os.getpid():
+            if self._pid == os.getpid() and not self._has_failed:
                 self.write_out()
         finally:
             self._close_files()

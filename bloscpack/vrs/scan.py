@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..frames.protocol import AnyArray, IntArray
+from ..storage.holes import Holes
 from ..storage.protocol import ByteSource
 from ..wire import BytesLike
 from .format import (
@@ -116,6 +117,7 @@ def scan_records(
 class _Scanner:
     def __init__(self, source: ByteSource, end: int) -> None:
         self._source = source
+        self._holes: Holes | None = None
         self._end = end
         self._run: BytesLike = b""
         self._run_start = 0
@@ -232,7 +234,13 @@ class _Scanner:
         inside = last >= 0 and last + self._last_size == position
         start = last + RECORD_HEADER_SIZE if inside else position
         nbytes = _MIN_SEARCH_NBYTES
+        if self._holes is None:
+            self._holes = Holes(self._source)
         while self._end - start >= RECORD_HEADER_SIZE:
+            # A header may start with zeros that lie in the hole.
+            start = max(start, self._holes.data_from(start) - RECORD_HEADER_SIZE + 1)
+            if self._end - start < RECORD_HEADER_SIZE:
+                return None
             data = np.frombuffer(self._source.read_at(start, min(nbytes, self._end - start)), "u1")
             if len(data) < RECORD_HEADER_SIZE:
                 return None

@@ -175,7 +175,6 @@ def test_threads_have_decoders_of_their_own() -> None:
     assert decoder.nopened == 5
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 def test_after_a_fork() -> None:
     decoder = Decoder()
     wanted = [decode_rgb(decode(decoder, encoded(codec))) for codec in CODECS]

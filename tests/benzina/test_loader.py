@@ -332,7 +332,6 @@ def load_first(loader: benzina.Loader, sender: Any) -> None:
     sender.send(next(iter(loader))[0])
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 def test_a_pass_stays_in_its_process(mini: benzina.Dataset) -> None:
     batches = iter(random_loader(mini, 1, threads=2))

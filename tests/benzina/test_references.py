@@ -4,9 +4,11 @@ import pytest
 
 from bloscpack import benzina
 from bloscpack.benzina.bmff import pack_full_box
+from bloscpack.benzina.samplelayout import parse_sample
 from bloscpack.exceptions import FormatError, UnsupportedError
 
 from .datasetfiles import boxes, dataset_bytes, patched, replaced
+from .making import sample
 
 INSIDE = pack_full_box(b"url ", 0, 1)
 OUTSIDE = pack_full_box(b"url ", 0, 0, b"other.mp4\0")
@@ -65,3 +67,10 @@ def test_every_sample_entry_is_looked_at() -> None:
     changed = pack_full_box(b"stsd", 0, 0, b"\0\0\0\2", first, second)
     with pytest.raises(UnsupportedError, match="in another file"):
         benzina.open(replaced(data, stsd, changed))
+
+
+def test_an_encrypted_picture_is_refused() -> None:
+    data = sample()
+    assert parse_sample(data).tracks
+    with pytest.raises(UnsupportedError, match="'encv' says that it is encrypted"):
+        parse_sample(data.replace(b"hvc1", b"encv"))

@@ -201,3 +201,13 @@ def test_streams_depend_on_all_of_their_key_and_on_nothing_else() -> None:
     for draw in (lambda rng: rng.random(3), lambda rng: rng.integers(1 << 30, size=3, dtype="i4")):
         same = np.random.Generator(np.random.Philox(key=[7, 1], counter=[0, 0, 1, 5]))
         np.testing.assert_array_equal(draw(other.at(1, 5, 1)), draw(same))
+
+
+def test_attributes_have_the_names_of_the_reference() -> None:
+    transform = transforms.SimilarityTransform(
+        scale=(0.5, 1.0), ratio=2.0, degrees=10, translate=(0.1, 0.2), flip_h=0.25, flip_v=0.75
+    )
+    names = [transform.s, transform.ar, transform.r, transform.t, transform.fh, transform.fv]
+    assert names == [(0.5, 1.0), (0.5, 2.0), (-10.0, 10.0), (0.1, 0.2), 0.25, 0.75]
+    transform.fh = 1.0
+    assert transform.flip_h == 1.0

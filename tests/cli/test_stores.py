@@ -161,6 +161,6 @@ def test_commands_for_arrays_say_what_it_is(blpk: Blpk, store: Path, command: st
     store.with_name("ramp").write_bytes(bytes(100))
     before = store.read_bytes()
     ended = blpk(command, store, *more)
-    assert ended.code == 1
+    assert ended.code == 4
     assert "a frame store" in ended.err
     assert store.read_bytes() == before

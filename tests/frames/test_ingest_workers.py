@@ -21,8 +21,6 @@ from ..conftest import REPOSITORY
 from ..videofiles import moving, write_video
 from .imagefiles import image_folders, picture, write_png
 
-needs_signals = pytest.mark.skipif(sys.platform == "win32", reason="there are no signals")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkedItem(Item):
@@ -94,7 +92,6 @@ def test_what_is_in_memory_is_not_sent(tmp_path: Path) -> None:
     assert ingest(frames, tmp_path / "a.blp", workers=2).ok
 
 
-@needs_signals
 def test_item_of_a_killed_worker_is_tried_again(tmp_path: Path) -> None:
     folder = tmp_path / "pids"
     folder.mkdir()
@@ -109,7 +106,6 @@ def test_item_of_a_killed_worker_is_tried_again(tmp_path: Path) -> None:
         np.testing.assert_array_equal(store["2"][:][:, 0, 0], np.arange(80, 120))
 
 
-@needs_signals
 @pytest.mark.parametrize("on_error", ["skip", "raise"])
 def test_item_that_kills_its_workers_is_named(tmp_path: Path, on_error: str) -> None:
     folder = tmp_path / "pids"
@@ -151,7 +147,6 @@ if __name__ == "__main__":
 """
 
 
-@needs_signals
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGINT"])
 def test_interrupted_and_run_again(tmp_path: Path, workers: int, name: str) -> None:

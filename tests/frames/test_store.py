@@ -650,7 +650,6 @@ class TestSharing:
                 thread.join()
         assert not errors
 
-    @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
     @pytest.mark.filterwarnings("ignore::DeprecationWarning")
     def test_forks(self, path: Path) -> None:
         made(path, 3)
@@ -659,7 +658,6 @@ class TestSharing:
             assert in_child(lambda: check(store, 0, 1, 2)) == 0
             check(store, 0, 1, 2)
 
-    @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
     @pytest.mark.filterwarnings("ignore::DeprecationWarning")
     def test_a_fork_of_a_writer(self, path: Path) -> None:
         with bp.frames.create(path) as store:

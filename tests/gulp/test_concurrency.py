@@ -112,7 +112,6 @@ def test_threads_share_a_source(folder: Path, monkeypatch: pytest.MonkeyPatch) -
         run_at_once(*[lambda k=k: check_source(source, expected, k) for k in range(4)])
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_children_go_on_with_what_the_parent_has_open(folder: Path) -> None:
     expected, directory, source = whole(folder), GulpDirectory(folder), GulpSource(folder)
     iteration = iter(next(directory.chunks()))

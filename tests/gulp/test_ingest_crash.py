@@ -179,7 +179,6 @@ SLOW = """
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
 @pytest.mark.parametrize("whole_group", [True, False])
 @pytest.mark.parametrize("nitems", [1, 7, 15])
 def test_a_killed_ingest_is_finished_by_the_next(

@@ -61,6 +61,18 @@ def decode(data: bytes, nbytes: int) -> bytes:
     return bytes(buffer[len(GUARD) : len(GUARD) + nbytes])
 
 
+@pytest.mark.parametrize("nbytes", [MAX + 1, (1 << 32) - 1])
+@pytest.mark.parametrize("codec", [LZ4, ZSTD])
+def test_a_block_of_4_gib_is_not_decoded_to_memory_nobody_wrote(codec: int, nbytes: int) -> None:
+    # As an int, this size is the error of LZ4: what failed was taken for decoded.
+    head = struct.pack("<BBBBIIII", 2, 1, codec | 0x10, 1, nbytes, nbytes, 32, 20)
+    stored = struct.pack("<I", 8) + b"\xff" * 8
+    out = bytearray(b"untouched")
+    code = kernel.decompress_blocks_into(head, stored, 20, 0, out)
+    assert code in (kernel.INVALID_CHUNK, kernel.NO_MEMORY)
+    assert out == b"untouched"
+
+
 def decode_range(data: bytes, start: int, nbytes: int) -> bytes:
     buffer = bytearray(GUARD + bytes(nbytes) + GUARD)
     try:

@@ -97,7 +97,6 @@ def test_opened_by_what_it_is(path: Path) -> None:
         bp.frames.open(path, "a")
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_used_in_a_forked_child(path: Path) -> None:
     with RecordingSource(path) as source:

@@ -269,3 +269,20 @@ def test_text_is_a_path_whatever_it_looks_like(path: Path, monkeypatch: pytest.M
 def test_frame_rates(intervals: list[float], rate: float) -> None:
     times = np.cumsum([0.0, *intervals]).tolist()
     assert estimate_frame_rate(times) == pytest.approx(rate)
+
+
+def test_modules_of_pyvrs_have_their_names() -> None:
+    assert pyvrs.filter.RecordFilter is pyvrs.RecordFilter
+    assert pyvrs.filter.SyncFilteredVRSReader is pyvrs.SyncFilteredVRSReader
+    assert pyvrs.slice.VRSReaderSlice is pyvrs.VRSReaderSlice
+    utils = pyvrs.utils
+    ids = {"1201-1", "1201-2", "214-1"}
+    assert utils.filter_by_stream_ids(ids, ["1201-*"]) == {"1201-1", "1201-2"}
+    assert utils.filter_by_record_type({"data", "state"}, ["data", "none"]) == {"data"}
+    assert utils.string_of_set({"b", "a"}) == "{a, b}"
+    assert utils.get_recordable_type_id_name("1201-1") == pyvrs.recordable_type_id_name("1201-1")
+    assert utils.tags_to_justified_table_str({}) == "File contains no file tags."
+    several = {("a", "int"): 1, ("b", "int"): 2, ("a", "float"): 3.0}
+    assert utils.stringify_metadata_keys(several) == {"a<int>": 1, "a<float>": 3.0, "b": 2}
+    with pytest.raises(TypeError, match="regex_stream_ids is a list"):
+        utils.filter_by_stream_ids(ids, "1201-*")

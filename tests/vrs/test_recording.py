@@ -419,7 +419,6 @@ def test_threads_share_a_recording(path: Path) -> None:
         assert found_one == expected * 50
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_shares_a_recording(recording: Recording) -> None:
     iterator = iter(recording)
     next(iterator)

@@ -284,7 +284,6 @@ recording.close()
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
 def test_a_forked_process_writes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "a.vrs"
     command = [sys.executable, "-W", "ignore", "-c", FORKED, str(path)]

@@ -5,6 +5,9 @@
 
 from ..audio import SampleFormat as AudioSampleFormat
 from ..pixels import ImageConversion, ImageFormat, PixelFormat
+from . import filter as filter  # noqa: A004 - pyvrs's name
+from . import slice as slice  # noqa: A004
+from . import utils as utils
 from .checksum import records_checksum
 from .errors import StreamNotFoundError, TimestampNotFoundError
 from .errors import type_name_of as recordable_type_id_name

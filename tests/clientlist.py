@@ -1,0 +1,37 @@
+"""The clients of fsspec that a process has: those of bloscpack, and those that tests made."""
+
+import asyncio
+import gc
+import sys
+from typing import Any
+
+_SECONDS = 10.0
+_KINDS = (
+    ("fsspec.implementations.http", "HTTPFileSystem", "_session"),
+    ("s3fs.core", "S3FileSystem", "_s3creator"),
+)
+
+
+def close_all() -> None:
+    """Close all clients that are kept for a next use, and wait until they are closed."""
+    for module, kind, session in _KINDS:
+        if module in sys.modules:
+            _close_cached(getattr(sys.modules[module], kind), session)
+    if "bloscpack.storage.client" in sys.modules:
+        gc.collect()  # handles that tests no longer use
+        sys.modules["bloscpack.storage.client"].close_clients()
+
+
+def _close_cached(kind: Any, attribute: str) -> None:
+    """Close what fsspec keeps of a kind of file systems for all programs of the process."""
+    for filesystem in [*kind._cache.values()]:
+        session, loop = getattr(filesystem, attribute, None), filesystem.loop
+        if session is not None and loop is not None and loop.is_running():
+            asyncio.run_coroutine_threadsafe(_close(session), loop).result(_SECONDS)
+        elif (connector := getattr(session, "_connector", None)) is not None:
+            connector._close()
+    kind.clear_instance_cache()
+
+
+async def _close(session: Any) -> None:
+    await session.__aexit__(None, None, None)

@@ -1,0 +1,61 @@
+"""What opening an array costs, counted: system calls and Python functions, never time."""
+
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bloscpack as bp
+
+RANDOM = np.random.default_rng(0).integers(0, 256, 1 << 20, "u1")
+
+
+@pytest.mark.parametrize("nbytes", [100, 1 << 16, 1 << 20])
+def test_opening_a_file_again_and_again(
+    nbytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "a.blp")
+    bp.save(path, RANDOM[:nbytes], chunks=nbytes // 8)
+    bp.open(path).close()  # metadata seen before need no decoding
+    calls: Counter[str] = Counter()
+
+    def counting(name: str) -> None:
+        inner = getattr(os, name)
+
+        def counted(*args: Any, **options: Any) -> Any:
+            calls[name] += 1
+            return inner(*args, **options)
+
+        monkeypatch.setattr(os, name, counted)
+
+    for name in ("open", "pread", "fstat", "lstat", "stat"):
+        counting(name)
+    bp.open(path).close()
+    monkeypatch.undo()
+    # The file, and its journal before and after. Its front, its trailer (or the end of a file that
+    # is shorter than a front) and, again, its header.
+    assert calls == {"open": 3, "pread": 3, "fstat": 2, "lstat": 1}
+
+
+def test_functions_that_opening_calls(tmp_path: Path) -> None:
+    path = str(tmp_path / "a.blp")
+    bp.save(path, np.arange(1 << 20, dtype="u1"), chunks=1 << 17)
+    bp.open(path).close()
+    ncalls = 0
+
+    def count(frame: Any, event: str, _: Any) -> None:
+        nonlocal ncalls
+        ncalls += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        array = bp.open(path)
+    finally:
+        sys.setprofile(before)
+    array.close()
+    assert ncalls <= 56
