@@ -4,7 +4,6 @@ import hashlib
 import json
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
 
@@ -13,6 +12,8 @@ import bloscpack as bp
 from ..conftest import SMALL_VECTORS, Vectors
 from ..reference.array_reader import read_array, read_file
 from ..reference.refused import RefusedError
+
+ml_dtypes = pytest.importorskip("ml_dtypes")
 
 EXPECTED: dict[str, Any] = json.loads((SMALL_VECTORS / "expected.json").read_text("utf-8"))
 

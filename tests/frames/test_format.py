@@ -110,7 +110,7 @@ class TestKnownBytes:
         assert packed[32:48] == b"BLPX" + struct.pack("<HBBII", 32, 9, 0, 1, 0)
         assert unpack_store_header(packed) == store_header()
         plain = store_header()._replace(features=0)
-        with pytest.raises(FormatError, match="no frame store"):
+        with pytest.raises(UnsupportedError, match="not a frame store"):
             unpack_store_header(plain.pack())
         for other in (plain._replace(metadata=False), plain._replace(offsets=True, nchunks=1)):
             changed: Header = other._replace(features=1)
