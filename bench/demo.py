@@ -49,9 +49,9 @@ def main(argv: list[str] | None = None) -> int:
     print(
         f"bloscpack {bp.__version__}, C-Blosc {BLOSC_VERSION}, numpy {np.__version__}, "
         f"Python {platform.python_version()}, {available_cpus()} processors\n"
-        "Tables: write and read in MB/s of array bytes, the best of some calls that open, work and "
-        "close;\nwrites are synced to the disk, reads come from the page cache. bloscpack, HDF5 "
-        "and npz compare a\nchecksum of all they read; numpy.save reads one item by a memory map."
+        "Tables: write and read in MB/s of array bytes, best of calls that open, work, close;\n"
+        "writes are synced to the disk, reads come from the page cache. bloscpack, HDF5 and npz\n"
+        "compare a checksum of all they read; numpy.save reads one item by a memory map."
     )
     try:
         with tempfile.TemporaryDirectory(prefix="bloscpack-demo-") as folder:
