@@ -22,7 +22,7 @@ define environment
 endef
 
 .PHONY: demo test test-all check bench bench-peers bench-frames bench-vrs bench-benzina \
-	bench-remote clean
+	bench-remote sanitize clean
 
 # Save a sensor array and a clip beside what else keeps them; seek, slice, verify; pack FILE, if named.
 demo: $(DEMO)/.ready
@@ -35,6 +35,10 @@ test: $(TEST)/.ready
 # Everything: long tests, torch, Dask, Zarr and S3, and other programs to compare with.
 test-all: $(ALL)/.ready
 	$(ALL)/bin/python -m pytest --all -ra -n auto --dist loadfile $(ARGS)
+
+# Kernel, fuzz and hostile tests on kernels that abort at the first bad access (gcc, Linux).
+sanitize: $(ALL)/.ready
+	BLOSCPACK_SANITIZE_PYTHON=$(CURDIR)/$(ALL)/bin/python bash .ci/sanitize $(ARGS)
 
 check: $(CHECK)/.ready
 	$(CHECK)/bin/ruff check .
