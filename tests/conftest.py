@@ -167,7 +167,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     skip = pytest.mark.skip(reason="takes long: run by make test-all (--all)")
     for item in items:
         values = getattr(item, "callspec", None)
-        is_long = values and any(value in _LONG for value in map(str, values.params.values()))
+        is_long = values and any(
+            isinstance(value, str) and value in _LONG for value in values.params.values()
+        )
         if is_long or item.get_closest_marker("slow"):
             item.add_marker(skip)
 
