@@ -404,7 +404,7 @@ class TestSharing:
             for process in processes:
                 process.start()
             for process in processes:
-                process.join(30)
+                process.join(240)
                 if process.exitcode is None:
                     process.kill()
             assert [process.exitcode for process in processes] == [0, 0, 0]

@@ -22,7 +22,7 @@ def run(*command: object, cwd: Path, **environment: str) -> subprocess.Completed
         env=env,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
 
 

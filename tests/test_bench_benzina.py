@@ -31,7 +31,7 @@ def run(*command):
         env={**os.environ, "PYTHONPATH": str(ROOT), **memory},
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=600,
     )
 
 

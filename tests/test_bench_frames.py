@@ -30,7 +30,7 @@ def run(*command, **environment):
              **environment},
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=600,
     )  # fmt: skip
 
 

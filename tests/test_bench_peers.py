@@ -27,7 +27,7 @@ def run(*command, **environment):
         env={**os.environ, "PYTHONPATH": str(ROOT), **memory, **environment},
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=600,
     )
 
 

@@ -196,7 +196,7 @@ def test_units_that_numpy_divides_by_zero_for() -> None:
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     assert run.returncode == 0, f"ended by signal {-run.returncode}"

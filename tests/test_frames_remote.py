@@ -189,7 +189,7 @@ class TestStores:
         barrier, over = threading.Barrier(2), FrameStore._over
 
         def opened(*arguments: Any, **options: Any) -> FrameStore:
-            barrier.wait(20)  # until the other one is on its way
+            barrier.wait(120)  # until the other one is on its way
             return over(*arguments, **options)
 
         monkeypatch.setattr(FrameStore, "_over", opened)

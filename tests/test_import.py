@@ -33,7 +33,7 @@ def probe() -> dict[str, object]:
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=True,
     )
     assert run.stderr == ""
@@ -85,7 +85,7 @@ def test_frames_are_not_loaded(probe: dict[str, object]) -> None:
 def test_folders_are_loaded_when_they_are_named(name: str) -> None:
     program = f"import bloscpack; print(bloscpack.{name}.__name__)"
     run = subprocess.run(
-        [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, timeout=240
     )
     assert run.stdout.strip() == f"bloscpack.{name}", run.stderr
     with pytest.raises(AttributeError, match="has no attribute 'frame'"):
@@ -104,7 +104,7 @@ def test_import_time_is_told(probe: dict[str, object]) -> None:
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=True,
     )
     cumulative = {}
@@ -138,7 +138,7 @@ def test_missing_kernel_tells_how_to_build() -> None:
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=True,
     )
     assert "bloscpack._ext.blosc" in run.stdout
@@ -157,7 +157,7 @@ def test_kernel_with_another_blosc_names_the_expected_one() -> None:
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=True,
     )
     assert "linked with C-Blosc 2.15.1; expected 1.21.x" in run.stdout

@@ -81,7 +81,7 @@ def test_forgotten_iterator_ends_its_threads() -> None:
 
 def test_all_threads_of_a_map_work() -> None:
     barrier = threading.Barrier(3)
-    list(map_ordered(lambda _: barrier.wait(10), range(3), 3))
+    list(map_ordered(lambda _: barrier.wait(120), range(3), 3))
     assert not barrier.broken
 
 
@@ -103,7 +103,7 @@ def test_iterator_in_a_forked_child() -> None:
     assert next(results) == 0
     child = os.fork()
     if child == 0:
-        signal.alarm(30)
+        signal.alarm(240)
         try:
             next(results)
         except RuntimeError as err:
@@ -137,7 +137,7 @@ def test_nothing_new_starts_after_giving_up(monkeypatch: pytest.MonkeyPatch) -> 
     next(results)
     if not blocked.wait(0.1):  # the caller was first everywhere
         next(results)
-    assert blocked.wait(10)
+    assert blocked.wait(120)
     if len(begun) == len(taken):
         next(results)
     waiting = len(taken) - len(begun)
@@ -172,7 +172,7 @@ def test_closed_by_one_of_its_own_threads() -> None:
     while not helpers:
         next(results)
     suspended.set()
-    helpers[0].join(10)
+    helpers[0].join(240)
     assert not errors
     with pytest.raises(StopIteration):
         next(results)
@@ -205,7 +205,7 @@ def test_items_and_results_are_let_go() -> None:
         return content
 
     def function(item: Content) -> Content:
-        both.wait(10)
+        both.wait(120)
         return make()
 
     results = map_ordered(function, (make() for _ in range(4)), 2)
@@ -273,11 +273,11 @@ def test_work_ahead_goes_on_while_the_caller_is_busy() -> None:
     results = map_ahead(lambda n: done[n].set(), range(20), 1, 4)
     next(results)
     for event in done[:5]:
-        assert event.wait(10)
+        assert event.wait(120)
     # Not one more was taken.
     assert not done[5].is_set()
     next(results)
-    assert done[5].wait(10)
+    assert done[5].wait(120)
     close(results)
 
 
@@ -288,7 +288,7 @@ def test_the_caller_does_none_of_the_work_ahead() -> None:
 
 def test_all_threads_work_ahead() -> None:
     barrier = threading.Barrier(3)
-    list(map_ahead(lambda _: barrier.wait(10), range(3), 3, 3))
+    list(map_ahead(lambda _: barrier.wait(120), range(3), 3, 3))
     assert not barrier.broken
 
 

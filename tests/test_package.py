@@ -99,7 +99,7 @@ def test_every_module_is_imported_without_a_warning() -> None:
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert (run.returncode, run.stderr) == (0, "")
     # Excepted only where the library that the module is for is not installed.
@@ -134,7 +134,7 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert run.returncode == 0, run.stderr
     [path] = folder.glob("*.tar")

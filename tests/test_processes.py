@@ -130,5 +130,5 @@ def test_workers_end_with_their_parent(number: signal.Signals) -> None:
     else:
         parent.kill()
     # The pipes end when the last process that has them does.
-    parent.communicate(timeout=30)
+    parent.communicate(timeout=240)
     assert parent.returncode != 0

@@ -152,7 +152,7 @@ def test_every_index_runs_once(nthreads: int, size: int) -> None:
 
 def test_work_is_shared() -> None:
     barrier = threading.Barrier(3)
-    run_indexed(lambda _: barrier.wait(10), range(3), 3)  # type: ignore[arg-type, return-value]
+    run_indexed(lambda _: barrier.wait(120), range(3), 3)  # type: ignore[arg-type, return-value]
     assert not barrier.broken
 
 
@@ -262,7 +262,7 @@ def test_interrupt_ends_the_helpers() -> None:
     def task(index: int) -> None:
         begun.append(index)
         if len(begun) <= 2:
-            both.wait(10)
+            both.wait(120)
             if is_caller():
                 raise KeyboardInterrupt
 
@@ -292,13 +292,13 @@ def test_interrupt_ends_the_waiting_of_helpers(
         if not is_caller():
             waiting.set()
             result_of(never)
-        assert waiting.wait(10)
+        assert waiting.wait(120)
         if place == "task":
             raise error
 
     def items() -> Iterator[int]:
         yield from range(3)
-        assert waiting.wait(10)
+        assert waiting.wait(120)
         raise error
 
     join, njoined = threading.Thread.join, 0
@@ -366,7 +366,7 @@ def test_interrupt_between_two_tasks_ends_the_helpers() -> None:
     def task(index: int) -> None:
         begun.append(index)
         if index < 2:
-            both.wait(10)
+            both.wait(120)
         if is_caller():
             of_caller.append(index)
 
@@ -395,7 +395,7 @@ def test_interrupt_while_the_helpers_are_awaited(
     all_three = threading.Barrier(3)
 
     def task(index: int) -> None:
-        all_three.wait(10)
+        all_three.wait(120)
         if not is_caller():
             release.wait(10)
 
@@ -406,7 +406,7 @@ def test_interrupt_while_the_helpers_are_awaited(
     release.set()
     monkeypatch.undo()
     for thread in threadlist.running() - before:
-        thread.join(10)
+        thread.join(240)
 
 
 def interrupted_at(moment: int, function: Callable[[], object]) -> bool:

@@ -181,7 +181,7 @@ def start(tmp_path: Path, **fields: str) -> subprocess.Popen[str]:
 
 def test_program_without_a_guard_is_told(tmp_path: Path) -> None:
     process = start(tmp_path, function="square", guard="if True:", method="spawn", then="pass")
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=240)
     assert (process.returncode, out) == (1, "")
     assert "WorkerError: a worker process ended before it took any work (exit code 1)" in err
     assert '`if __name__ == "__main__":`' in err
@@ -205,7 +205,7 @@ def test_workers_end_with_the_program(tmp_path: Path, method: str, name: str) ->
         else:
             process.send_signal(getattr(signal, name))
         try:
-            assert process.wait(30) != 0
+            assert process.wait(240) != 0
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             raise

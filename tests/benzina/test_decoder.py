@@ -165,7 +165,7 @@ def test_threads_have_decoders_of_their_own() -> None:
     together = threading.Barrier(4)
 
     def work(first: int) -> list[Any]:
-        together.wait(timeout=60)
+        together.wait(timeout=240)
         return [decode_rgb(decode(decoder, pictures[(first + at) % 4])).copy() for at in range(12)]
 
     with ThreadPoolExecutor(4) as pool:
@@ -182,7 +182,7 @@ def test_after_a_fork() -> None:
     decoder._lock.acquire()
     child = os.fork()
     if not child:
-        signal.alarm(20)
+        signal.alarm(240)
         try:
             same = all(
                 np.array_equal(decode_rgb(decode(decoder, encoded(codec))), rgb)

@@ -321,7 +321,7 @@ def test_a_loader_in_another_process(mini: benzina.Dataset, method: str) -> None
     sender.close()
     assert receiver.poll(60)
     np.testing.assert_array_equal(receiver.recv(), expected)
-    process.join(60)
+    process.join(240)
     assert process.exitcode == 0
     process.close()
     batches.close()  # type: ignore[attr-defined]
@@ -338,7 +338,7 @@ def test_a_pass_stays_in_its_process(mini: benzina.Dataset) -> None:
     next(batches)
     child = os.fork()
     if child == 0:
-        signal.alarm(30)
+        signal.alarm(240)
         try:
             next(batches)
         except RuntimeError as err:

@@ -265,7 +265,7 @@ def test_torch_is_imported_when_it_is_named() -> None:
         "print('av' in sys.modules, 'PIL' in sys.modules)"
     )
     run = subprocess.run(
-        [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, timeout=240
     )
     assert run.stdout.splitlines() == [
         'Benzina\'s DataLoader needs torch: install it, or "bloscpack[torch]"',

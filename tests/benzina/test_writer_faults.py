@@ -129,7 +129,7 @@ def test_killed_while_packing(old: bytes | None, tmp_path: Path) -> None:
         [sys.executable, "-c", KILLED, str(path)],
         cwd=ROOT,
         capture_output=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr

@@ -378,7 +378,7 @@ class TestThreads:
             barrier = threading.Barrier(8)
 
             def work(seed: int) -> None:
-                barrier.wait(10)
+                barrier.wait(120)
                 for step in range(100):
                     index = (seed * 37 + step * 61) % 100
                     if container.read_chunk(index) != contents[index]:
@@ -417,8 +417,8 @@ def test_fork_after_use(tmp_path: Path) -> None:
         reader = threading.Thread(target=lambda: got.append(queue.get()), daemon=True)
         got: list[Any] = []
         reader.start()
-        reader.join(30)
-        child.join(5)
+        reader.join(240)
+        child.join(240)
         if child.exitcode is None:
             child.kill()
         assert got == [(b"".join(contents), contents[3])]

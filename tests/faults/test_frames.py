@@ -348,7 +348,7 @@ def test_kill_9(step: int, tmp_path: Path) -> None:
     made(path, 3)
     command = [sys.executable, "-c", KILLED, str(path), str(step)]
     process = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+        command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False
     )
     assert process.returncode == -signal.SIGKILL, process.stderr
     told = [int(line) for line in process.stdout.split()]

@@ -53,7 +53,7 @@ def run(what: str, path: Path, step: int = -1, limit: int = 0) -> subprocess.Com
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
 

@@ -140,7 +140,7 @@ def test_a_process_and_threads_that_read_all_the_time(tmp_path: Path) -> None:
     finally:
         stop.set()
         thread.join()
-        output, _ = reader.communicate(timeout=60)
+        output, _ = reader.communicate(timeout=240)
     assert not errors
     assert reader.returncode == 0
     assert int(output) > 0

@@ -197,7 +197,7 @@ def test_program_without_a_guard_is_told(tmp_path: Path) -> None:
         env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
     )
     assert process.returncode == 1
     assert '`if __name__ == "__main__":`' in process.stderr.splitlines()[-1]

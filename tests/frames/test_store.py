@@ -664,7 +664,7 @@ class TestSharing:
             fill(store, 0)
 
             def child() -> None:
-                signal.alarm(20)  # not for ever
+                signal.alarm(240)  # not for ever
                 check(store, 0)
                 for call in (lambda: fill(store, 1), store.flush):
                     with pytest.raises(bp.exceptions.LockedError, match="forked"):

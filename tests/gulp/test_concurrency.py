@@ -48,7 +48,7 @@ def run_at_once(*work: Callable[[], None]) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(240)
     if errors:
         raise errors[0]
 

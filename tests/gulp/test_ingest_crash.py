@@ -207,7 +207,7 @@ def test_a_killed_ingest_is_finished_by_the_next(
         os.killpg(process.pid, signal.SIGKILL)
     else:
         process.kill()
-    process.communicate(timeout=30)  # until no worker is left
+    process.communicate(timeout=240)  # until no worker is left
     there = list(GulpDirectory(out).chunk_lookup)
     if len(list(out.glob("data*"))) == len(list(out.glob("meta*"))):  # not between two names
         assert oracle("list(gulp.GulpDirectory(out).chunk_lookup)", out=str(out)) == there

@@ -27,7 +27,7 @@ from ..strategies import AnyArray  # noqa: E402
 ROOT = Path(__file__).resolve().parents[2]
 SHAPE = (400, 1000)
 CHUNKS = 10
-_TIMEOUT_SECONDS = 60
+_TIMEOUT_SECONDS = 240
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +177,7 @@ def waits(rows, block_info=None):
     # All but the first blocks wait until the program is dead.
     if block_info[0]["chunk-location"][0] > 3:
         distributed.Event("reached").set()
-        distributed.Event("released").wait(60)
+        distributed.Event("released").wait(240)
     return rows
 
 client = distributed.Client(address)

@@ -184,7 +184,7 @@ def test_a_failure_ends_the_other_requests(
     def one_of_both(*asked: Any) -> Answer:
         if "bytes=100000" in str(asked[2]["Range"]):
             return Answer(503, {}, b"")
-        assert held.wait(10)
+        assert held.wait(120)
         return Answer(404, {}, b"")
 
     monkeypatch.setattr(transport, "sleep", sleep)
@@ -237,6 +237,6 @@ def test_a_body_without_end() -> None:
         thread.start()
         source = RemoteSource("http://{}:{}/a".format(*listening.getsockname()))
         assert bytes(source.read_at(0, 65536)) == bytes(65536)
-        assert ended.wait(10)
-        thread.join(10)
+        assert ended.wait(120)
+        thread.join(240)
     assert sent < 1 << 27

@@ -384,7 +384,7 @@ def test_forked_child_finds_no_lock_held() -> None:
     with source._lock:  # as another thread may hold it
         child = os.fork()
         if child == 0:
-            signal.alarm(30)
+            signal.alarm(240)
             os._exit(0 if source.read_at(5, 9) == DATA[5:14] else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert source.read_at(5, 9) == DATA[5:14]
