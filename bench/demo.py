@@ -46,6 +46,9 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="demo.py", description="Pack real input and check it.")
     parser.add_argument("file", nargs="?", type=Path, help="a file of yours to pack as well")
     args = parser.parse_args(argv)
+    if args.file is not None and not args.file.is_file():
+        print(f"demo: FAILED: {args.file}: there is no such file", file=sys.stderr)
+        return 1
     print(
         f"bloscpack {bp.__version__}, C-Blosc {BLOSC_VERSION}, numpy {np.__version__}, "
         f"Python {platform.python_version()}, {available_cpus()} processors\n"

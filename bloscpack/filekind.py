@@ -174,7 +174,7 @@ def wrong_kind(head: BytesLike, wanted: str, name: str | None = None) -> WrongKi
     if not len(head):
         message = f"not {wanted}: it is empty"
     elif kind is None:
-        message = f"not {wanted}: it starts with {bytes(head[:4])!r}"
+        message = f"not {wanted}: it starts with {bytes(head[:8])!r}"
         if wanted == "a Bloscpack file":
             message += f", not {BLOSCPACK_MAGIC!r}"
     else:

@@ -26,6 +26,7 @@ def run(*command: object, cwd: Path, **environment: str) -> subprocess.Completed
     )
 
 
+@pytest.mark.slow
 def test_demo_checks_and_reports(tmp_path):
     user_file = tmp_path / "notes.txt"
     user_file.write_bytes(b"a line of notes\n" * 9999)

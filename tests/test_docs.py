@@ -128,6 +128,8 @@ def test_docstring_examples(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if name in {f"bloscpack.integrations.{each}" for each in ("dask", "torch", "xarray", "zarr")}:
         pytest.importorskip(name.rpartition(".")[2], reason="the module imports it")
+    if name in ("bloscpack.benzina.ongpu", "bloscpack.benzina.torchloader"):
+        pytest.importorskip("torch", reason="the module imports it")
     module = importlib.import_module(name)
     failed, _ = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE)
     assert failed == 0

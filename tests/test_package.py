@@ -123,7 +123,7 @@ def git(*arguments: str) -> list[str]:
 @pytest.fixture(scope="module")
 def sdist(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     """Names of the files in a source distribution that is made here."""
-    pytest.importorskip("setuptools", reason="the source distribution is made by setuptools")
+    pytest.importorskip("setuptools", "77", reason="the source distribution is made by setuptools")
     folder = tmp_path_factory.mktemp("sdist")
     run = subprocess.run(
         [

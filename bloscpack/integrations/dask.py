@@ -28,7 +28,8 @@ try:
     from dask.delayed import Delayed
 except ImportError as err:
     raise ImportError(
-        "bloscpack.integrations.dask needs Dask with its arrays: pip install 'bloscpack[dask]'"
+        "bloscpack.integrations.dask needs Dask with its arrays: pip install 'bloscpack[dask]'",
+        name=err.name,
     ) from err
 
 __all__ = ["from_bloscpack", "map_clips", "save"]

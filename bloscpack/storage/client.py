@@ -21,7 +21,8 @@ try:
 except ImportError as err:
     raise ImportError(
         f"URLs need fsspec and aiohttp ({err}): pip install 'bloscpack[http]'"
-        " (for S3 'bloscpack[s3]')"
+        " (for S3 'bloscpack[s3]')",
+        name=err.name,
     ) from err
 
 from ..exceptions import RemoteError
@@ -116,7 +117,8 @@ def client(url: str, options: dict[str, Any]) -> tuple[Any, str]:
             path = filesystem._strip_protocol(url)
     except ImportError as err:
         raise ImportError(
-            f"{shown(url)}: {err}; 'bloscpack[s3]' brings s3fs, 'bloscpack[http]' aiohttp"
+            f"{shown(url)}: {err}; 'bloscpack[s3]' brings s3fs, 'bloscpack[http]' aiohttp",
+            name=err.name,
         ) from err
     except OSError as err:  # some connect at once
         raise about(RemoteError(words(err)), shown(url)) from cause_of(err)

@@ -14,7 +14,8 @@ try:
 except ImportError as err:
     raise ImportError(
         f"URLs need fsspec and aiohttp ({err}): pip install 'bloscpack[http]'"
-        " (for S3 'bloscpack[s3]')"
+        " (for S3 'bloscpack[s3]')",
+        name=err.name,
     ) from err
 
 from ..exceptions import RemoteError, UnsupportedError

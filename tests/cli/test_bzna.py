@@ -279,7 +279,10 @@ def test_sheet(blpk: Blpk, dataset: Path) -> None:
     ended = blpk("bzna", "sheet", "a.bzna", "t.png", "--select", "2", "--track", "input", "-q")
     assert (ended.code, ended.err) == (0, "")
     assert blpk("bzna", "sheet", "a.bzna", "s.png").code == 1
-    assert "same file" in blpk("-f", "bzna", "sheet", "a.bzna", "a.bzna").err
+    ended = blpk("-f", "bzna", "sheet", "a.bzna", "a.bzna")
+    assert (ended.code, "name the file *.png" in ended.err) == (2, True)
+    Path("a.png").symlink_to("a.bzna")
+    assert "same file" in blpk("-f", "bzna", "sheet", "a.bzna", "a.png").err
 
 
 @pytest.mark.parametrize(

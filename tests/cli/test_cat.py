@@ -24,7 +24,7 @@ def loaded(data: bytes) -> object:
     return np.load(io.BytesIO(data), allow_pickle=False)
 
 
-@pytest.mark.parametrize("piece_nbytes", [32 << 20, 200, 1])
+@pytest.mark.parametrize("piece_nbytes", [32 << 20, pytest.param(200, marks=pytest.mark.slow), 1])
 @pytest.mark.parametrize("text", SELECTIONS)
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_selections(

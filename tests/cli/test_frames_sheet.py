@@ -77,7 +77,8 @@ def test_images_of_several_shapes_and_print_colours(blpk: Blpk, tmp_path: Path) 
         (["none", "x.png"], 1, "clip 'none': there are no frames to show"),
         (["walk", "x.png", "--select", "9"], 1, "clip 'walk': frame 9 of a clip of 6"),
         (["zebra", "x.png"], 1, "no clip 'zebra'"),
-        (["walk", "clips.blp"], 1, "same file"),
+        (["walk", "clips.blp"], 2, "name the file *.png"),
+        (["walk", "clips.png"], 1, "same file"),
         (["walk", "x.png", "--columns", "0"], 2, "must be at least 1"),
         (["walk", "x.png", "--columns", "9", "--width", "20"], 1, "9 columns do not fit"),
         (["walk", "x.png", "--width", "99999"], 1, "too large"),
@@ -87,6 +88,7 @@ def test_images_of_several_shapes_and_print_colours(blpk: Blpk, tmp_path: Path) 
 def test_errors(
     blpk: Blpk, store: Path, tmp_path: Path, arguments: list[str], code: int, message: str
 ) -> None:
+    (tmp_path / "clips.png").symlink_to("clips.blp")
     ended = blpk("frames", "sheet", "clips.blp", *arguments)
     assert (ended.code, ended.out) == (code, "")
     assert message in ended.err

@@ -149,7 +149,7 @@ def test_it_works(operation: Operation, tmp_path: Path) -> None:
 
 
 @each_operation
-@pytest.mark.parametrize("kind", ["error", "crash", "torn"])
+@pytest.mark.parametrize("kind", ["error", "crash", pytest.param("torn", marks=pytest.mark.slow)])
 def test_stopped_at_every_step(operation: Operation, kind: str, tmp_path: Path) -> None:
     seen = set()
     for step in range(1000):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack.exceptions import FormatError, LockedError, UnsupportedError
+from bloscpack.exceptions import FormatError, LockedError, UnsupportedError, WrongKindError
 from bloscpack.frames import encoding, index, writer
 
 from .stores import Array, changed, check, clip, fill, made, tails
@@ -156,7 +156,7 @@ class TestModeA:
             bp.frames.open(path, "a")
         assert path.read_bytes() == data[:100]
         bp.save(path, np.arange(3))
-        with pytest.raises(FormatError, match="no frame store"):
+        with pytest.raises(WrongKindError, match=r"array or bytes, not a frame store: .*\.open"):
             bp.frames.open(path, "a")
 
     def test_defaults_of_the_store(self, path: Path) -> None:
@@ -191,7 +191,8 @@ class TestFlush:
     def test_a_store_that_is_forgotten(self, path: Path) -> None:
         store = bp.frames.create(path)
         fill(store, 0)
-        del store
+        with pytest.warns(ResourceWarning, match="never closed; its clips are in the file"):
+            del store
         with bp.frames.open(path, "a") as again:
             check(again, 0)
 

@@ -147,7 +147,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGINT"])
 def test_interrupted_and_run_again(tmp_path: Path, workers: int, name: str) -> None:
     image_folders(tmp_path / "in", 60, 3)

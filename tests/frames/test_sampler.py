@@ -32,7 +32,7 @@ def test_long_lengths_need_no_list() -> None:
         assert max(found) > length * 0.99
 
 
-@pytest.mark.parametrize("length", [2, 3, 4])
+@pytest.mark.parametrize("length", [2, 3, pytest.param(4, marks=pytest.mark.slow)])
 def test_every_permutation_of_a_few_is_as_likely(length: int) -> None:
     seeds = 4800
     counts = Counter(tuple(order(length, seed)) for seed in range(seeds))

@@ -296,7 +296,11 @@ def test_data_are_durable_before_the_index_is_replaced(
                 if (name == "sync")
                 else os.path.basename(args[-1])
             )
-            calls.append(f"{name} {what if what.startswith(('data', 'meta')) else 'temporary'}")
+            if what == tmp_path.name:
+                what = "folder"
+            elif not what.startswith(("data", "meta")):
+                what = "temporary"
+            calls.append(f"{name} {what}")
             return original(*args)
 
         return call
@@ -306,7 +310,7 @@ def test_data_are_durable_before_the_index_is_replaced(
         monkeypatch.setattr(disk, name, noted(name))
     with chunk.open("ab"):
         chunk.append("b", {}, frames(1, 8, 8))
-    assert calls == ["sync data_0.gulp", "sync temporary", "replace meta_0.gmeta"]
+    assert calls == ["sync data_0.gulp", "sync temporary", "replace meta_0.gmeta", "sync folder"]
 
 
 def test_a_failed_index_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,7 +70,7 @@ def columns(data: bytes) -> Any:
             found.append((stream.tags, stream.vrs_tags, stream.counts, stream.timestamps.shape))
             for kind, of_kind in (("data", stream.data), ("configuration", stream.configurations)):
                 record = errors.attempt(lambda of_kind=of_kind: next(iter(of_kind), None))
-                decoder = getattr(record, "decoder", None)
+                decoder = record and record._decoder
                 layouts = errors.attempt(lambda decoder=decoder: decoder and decoder.layouts) or {}
                 for block, layout in layouts.items():
                     for key in layout.keys[:5]:

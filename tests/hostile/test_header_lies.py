@@ -62,7 +62,7 @@ def test_every_byte(every_reader: dict[str, Reader], name: str, some: Some) -> N
     faults = []
     for at in range(len(data)):
         damaged = bytearray(data)
-        for value in some(sorted({*VALUES, *(data[at] ^ 1 << bit for bit in range(8))}), 3):
+        for value in some(sorted({*VALUES, *(data[at] ^ 1 << bit for bit in range(8))}), 5):
             damaged[at] = value
             for reader, right in whole.items():
                 what, found = outcome(reader, every_reader[reader], bytes(damaged))
@@ -81,7 +81,7 @@ def test_extremes_of_the_wide_fields(
     values = {1 << bit for bit in range(bits)} | {(1 << bit) - 1 for bit in range(bits + 1)}
     values |= {(1 << bits) - value for value in (2, 16, 1 << 31 if size == 8 else 1 << 15)}
     right = every_reader["unpack_bytes_from_bytes"](data)
-    for value in some(sorted(values), 5):
+    for value in some(sorted(values), 11):
         damaged = data[:at] + value.to_bytes(size, "little") + data[at + size :]
         for reader, read in every_reader.items():
             what, found = outcome(reader, read, damaged)

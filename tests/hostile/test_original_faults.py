@@ -124,6 +124,7 @@ def test_4_chunk_that_declares_more_than_chunk_size(refuse: Refuse, flags: int) 
     refuse(file_of([bomb], chunk_size=1 << 20, last_chunk=1 << 20))
 
 
+@pytest.mark.slow
 def test_4_metadata_that_inflate_to_gigabytes(refuse: Refuse) -> None:
     """1.6 MB of metadata inflate to 1.6 GiB, as they say themselves."""
     refuse(array_file(_inflating(1_600 << 20, size=1_600 << 20)))

@@ -99,7 +99,7 @@ def test_cut_at_every_byte(every_reader: dict[str, Reader], name: str, some: Som
     whole = {reader: outcome(reader, read, data) for reader, read in every_reader.items()}
     assert "fault" not in {what for what, _ in whole.values()}
     faults = []
-    for size in some(range(len(data)), 5):
+    for size in some(range(len(data)), 13):
         for reader, read in every_reader.items():
             found = outcome(reader, read, data[:size])
             wrong = _fault_of_cut(found, whole[reader], size < sound, reader in PARTIAL)

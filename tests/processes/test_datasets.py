@@ -10,7 +10,10 @@ from .scenario import run
 
 pytest.importorskip("av")
 
-kinds = pytest.mark.parametrize("kind", ["path", "bytes", "file", "view"])
+kinds = pytest.mark.parametrize(
+    "kind",
+    ["path", "view", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("bytes", "file"))],
+)
 forks = pytest.mark.skipif(
     "fork" not in multiprocessing.get_all_start_methods(), reason="the system does not fork"
 )

@@ -11,7 +11,14 @@ import bloscpack as bp
 from .scenario import content, run
 
 methods = pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
-kinds = pytest.mark.parametrize("kind", ["path", "bytes", "file object", "other object"])
+kinds = pytest.mark.parametrize(
+    "kind",
+    [
+        "path",
+        "file object",
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("bytes", "other object")),
+    ],
+)
 forks = pytest.mark.skipif(
     "fork" not in multiprocessing.get_all_start_methods(), reason="the system does not fork"
 )

@@ -8,7 +8,10 @@ import pytest
 from .scenario import run
 
 methods = pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
-kinds = pytest.mark.parametrize("kind", ["path", "bytes", "chunks", "file"])
+kinds = pytest.mark.parametrize(
+    "kind",
+    ["path", "chunks", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("bytes", "file"))],
+)
 forks = pytest.mark.skipif(
     "fork" not in multiprocessing.get_all_start_methods(), reason="the system does not fork"
 )

@@ -8,7 +8,14 @@ import pytest
 from .scenario import run
 
 methods = pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
-kinds = pytest.mark.parametrize("kind", ["path", "bytes", "several", "few open"])
+kinds = pytest.mark.parametrize(
+    "kind",
+    [
+        "path",
+        "several",
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("bytes", "few open")),
+    ],
+)
 forks = pytest.mark.skipif(
     "fork" not in multiprocessing.get_all_start_methods(), reason="the system does not fork"
 )
