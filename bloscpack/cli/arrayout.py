@@ -27,7 +27,7 @@ def add_output_options(parser: argparse.ArgumentParser) -> argparse._MutuallyExc
         metavar="OUT_FILE",
         default=STDIO,
         help="file to write, in the format of its suffix: .npy, .txt, .png, .jpg; plain bytes if "
-        "it has none or another like .raw (default: standard output)",
+        "it is .raw or .bin, or there is none (default: standard output)",
     )
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--npy", action="store_true", help="write .npy format")
@@ -41,17 +41,17 @@ def form_of(args: argparse.Namespace) -> str:
     Raises
     ------
     UsageError
-        The suffix of the output is that of a format that is not written.
+        The suffix of the output is not that of a format that is written.
     """
     if args.npy or args.text:
         return "npy" if args.npy else "text"
     suffix = os.path.splitext(args.output)[1].lower()
-    if suffix in _FOREIGN_SUFFIXES:
+    if suffix not in _FORMS:
         raise UsageError(
             f"'{args.output}': {suffix} files are not written; the suffix may be .npy, .txt, .png "
             "or .jpg, and .raw gives plain bytes"
         )
-    return _FORMS.get(suffix, "raw")
+    return _FORMS[suffix]
 
 
 def check_suffix(name: str, kind: str) -> None:
@@ -63,16 +63,17 @@ def check_suffix(name: str, kind: str) -> None:
         The suffix is that of something else.
     """
     suffix = os.path.splitext(name)[1].lower()
-    if suffix in _FOREIGN_SUFFIXES or _FORMS.get(suffix, kind) != kind:
+    if suffix and _FORMS.get(suffix) != kind:
         raise UsageError(f"'{name}': this is a {kind.upper()} image; name the file *.{kind}")
 
 
-_FORMS = {".npy": "npy", ".txt": "text", ".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg"}
-_FOREIGN_SUFFIXES = (
-    *(".avi", ".avif", ".blp", ".bmp", ".bzna", ".csv", ".gif", ".gz", ".h5", ".hdf5", ".json"),
-    *(".jxl", ".mkv", ".mov", ".mp4", ".npz", ".parquet", ".tif", ".tiff", ".tsv", ".vrs"),
-    *(".webm", ".webp", ".zarr", ".zip"),
-)
+_FORMS = {
+    **dict.fromkeys(("", ".bin", ".raw"), "raw"),
+    ".npy": "npy",
+    ".txt": "text",
+    ".png": "png",
+    **dict.fromkeys((".jpg", ".jpeg"), "jpeg"),
+}
 
 
 class Part(Protocol):
