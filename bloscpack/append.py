@@ -38,8 +38,6 @@ def append(
     orig_file: str | os.PathLike[str],
     new_file: str | os.PathLike[str],
     blosc_args: Mapping[str, Any] | None = None,
-    *,
-    locking: bool = True,
 ) -> None:
     """Append the bytes of one file to a Bloscpack file, in place.
 
@@ -51,8 +49,6 @@ def append(
         The bytes to append.
     blosc_args : mapping, optional
         As for `append_fp`.
-    locking : bool, default True
-        Lock the file; see `bloscpack.open`.
 
     Raises
     ------
@@ -68,7 +64,7 @@ def append(
     """
     if os.path.samefile(orig_file, new_file):
         raise ValueError(f"cannot append {os.fspath(orig_file)!r} to itself")
-    with journaled(orig_file, locking=locking) as original, open(new_file, "rb") as stream:
+    with journaled(orig_file) as original, open(new_file, "rb") as stream:
         content: IO[bytes] = stream
         if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
             content = io.BytesIO(stream.read())  # a pipe does not tell its length

@@ -262,6 +262,7 @@ _NO_ENTRY: _Entry = (b"", Extent(0, 0), "", (0, 0), b"", Extent(0, 0))
 
 _REFERENCE_AT = 6  # of the index of its data reference in an entry, after the reserved bytes
 _IS_INSIDE = 1  # flag of a data reference: the samples are in this file
+_REFERENCE_KINDS = b"url ", b"urn ", b"alis"
 
 
 def _data_references(read: Read, minf: BoxHeader | None) -> list[bytes] | None:
@@ -294,7 +295,7 @@ def _check_entries(read: Read, stsd: BoxHeader, references: list[bytes] | None, 
     UnsupportedError
         They are.
     FormatError
-        A sample entry names a data reference that is not there.
+        A sample entry names a data reference that is not there, or is not of a known kind.
     """
     entries = unpack_table(read, stsd, np.dtype((np.void, HEADER_NBYTES)))
     for entry in children(read, entries.offset, stsd.end):
@@ -314,7 +315,14 @@ def _check_entries(read: Read, stsd: BoxHeader, references: list[bytes] | None, 
                 offset=entry.offset,
                 field="dref",
             )
-        if kind := references[number - 1]:
+        kind = references[number - 1]
+        if kind and kind not in _REFERENCE_KINDS:
+            raise FormatError(
+                f"data reference {number} is of kind {name_of(kind)!r}, not 'url ' or 'urn '",
+                offset=entry.offset,
+                field="dref",
+            )
+        if kind:
             raise UnsupportedError(
                 f"track {name!r}: its samples are in another file (data reference "
                 f"{name_of(kind)!r}), which is not read: copy them into this one"

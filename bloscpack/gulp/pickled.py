@@ -105,29 +105,23 @@ class _Size:
         Levels of containers, 0 for what is not a container.
     count : int
         Values in it and itself, shared ones counted at every reference.
-    is_text, is_hashable : bool
-        It may be a key; it may be in a set.
+    is_hashable : bool
+        It may be a key or in a set.
     is_fixed : bool
         It cannot grow, or must not because it was referred to again.
     """
 
-    __slots__ = ("count", "depth", "is_fixed", "is_hashable", "is_text")
+    __slots__ = ("count", "depth", "is_fixed", "is_hashable")
 
     def __init__(self, depth: int, count: int, *, is_fixed: bool = True) -> None:
         self.depth = depth
         self.count = count
         self.is_fixed = is_fixed
-        self.is_text = self.is_hashable = False
+        self.is_hashable = False
 
 
-def _hashable(*, is_text: bool) -> _Size:
-    size = _Size(0, 1)
-    size.is_text, size.is_hashable = is_text, True
-    return size
-
-
-_TEXT: Final = _hashable(is_text=True)
-_SCALAR: Final = _hashable(is_text=False)
+_SCALAR: Final = _Size(0, 1)
+_SCALAR.is_hashable = True
 _LONG: Final = _Size(0, 1)
 _TYPE: Final = _Size(0, 1)
 _EMPTY_TUPLE: Final = _Size(1, 1)
@@ -135,9 +129,9 @@ _EMPTY_TUPLE: Final = _Size(1, 1)
 # What protocols 2 to 5 use for plain values. Not among them: BUILD, which sets attributes, POP,
 # which only values that contain themselves need, and all that names objects in other ways.
 _PUSHED: Final = {
-    "BINUNICODE": _TEXT,
-    "SHORT_BINUNICODE": _TEXT,
-    "BINUNICODE8": _TEXT,
+    "BINUNICODE": _SCALAR,
+    "SHORT_BINUNICODE": _SCALAR,
+    "BINUNICODE8": _SCALAR,
     "NONE": _SCALAR,
     "NEWTRUE": _SCALAR,
     "NEWFALSE": _SCALAR,
@@ -272,10 +266,10 @@ def _integer(value: int) -> _Size:
 
 
 def _checked(name: str, values: Sequence[_Size]) -> Sequence[_Size]:
-    """Return the values of a container: keys are text, in sets are text and small numbers."""
+    """Return the values of a container: keys and entries of sets are text and small numbers."""
     if name in ("DICT", "SETITEM", "SETITEMS"):
-        if not all(key.is_text for key in islice(values, 0, None, 2)):
-            raise FormatError("the pickled index has a key that is not text")
+        if not all(key.is_hashable for key in islice(values, 0, None, 2)):
+            raise FormatError("the pickled index has a key other than text and numbers of 64 bits")
     elif name in ("FROZENSET", "ADDITEMS") and not all(value.is_hashable for value in values):
         raise FormatError(
             "the pickled index has a set of other things than text and numbers of 64 bits"

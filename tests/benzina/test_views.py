@@ -262,7 +262,7 @@ def test_what_is_not_opened(tmp_path: Path) -> None:
     for value in values:
         with pytest.raises(FormatError):
             benzina.open(value)
-    with pytest.raises(FormatError, match=r"sample of a dataset.*parse_sample"):
+    with pytest.raises(FormatError, match=r"sample of a Benzina dataset.*parse_sample"):
         benzina.open(vectors.data("samples/dot.mp4"))
     with pytest.raises(FileNotFoundError):
         benzina.open(tmp_path / "missing.bzna")

@@ -252,7 +252,7 @@ class RecordingJudge:
         if record is NOTHING:
             return
         version = record.format_version
-        layouts = self.attempt("layouts", lambda: record.decoder.layouts)
+        layouts = self.attempt("layouts", lambda: record._decoder.layouts)
         if layouts is NOTHING:
             return
         for block, layout in islice(layouts.items(), 3):
@@ -282,7 +282,7 @@ class RecordingJudge:
             if blocks is NOTHING or any(each.kind == "unsupported" for each in blocks):
                 return
             # Empty blocks are in the format and not in the record.
-            kinds = [each.content_type.name for each in record.decoder.contents]
+            kinds = [each.content_type.name for each in record._decoder.contents]
             place = block - kinds[:block].count("EMPTY")
             if place >= len(blocks) or blocks[place].kind != "metadata":
                 self.fault(f"{where}: {row} has no such block, but a value {column[row]!r:.80}")

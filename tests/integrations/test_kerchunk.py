@@ -135,7 +135,7 @@ class TestReferences:
         refs = bp.kerchunk_references(tmp_path / "a.blp")["refs"]
         found = json.loads(refs["field/.zattrs"])
         assert found == {"unit": "m", "_ARRAY_DIMENSIONS": ["t", "y", "x"]}
-        refs = bp.kerchunk_references(tmp_path / "a.blp", name="b", dims="uvw")["refs"]
+        refs = bp.kerchunk_references(tmp_path / "a.blp", name="b", dims=list("uvw"))["refs"]
         assert json.loads(refs["b/.zattrs"])["_ARRAY_DIMENSIONS"] == ["u", "v", "w"]
 
     @pytest.mark.parametrize("name", ["", ".zattrs", "a/b", "../a"])

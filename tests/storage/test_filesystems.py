@@ -61,7 +61,6 @@ class TestWithoutLocks:
         "write",
         [
             lambda **options: append_rows("a.blp", **options),
-            lambda **options: append("a.blp", "new", **options),
             lambda **options: bp.frames.create("s.blp", **options).close(),
             lambda **options: bp.frames.ingest({"x": CLIP}, "s.blp", workers=1, **options),
         ],
@@ -77,6 +76,17 @@ class TestWithoutLocks:
         Path("s.blp").unlink(missing_ok=True)
         monkeypatch.setenv("BLOSCPACK_LOCKING", "0")
         write()
+
+    def test_the_function_of_0_16_follows_the_environment(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        bp.pack_bytes_to_file(bytes(12), "b.blp")
+        Path("new").write_bytes(bytes(12))
+        with pytest.raises(OSError, match=r"cannot lock files.*BLOSCPACK_LOCKING=0.*'b\.blp'"):
+            append("b.blp", "new")
+        monkeypatch.setenv("BLOSCPACK_LOCKING", "0")
+        append("b.blp", "new")
+        assert bp.unpack_bytes_from_file("b.blp")[0] == bytes(24)
 
     def test_files_are_written_and_read(self) -> None:
         bp.save("a.blp", ROWS)
