@@ -54,7 +54,7 @@ def is_recording(name: str) -> bool:
 def open_recording(
     name: str, nthreads: int | None, console: Console | None = None
 ) -> Iterator["Recording"]:
-    """Open a recording; a `console` is told what was found wrong.
+    """Open a recording and print what was found wrong to a `console`, without a warning as well.
 
     Raises
     ------
@@ -65,13 +65,13 @@ def open_recording(
     BloscpackError, OSError
         It cannot be opened.
     """
-    from ..vrs.recording import open as open_file
+    from ..vrs.recording import open_quietly
 
     check_input(name, "file")
     where = readable(name)
     refuse_empty(name, where)
     try:
-        recording = open_file(where, nthreads=nthreads)
+        recording = open_quietly(where, nthreads=nthreads)
     except BloscpackError as err:
         err.path = shown_name(name)
         raise

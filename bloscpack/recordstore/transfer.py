@@ -24,8 +24,7 @@ from ..vrs.index import INDEX_ENTRY, ZSTD_LEVEL
 from ..vrs.indexrecord import index_nbytes
 from ..vrs.payload import encode_payload
 from ..vrs.recordfile import MAX_RECORD_NBYTES, RecordFile
-from ..vrs.recording import Recording
-from ..vrs.recording import open as open_recording
+from ..vrs.recording import Recording, open_quietly
 from ..vrs.recordset import RecordSet
 from ..wire import BytesLike
 from .columns import Plan
@@ -180,7 +179,7 @@ def restore_recording(
         made = [paths(0)]
         _write_recording(stored, made[0], nthreads, count)
     if verify:
-        with open_recording(made) as recording:
+        with open_quietly(made) as recording:
             found = recording.checksum()
         if found != (stored.known_checksum or stored.checksum(count)):
             raise _different(store.name)

@@ -29,8 +29,7 @@ from .format import (
 from .index import CLASSIC_VERSION, INDEX_ENTRY, SPLIT_VERSION, ZSTD_LEVEL, RecordTable
 from .indexrecord import classic_index, internal_header, pack_split
 from .listing import Listing, read_internal_header, scan_listing
-from .recording import Recording
-from .recording import open as open_recording
+from .recording import Recording, open_quietly
 from .source import ChunkedSource, open_recording_source
 from .transfer import Progress
 
@@ -104,11 +103,11 @@ def fix_index(
     records that are damaged themselves, is left as it is.
     """
     if dst is not None:
-        with open_recording(path, index="rebuild") as recording:
+        with open_quietly(path, index="rebuild") as recording:
             report = copy(recording, dst, progress=progress)
             return IndexRepair("copied", report.nrecords, tuple(recording.report.lines()[1:]))
     target = os.path.realpath(path)
-    with open_recording(path) as recording, open_recording_source(path) as source:
+    with open_quietly(path) as recording, open_recording_source(path) as source:
         header = FileHeader.unpack(source.read_at(0, FILE_HEADER_SIZE))
         nfiles = len(source.parts)
         listing = scan_listing(source, header, resync=True)
@@ -124,7 +123,7 @@ def fix_index(
         elif len(source.parts) == 1 and _is_gapless(listing):
             _append_index(target, source, header, listing, recording)
         elif len(source.parts) == 1:
-            with open_recording(path, index="rebuild") as whole:
+            with open_quietly(path, index="rebuild") as whole:
                 place: Literal["front", "end"] = "front" if header.version == "VRS2" else "end"
                 copy(whole, target, index=place, overwrite=True, progress=progress)
             return IndexRepair("rewritten", nrecords, notes)

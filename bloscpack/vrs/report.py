@@ -31,6 +31,20 @@ class Report:
         """Whether nothing is wrong."""
         return not self.lines()
 
+    @property
+    def _loss(self) -> str:
+        """Missing records and gaps, summed up in one line; empty if there are none."""
+        found = []
+        if self.nmissing:
+            found.append(_missing(self.nmissing))
+        if self.gaps:
+            first = self.gaps[0]
+            found.append(
+                f"{sum(gap.nbytes for gap in self.gaps)} bytes, the first at byte {first.offset}, "
+                f"belong to no record ({first.reason})"
+            )
+        return ", and ".join(found)
+
     def lines(self) -> list[str]:
         """Return all of it as text, a line for each thing."""
         found = []
@@ -39,8 +53,12 @@ class Report:
         for offset, nbytes, reason in self.gaps:
             found.append(f"{nbytes} bytes from byte {offset} are no record: {reason}")
         if self.nmissing:
-            found.append(f"{self.nmissing} records of the index lie beyond the end of the file")
+            found.append(_missing(self.nmissing))
         return found + list(self.notes)
 
     def __str__(self) -> str:
         return "\n".join(self.lines()) or "no faults found"
+
+
+def _missing(nrecords: int) -> str:
+    return f"{nrecords} records of the index lie beyond the end of the file"

@@ -28,7 +28,7 @@ from .index import INDEX_ENTRY, ZSTD_LEVEL, Entries, classic_nbytes
 from .indexrecord import index_nbytes
 from .payload import encode_payload
 from .recordfile import MAX_RECORD_NBYTES, RecordFile, chunk_path
-from .recording import open as open_recording
+from .recording import open_quietly
 from .recordreader import EncodedRecord
 from .writer import new_creation_id
 
@@ -289,7 +289,7 @@ def _files_of(target: str) -> list[str]:
     if not os.path.exists(target):
         return []
     try:
-        with open_recording(target) as recording:
+        with open_quietly(target) as recording:
             names = [part.source.name for part in recording.source.parts]
     except BloscpackError:
         return [target]
