@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from .exceptions import NotBloscpackError, WrongKindError
+from .exceptions import IsAFolderError, NotBloscpackError, WrongKindError
 from .wire import BytesLike
 
 # Enough of a file to recognise it: the magic of a tar archive is the farthest from the start.
@@ -206,25 +206,46 @@ def not_gulp(names: Iterable[str]) -> NotBloscpackError:
     names : iterable of str
         The names of the files and folders in it.
     """
-    listed = [name for name in names if not name.startswith(".") or name in _ZARR_NAMES]
     lead = "a folder without pairs of .gulp and .gmeta files, so not a Gulp directory"
+    return NotBloscpackError(f"{lead}: {_describe_folder(names)}")
+
+
+def not_a_file(names: Iterable[str]) -> IsAFolderError:
+    """Return the error for a folder where a file is expected; the caller adds the path.
+
+    Parameters
+    ----------
+    names : iterable of str
+        The names of the files and folders in it.
+    """
+    names = list(names)
+    if {".gulp", ".gmeta"} <= set(map(_suffix, names)):
+        return IsAFolderError(
+            "a Gulp directory, not a file: open it with bloscpack.frames.open or 'blpk gulp'"
+        )
+    return IsAFolderError(f"a folder, not a file: {_describe_folder(names)}")
+
+
+def _describe_folder(names: Iterable[str]) -> str:
+    """Return what is in a folder that is not a Gulp directory, and the call that reads it."""
+    listed = [name for name in names if not name.startswith(".") or name in _ZARR_NAMES]
     found = Counter(_suffix(name) for name in listed)
     if not listed:
-        return NotBloscpackError(f"{lead}: it is empty")
+        return "it is empty"
     if _ZARR_NAMES.intersection(listed):
-        return NotBloscpackError(f"{lead}: it is a Zarr store, which zarr.open reads")
+        return "it is a Zarr store, which zarr.open reads"
     if ".gulp" in found or ".gmeta" in found:
-        return NotBloscpackError(
-            f"{lead}: it has {found['.gulp']} .gulp and {found['.gmeta']} .gmeta files that do not "
+        return (
+            f"it has {found['.gulp']} .gulp and {found['.gmeta']} .gmeta files that do not "
             "belong together; 'blpk gulp check' lists them"
         )
     for suffix, _ in found.most_common():
         if suffix in _CONTENTS:
             what, advice = _CONTENTS[suffix]
-            return NotBloscpackError(f"{lead}: it holds {what} ({suffix}); {advice}")
+            return f"it holds {what} ({suffix}); {advice}"
     shown = ", ".join(repr(name[:40]) for name in sorted(listed)[:3])
-    return NotBloscpackError(
-        f"{lead}: it holds {shown}{', ...' * (len(listed) > 3)}; 'blpk frames create OUT.blp "
+    return (
+        f"it holds {shown}{', ...' * (len(listed) > 3)}; 'blpk frames create OUT.blp "
         "FOLDER' makes a frame store of the images, videos or arrays in a folder and its subfolders"
     )
 

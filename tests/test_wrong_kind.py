@@ -11,7 +11,13 @@ import pytest
 
 import bloscpack as bp
 from bloscpack import benzina, vrs
-from bloscpack.exceptions import FormatError, NotBloscpackError, UnsupportedError, WrongKindError
+from bloscpack.exceptions import (
+    FormatError,
+    IsAFolderError,
+    NotBloscpackError,
+    UnsupportedError,
+    WrongKindError,
+)
 from bloscpack.filekind import DATASET, GULP_FILE, VIDEO, identify
 from bloscpack.frames.sampler import ClipSampler
 from bloscpack.gulp import GulpDirectory
@@ -121,6 +127,46 @@ def test_a_folder_that_is_not_a_gulp_directory_is_refused(
         assert str(caught.value).startswith(f"{folder}: a folder without pairs of .gulp and .gmeta")
         assert words in str(caught.value)
     assert not (tmp_path / "out.blp").exists()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        bp.open,
+        lambda path: bp.open(path, "a"),
+        bp.load,
+        bp.verify,
+        lambda path: bp.verify(path, fix=True),
+        bp.unpack_ndarray_from_file,
+        vrs.open,
+        lambda path: vrs.open([path]),
+        benzina.open,
+        benzina.verify,
+    ],
+)
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (
+            ("data_0.gulp", "meta_0.gmeta"),
+            "a Gulp directory, not a file: open it with bloscpack.",
+        ),
+        (("data_0.gulp",), "a folder, not a file: it has 1 .gulp and 0 .gmeta files that do not"),
+        (("a.mp4",), "a folder, not a file: it holds videos (.mp4); 'blpk frames create"),
+        (("zarr.json",), "a folder, not a file: it is a Zarr store, which zarr.open reads"),
+        ((), "a folder, not a file: it is empty"),
+    ],
+)
+def test_a_folder_instead_of_a_file_names_the_right_call(
+    tmp_path: Path, call: Callable[[Path], Any], names: tuple[str, ...], words: str
+) -> None:
+    folder = folder_with(tmp_path / "vids", *names)
+    with pytest.raises(IsAFolderError) as caught:
+        call(folder)
+    assert str(caught.value).startswith(f"{folder}: {words}")
+    assert isinstance(caught.value, NotBloscpackError)
+    assert isinstance(caught.value, IsADirectoryError)  # as of 0.16
+    assert str(pickle.loads(pickle.dumps(caught.value))).startswith(f"{folder}: {words}")
 
 
 def test_gulps_own_class_still_writes_into_an_empty_folder(tmp_path: Path) -> None:

@@ -56,7 +56,9 @@ def readable(name: str) -> Any:
         return stream if stream.seekable() else stream.read()
     if is_url(name):
         return name
-    return name if stat.S_ISREG(Path(name).stat().st_mode) else Path(name).read_bytes()
+    mode = Path(name).stat().st_mode
+    # `open_source` refuses a folder, and names the call that reads it.
+    return name if stat.S_ISREG(mode) or stat.S_ISDIR(mode) else Path(name).read_bytes()
 
 
 def read_any(name: str) -> Any:

@@ -83,7 +83,8 @@ def open(  # noqa: A001
     )
     if loss := recording.report._loss:
         notice(
-            "%s: %s; only the records that were found are read, and recording.report lists the rest",
+            "%s: %s; only the records that were found are read, and recording.report lists "
+            "the rest",
             recording.name or "recording",
             loss,
         )

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, count
 from typing import Any, NamedTuple, Self
 
-from ..storage.file import open_source
+from ..storage.file import open_source, refuse_folder
 from ..storage.pool import FilePool
 from ..storage.protocol import ByteSource
 from ..storage.remote import RemotePlace, RemoteSource
@@ -202,6 +202,8 @@ def _open_files(
     try:
         for path in paths:
             is_remote = is_url(path) or isinstance(path, RemotePlace)
+            if not is_remote:
+                refuse_folder(path)
             sources.append(open_source(path, storage_options) if is_remote else pool.open(path))
         return ChunkedSource(sources, is_explicit=is_explicit)
     except BaseException:
