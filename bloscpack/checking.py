@@ -197,7 +197,7 @@ def _recover_remote(
 ) -> Report:
     """Recover a copy of what is behind a URL: what is looked for everywhere is read many times."""
     with importing:  # on use: 8 ms to load, and rarely needed
-        from tempfile import TemporaryFile
+        from tempfile import TemporaryFile, gettempdir
 
     folder = None
     if isinstance(dst, str | os.PathLike) and not is_url(dst):
@@ -208,7 +208,7 @@ def _recover_remote(
         closing(RemoteSource(url, storage_options)) as source,
         TemporaryFile(dir=folder) as copy,
     ):
-        copy_to(source, copy)
+        copy_to(source, copy, f"temporary file in {folder or gettempdir()}")
         try:
             report = recover(copy, dst, nthreads=nthreads, progress=progress)
         except BloscpackError as err:

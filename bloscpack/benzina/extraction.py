@@ -21,6 +21,7 @@ from .. import image
 from ..container.writer import Progress
 from ..exceptions import BloscpackError
 from ..report import Damage
+from ..storage import disk
 from ..storage.folder import Folder
 from ..threads import map_ordered, resolve_nthreads
 from .dataset import Dataset
@@ -222,6 +223,7 @@ class Listing:
         self._begun = False
         self._stream: TextIO | None = None
         if form is not None:
+            self._path = folder.path(LISTS[form])
             fd = folder.create(LISTS[form])
             self._stream = os.fdopen(fd, "w", encoding="utf-8", newline="")
 
@@ -245,10 +247,12 @@ class Listing:
 
     def _write(self, text: str) -> None:
         if self._stream is not None:
-            self._stream.write(text)
+            with disk.naming(self._path):
+                self._stream.write(text)
 
     def __exit__(self, *exc: object) -> None:
-        if self._form == "json":
-            self._write("\n]\n" if self._begun else "[]\n")
-        if self._stream is not None:
-            self._stream.close()
+        if self._stream is None:
+            return
+        with disk.naming(self._path), self._stream:  # closing it writes what is left
+            if self._form == "json":
+                self._write("\n]\n" if self._begun else "[]\n")

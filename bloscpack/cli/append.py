@@ -14,6 +14,7 @@ from ..append import _rewrite_metadata_fp, append_stream
 from ..container.append import journaled, rewrite_section
 from ..container.format import EXTENSION
 from ..exceptions import FileNotFound, NoChangeInMetadata, NoMetadataFound
+from ..storage import disk
 from ..storage.url import refuse_url, shown_name
 from .describe import tell_chunks
 from .endpoint import STDIO, check_input, is_same_file, open_container, open_stream
@@ -112,7 +113,9 @@ def _open_sized(name: str) -> Iterator[tuple[IO[bytes], int]]:
             yield stream, os.fstat(stream.fileno()).st_size
             return
         with tempfile.TemporaryFile() as copy:
-            shutil.copyfileobj(stream, copy)
+            with disk.naming(f"temporary file in {tempfile.gettempdir()}"):
+                shutil.copyfileobj(stream, copy)
+                copy.flush()
             nbytes = copy.tell()
             copy.seek(0)
             yield copy, nbytes

@@ -15,6 +15,7 @@ from ..exceptions import FileNotFound
 from ..filekind import BLOSCPACK_MAGIC as MAGIC
 from ..filekind import HEAD_NBYTES, wrong_kind
 from ..frames.verification import is_frame_store
+from ..storage import disk
 from ..storage.file import open_source
 from ..storage.protocol import ByteSink
 from ..storage.sink import open_sink
@@ -35,7 +36,8 @@ class PassSink:
 
     def write(self, data: BytesLike) -> None:
         """Write `data`."""
-        self._stream.write(data)
+        with disk.naming("standard output"):
+            self._stream.write(data)
 
     def write_at(self, offset: int, data: BytesLike) -> None:
         """Refuse: what is written is gone."""
@@ -43,7 +45,8 @@ class PassSink:
 
     def commit(self) -> None:
         """Flush the stream."""
-        self._stream.flush()
+        with disk.naming("standard output"):
+            self._stream.flush()
 
     def abort(self) -> None:
         """Do nothing."""

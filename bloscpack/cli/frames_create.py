@@ -13,6 +13,7 @@ from ..frames.encoding import CODECS
 from ..frames.ingest import IngestReport, Remark, ingest
 from ..frames.items import Item
 from ..frames.lossless import PRESETS
+from ..storage import disk
 from ..storage.url import shown_name
 from .options import (
     Subparsers,
@@ -237,8 +238,9 @@ def _items_of(name: str, args: argparse.Namespace, stack: ExitStack) -> Iterable
 
 
 def _write(log: TextIO, remark: Remark) -> None:
-    log.write(json.dumps(_remark(remark)) + "\n")
-    log.flush()
+    with disk.naming(log.name):
+        log.write(json.dumps(_remark(remark)) + "\n")
+        log.flush()
 
 
 def _remark(remark: Remark) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..storage import disk
 from ..threads import available_cpus
 from .options import CommandParser, Subparsers, add_command, add_json_option, count
 from .output import Console, message, print_json, printable, result
@@ -316,7 +317,7 @@ def _ingest(
 def _write_log(name: str | None, skipped: "list[SkippedItem]") -> None:
     if name is None:
         return
-    with open(name, "w", encoding="ascii") as file:
+    with disk.naming(name), open(name, "w", encoding="ascii") as file:
         for item in skipped:
             file.write(json.dumps(item._asdict()) + "\n")
 

@@ -118,7 +118,8 @@ class Journal:
     def begin(self) -> None:
         """Note the plan, unless it is taken up; what was noted of another one is lost."""
         if not self.is_resumed:
-            disk.truncate(self._fd, 0)
+            with disk.naming(self._path):
+                disk.truncate(self._fd, 0)
             self._end = 0
             self._append(self._plan._asdict())
             self.is_other = False

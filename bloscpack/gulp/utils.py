@@ -18,6 +18,7 @@ from .. import image
 from ..exceptions import BloscpackError, CodecError, FormatError, UnsupportedError
 from ..libraries import import_pillow
 from ..notice import notice
+from ..storage import disk
 from ..video import is_available, read_video
 from ..wire import BytesLike
 from .errors import DuplicateIdException, FrameError
@@ -160,17 +161,23 @@ def burst_frames_to_shm(
     ------
     FFMPEGNotFound
         PyAV is missing.
+    OSError
+        A frame cannot be written.
     """
     if not check_ffmpeg_exists():
         raise FFMPEGNotFound('videos need PyAV: install av, or "bloscpack[video]"', name="av")
+    name = ""
     try:
         with read_video(vid_path, frame_rate=frame_rate or None) as video:
             for number, frame in enumerate(video, 1):
                 name = os.path.join(temp_burst_dir, f"{number:010d}.jpg")
-                with open(name, "wb") as file:
-                    file.write(image.encode_jpeg(frame, quality=_BURST_QUALITY, fast=False))
+                data = image.encode_jpeg(frame, quality=_BURST_QUALITY, fast=False)
+                with disk.naming(name), open(name, "wb") as file:
+                    file.write(data)
         problem = video.report.describe()
     except (BloscpackError, OSError) as err:
+        if name and isinstance(err, OSError) and err.filename == name:
+            raise  # the folder is full, for example: nothing is wrong with the video
         problem = str(err)
     if problem:
         warnings.warn(problem, RuntimeWarning, stacklevel=2)

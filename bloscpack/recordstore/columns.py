@@ -15,6 +15,7 @@ import numpy as np
 
 from ..frames.protocol import AnyArray
 from ..frames.reader import FrameStore
+from ..storage import disk
 from ..vrs.layout import DataLayout
 from ..vrs.pieces import Piece, PieceKind
 from ..vrs.pixels import ImageSpec, image_view
@@ -48,8 +49,14 @@ class Spool:
         if len(self._memory) > _MEMORY_NBYTES:
             if self._file is None:
                 self._file = cast(BinaryIO, TemporaryFile(dir=self._folder))  # noqa: SIM115 - see close
-            self._file.write(self._memory)
-            self._memory = bytearray()
+            self._write_out(self._file)
+
+    def _write_out(self, file: BinaryIO) -> None:
+        """Write what is in memory to the file, all of it: reading would flush it without a name."""
+        with disk.naming(f"temporary file in {self._folder}"):
+            file.write(self._memory)
+            file.flush()
+        self._memory = bytearray()
 
     def pad(self, nbytes: int) -> None:
         """Fill up with zeros to a multiple of `nbytes`."""
@@ -59,9 +66,7 @@ class Spool:
         """Return all bytes as an array, read from the file as it is used."""
         if self._file is None:
             return np.frombuffer(bytes(self._memory), dtype).reshape(shape)
-        self._file.write(self._memory)
-        self._memory = bytearray()
-        self._file.flush()
+        self._write_out(self._file)
         return np.memmap(self._file, dtype, "r", 0, shape)
 
     def iter_pieces(self, sizes: Iterable[int]) -> Iterator[bytes]:
@@ -69,8 +74,7 @@ class Spool:
         if self._file is None:
             source: BinaryIO = BytesIO(self._memory)
         else:
-            self._file.write(self._memory)
-            self._memory = bytearray()
+            self._write_out(self._file)
             self._file.seek(0)
             source = self._file
         for size in sizes:

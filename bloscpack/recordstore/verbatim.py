@@ -130,9 +130,11 @@ def write_parts(
         try:
             at = 0
             for piece in content.take(size):
-                disk.write_at(fd, at, piece)
+                with disk.naming(path):
+                    disk.write_at(fd, at, piece)
                 at += len(piece)
-            disk.sync(fd)
+            with disk.naming(path):
+                disk.sync(fd)
         finally:
             os.close(fd)
     content.check_end()

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from operator import itemgetter
 from typing import IO, Any, TypeGuard, TypeVar
 
+from . import disk
 from .protocol import ByteSource
 from .remote import MAX_RUN_NBYTES, Extent, Prefetch, RemoteSource
 
@@ -62,15 +63,22 @@ def prefetched(
     yield from _one_ahead(_groups(items, place_of, _FIRST_NBYTES if ramps else MAX_GROUP_NBYTES))
 
 
-def copy_to(source: ByteSource, stream: IO[bytes]) -> None:
-    """Write all bytes of a source to a stream, those of a remote one by requests of 8 MiB."""
+def copy_to(source: ByteSource, stream: IO[bytes], name: str) -> None:
+    """Write all bytes of a source to a stream, those of a remote one by requests of 8 MiB.
+
+    Errors of writing get the `name` of the stream.
+    """
     size = source.size()
     extents = [
         (offset, min(MAX_RUN_NBYTES, size - offset)) for offset in range(0, size, MAX_RUN_NBYTES)
     ]
     for group in prefetched(source, extents, lambda extent: extent):
         for extent in group:
-            stream.write(source.read_at(*extent))
+            data = source.read_at(*extent)
+            with disk.naming(name):
+                stream.write(data)
+    with disk.naming(name):
+        stream.flush()
 
 
 def prefetched_pieces(pieces: Sequence[Piece]) -> Iterator[Sequence[Piece]]:

@@ -47,7 +47,8 @@ class SpoolSink:
 
     def iter_blocks(self) -> Iterator[bytes]:
         """Yield everything written, in blocks."""
-        self._spool.seek(0)
+        with _naming_temporary():  # writes what is left
+            self._spool.seek(0)
         while block := self._spool.read(self._BLOCK_NBYTES):
             yield block
 
@@ -56,7 +57,8 @@ class SpoolSink:
 
     def abort(self) -> None:
         """Drop what was written."""
-        self._spool.close()
+        with suppress(OSError):  # closing writes what is left, which is not wanted
+            self._spool.close()
 
 
 def _naming_temporary() -> AbstractContextManager[None]:

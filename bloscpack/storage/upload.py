@@ -8,12 +8,14 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 from weakref import finalize
 
 from ..exceptions import UnsupportedError
 from ..libraries import importing
 from ..wire import BytesLike
+from . import disk
 from .protocol import ByteSink
 from .url import shown
 
@@ -188,20 +190,24 @@ class _FileSink:
 
     def write(self, data: BytesLike) -> None:
         """Append `data`."""
-        self._file.write(data)
+        with disk.naming(self._upload.path):
+            self._file.write(data)
 
     def write_at(self, offset: int, data: BytesLike) -> None:
         """Replace bytes written before."""
-        self._file.seek(offset)
-        self._file.write(data)
-        self._file.seek(0, os.SEEK_END)
+        with disk.naming(self._upload.path):
+            self._file.seek(offset)
+            self._file.write(data)
+            self._file.seek(0, os.SEEK_END)
 
     def commit(self) -> None:
         """Make the object appear."""
-        self._file.close()
+        with disk.naming(self._upload.path):  # closing it writes what is left
+            self._file.close()
         self._upload.commit()
 
     def abort(self) -> None:
         """Leave nothing behind."""
-        self._file.close()
+        with suppress(OSError):  # the error that is being handled is the one to report
+            self._file.close()
         self._upload.discard()

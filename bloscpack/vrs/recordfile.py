@@ -320,7 +320,8 @@ class RecordFile:
     def _cut(self) -> None:
         """Remove what a failed write left behind the last record."""
         if self._torn:
-            disk.truncate(self._fd, self._offset)
+            with disk.naming(self.paths[-1] if self._fd != self._head else self.paths[0]):
+                disk.truncate(self._fd, self._offset)
             self._torn = False
 
     def _split_due(self) -> bool:

@@ -7,6 +7,8 @@ can all be found.
 """
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from struct import Struct
 from typing import Any, Literal
@@ -188,8 +190,10 @@ def _append_index(
         compression,
         nbytes,
     )
-    fd = os.open(target, os.O_RDWR)
-    try:
+    first = int(listing.offsets[0])
+    if not header.first_record_offset and first == _description_end(header, listing):
+        first = 0
+    with _opened_to_write(target) as fd:
         if os.fstat(fd).st_size != source.size():
             raise _changed(target)
         if header.index_offset >= end:
@@ -199,13 +203,19 @@ def _append_index(
         disk.write_at(fd, end, head, payload)
         disk.truncate(fd, end + len(head) + len(payload))
         disk.sync(fd)
-        first = int(listing.offsets[0])
-        if not header.first_record_offset and first == _description_end(header, listing):
-            first = 0
         _write_offsets(fd, header._replace(index_offset=end, first_record_offset=first))
         disk.sync(fd)
-    finally:
-        os.close(fd)
+
+
+@contextmanager
+def _opened_to_write(path: str) -> Iterator[int]:
+    """Give the descriptor of a file that is there; errors of the block name the file."""
+    with disk.naming(path):
+        fd = os.open(path, os.O_RDWR)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
 
 
 def _description_end(header: FileHeader, listing: Listing) -> int | None:
@@ -243,17 +253,18 @@ def _replace_head(target: str, source: ChunkedSource, header: FileHeader, listin
     records_at = len(front) + len(index) + len(payload)
     temporary = temporary_path(target)
     fd = create_like(temporary, target, target)
-    try:
-        disk.write_at(fd, 0, front, index, payload)
-        _write_offsets(fd, header._replace(first_record_offset=records_at))
-        disk.sync(fd)
-        disk.replace(temporary, target)
-    except BaseException:
-        disk.unlink(temporary)
-        raise
-    finally:
-        os.close(fd)
-    disk.sync_folder(os.path.dirname(target))
+    with disk.naming(target):
+        try:
+            disk.write_at(fd, 0, front, index, payload)
+            _write_offsets(fd, header._replace(first_record_offset=records_at))
+            disk.sync(fd)
+            disk.replace(temporary, target)
+        except BaseException:
+            disk.unlink(temporary)
+            raise
+        finally:
+            os.close(fd)
+        disk.sync_folder(os.path.dirname(target))
     if end < last.start + last.nbytes:
         _cut_off(last.source.name, last.nbytes, end - last.start)
 
@@ -262,14 +273,11 @@ def _cut_off(path: str | None, nbytes: int, end: int) -> None:
     """Remove what lies behind `end` in a file of `nbytes`."""
     if path is None:
         return
-    fd = os.open(path, os.O_RDWR)
-    try:
+    with _opened_to_write(path) as fd:
         if os.fstat(fd).st_size != nbytes:
             raise _changed(path)
         disk.truncate(fd, end)
         disk.sync(fd)
-    finally:
-        os.close(fd)
 
 
 def _changed(path: str) -> FileChangedError:
