@@ -267,7 +267,8 @@ def scan_listing(source: ChunkedSource, header: FileHeader, *, resync: bool) -> 
     """
     start = _records_start(source, header)
     while True:
-        scan = scan_records(source, start, resync=resync)
+        # The file itself, if there is one only: its holes are skipped.
+        scan = scan_records(source.single, start, resync=resync)
         strangers = None if source.is_explicit else _find_stranger(source, scan)
         if strangers is None:
             break
