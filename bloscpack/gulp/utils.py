@@ -18,6 +18,7 @@ from .. import image
 from ..exceptions import BloscpackError, CodecError, FormatError, UnsupportedError
 from ..libraries import import_pillow
 from ..notice import notice
+from ..textlist import text_list
 from ..video import is_available, read_video
 from ..wire import BytesLike
 from .errors import DuplicateIdException, FrameError
@@ -327,7 +328,7 @@ def find_images_in_folder(folder: Path, formats: Sequence[str] = ("jpg",)) -> li
 
     A folder that does not exist has none.
     """
-    return sorted(_find_files(folder, formats))
+    return sorted(_find_files(folder, text_list("formats", formats)))
 
 
 def get_single_video_path(folder_name: Path, format_: str = "mp4") -> str:
