@@ -1,9 +1,10 @@
 """Reading everything that a dataset has, to find what is damaged.
 
 Where each sample lies is compared with the file and with the other samples, every sample is taken
-apart, and with ``decode=True`` every picture decoded. One fault does not hide the next. What is
-valid but unusual is a notice: names or thumbnails that differ from those inside the samples, a
-codec that is not known here.
+apart, and with ``decode=True`` every picture decoded. One fault does not hide the next. A sample
+that cannot be taken apart is damage, even if it is only encrypted or in another file. What is valid
+but unusual is a notice: names or thumbnails that differ from those inside the samples, a codec that
+is not known here.
 """
 
 from collections import Counter
@@ -212,19 +213,21 @@ class _Inner:
 
     def check(self, sample: Sample, found: _Found, *, decode: bool) -> None:
         """Check a sample and note what is found."""
+        try:
+            sample.layout  # noqa: B018 - parsed here
+        except BloscpackError as err:
+            # None of its tracks can be read, even if the form is valid but not supported.
+            found.damage.append((sample.index, f"sample {sample.index}: {_what(err, sample)}"))
+            return
         for error in self._errors(sample, found, decode=decode):
-            text = _text(error).removeprefix(f"sample {sample.index}: ")
+            text = _what(error, sample)
             if isinstance(error, UnsupportedError):
                 found.notices[text[:_MAX_TEXT]] += 1
             else:
                 found.damage.append((sample.index, f"sample {sample.index}: {text}"))
 
     def _errors(self, sample: Sample, found: _Found, *, decode: bool) -> Iterator[BloscpackError]:
-        try:
-            tracks = sample.layout.tracks
-        except BloscpackError as err:
-            yield err
-            return
+        tracks = sample.layout.tracks
         if INPUT not in tracks:
             yield FormatError(f"it has no track {INPUT!r}")
             return
@@ -264,6 +267,11 @@ class _Inner:
 
 def _is_same_picture(one: InnerTrack, two: InnerTrack) -> bool:
     return one._replace(name=two.name) == two
+
+
+def _what(error: BloscpackError, sample: Sample) -> str:
+    """Return a message without the sample, which stands before it."""
+    return _text(error).removeprefix(f"sample {sample.index}: ")
 
 
 def _text(error: BloscpackError) -> str:

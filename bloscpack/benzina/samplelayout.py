@@ -66,6 +66,7 @@ _FAULTS = {
     kernel.SAME_NAME: "two tracks have one name",
     kernel.SHORT: "a box is too short for its fields",
     kernel.BAD_APERTURE: "the clean aperture is not of whole pixels within the frame",
+    kernel.NO_REFERENCE: "a sample entry names a data reference that is missing or of unknown kind",
 }
 
 
@@ -86,9 +87,10 @@ def parse_sample(data: BytesLike) -> SampleLayout:
     ------
     FormatError
         A box or a table exceeds what holds it, a track is not of exactly one sample, its bytes lie
-        outside of `data`, or the clean aperture is not of whole pixels within the frame.
+        outside of `data`, its data reference is missing, or the clean aperture is not of whole
+        pixels within the frame.
     UnsupportedError
-        A track is encrypted or restricted.
+        A track is encrypted or restricted, or its bytes are in another file.
 
     Notes
     -----
@@ -97,6 +99,11 @@ def parse_sample(data: BytesLike) -> SampleLayout:
     "A picture's mp4".
     """
     code, offset, brands, tracks = kernel.parse_sample(data)
+    if code == kernel.ELSEWHERE:
+        raise UnsupportedError(
+            f"sample: the bytes of a track are in another file (data reference at offset {offset} "
+            "of it), which is not read: copy them into the sample"
+        )
     if code:
         raise FormatError(f"sample: {_FAULTS[code]} (at offset {offset} of it)", offset=offset)
     for name, track in tracks.items():

@@ -47,6 +47,9 @@ def add_parser(subparsers: Subparsers) -> None:
         "--allow-skipped", action="store_true", help="with --skip-damaged, end with 0 all the same"
     )
     parser.add_argument(
+        "--allow-empty", action="store_true", help="make a dataset of a folder without pictures"
+    )
+    parser.add_argument(
         "-f",
         "--force",
         action="store_true",
@@ -112,6 +115,7 @@ def run(args: argparse.Namespace) -> int:
             progress=progress,
             log=tell,
             nthreads=args.nthreads,
+            allow_empty=args.allow_empty,
             codec=args.codec,
             crf=args.crf,
             preset=args.preset,

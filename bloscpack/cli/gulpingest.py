@@ -8,6 +8,7 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..storage import disk
+from ..storage.url import shown_name
 from ..threads import available_cpus
 from .options import CommandParser, Subparsers, add_command, add_json_option, count
 from .output import Console, message, print_json, printable, result
@@ -175,6 +176,9 @@ def _add_kind(kinds: Subparsers, name: str, kind: Kind) -> None:
         action="store_true",
         help="succeed although items were left out that cannot be read",
     )
+    parser.add_argument(
+        "--allow-empty", action="store_true", help="succeed although there is nothing to ingest"
+    )
     parser.add_argument("--log", metavar="FILE", help="write the items left out, as JSON lines")
     _add_own_options(parser, kind)
     add_json_option(parser)
@@ -232,17 +236,25 @@ def run(args: argparse.Namespace) -> int:
     """Ingest."""
     import random
 
+    from ..gulp.ids import existing_ids
     from ..gulp.ingest import IngestReport
 
     console = Console(args)
     random.seed(args.seed)
     adapter = _make_adapter(KINDS[args.kind], args)
+    if not len(adapter) and not args.allow_empty:
+        raise ValueError(
+            f"{shown_name(args.input)}: there is nothing in it to ingest; check the folder or "
+            "list, or give --allow-empty"
+        )
+    if args.remove_duplicates:
+        adapter.leave_out(existing_ids(args.output))
     report = IngestReport()
     skipped: list[SkippedItem] = []
     if len(adapter):
         report = _ingest(console, adapter, args, skipped)
     else:
-        console.note(f"{args.input}: nothing to ingest")
+        console.note(f"{shown_name(args.input)}: nothing new to ingest")
     _write_log(args.log, skipped)
     if args.json:
         print_json("gulp ingest", _document(args, report))
@@ -252,12 +264,12 @@ def run(args: argparse.Namespace) -> int:
         result(printable(f"{args.output}: {text}"))
     if skipped and not args.allow_skipped:
         return ExitCode.FAILED
-    return ExitCode.OK if report.items or args.remove_duplicates else ExitCode.FAILED
+    is_enough = report.items or args.remove_duplicates or args.allow_empty
+    return ExitCode.OK if is_enough else ExitCode.FAILED
 
 
 def _make_adapter(kind: Kind, args: argparse.Namespace) -> "ListedAdapter":
     from ..gulp import adapters
-    from ..gulp.ids import existing_ids
 
     inputs = [getattr(args, dest) for dest in _INPUTS[: len(kind.inputs)]]
     if kind.takes_output:
@@ -275,8 +287,6 @@ def _make_adapter(kind: Kind, args: argparse.Namespace) -> "ListedAdapter":
     if "extensions" in kind.options and args.extensions:
         options["file_extensions"] = args.extensions
     adapter: ListedAdapter = getattr(adapters, kind.adapter)(*inputs, **options)
-    if args.remove_duplicates:
-        adapter.leave_out(existing_ids(args.output))
     return adapter
 
 

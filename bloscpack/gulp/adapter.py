@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from ..exceptions import BloscpackError
+from ..textlist import text_list
 from .errors import DuplicateIdException
 from .labels import Labels
 from .utils import remove_entries_with_duplicate_ids
@@ -103,7 +104,7 @@ class ListedAdapter(AbstractDatasetAdapter):
 
     def leave_out(self, ids: Collection[str]) -> int:
         """Take items of these ids from the list and return how many there were."""
-        before = len(self)
+        before, ids = len(self), set(text_list("ids", ids))
         self.all_meta = [meta for meta in self.all_meta if str(self._id(meta)) not in ids]
         return before - len(self)
 
@@ -211,7 +212,7 @@ def walk(folder: Path, extensions: Sequence[str]) -> list[str]:
     Hidden files and folders are left out; links are followed, not in circles.
     """
     found: list[str] = []
-    ends = tuple(extensions)
+    ends = tuple(text_list("file_extensions", extensions))
     _walk(os.fspath(folder), ends, found, ())
     return sorted(found)
 

@@ -134,6 +134,12 @@ class GulpIngestor:
             What was written, and what left out: items without frames and such as cannot be
             encoded.
 
+        Warns
+        -----
+        BloscpackWarning
+            Items were left out and `on_skip` is not given; the adapter yields fewer items than its
+            length; or no item could be stored, so that the new chunks are empty.
+
         Raises
         ------
         AssertionError
@@ -150,6 +156,11 @@ class GulpIngestor:
         items (and, where it tells its ids, the same in the same order).
         """
         folder = os.fsdecode(self.output_folder)
+        if len(self.adapter) == 0:
+            raise AssertionError(
+                "the adapter is empty: there is nothing to ingest, so nothing was written; check "
+                "the folder or list that it reads"
+            )
         slices = calculate_chunk_slices(self.videos_per_chunk, len(self.adapter))
         ids = _ids_of(self.adapter)
         plan = Plan(len(self.adapter), self.videos_per_chunk, None if ids is None else _digest(ids))
@@ -188,7 +199,26 @@ class GulpIngestor:
                 first_one.id,
                 first_one.reason,
             )
+        self._warn_of_missing(report)
         return report
+
+    def _warn_of_missing(self, report: IngestReport) -> None:
+        """Warn of chunks without items, and of items that the adapter counts but does not yield."""
+        count = len(self.adapter)
+        yielded = report.items + len(report.skipped)
+        if yielded < count:
+            notice(
+                "the adapter has %d items by its length, but yielded %d: the others are missing",
+                count,
+                yielded,
+            )
+        if not report.items:
+            notice(
+                "none of the %d items could be stored in %s: the new chunks are empty, as those of "
+                "GulpIO2 are then",
+                count,
+                os.fsdecode(self.output_folder),
+            )
 
     def _add(self, report: IngestReport, chunk: Done) -> None:
         """Take note of a chunk that is done, and tell what is not in it."""

@@ -19,6 +19,7 @@ from ..exceptions import BloscpackError, CodecError, FormatError, UnsupportedErr
 from ..libraries import import_pillow
 from ..notice import notice
 from ..storage import disk
+from ..textlist import text_list
 from ..video import is_available, read_video
 from ..wire import BytesLike
 from .errors import DuplicateIdException, FrameError
@@ -334,7 +335,7 @@ def find_images_in_folder(folder: Path, formats: Sequence[str] = ("jpg",)) -> li
 
     A folder that does not exist has none.
     """
-    return sorted(_find_files(folder, formats))
+    return sorted(_find_files(folder, text_list("formats", formats)))
 
 
 def get_single_video_path(folder_name: Path, format_: str = "mp4") -> str:

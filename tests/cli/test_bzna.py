@@ -333,3 +333,14 @@ def test_clips_of_a_dataset(blpk: Blpk, dataset: Path) -> None:
     ended = blpk("frames", "verify", "a.bzna")
     assert ended.code == 3
     assert "sample 1: " in ended.out
+
+
+def test_pack_of_a_folder_without_pictures_is_a_failure(blpk: Blpk, tmp_path: Path) -> None:
+    pytest.importorskip("av")
+    (tmp_path / "none").mkdir()
+    ended = blpk("bzna", "pack", "none", "out.bzna")
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err.startswith("blpk: error: none: there are no pictures to pack")
+    assert not Path("out.bzna").exists()
+    assert blpk("bzna", "pack", "none", "out.bzna", "--allow-empty").code == 0
+    assert Path("out.bzna").exists()
