@@ -1,7 +1,7 @@
 """Snapshots of what users rely on: names, commands, JSON, exit codes, reads and imports.
 
-``python -m tests.frozen`` records all of them again, ``python -m tests.frozen transcripts.txt`` only
-that one. Do so only to change on purpose what users see: the diff shows the change.
+``python -m tests.frozen`` records all of them again; ``python -m tests.frozen transcripts.txt``
+records one. Do so only to change on purpose what users see: the diff shows the change.
 
 - ``interface.json``: public names, signatures, attributes and the bases of exceptions.
 - ``options.json``: every command with its arguments, choices and defaults.
