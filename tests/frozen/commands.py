@@ -59,7 +59,7 @@ FILES = {
 CUT = {"cut.vrs": ("recording.vrs", 6000), "cut.bzna": ("pictures.bzna", 12000)}
 # Strings in JSON with these names are messages, which belong to the transcripts.
 MESSAGES = {"error", "errors", "message", "messages", "notices", "problems", "remarks", "what"}
-MESSAGES |= {"left_out", "reason", "skipped", "warnings", "why"}
+MESSAGES |= {"left_out", "notes", "reason", "skipped", "warnings", "why"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,8 +64,10 @@ def has(library: str | None) -> bool:
 def public_names(name: str) -> list[str]:
     """Return the names in ``__all__``, or those that a module without it defines."""
     module = importlib.import_module(name)
-    names = {*getattr(module, "__all__", _defined(module))}
-    names |= {each.rpartition(".")[2] for each in MODULES if each.rpartition(".")[0] == name}
+    names = {*module.__all__} if hasattr(module, "__all__") else _defined(module)
+    for each in (*MODULES, *OPTIONAL_NAMES):
+        module_name, _, last = each.rpartition(".")
+        names |= {last} if module_name == name else set()
     if name in FEW_NAMES:
         names = {*FEW_NAMES[name]}
     return sorted(each for each in names if is_available(name, each))
