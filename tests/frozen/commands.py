@@ -126,10 +126,14 @@ def run(argv: list[str], stdin: bytes = b"") -> tuple[int, bytes, str]:
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore", BloscpackWarning)
-        code = main(argv)
+        try:
+            code = main(argv)
+        except Exception as bug:  # one command must not keep the others from being compared
+            code = -1
+            err.write(f"{bug!r}\n")
     for stream in (out, err):
         stream.flush()
-    return code, out.buffer.getvalue(), err.buffer.getvalue().decode()  # type: ignore[attr-defined]
+    return code, out.buffer.getvalue(), err.buffer.getvalue().decode()
 
 
 @contextmanager

@@ -208,7 +208,8 @@ def _signature(function: Any) -> str:
             *kinds[:position]
         }:
             parts.append("*")
-        stars = {each.VAR_POSITIONAL: "*", each.VAR_KEYWORD: "**"}.get(each.kind, "")
+        stars = "*" if each.kind is each.VAR_POSITIONAL else ""
+        stars = "**" if each.kind is each.VAR_KEYWORD else stars
         text = stars + each.name
         if each.annotation is not each.empty:
             text += f": {_annotation(each.annotation)}"

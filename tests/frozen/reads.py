@@ -83,7 +83,7 @@ def folder_of_files() -> Iterator[Path]:
 
 def local() -> dict[str, dict[str, int]]:
     """Return the files opened, the reads and the bytes of each case."""
-    counts = {}
+    counts: dict[str, dict[str, int]] = {}
     with folder_of_files() as folder, patch.dict(os.environ, {"BLOSCPACK_NTHREADS": "1"}):
         for name, (file, read) in READS.items():
             read(str(folder / file))  # what is imported and decoded only once
@@ -125,7 +125,7 @@ def counting() -> Iterator[Counter[str]]:
 
 def remote() -> dict[str, dict[str, int]]:
     """Return the requests and bytes of each case, from a server on loopback."""
-    counts = {}
+    counts: dict[str, dict[str, int]] = {}
     with running(FileServer()) as server:
         with folder_of_files() as folder, patch.dict(os.environ, {"BLOSCPACK_NTHREADS": "1"}):
             server.files = {f"/{each.name}": each.read_bytes() for each in folder.iterdir()}
