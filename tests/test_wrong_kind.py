@@ -60,6 +60,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (benzina.open, "moves.vrs", ("a VRS recording", "bloscpack.vrs.open")),
         (benzina.open, "film.mp4", ("a video", "not a Benzina dataset")),
         (benzina.verify, "array.blp", ("not a Benzina dataset", "open it with bloscpack.open")),
+        (benzina.verify, "moves.vrs", ("a VRS recording", "bloscpack.vrs.open")),
     ],
 )
 @pytest.mark.usefixtures("files")

@@ -20,6 +20,7 @@ from bloscpack import vrs
 from bloscpack.append import append
 from bloscpack.cli.main import main
 from bloscpack.gulp import GulpChunk
+from bloscpack.gulp.journal import Journal, Plan
 from bloscpack.storage import disk
 from bloscpack.storage.descriptor import data_runs
 from bloscpack.storage.folder import Folder
@@ -64,6 +65,7 @@ class TestWithoutLocks:
             lambda **options: bp.frames.create("s.blp", **options).close(),
             lambda **options: bp.frames.ingest({"x": CLIP}, "s.blp", workers=1, **options),
         ],
+        ids=["append", "create", "ingest"],
     )
     def test_a_writer_says_what_to_do(
         self, monkeypatch: pytest.MonkeyPatch, write: Callable[..., None]
@@ -87,6 +89,15 @@ class TestWithoutLocks:
         monkeypatch.setenv("BLOSCPACK_LOCKING", "0")
         append("b.blp", "new")
         assert bp.unpack_bytes_from_file("b.blp")[0] == bytes(24)
+
+    def test_an_ingest_into_a_gulp_directory_follows_the_environment(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with pytest.raises(OSError, match=r"cannot lock files.*BLOSCPACK_LOCKING=0.*'gulped/"):
+            Journal("gulped", Plan(1, 1, None))
+        monkeypatch.setenv("BLOSCPACK_LOCKING", "0")
+        with Journal("gulped", Plan(1, 1, None)) as journal:
+            journal.begin()
 
     def test_files_are_written_and_read(self) -> None:
         bp.save("a.blp", ROWS)
@@ -233,6 +244,18 @@ def test_each_failing_step_of_a_gulp_chunk_names_the_file(
     with pytest.raises(OSError, match=r"a\.gulp|meta") as caught:
         write_chunk(tmp_path / "a.gulp")
     assert caught.value.errno == errno.EDQUOT
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs the full device of Linux")
+@pytest.mark.parametrize("nbytes", [10, 100_000])
+def test_a_full_disk_is_reported_with_the_gulp_chunk(tmp_path: Path, nbytes: int) -> None:
+    """Small frames fail where the chunk is closed, large ones where they are appended."""
+    path = tmp_path / "a.gulp"
+    path.symlink_to("/dev/full")
+    chunk = GulpChunk(path, tmp_path / "meta")
+    with pytest.raises(OSError, match=r"No space left on device: '.*a\.gulp'"), chunk.open("wb"):
+        chunk.append("a", {}, [b"\xff\xd8" + bytes(nbytes)])
+        chunk.flush()
 
 
 def test_a_disk_that_is_full_for_temporary_files_is_named(
