@@ -468,7 +468,7 @@ class TestChangedAttrs:
                 lambda: array.attrs["deep"]["list"].append(2),
                 lambda: setattr(array, "attrs", {}),
             ):
-                with pytest.raises(TypeError, match="the file would not change: .*mode 'a'"):
+                with pytest.raises(TypeError, match=r"the file would not change: .*mode 'a'"):
                     change()
             assert array.attrs == {"a": 1, "deep": {"list": [1]}}
 
