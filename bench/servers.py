@@ -93,8 +93,11 @@ class Server:
         return sum(request.nbytes for request in self.log)
 
     def clear(self) -> None:
-        """Forget what was asked, and what is to happen to the next requests."""
-        self.log.clear()
+        """Forget what was asked, and what is to happen to the next requests.
+
+        Requests that are being answered are not in the new log.
+        """
+        self.log = []
         self.faults.clear()
         self.always = ""
 
@@ -116,6 +119,7 @@ class Server:
             disable_nagle_algorithm = True
 
             def respond(self) -> None:
+                log = server.log
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 sleep(server.delay)
                 fault = server.faults.popleft() if server.faults else server.always
@@ -124,7 +128,7 @@ class Server:
                 else:
                     found = server.answer(self.command, self.path, self.headers, body)
                 if fault == "drop":
-                    server.note(self, 0, b"")
+                    server.note(log, self, 0, b"")
                     self.close_connection = True
                     return
                 if fault == "brief" and found.status == 206:
@@ -132,7 +136,7 @@ class Server:
                 sent = found.body[: len(found.body) // 2] if fault == "short" else found.body
                 if self.command == "HEAD":
                     sent = b""
-                server.note(self, found.status, sent)
+                server.note(log, self, found.status, sent)
                 self.send_response(found.status)
                 for name, value in found.headers.items():
                     self.send_header(name, value)
@@ -151,12 +155,10 @@ class Server:
 
         return Handler
 
-    def note(self, handler: Any, status: int, body: bytes) -> None:
-        """Keep a request in the log."""
+    def note(self, log: list[Request], handler: Any, status: int, body: bytes) -> None:
+        """Keep a request in the log of when it arrived."""
         path = handler.path
-        self.log.append(
-            Request(handler.command, path, handler.headers.get("Range"), status, len(body))
-        )
+        log.append(Request(handler.command, path, handler.headers.get("Range"), status, len(body)))
 
 
 def cut_range(found: Answer) -> Answer:

@@ -459,6 +459,19 @@ class TestChangedAttrs:
         with bp.open(path) as opened:
             assert opened.attrs == {"c": 3}
 
+    def test_attrs_of_an_array_open_for_reading_cannot_be_changed(self, path: Path) -> None:
+        bp.save(path, np.arange(3), attrs={"a": 1, "deep": {"list": [1]}})
+        with bp.open(path) as array:
+            for change in (
+                lambda: array.attrs.update(b=2),
+                lambda: array.attrs["deep"].pop("list"),
+                lambda: array.attrs["deep"]["list"].append(2),
+                lambda: setattr(array, "attrs", {}),
+            ):
+                with pytest.raises(TypeError, match=r"the file would not change: .*mode 'a'"):
+                    change()
+            assert array.attrs == {"a": 1, "deep": {"list": [1]}}
+
     def test_an_error_goes_back_to_the_attrs_of_the_last_flush(self, path: Path) -> None:
         bp.save(path, np.arange(3), attrs={"a": 1})
         with suppress(KeyError), bp.open(path, "a") as array:

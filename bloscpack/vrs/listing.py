@@ -267,8 +267,7 @@ def scan_listing(source: ChunkedSource, header: FileHeader, *, resync: bool) -> 
     """
     start = _records_start(source, header)
     while True:
-        # The file itself, if there is one only: its holes are skipped.
-        scan = scan_records(source.single, start, resync=resync)
+        scan = scan_records(source, start, resync=resync)
         strangers = None if source.is_explicit else _find_stranger(source, scan)
         if strangers is None:
             break

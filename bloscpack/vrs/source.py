@@ -13,6 +13,7 @@ from itertools import accumulate, count
 from typing import Any, NamedTuple, Self
 
 from ..storage.file import open_source, refuse_folder
+from ..storage.holes import SparseSource
 from ..storage.pool import FilePool
 from ..storage.protocol import ByteSource
 from ..storage.remote import RemotePlace, RemoteSource
@@ -78,6 +79,16 @@ class ChunkedSource:
     def size(self) -> int:
         """Return the number of bytes of all parts."""
         return self._size
+
+    def data_runs(self, most: int) -> list[tuple[int, int]]:
+        """Return where there are data, (start, stop) each; at most `most` + 1 for each part."""
+        runs = []
+        for source, first, nbytes in self.parts:
+            found = source.data_runs(most) if isinstance(source, SparseSource) else None
+            for start, stop in [(0, nbytes)] if found is None else found:
+                if start < nbytes:  # the file may have grown since
+                    runs.append((first + start, first + min(stop, nbytes)))
+        return runs
 
     def read_at(self, offset: int, nbytes: int) -> BytesLike:
         """Return `nbytes` from `offset`, fewer only where the last part ends.

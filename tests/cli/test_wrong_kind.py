@@ -84,6 +84,16 @@ def test_creating_a_store_of_nothing_fails(blpk: Blpk, tmp_path: Path) -> None:
     assert "none: there is nothing in it to ingest" in ended.err
 
 
+def test_an_empty_store_is_converted_only_if_that_is_allowed(blpk: Blpk, tmp_path: Path) -> None:
+    bp.frames.create(tmp_path / "empty.blp").close()
+    ended = blpk("convert", "empty.blp", "out")
+    assert ended.code == 1
+    assert "empty.blp: there are no clips to convert; --allow-empty" in ended.err
+    assert not (tmp_path / "out").exists()
+    assert blpk("convert", "--allow-empty", "empty.blp", "out").code == 0
+    assert (tmp_path / "out").is_dir()
+
+
 def test_cat_writes_the_format_that_the_suffix_says(blpk: Blpk, tmp_path: Path, clips: str) -> None:
     cat = ("frames", "cat", clips, "walk", "--select", "1", "-o")
     assert blpk(*cat, "x.png").code == 0

@@ -254,6 +254,16 @@ def test_two_ingests_at_once_are_refused(tmp_path: Path) -> None:
     GulpIngestor(Clips(clips("a")), tmp_path, 1, 1)()
 
 
+def test_a_damaged_journal_is_as_if_it_were_not_there(tmp_path: Path) -> None:
+    for damage in (b"", b"{\n", b"[]\n", b"[" * 100_000 + b"\n"):
+        folder = tmp_path / str(len(damage))
+        (folder / ".ingest").mkdir(parents=True)
+        (folder / ".ingest" / "journal").write_bytes(damage)
+        report = GulpIngestor(Clips(clips("a")), folder, 1, 1)()
+        assert (report.items, report.nresumed) == (1, 0)
+        assert sorted(os.listdir(folder)) == ["data_0.gulp", "meta_0.gmeta"]
+
+
 def test_progress_counts_chunks(tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
     progress = lambda done, total: seen.append((done, total))  # noqa: E731
