@@ -10,8 +10,8 @@ from typing import Any
 from harness import BARE, NTHREADS, ORIGINAL, OURS
 
 import bloscpack
-from bloscpack.codec import BLOSC_VERSION
-from bloscpack.threads import available_cpus
+from bloscpack.format.codec import BLOSC_VERSION
+from bloscpack.parallel.threads import available_cpus
 
 HEAD = ("case", "best", "median", "MB/s", BARE, "ratio", ORIGINAL, "ratio")
 

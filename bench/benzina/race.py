@@ -14,8 +14,8 @@ from benzina.contender import BARE_ONE, LOAD, OPEN, PACK, TABLE, TARGETS, Conten
 from benzina.data import Setting, make_pictures
 from benzina.index import write_index
 from bloscpack import benzina
-from bloscpack.benzina.format import THUMB
-from bloscpack.threads import available_cpus
+from bloscpack.benzina.mp4.format import THUMB
+from bloscpack.parallel.threads import available_cpus
 
 _SEED = 11
 _NREADS = 499  # reads before the same ones come again; a prime number

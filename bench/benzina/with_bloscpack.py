@@ -18,7 +18,7 @@ from benzina.checks import (
 from benzina.contender import LOAD, OPEN, OURS, PACK, PARSE, SAMPLE, TARGETS, Call, Task
 from benzina.jpeg import DEVIATION, MEAN
 from bloscpack import benzina
-from bloscpack.benzina.format import THUMB
+from bloscpack.benzina.mp4.format import THUMB
 from bloscpack.benzina.transforms import CenterResizedCrop, RandomResizedCrop
 
 _BIAS = tuple(255 * value for value in MEAN)

@@ -13,7 +13,7 @@ from races import require
 
 from benzina.contender import PARSE, PARSER, TWIN, Call, Task
 from bloscpack import benzina
-from bloscpack.benzina.format import THUMB
+from bloscpack.benzina.mp4.format import THUMB
 
 _TWIN = Path(__file__).resolve().parents[2] / "tests" / "reference" / "benzina_sample.py"
 # What finds the bytes of the thumbnail in a sample.

@@ -9,8 +9,8 @@ import numpy as np
 from harness import loop_of
 from races import Case
 
-from bloscpack import image
-from bloscpack.frames import lossless
+from bloscpack.frames.store import lossless
+from bloscpack.media import image
 from frames.bare import BareClip
 from frames.contender import FFV1, PNG, Frames
 from frames.data import Clip

@@ -12,10 +12,10 @@ from harness import Loop, take_turns
 from races import Case, remove
 
 import bloscpack as bp
-from bloscpack import image
 from bloscpack.frames import listing
 from bloscpack.gulp import GulpIngestor
 from bloscpack.gulp.adapters import Custom20BNCsvJpegAdapter
+from bloscpack.media import image
 from frames.contender import GULPIO2
 from frames.race import Bench, jpeg_pixels, require_frames
 from frames.with_bloscpack import encode_frames

@@ -10,7 +10,7 @@ import numpy as np
 from races import remove, require
 
 import bloscpack as bp
-from bloscpack import image
+from bloscpack.media import image
 from frames.contender import GULPIO2
 from frames.opening_worker import STATUS
 from frames.race import Bench

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 import bloscpack as bp
-from bloscpack import gulp, image
-from bloscpack.gulp.source import GulpSource
+from bloscpack import gulp
+from bloscpack.gulp.clipsource import GulpSource
+from bloscpack.media import image
 from frames.contender import (
     GULP_SOURCE,
     ONE_THREAD,

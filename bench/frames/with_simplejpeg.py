@@ -10,7 +10,7 @@ import numpy as np
 import simplejpeg
 from harness import NTHREADS
 
-from bloscpack.gulp.source import GulpSource
+from bloscpack.gulp.clipsource import GulpSource
 from frames.contender import BARE_JPEG, ONE_THREAD, ReadClip
 from frames.with_bloscpack import GulpDirectory
 

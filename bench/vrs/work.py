@@ -67,9 +67,9 @@ def measure_sizes(bench: Bench) -> None:
 def _measure_store(bench: Bench, sizes: dict[str, float]) -> None:
     """Convert the recording of the motion sensor, and back, comparing the checksums."""
     try:
-        from bloscpack import recordstore  # noqa: F401
+        from bloscpack.vrs import store as recordstore  # noqa: F401
     except ImportError:
-        bench.absent[STORE] = "bloscpack.recordstore is missing"
+        bench.absent[STORE] = "bloscpack.vrs.store is missing"
         return
     path = bench.write(Ours(), MOTION)
     store, back = bench.folder / "motion.blp", bench.folder / "back.vrs"

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict, Unpack
 
 from ..exceptions import BloscpackError
-from ..threads import available_cpus, map_ordered, resolve_nthreads
-from .format import Profile
-from .listing import Item, PictureFolder
+from ..parallel.threads import available_cpus, map_ordered, resolve_nthreads
+from .mp4.format import Profile
+from .pictureitems import Item, PictureFolder
 from .splits import Span
 from .writer import Writer
 

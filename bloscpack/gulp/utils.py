@@ -14,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from .. import image
 from ..exceptions import BloscpackError, CodecError, FormatError, UnsupportedError
-from ..libraries import import_pillow
+from ..format.bytefield import BytesLike
+from ..media import image
+from ..media.video import is_available, read_video
 from ..notice import notice
+from ..parallel.imports import import_pillow
 from ..storage import disk
 from ..textlist import text_list
-from ..video import is_available, read_video
-from ..wire import BytesLike
-from .errors import DuplicateIdException, FrameError
-from .ids import existing_ids
+from .chunk.ids import existing_ids
+from .gulperrors import DuplicateIdException, FrameError
 
 __all__ = [
     "DuplicateIdException",

@@ -8,14 +8,14 @@ from threading import Lock
 from typing import IO, Any
 from weakref import WeakSet
 
-from ..filekind import not_a_file
+from ..format.filekind import not_a_file
 from ..opening import closed_on_error
 from .descriptor import Descriptor, data_runs, pread, pread_into, pread_more
+from .journal import check_unlocked, find_journal, journal_path, try_settle
 from .memory import MemorySource
 from .overlay import OverlaySource, Patch
 from .protocol import ByteSource
-from .remote import RemotePlace, RemoteSource
-from .rollback import check_unlocked, find_journal, journal_path, try_settle
+from .remote.source import RemotePlace, RemoteSource
 from .url import is_url, refuse_options
 
 _CLOSED = "I/O operation on a closed file"

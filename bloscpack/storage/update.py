@@ -7,12 +7,11 @@ from contextlib import suppress
 from typing import Self
 
 from ..exceptions import LockedError
-from ..wire import BytesLike
+from ..format.bytefield import BytesLike
 from . import disk
 from .descriptor import pread
 from .file import refuse_folder
-from .lock import is_locking, try_lock_for_writing, unlock
-from .rollback import (
+from .journal import (
     find_journal,
     journal_path,
     locked_error,
@@ -22,6 +21,7 @@ from .rollback import (
     settle,
     write_journal,
 )
+from .lock import is_locking, try_lock_for_writing, unlock
 
 _ATTEMPTS = 100
 

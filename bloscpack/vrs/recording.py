@@ -9,15 +9,15 @@ from ..frames.protocol import IntArray
 from ..notice import notice
 from ..opening import closed_on_error
 from ..storage.memory import MemorySource
-from ..storage.prefetch import is_remote
-from .checksum import content_checksum
-from .content import INDEX_MODES, Content, read_content
-from .format import FileHeader
-from .index import RecordTable
-from .record import Record
-from .report import Report
+from ..storage.remote.prefetch import is_remote
+from .export.contentchecksum import content_checksum
+from .format.format import FileHeader
+from .format.recordindex import RecordTable
+from .read.content import INDEX_MODES, Content, read_content
+from .read.filesource import ChunkedSource, open_recording_source
+from .read.openreport import Report
+from .read.record import Record
 from .sequence import RecordSequence, Selection
-from .source import ChunkedSource, open_recording_source
 from .stream import Stream, Streams
 
 

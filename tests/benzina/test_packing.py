@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from bloscpack import benzina
-from bloscpack.benzina.listing import PictureFolder
 from bloscpack.benzina.packing import SkippedPicture
+from bloscpack.benzina.pictureitems import PictureFolder
 from bloscpack.exceptions import CodecError
 
 from .pictures import photo, save

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from bloscpack import benzina
-from bloscpack.benzina.bmff import pack_full_box
-from bloscpack.benzina.samplelayout import parse_sample
+from bloscpack.benzina.mp4.bmff import pack_full_box
+from bloscpack.benzina.mp4.samplelayout import parse_sample
 from bloscpack.exceptions import FormatError, UnsupportedError
 
 from .datasetfiles import boxes, dataset_bytes, patched, replaced

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bloscpack._ext import bmff as kernel
-from bloscpack.benzina.bmff import pack_box, pack_full_box, reader_of, walk
-from bloscpack.benzina.samplelayout import parse_sample
+from bloscpack.benzina.mp4.bmff import pack_box, pack_full_box, reader_of, walk
+from bloscpack.benzina.mp4.samplelayout import parse_sample
 from bloscpack.exceptions import FormatError, UnsupportedError
 from tests.reference import benzina_sample as twin
 

@@ -9,7 +9,8 @@ import pytest
 pytest.importorskip("av", reason="pictures are coded by PyAV")
 pytest.importorskip("PIL", reason="pictures are read and written by Pillow")
 
-from bloscpack import benzina, image
+from bloscpack import benzina
+from bloscpack.media import image
 
 from ..benzina.codedfiles import picture, sample, write_dataset
 from ..benzina.pictures import photo, save
@@ -319,10 +320,10 @@ def test_errors(
 
 
 def test_codecs_are_those_of_the_writer() -> None:
-    from bloscpack.benzina.encoder import CODECS
-    from bloscpack.cli import bzna_pack
+    from bloscpack.benzina.codec.encoder import CODECS
+    from bloscpack.cli.bzna import pack
 
-    assert tuple(CODECS) == bzna_pack.CODECS
+    assert tuple(CODECS) == pack.CODECS
 
 
 def test_clips_of_a_dataset(blpk: Blpk, dataset: Path) -> None:

@@ -16,7 +16,7 @@ pytest.importorskip("PIL", reason="images are read by Pillow")
 from bloscpack.cli.main import create_parser
 from bloscpack.gulp import GulpDirectory
 from bloscpack.gulp.adapters import ImageFolderAdapter, ImageListAdapter
-from bloscpack.gulp.ingest import GulpIngestor
+from bloscpack.gulp.ingest.ingestor import GulpIngestor
 from tests.gulp.imagefiles import image_tree, save
 
 from .conftest import REPOSITORY, Blpk

@@ -12,17 +12,17 @@ import numpy as np
 import pytest
 
 from bloscpack import vrs
-from bloscpack.benzina.extraction import Listing
-from bloscpack.cli.endpoint import PassSink
+from bloscpack.benzina.samplefiles import Listing
+from bloscpack.cli.console.endpoint import PassSink
 from bloscpack.gulp import utils
-from bloscpack.recordstore.columns import Spool
-from bloscpack.recordstore.verbatim import write_parts
 from bloscpack.storage import disk
 from bloscpack.storage.folder import Folder
 from bloscpack.storage.memory import MemorySource
-from bloscpack.storage.prefetch import copy_to
+from bloscpack.storage.remote.prefetch import copy_to
+from bloscpack.storage.remote.upload import open_upload
 from bloscpack.storage.sink import SpoolSink
-from bloscpack.storage.upload import open_upload
+from bloscpack.vrs.store.clipcolumns import Spool
+from bloscpack.vrs.store.verbatim import write_parts
 
 from ..vrs.recordingfiles import build, numbered
 
@@ -106,7 +106,7 @@ def test_restoring_the_files_of_a_recording(
 def test_columns_of_records_that_wait_in_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bloscpack.recordstore.columns.TemporaryFile", lambda **_: FullStream())
+    monkeypatch.setattr("bloscpack.vrs.store.clipcolumns.TemporaryFile", lambda **_: FullStream())
     with full_disk(f"temporary file in {tmp_path}"):
         Spool(str(tmp_path)).write(bytes(1 << 20))
 

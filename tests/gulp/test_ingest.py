@@ -13,14 +13,10 @@ import pytest
 
 from bloscpack.exceptions import BloscpackWarning, LockedError
 from bloscpack.gulp import GulpDirectory, GulpIngestor
-from bloscpack.gulp.adapters import (
-    AbstractDatasetAdapter,
-    ImageFolderAdapter,
-    VideoFolderAdapter,
-)
-from bloscpack.gulp.errors import DuplicateIdException
-from bloscpack.gulp.ingest import SkippedItem
-from bloscpack.gulp.journal import Journal, Plan
+from bloscpack.gulp.adapters import AbstractDatasetAdapter, ImageFolderAdapter, VideoFolderAdapter
+from bloscpack.gulp.gulperrors import DuplicateIdException
+from bloscpack.gulp.ingest.ingestlog import Journal, Plan
+from bloscpack.gulp.ingest.ingestor import SkippedItem
 from bloscpack.gulp.utils import find_images_in_folder
 from tests.oracle import Oracle
 

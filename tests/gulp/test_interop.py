@@ -60,7 +60,7 @@ def test_the_same_text(oracle: Oracle, items: dict[str, Any]) -> None:
     theirs = oracle(
         "import io, json; s = io.StringIO(); json.dump(thing, s); s.getvalue()", thing=thing
     )
-    assert bloscpack.gulp.format.dump_meta(thing) == theirs
+    assert bloscpack.gulp.chunk.format.dump_meta(thing) == theirs
 
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])

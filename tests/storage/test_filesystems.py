@@ -20,11 +20,11 @@ from bloscpack import vrs
 from bloscpack.append import append
 from bloscpack.cli.main import main
 from bloscpack.gulp import GulpChunk
-from bloscpack.gulp.journal import Journal, Plan
+from bloscpack.gulp.ingest.ingestlog import Journal, Plan
 from bloscpack.storage import disk
 from bloscpack.storage.descriptor import data_runs
 from bloscpack.storage.folder import Folder
-from bloscpack.storage.rollback import journal_path
+from bloscpack.storage.journal import journal_path
 from bloscpack.storage.update import UpdateFile
 
 from ..faults.disk import Crash, StoppingDisk, installed

@@ -14,9 +14,9 @@ import pytest
 pytest.importorskip("PIL", reason="raw images become PNG by Pillow")
 
 import bloscpack.vrs as vrs
-from bloscpack import image
-from bloscpack.vrs.extraction import KINDS, ExtractReport, extract
-from bloscpack.vrs.pixels import unpack_ten_bits
+from bloscpack.media import image
+from bloscpack.vrs.block.pixels import unpack_ten_bits
+from bloscpack.vrs.export.extraction import KINDS, ExtractReport, extract
 
 from .recordings import Made, make_recording
 from .vectorfiles import FOLDER, NAMES
@@ -140,7 +140,7 @@ def test_audio_of_all_records_is_one_file(tmp_path: Path) -> None:
 def test_few_files_of_many_streams_are_open_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_full: bool
 ) -> None:
-    monkeypatch.setattr("bloscpack.vrs.extraction._MAX_OPEN_FILES", 2)
+    monkeypatch.setattr("bloscpack.vrs.export.extraction._MAX_OPEN_FILES", 2)
     with vrs.create(tmp_path / "a.vrs") as writer:
         streams = [writer.stream("stereo audio") for _ in range(6)]
         for stream in streams:
@@ -172,7 +172,7 @@ def open_files() -> list[Path]:
 def test_a_wav_that_would_be_too_large_is_followed_by_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bloscpack.vrs.extraction.MAX_NBYTES", 10)
+    monkeypatch.setattr("bloscpack.vrs.export.extraction.MAX_NBYTES", 10)
     tags = {"RF:Data:1": "audio/pcm/uint8/channels=1/rate=8000"}
     with made(tags, b"123456", b"1234", b"1") as recording:
         extract(recording, tmp_path)
@@ -359,6 +359,6 @@ def check_block(block: vrs.Block, document: dict[str, Any], folder: Path) -> Non
 
 
 def test_kinds_are_those_of_the_command() -> None:
-    from bloscpack.cli.vrs_extract import KINDS as SHOWN
+    from bloscpack.cli.vrs.extract import KINDS as SHOWN
 
     assert SHOWN == KINDS

@@ -11,7 +11,7 @@ from bloscpack import vrs
 from bloscpack.storage.descriptor import data_runs
 from bloscpack.storage.file import FileSource
 from bloscpack.storage.memory import MemorySource
-from bloscpack.vrs.scan import Gap, Scan, scan_records
+from bloscpack.vrs.read.scan import Gap, Scan, scan_records
 
 from .recordingfiles import Built, Rec, build, header, numbered
 
