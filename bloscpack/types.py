@@ -1,5 +1,8 @@
-"""Type aliases that several modules use."""
+"""Types of arguments: aliases that several modules use, sizes given as text, lists of names."""
 
+import os
+import re
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -7,3 +10,46 @@ import numpy as np
 AnyArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 IntArray: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 BytesLike: TypeAlias = bytes | bytearray | memoryview
+
+# Decoded bytes that are worth a task of their own.
+DEFAULT_BLOCK = "64 MiB"
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_BINARY_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_NBYTES = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.ASCII | re.IGNORECASE)
+
+
+def nbytes_of(size: int | str) -> int:
+    """Return a number of bytes, given as such or as text like "64 MiB", "1.5GB" or "512k".
+
+    Raises
+    ------
+    ValueError
+        It is less than 1, or not such text.
+    """
+    if isinstance(size, str):
+        match = _NBYTES.fullmatch(size.strip())
+        if match is None:
+            raise ValueError(f"{size!r:.100} is no size: expected a number of bytes, or '64 MiB'")
+        number, unit, is_binary = match.groups()
+        size = int(float(number) * (_BINARY_UNITS if is_binary else _UNITS)[unit.lower()])
+    if isinstance(size, bool) or not hasattr(size, "__index__"):
+        raise TypeError(f"a size must be a number of bytes or text like '64 MiB', not {size!r}")
+    if size < 1:
+        raise ValueError(f"a size must be at least 1 byte, not {size}")
+    return int(size)
+
+
+def text_list(name: str, values: Any) -> list[Any]:
+    """Return an argument that is a list of ids, names or paths.
+
+    Raises
+    ------
+    TypeError
+        It is a single text or path: its letters would be taken for the entries.
+    """
+    if isinstance(values, str | bytes | os.PathLike):
+        raise TypeError(f"{name} is a list, not a single {type(values).__name__}: [{values!r:.80}]")
+    if not isinstance(values, Iterable):
+        raise TypeError(f"{name} is a list, not {type(values).__name__}")
+    return list(values)

@@ -164,7 +164,7 @@ def test_kernel_with_another_blosc_names_the_expected_one() -> None:
     assert "blosc>=1.11.1,<1.12" in run.stdout
 
 
-@pytest.mark.parametrize("name", ["benzina", "frames", "gulp.source", "vrs"])
+@pytest.mark.parametrize("name", ["benzina", "frames", "gulp.clipsource", "vrs"])
 def test_what_reading_needs_of_numpy_is_imported_before(name):
     code = f"""
 import sys

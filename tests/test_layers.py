@@ -39,7 +39,7 @@ ROOMS = {
 ORDER = {room: at for at, room in enumerate(ROOMS)}
 # Modules at the root: what everything may use, the names of bloscpack 0.16, and the package itself.
 ROOT = {
-    "arguments": "ground",
+    "notice": "ground",
     "exceptions": "ground",
     "types": "ground",
     "version": "ground",

@@ -15,7 +15,6 @@ from typing import Any, Self
 import numpy as np
 from xxhash import xxh3_64_hexdigest
 
-from ..arguments import DEFAULT_BLOCK, nbytes_of
 from ..container.blocks import with_small_blocks
 from ..container.chunkparts import (
     PartRecord,
@@ -31,7 +30,7 @@ from ..storage.partfolder import PartFolder, new_id
 from ..storage.protocol import PartStore
 from ..storage.remote.remoteparts import RemoteParts
 from ..storage.url import is_url, refuse_options
-from ..types import AnyArray
+from ..types import DEFAULT_BLOCK, AnyArray, nbytes_of
 from .arraylike import as_array
 from .dtype import Dtype
 from .layout import Path, plan_layout, rows_of_whole_chunks, stored_view

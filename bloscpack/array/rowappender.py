@@ -15,7 +15,9 @@ import numpy as np
 
 from ..container.appender import Appender
 from ..container.reader import Container, Verify
-from ..exceptions import NotANumpyArray, closed_on_error, warn_unclosed
+from ..exceptions import NotANumpyArray
+from ..notice import warn_unclosed
+from ..storage.protocol import closed_on_error
 from ..types import AnyArray
 from .arraylike import as_array
 from .dtype import Dtype

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from ..container.reader import Container
-from ..exceptions import BloscpackError, TruncatedError, notice
+from ..exceptions import BloscpackError, TruncatedError
 from ..format.codec import CHUNK_HEADER_SIZE
+from ..notice import notice
 from ..types import AnyArray
 from .dtype import Dtype
 from .gather import Gathering, copy_items, is_damage

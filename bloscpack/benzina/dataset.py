@@ -10,9 +10,10 @@ from typing import Any, Self, overload
 
 import numpy as np
 
-from ..exceptions import FileChangedError, NotFoundError, closed_on_error
+from ..exceptions import FileChangedError, NotFoundError
 from ..frames.protocol import Request, read_batch
 from ..storage.file import open_source
+from ..storage.protocol import closed_on_error
 from ..storage.remote.prefetch import at_hand, is_remote
 from ..types import AnyArray, IntArray
 from .codec.codecconfig import DEFAULT_MAX_PIXELS

@@ -11,17 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from ..exceptions import (
-    BloscpackError,
-    FormatError,
-    NotBloscpackError,
-    UnsupportedError,
-    closed_on_error,
-)
+from ..exceptions import BloscpackError, FormatError, NotBloscpackError, UnsupportedError
 from ..format.filekind import DATASET, HEAD_NBYTES, VIDEO, check_dataset, identify, wrong_kind
 from ..storage.file import open_source
 from ..storage.memory import MemorySource
-from ..storage.protocol import ByteSource
+from ..storage.protocol import ByteSource, closed_on_error
 from ..storage.remote.prefetch import is_remote
 from ..types import IntArray
 from .codec.codecconfig import DEFAULT_MAX_PIXELS

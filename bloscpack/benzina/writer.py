@@ -22,7 +22,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..exceptions import FormatError, UnsupportedError, notice, warn_unclosed
+from ..exceptions import FormatError, UnsupportedError
+from ..notice import notice, warn_unclosed
 from ..storage.protocol import ByteSink
 from ..storage.sink import open_sink
 from ..types import BytesLike

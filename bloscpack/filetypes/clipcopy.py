@@ -14,7 +14,6 @@ import numpy as np
 
 from ..benzina.dataset import Dataset
 from ..benzina.mp4.format import INPUT
-from ..exceptions import notice
 from ..frames.protocol import Clip, FrameSource
 from ..frames.store.framestore import FrameStore
 from ..gulp.chunk.chunkfile import GulpChunk
@@ -29,6 +28,7 @@ from ..gulp.clipmetadata import (
 )
 from ..gulp.clipsource import GulpClip, GulpSource
 from ..media import image
+from ..notice import notice
 from ..parallel.threads import map_ordered, resolve_nthreads
 from ..storage.sink import open_sink
 from ..types import AnyArray

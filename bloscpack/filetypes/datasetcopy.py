@@ -19,10 +19,10 @@ from ..benzina.packing import pack
 from ..benzina.pictureitems import Item
 from ..benzina.sample import Sample
 from ..benzina.writer import Writer
-from ..exceptions import notice
 from ..frames.protocol import Clip, FrameSource
 from ..gulp.clipmetadata import LABELS_KEY
 from ..media import image
+from ..notice import notice
 from ..parallel.threads import map_ordered, resolve_nthreads
 from .clipcopy import Tally, arrays_of, attrs_of, images_of, is_images, meta_of
 from .picturefolder import FolderSource

@@ -14,9 +14,9 @@ import numpy as np
 
 from ..benzina.filename import FileNames
 from ..benzina.samplefiles import LISTS, Listing
-from ..exceptions import notice
 from ..frames.protocol import Clip, FrameSource
 from ..media import image
+from ..notice import notice
 from ..parallel.threads import map_ordered, resolve_nthreads
 from ..storage.folder import Folder
 from ..types import AnyArray

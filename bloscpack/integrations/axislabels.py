@@ -14,10 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arguments import text_list
 from ..array.dtype import unpack_scalar
 from ..exceptions import BloscpackError, UnsupportedError
-from ..types import AnyArray
+from ..types import AnyArray, text_list
 
 DEFAULT_NAME = "data"
 # xarray's own name for an array without one: its `open_dataarray` removes it.

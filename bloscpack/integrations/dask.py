@@ -13,14 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import DEFAULT_BLOCK, nbytes_of, text_list
 from ..array.array import Array
 from ..array.layout import Path, rows_of_whole_chunks
 from ..array.parts import PartsJob
 from ..container.chunkparts import PartRecord
 from ..filetypes.open import open, open_frames  # noqa: A004
 from ..frames.protocol import Clip, FrameSource
-from ..types import AnyArray
+from ..types import DEFAULT_BLOCK, AnyArray, nbytes_of, text_list
 
 try:
     import dask

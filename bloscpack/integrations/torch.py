@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..arguments import text_list
 from ..exceptions import NotFoundError
 from ..filetypes.open import open_frames
 from ..frames.protocol import Clip, FrameSource
 from ..frames.sampler import ClipIndex, ClipSampler, random_number
 from ..frames.windows import Short, Start, Windows
 from ..storage.url import refuse_options
-from ..types import AnyArray
+from ..types import AnyArray, text_list
 
 __all__ = ["ClipIndex", "ClipSampler", "FrameDataset", "collate_clips"]
 

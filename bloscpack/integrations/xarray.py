@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 from ..array.array import Array
 from ..array.attrs import plain
 from ..container.reader import Verify
-from ..exceptions import closed_on_error
 from ..format.header import MAGIC
+from ..storage.protocol import closed_on_error
 from ..storage.url import is_url
 from ..types import AnyArray
 from .axislabels import Labels

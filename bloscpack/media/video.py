@@ -16,8 +16,9 @@ from typing import Any, BinaryIO, Self
 
 import numpy as np
 
-from ..exceptions import FormatError, UnsupportedError, closed_on_error
+from ..exceptions import FormatError, UnsupportedError
 from ..parallel.imports import import_av
+from ..storage.protocol import closed_on_error
 
 Path = str | os.PathLike[str]
 Frame = np.ndarray[Any, np.dtype[np.uint8]]

@@ -9,13 +9,12 @@ from threading import Lock
 from typing import IO, Any, Protocol, runtime_checkable
 from weakref import WeakSet
 
-from ..exceptions import closed_on_error
 from ..format.filekind import not_a_file
 from .descriptor import Descriptor, data_runs, pread, pread_into, pread_more
 from .journal import check_unlocked, find_journal, journal_path, try_settle
 from .memory import MemorySource
 from .overlay import OverlaySource, Patch
-from .protocol import ByteSource
+from .protocol import ByteSource, closed_on_error
 from .remote.source import RemotePlace, RemoteSource
 from .url import is_url, refuse_options
 

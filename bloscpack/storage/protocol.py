@@ -4,8 +4,11 @@ Reads are positional and carry no state, so one source serves many threads and s
 A sink becomes visible as a whole on `commit` or not at all.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
+from ..exceptions import BloscpackError
 from ..types import BytesLike
 
 
@@ -91,3 +94,23 @@ class PartStore(Protocol):
     def discard(self, *, others: bool = False) -> None:
         """Remove all parts of the job, of which there may be none; with `others`, of any job."""
         ...
+
+
+class Closeable(Protocol):
+    """What was opened."""
+
+    def close(self) -> None:
+        """Close it."""
+        ...
+
+
+@contextmanager
+def closed_on_error(opened: Closeable, name: str | None = None) -> Iterator[None]:
+    """Close what was just opened if the block raises; errors of ours learn the name of the file."""
+    try:
+        yield
+    except BaseException as err:
+        if isinstance(err, BloscpackError):
+            err.path = err.path or name
+        opened.close()
+        raise

@@ -4,8 +4,10 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self, overload
 
-from ..exceptions import FileChangedError, NotFoundError, closed_on_error, notice
+from ..exceptions import FileChangedError, NotFoundError
+from ..notice import notice
 from ..storage.memory import MemorySource
+from ..storage.protocol import closed_on_error
 from ..storage.remote.prefetch import is_remote
 from ..types import IntArray
 from .export.contentchecksum import content_checksum

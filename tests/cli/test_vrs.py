@@ -210,7 +210,7 @@ def test_check(blpk: Blpk, yard: Path, tmp_path: Path) -> None:
         "damaged",
         "foreign",
         "failed",
-        "failed",
+        "foreign",
     ]
     assert (found[0]["nrecords"], found[0]["nblocks"], found[0]["problems"]) == (25, 25, [])
     assert found[1]["problems"][0]["record"] == 5

@@ -4,7 +4,8 @@ import io
 
 import pytest
 
-from bloscpack.exceptions import FormatError, closed_on_error
+from bloscpack.exceptions import FormatError
+from bloscpack.storage.protocol import closed_on_error
 
 
 @pytest.mark.parametrize("path", [None, "inner"])

@@ -18,12 +18,11 @@ from ...exceptions import (
     FormatError,
     NotFoundError,
     UnsupportedError,
-    closed_on_error,
-    warn_unclosed,
 )
+from ...notice import warn_unclosed
 from ...storage.file import FileSource, open_source
 from ...storage.memory import MemorySource
-from ...storage.protocol import ByteSource
+from ...storage.protocol import ByteSource, closed_on_error
 from ...storage.remote.prefetch import is_remote
 from ...storage.remote.source import RemotePlace
 from ...storage.sink import upload_for

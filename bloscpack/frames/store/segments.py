@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...exceptions import CodecError, FormatError, notice
+from ...exceptions import CodecError, FormatError
+from ...notice import notice
 from ...storage.file import Holes
 from ...storage.protocol import ByteSource
 from ...types import BytesLike, IntArray

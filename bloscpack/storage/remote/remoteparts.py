@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from xxhash import xxh3_64_hexdigest
 
-from ...exceptions import UnsupportedError, notice
+from ...exceptions import UnsupportedError
+from ...notice import notice
 from ...parallel.imports import importing
 from ...types import BytesLike
 from ..partfolder import GONE, SUFFIX, checked_id

@@ -19,12 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from ...arguments import text_list
 from ...exceptions import BloscpackError, UnsupportedError
 from ...parallel.threads import map_ordered, resolve_nthreads
 from ...storage import disk
 from ...storage.folder import Folder
-from ...types import BytesLike, IntArray
+from ...types import BytesLike, IntArray, text_list
 from ..block.audio import AudioFormat, AudioSpec
 from ..block.pixels import ImageSpec
 from ..block.wav import HEADER_SIZE, MAX_NBYTES, wav_header, wav_samples
