@@ -65,8 +65,8 @@ bench-frames: $(FRAMES)/.ready
 # Race the vrs wheel and mcap at records of sensors, and write the page; with ARGS, such as --quick,
 # only print what was found.
 bench-vrs: $(VRS)/.ready
-	cd bench && ../$(VRS)/bin/python -m vrs --json ../build/vrs.json $(ARGS)
-	$(if $(ARGS),,cd bench && ../$(VRS)/bin/python -m vrs.page ../build/vrs.json)
+	cd bench && ../$(VRS)/bin/python -m race vrs --json ../build/vrs.json $(ARGS)
+	$(if $(ARGS),,cd bench && ../$(VRS)/bin/python -m race.page vrs ../build/vrs.json)
 
 # Race PyAV alone, and Pillow at JPEG files, at datasets of pictures, and write the page; with ARGS,
 # such as --quick, only print what was found.

@@ -1,6 +1,6 @@
-"""Our own: recordings, and the reader for those who come from pyvrs."""
+"""Our recordings, and our reader for users of pyvrs."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -8,12 +8,20 @@ from typing import Any
 
 import numpy as np
 
-import bloscpack as bp
 from bloscpack import vrs
-from vrs.contender import OURS, OURS_ARRAYS, OURS_PORTED, PER_ARRAY, READING, WRITING, rows_of
+from vrs.contenders import (
+    OURS,
+    OURS_ARRAYS,
+    OURS_PORTED,
+    PER_ARRAY,
+    READING,
+    WRITING,
+    Contender,
+    Write,
+    rows_of,
+)
 from vrs.data import timestamps
-
-__all__ = ["Ours", "OursArrays", "OursPorted"]
+from vrs.with_pyvrs import Ported
 
 _RATE, _FRAME_RATE = 1_000, 30
 
@@ -28,7 +36,7 @@ class Motion(vrs.Layout):
 
 
 class Configuration(vrs.Layout):
-    """What the wheel asks of every stream: without such a record it complains at each reading."""
+    """Configuration record of a stream, without which the wheel warns at each read."""
 
     rate = vrs.Value("double")
 
@@ -44,41 +52,35 @@ class Opened:
         return len(self._recording) - 1
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Read the metadata of every record."""
         for record in islice(self._recording, 1, None):
             yield record.metadata_blocks[0]
 
     def record(self, index: int) -> dict[str, Any]:
-        """Read the metadata of one."""
         return self._recording[1 + index].metadata_blocks[0]
 
     def field(self, name: str) -> np.ndarray:
-        """Return one field of all records."""
         column = self._stream.field(name)
         assert isinstance(column, np.ndarray)
         return column
 
     def frames(self) -> Iterator[np.ndarray]:
-        """Read all frames."""
         for record in islice(self._recording, 1, None):
             yield record.image_blocks[0]
 
     def frame(self, index: int) -> np.ndarray:
-        """Read one."""
         return self._recording[1 + index].image_blocks[0]
 
 
 class OpenedArrays(Opened):
-    """The same, whose frames are read as arrays of several."""
+    """Frames read as arrays of several."""
 
     def frames(self) -> Iterator[np.ndarray]:
-        """Read all frames."""
         clip = self._stream.frames
         for start in range(0, len(clip), PER_ARRAY):
             yield clip[start : start + PER_ARRAY]
 
 
-class Ours:
+class Ours(Contender):
     """`bloscpack.vrs`: records one by one, columns."""
 
     name = OURS
@@ -86,21 +88,14 @@ class Ours:
         "bloscpack.vrs: `for record in recording`, `recording[i]` and `stream.field(name)`; files "
         "by `vrs.create` with a Layout class, from dicts and arrays"
     )
-    files = "vrs"
     works = (*READING, *WRITING)
-
-    def version(self) -> str:
-        """Return name and version."""
-        return f"bloscpack {bp.__version__}"
 
     @contextmanager
     def open(self, path: Path) -> Iterator[Opened]:
-        """Open for reading."""
         with vrs.open(path) as recording:
             yield Opened(recording)
 
-    def motion_writer(self, rows: np.ndarray, preset: str) -> Callable[[Path], object]:
-        """Return what writes records of the motion sensor."""
+    def motion_writer(self, rows: np.ndarray, preset: str) -> Write:
         values, times = rows_of(rows), timestamps(len(rows), _RATE)
 
         def write(path: Path) -> None:
@@ -113,8 +108,7 @@ class Ours:
 
         return write
 
-    def frames_writer(self, frames: np.ndarray, preset: str) -> Callable[[Path], object]:
-        """Return what writes frames."""
+    def frames_writer(self, frames: np.ndarray, preset: str) -> Write:
         times = timestamps(len(frames), _FRAME_RATE)
         height, width = frames[0].shape
 
@@ -130,7 +124,6 @@ class Ours:
 
 
 def configure(stream: vrs.StreamWriter, rate: float) -> None:
-    """Write the configuration record of a stream, before all others."""
     stream.define("configuration", Configuration)
     stream.write("configuration", -1.0, {"rate": rate})
 
@@ -144,21 +137,17 @@ class OursArrays(Ours):
 
     @contextmanager
     def open(self, path: Path) -> Iterator[Opened]:
-        """Open for reading."""
         with vrs.open(path) as recording:
             yield OpenedArrays(recording)
 
 
 class OursPorted(Ours):
-    """The reader of pyvrs's name."""
+    """The reader named as that of pyvrs."""
 
     name = OURS_PORTED
     note = "bloscpack.vrs.SyncVRSReader, whose records and blocks are those of pyvrs"
-    works = ("open", "records", "record", "field", "frames", "frame")
+    works = READING
 
     @contextmanager
     def open(self, path: Path) -> Iterator[Any]:
-        """Open for reading."""
-        from vrs.ported import Ported
-
         yield Ported(vrs.SyncVRSReader(path))
