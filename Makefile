@@ -77,8 +77,8 @@ bench-benzina: $(BENZINA)/.ready
 # Race zarr and h5py at arrays behind URLs, and zarr through Dask, and write the page; with ARGS, such
 # as --quick, only print what was found.
 bench-remote: $(REMOTE)/.ready
-	cd bench && ../$(REMOTE)/bin/python -m remote --json ../build/remote.json $(ARGS)
-	$(if $(ARGS),,cd bench && ../$(REMOTE)/bin/python -m remote.page ../build/remote.json)
+	cd bench && ../$(REMOTE)/bin/python -m race remote --json ../build/remote.json $(ARGS)
+	$(if $(ARGS),,cd bench && ../$(REMOTE)/bin/python -m race.page remote ../build/remote.json)
 
 # Only what is imported gets compiled to bytecode: that is a third of the time and of the size.
 $(DEMO)/.ready: $(SOURCES)

@@ -1,18 +1,18 @@
-"""Who takes part: one interface for all, a module for each library.
+"""Contenders that read arrays behind URLs, and the work that each does in its own process.
 
-A contender that is not installed is not an error: `races.assemble` says why it is missing, and the
-page repeats it.
+`cases.Arrays.task` makes the tasks.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from harness import Loop, loop_of
 from peers.data import Spec
-from races import require, timed_loop
+from race import races
+from race.races import Task, require
+from race.timing import Loop, loop_of, timed_loop
 
 OURS = "bloscpack"
 STORE = "bloscpack, frame store"
@@ -20,75 +20,47 @@ ZARR = "zarr"
 SHARDED = "zarr, sharded"
 HDF5 = "h5py"
 
-# Module and class of each, in the order of the tables.
 TABLE = {
-    OURS: ("remote.with_bloscpack", "Ours"),
-    STORE: ("remote.with_bloscpack", "OurStore"),
-    ZARR: ("remote.with_zarr", "Plain"),
-    SHARDED: ("remote.with_zarr", "Sharded"),
-    HDF5: ("remote.with_h5py", "Hdf5File"),
+    OURS: "remote.with_bloscpack:Ours",
+    STORE: "remote.with_bloscpack:OurStore",
+    ZARR: "remote.with_zarr:Plain",
+    SHARDED: "remote.with_zarr:Sharded",
+    HDF5: "remote.with_h5py:Hdf5File",
 }
 
-# What is done with an array.
 OPEN, ROW, ROWS, STRIDED, CLIP, ITERATE = "open", "row", "rows", "strided", "clip", "iterate"
 WORK = (OPEN, ROW, ROWS, STRIDED, CLIP, ITERATE)
 
-Task = dict[str, Any]
-"""What is to be done; `race.Bench.task` says which members it has."""
 
+class Contender(races.Contender):
+    """A library, and how it keeps an array behind a URL; by default it reads whole chunks."""
 
-class Contender(Protocol):
-    """A library, and how it keeps an array behind a URL.
-
-    Attributes
-    ----------
-    name : str
-        As in the tables.
-    note : str
-        How it does the work, for the page.
-    works : tuple of str
-        Which of `WORK` it does.
-    """
-
-    name: str
-    note: str
-    works: tuple[str, ...]
-
-    def version(self) -> str:
-        """Return names and versions of the libraries."""
-        ...
+    works: tuple[str, ...] = WORK
 
     def write(self, folder: Path, array: np.ndarray, spec: Spec, nclip: int) -> Path:
         """Write a new file or folder, and return its path."""
-        ...
+        raise NotImplementedError
 
     def open(self, url: str, options: dict[str, Any]) -> AbstractContextManager[Any]:
-        """Open; what is given has a shape and a dtype, and is indexed by rows."""
-        ...
+        """Open an array: it has a shape and a dtype, and is indexed by rows."""
+        raise NotImplementedError
 
     def pick(self, array: Any, rows: list[int]) -> np.ndarray:
         """Return rows in the order of the list."""
-        ...
+        found: np.ndarray = array[rows]
+        return found
 
     def iterate(self, array: Any, nrows: int) -> Iterator[np.ndarray]:
-        """Yield the first rows one by one, in the way that costs least."""
-        ...
-
-
-class Chunkwise:
-    """Selections for libraries that keep nothing of what they have read: whole chunks."""
-
-    def iterate(self, array: Any, nrows: int) -> Iterator[np.ndarray]:
-        """Yield the first rows."""
+        """Yield the first rows one by one; libraries without a cache read chunk after chunk."""
         step = array.chunks[0]
         for start in range(0, nrows, step):
             yield from array[start : min(start + step, nrows)]
 
 
 def prepare(contender: Contender, task: Task, stack: ExitStack) -> Loop:
-    """Return the loop of a task, after comparing what it results in.
+    """Return the loop of a task, after checking its result.
 
-    The handle that is read from is opened anew each time, which is timed in the task `OPEN` only.
+    Every call reads from a fresh handle; opening it is timed in the task `OPEN` only.
     """
     wanted = np.load(task["wanted"], mmap_mode="r")
 
@@ -120,7 +92,6 @@ def prepare(contender: Contender, task: Task, stack: ExitStack) -> Loop:
 
 
 def _reading(contender: Contender, task: Task) -> Callable[[Any], Any]:
-    """Return what reads from a handle."""
     start, stop = task["clip"]
     return {
         ROW: lambda array: array[task["row"]],
@@ -132,7 +103,6 @@ def _reading(contender: Contender, task: Task) -> Callable[[Any], Any]:
 
 
 def _check(contender: Contender, task: Task, array: Any, wanted: np.ndarray) -> None:
-    """Fail the run unless a task results in what is stored."""
     work, who = task["work"], contender.name
     if work == ITERATE:
         count = 0
@@ -141,12 +111,11 @@ def _check(contender: Contender, task: Task, array: Any, wanted: np.ndarray) -> 
             count += 1
         require(count == task["niterated"], who, "the number of rows")
         return
-    start, stop = task["clip"]
-    right: Any = {
+    index: Any = {
         ROW: task["row"],
         ROWS: task["rows"],
         STRIDED: slice(None, None, task["step"]),
-        CLIP: slice(start, stop),
+        CLIP: slice(*task["clip"]),
     }[work]
     found = _reading(contender, task)(array)
-    require(np.array_equal(found, wanted[right]), who, f"what it reads ({work})")
+    require(np.array_equal(found, wanted[index]), who, f"the result of {work}")
