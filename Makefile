@@ -59,8 +59,8 @@ bench-peers: $(PEERS)/.ready
 # Race GulpIO2, PNG, FFV1, webdataset and h5py at keeping frames, and write the page; with ARGS,
 # such as --quick, only print what was found.
 bench-frames: $(FRAMES)/.ready
-	cd bench && ../$(FRAMES)/bin/python -m frames --json ../build/frames.json $(ARGS)
-	$(if $(ARGS),,cd bench && ../$(FRAMES)/bin/python -m frames.page ../build/frames.json)
+	cd bench && ../$(FRAMES)/bin/python -m race frames --json ../build/frames.json $(ARGS)
+	$(if $(ARGS),,cd bench && ../$(FRAMES)/bin/python -m race.page frames ../build/frames.json)
 
 # Race the vrs wheel and mcap at records of sensors, and write the page; with ARGS, such as --quick,
 # only print what was found.
@@ -71,8 +71,8 @@ bench-vrs: $(VRS)/.ready
 # Race PyAV alone, and Pillow at JPEG files, at datasets of pictures, and write the page; with ARGS,
 # such as --quick, only print what was found.
 bench-benzina: $(BENZINA)/.ready
-	cd bench && ../$(BENZINA)/bin/python -m benzina --json ../build/benzina.json $(ARGS)
-	$(if $(ARGS),,cd bench && ../$(BENZINA)/bin/python -m benzina.page ../build/benzina.json)
+	cd bench && ../$(BENZINA)/bin/python -m race benzina --json ../build/benzina.json $(ARGS)
+	$(if $(ARGS),,cd bench && ../$(BENZINA)/bin/python -m race.page benzina ../build/benzina.json)
 
 # Race zarr and h5py at arrays behind URLs, and zarr through Dask, and write the page; with ARGS, such
 # as --quick, only print what was found.

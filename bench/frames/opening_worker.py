@@ -1,7 +1,7 @@
-"""Open a store or a Gulp directory and read a frame, in a process that does nothing else.
+"""Open a store or a Gulp directory and read a frame, in a process that loads only one library.
 
-``python -m frames.opening_worker LIBRARY PATH ID FRAME`` imports the library, and prints what
-opening and the first frame took as JSON.
+``python -m frames.opening_worker LIBRARY PATH ID FRAME`` prints as JSON the cost of opening and of
+the first frame.
 """
 
 import json
@@ -45,11 +45,11 @@ def main(arguments: list[str]) -> int:
 
 
 def resident() -> int:
-    """Return the bytes of this process that are in memory."""
+    """Return the resident bytes of this process."""
     for line in STATUS.read_text("ascii").splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1024
-    raise RuntimeError(f"{STATUS} does not tell VmRSS")
+    raise RuntimeError(f"{STATUS} has no VmRSS")
 
 
 if __name__ == "__main__":

@@ -231,10 +231,10 @@ def folder_in_memory() -> Path | None:
     return _IN_MEMORY if _IN_MEMORY.is_dir() else None
 
 
-def random_places(count: int, seed: int) -> list[int]:
-    """Return numbers below `count` in random order, the same for every call."""
-    found: list[int] = np.random.default_rng(seed).integers(0, count, _NREADS).tolist()
-    return found
+def random_places(seed: int, *counts: int) -> list[list[int]]:
+    """Return for each count random numbers below it, the same for every call."""
+    rng = np.random.default_rng(seed)
+    return [rng.integers(0, count, _NREADS).tolist() for count in counts]
 
 
 def exhaust(results: Iterable[object]) -> None:

@@ -57,7 +57,7 @@ class Recordings(Races):
         """Race all contenders that do a kind of reading."""
         is_single = work in ("record", "frame")
         count = {"open": 1, "record": 16, "frame": 16}.get(work, len(self.stored[what]))
-        places = random_places(len(self.stored[what]), _SEED) if is_single else []
+        places = random_places(_SEED, len(self.stored[what]))[0] if is_single else []
         loops = {
             one.name: self.worker(one.name).prepare(
                 work=work,
