@@ -7,6 +7,7 @@ from typing import Any
 from race.page import duration
 from race.timing import BARE, ORIGINAL, OURS
 
+CONTENDERS = (OURS, BARE, ORIGINAL)
 HEAD = ("case", "best", "median", "MB/s", BARE, "ratio", ORIGINAL, "ratio")
 
 

@@ -39,9 +39,9 @@ def bench(monkeypatch):
 
 @pytest.fixture(scope="module")
 def quick_run(tmp_path_factory):
-    """What a quick run of our own contender leaves."""
+    """Run our own contender on little data; return the path of the JSON and the output."""
     found = tmp_path_factory.mktemp("peers") / "run.json"
-    result = run("-m", "peers", "--quick", "--who", "bloscpack", "--json", found,
+    result = run("-m", "race", "peers", "--quick", "--who", "bloscpack", "--json", found,
                  BLOSCPACK_ORACLE=str(found.parent / "none"))  # fmt: skip
     assert result.returncode == 0, result.stderr
     return found, result.stdout
@@ -52,7 +52,7 @@ def test_a_quick_run_does_all_the_work(quick_run):
     measured = json.loads(found.read_text())
 
     keys = {case["key"].split("/")[0] for case in measured["cases"]}
-    assert {"read", "write", "row", "first", "block", "stride", "iterate", "open"} <= keys
+    assert {"read", "write", "row", "first", "block", "stride", "iterate", "open", "shape"} <= keys
     for case in measured["cases"]:
         if case["key"].startswith(("threads/", "append")):
             continue
@@ -83,10 +83,10 @@ def test_a_wrong_result_stops_the_run(tmp_path):
         "import sys\n"
         "import bloscpack\n"
         "import numpy as np\n"
-        "from peers.__main__ import main\n"
+        "from race.__main__ import main\n"
         "honest = bloscpack.load\n"
         "bloscpack.load = lambda *args, **kwargs: honest(*args, **kwargs) + np.float32(0.25)\n"
-        "sys.exit(main(['--quick', '--who', 'bloscpack', '--only', 'whole']))\n"
+        "sys.exit(main(['peers', '--quick', '--who', 'bloscpack', '--only', 'whole']))\n"
     )
 
     result = run(script, PYTHONPATH=f"{ROOT}{os.pathsep}{BENCH}", BLOSCPACK_ORACLE=str(tmp_path))
@@ -162,7 +162,7 @@ def test_the_judge_names_every_outcome(bench, tmp_path):
 
 @pytest.mark.parametrize(("ours", "is_met"), [(1.0, True), (1.2, False)])
 def test_a_target_is_met_by_its_ratio(bench, ours, is_met):
-    from peers.targets import targets_of
+    from peers.figures import targets_of
 
     measured = {
         "nthreads": 2,

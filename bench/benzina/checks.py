@@ -14,7 +14,7 @@ Batch = tuple[np.ndarray, np.ndarray]
 # In dB. Other pictures have 15; resized without a filter, as our warp does it, sharp ones keep 25.
 _MIN_RESIZED = 22.0
 _MIN_CODED = 30.0
-# Of red, green and blue in luma, by BT.601.
+# Weights of red, green and blue in luma, by BT.601.
 _LUMA = np.array([0.299, 0.587, 0.114])
 
 

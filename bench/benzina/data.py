@@ -1,6 +1,6 @@
 """Pictures of the size of photographs, cut from real ones.
 
-They are parts of the frames and of the photograph that `frames.data` has; where there is no
+They are parts of the frames and of the photograph that `frames.data` has; without a
 photograph, of the frames alone.
 """
 

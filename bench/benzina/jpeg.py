@@ -1,4 +1,4 @@
-"""The same pictures as JPEG files: their quality, and crops as torchvision makes them."""
+"""JPEG files of the pictures: their quality, and crops as torchvision makes them."""
 
 import io
 import math
@@ -11,7 +11,7 @@ from PIL import Image
 Box = tuple[int, int, int, int]
 """Left, top, right and bottom in pixels."""
 
-# Of ImageNet, red, green and blue in 0 to 1, as commonly used.
+# Commonly used ones of ImageNet: red, green and blue in 0 to 1.
 MEAN = (0.485, 0.456, 0.406)
 DEVIATION = (0.229, 0.224, 0.225)
 _SCALE, _RATIO = (0.08, 1.0), (3 / 4, 4 / 3)

@@ -7,6 +7,7 @@ from pathlib import Path
 import h5py
 import hdf5plugin
 import numpy as np
+from peers.with_h5py import LIBRARIES
 
 from frames.contenders import HDF5_LZ4, HDF5_ZSTD, Contender, Frames, ReadClip
 
@@ -19,13 +20,8 @@ class Hdf5Lz4(Contender):
         "a dataset for each clip, chunk = frame, level 5, byte shuffle; one array, frame by frame, "
         "because a slice with a step takes it some 80 times as long; one thread"
     )
+    libraries = LIBRARIES
     codec, clevel = "lz4", 5
-
-    def version(self) -> str:
-        return (
-            f"h5py {h5py.__version__} (HDF5 {h5py.version.hdf5_version}, "
-            f"hdf5plugin {hdf5plugin.version})"
-        )
 
     def write(self, path: Path, ids: Sequence[str], frames: np.ndarray) -> None:
         shuffle = hdf5plugin.Blosc.SHUFFLE

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from race import races
 
 from peers.data import Spec
-from race import races
 
 Append = Callable[[np.ndarray], object]
 
@@ -55,6 +55,10 @@ class Contender(races.Contender):
         """Write a whole array to a new path."""
         raise NotImplementedError
 
+    def write_fixed(self, path: Path, array: np.ndarray, spec: Spec) -> None:
+        """Write an array that need not grow."""
+        self.write(path, array, spec)
+
     def read(self, path: Path, nthreads: int | None = None) -> np.ndarray:
         """Open, read everything into a new array, close."""
         raise NotImplementedError
@@ -77,3 +81,9 @@ class Contender(races.Contender):
     def data_extents(self, path: Path) -> list[DataExtent]:
         """Return the places of the stored chunks."""
         raise NotImplementedError
+
+
+def chunk_files(path: Path) -> list[DataExtent]:
+    """Return the files of the chunks of a Zarr array, in order."""
+    found = sorted((path / "c").glob("*/*"), key=lambda file: int(file.parent.name))
+    return [DataExtent(file, 0, file.stat().st_size) for file in found]

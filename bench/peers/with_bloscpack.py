@@ -1,4 +1,4 @@
-"""This package."""
+"""Our own files."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager

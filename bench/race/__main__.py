@@ -1,4 +1,4 @@
-"""Run a benchmark, print its tables, and write what was measured as JSON.
+"""Run a benchmark, print its tables, and write the figures as JSON.
 
 From bench/: ``python -m race peers --quick``; ``make bench-peers`` does it in an environment with
 all contenders.
@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     whose = "this contender" if always is None else f"{always} and this contender"
     parser.add_argument("--who", choices=names, action="append", help=f"{whose}; may be repeated")
-    parser.add_argument("--json", type=Path, help="where to write what was measured")
+    parser.add_argument("--json", type=Path, help="where to write the figures")
     args = parser.parse_args(argv[1:])
     chosen = [name for name in names if not args.who or name in args.who or name == always]
     start = perf_counter()

@@ -1,4 +1,4 @@
-"""The original bloscpack 0.16 as a contender: found or built, started, asked.
+"""The original bloscpack 0.16 as a contender in a process of its own.
 
 It lives in an environment of its own: ``BLOSCPACK_ORACLE`` names its folder, ``.oracle`` in the
 project is the default. Where it is missing it is built by ``make_bloscpack_oracle.sh`` of the
@@ -11,15 +11,15 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from harness import NTHREADS, Loop
+from race.timing import NTHREADS, Loop
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 _BUILDER = ROOT.parent / "shared" / "tools" / "make_bloscpack_oracle.sh"
 _BUILD_TIMEOUT = 600  # seconds; it installs five packages
 
 
 class NoOriginalError(Exception):
-    """The original cannot be had here; the message says why."""
+    """The original is not available; the message says why."""
 
 
 class Original:
@@ -68,7 +68,7 @@ class Original:
         return answer
 
     def loop(self, op: str, sha256: str, **request: Any) -> Loop:
-        """Return the loop that does `op` over there, after checking what it results in.
+        """Return the loop of `op` in the process, after checking its result.
 
         Only the loop made last can be run.
         """

@@ -1,6 +1,6 @@
-"""The original bloscpack 0.16, in its own process: does one of a few things so many times.
+"""The original bloscpack 0.16, run by its own interpreter; original.py starts it.
 
-Run by its own interpreter (bench/original.py starts it). Each line on standard input is a JSON
+Each line on standard input is a JSON
 object with an ``op``; each gives one line of JSON on standard output.
 """
 
@@ -35,10 +35,10 @@ def prepare_unpack(packed):
 
 
 def prepare_chunks(packed, indices):
-    """Decode some chunks of a file, each for itself; gives their bytes, one after the other.
+    """Decode some chunks of a file, each separately; the result is their bytes, in order.
 
-    The original has no access by index: its source gives the chunks in file order, and those
-    before the one wanted are read, but not decoded.
+    The original has no access by index: its source yields the chunks in file order, and those
+    before the wanted one are read, but not decoded.
     """
 
     def read_chunk(index):
@@ -54,7 +54,7 @@ def prepare_chunks(packed, indices):
 
 
 def prepare_save(array, path, chunk_nbytes, codec, clevel):
-    """Pack an array to a file that is not there yet; gives the name of the file."""
+    """Pack an array to a new file; the result is its path."""
     content = numpy.load(array)
     args = bloscpack.BloscArgs(cname=codec, clevel=clevel)
 
@@ -72,7 +72,7 @@ def prepare_load(path):
 
 
 def versions(nthreads):
-    """Set the threads of C-Blosc and tell the versions."""
+    """Set the threads of C-Blosc and return the versions."""
     blosc.set_nthreads(nthreads)
     return {
         "bloscpack": bloscpack.__version__,
@@ -92,7 +92,7 @@ PREPARE = {
 
 
 def sha256_of(result):
-    """Return the digest of a result: its bytes, or those of the array that it or its file packs."""
+    """Return the digest of the bytes of a result, or of the array packed in it."""
     if isinstance(result, str):
         result = bloscpack.unpack_ndarray_from_file(result)
     if isinstance(result, list):
@@ -125,7 +125,7 @@ def time_saves(call, count):
 
 def main():
     """Answer requests until the input ends."""
-    # Whatever the library prints must not get between the answers.
+    # Output of the library must not mix with the answers.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     call = None

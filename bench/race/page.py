@@ -73,7 +73,7 @@ def ratio_of(case: Case | None, ours: str, other: str) -> float | None:
 
 
 def at_least(case: Case | None, ours: str, other: str, times: float, work: str) -> Iterator[Target]:
-    """Yield the target to be so many times as fast as another, if both took part."""
+    """Yield the target to be `times` as fast as another, if both took part."""
     if (ratio := ratio_of(case, ours, other)) is not None:
         target = f">= {times:g} times {other}"
         yield Target.judged(work, target, f"{ratio:.2f}", ratio >= times)

@@ -262,7 +262,10 @@ def require(is_equal: bool, who: str, what: str) -> None:
 
 def require_equal(found: Any, wanted: Any, who: str, what: str) -> None:
     """Stop the run unless two arrays, or sequences of arrays, are equal."""
-    is_equal = len(found) == len(wanted) and all(map(np.array_equal, found, wanted))
+    if isinstance(found, np.ndarray):
+        is_equal = np.array_equal(found, wanted)
+    else:
+        is_equal = len(found) == len(wanted) and all(map(np.array_equal, found, wanted))
     require(is_equal, who, what)
 
 

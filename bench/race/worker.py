@@ -1,6 +1,6 @@
 """Contenders in processes of their own, where they work and are timed.
 
-A process keeps traces of what ran in it, such as freed memory that the system need not provide
+A process keeps traces of its work, such as freed memory that the system need not provide
 again, or idle threads. They make the next contender faster or slower: GulpIO2 is a quarter faster
 in a process that has freed a large array.
 

@@ -31,10 +31,10 @@ works in a process of its own, the servers in another.
 - Iteration is over rows, one by one; libraries without a cache are asked for chunk after chunk.
 - Times are medians of rounds in which all take turns, in an order that rotates. The server sleeps
   for {milliseconds:g} ms before each answer, which stands for the round trip to an object store.
-  Nothing else is simulated: there are no handshakes, no losses, and bytes travel as fast as memory
-  can be copied, so that fetching unneeded bytes costs less here than on a network. Answers of moto
-  are cached, so that its own time is not measured. The server is Python and takes about a
-  millisecond for each request, on the same processors.
+  Handshakes and losses are not simulated, and bytes travel as fast as memory can be copied, so that
+  fetching unneeded bytes costs less here than on a network. Answers of moto are cached, so that its
+  own time is not measured. The server is Python and takes about a millisecond for each request, on
+  the same processors.
 - Through Dask, an array of float32, {dask_mib:g} MiB, is written from memory and read back in
   blocks of {block_mib:g} MiB and chunks of {chunk_mib:g} MiB, by threads of one process or by two
   processes of one thread. A read returns the last item of each block. We make and compare checksums

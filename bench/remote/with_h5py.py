@@ -9,7 +9,7 @@ import fsspec
 import h5py
 import numpy as np
 from peers.data import Spec
-from peers.with_h5py import Hdf5
+from peers.with_h5py import LIBRARIES, Hdf5
 
 from remote.contenders import HDF5, Contender
 
@@ -18,14 +18,12 @@ class Hdf5File(Contender):
     """A file object with the defaults of its library."""
 
     name = HDF5
+    libraries = LIBRARIES
     note = (
         "the Blosc filter of hdf5plugin, without checksums, the default; a file object of s3fs or "
         "of fsspec's HTTP, which by default reads ahead, 50 MiB and 5 MiB; rows at random are read "
         "one by one as they are stored, in a tenth of the time that a list of them takes"
     )
-
-    def version(self) -> str:
-        return Hdf5().version()
 
     def write(self, folder: Path, array: np.ndarray, spec: Spec, nclip: int) -> Path:
         path = folder / "array.h5"
