@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from race.timing import signal
 
-from bloscpack import ndarray, packing
+from bloscpack.array import layout
+from bloscpack.original import pack
 
 CHUNK_NBYTES = 1 << 20  # the default of bloscpack 0.16
 
@@ -35,8 +36,8 @@ class Case:
             return call
 
         def clear_and_call() -> object:
-            ndarray._describe_stored.cache_clear()
-            packing._array_section.cache_clear()
+            layout._describe_stored.cache_clear()
+            pack._array_section.cache_clear()
             return call()
 
         return clear_and_call

@@ -25,9 +25,9 @@ import numpy as np
 import zstandard
 
 import bloscpack as bp
-from bloscpack.codec import BLOSC_VERSION
 from bloscpack.exceptions import BloscpackError, ChecksumMismatch
-from bloscpack.threads import available_cpus
+from bloscpack.format.codec import BLOSC_VERSION
+from bloscpack.parallel.threads import available_cpus
 
 CLIP = Path(__file__).parent / "data" / "bbb_16x240x320x3_u8.npy.zst"
 STEP = 48  # of the readings, read alone

@@ -93,8 +93,8 @@ class Server:
         return sum(request.nbytes for request in self.log)
 
     def clear(self) -> None:
-        """Clear the log and the faults."""
-        self.log.clear()
+        """Clear the faults and start a new log, without the requests that are being answered."""
+        self.log = []
         self.faults.clear()
         self.always = ""
 
@@ -116,6 +116,7 @@ class Server:
             disable_nagle_algorithm = True
 
             def respond(self) -> None:
+                log = server.log
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 sleep(server.delay)
                 fault = server.faults.popleft() if server.faults else server.always
@@ -124,7 +125,7 @@ class Server:
                 else:
                     found = server.answer(self.command, self.path, self.headers, body)
                 if fault == "drop":
-                    server.note(self, 0, b"")
+                    server.note(log, self, 0, b"")
                     self.close_connection = True
                     return
                 if fault == "brief" and found.status == 206:
@@ -132,7 +133,7 @@ class Server:
                 sent = found.body[: len(found.body) // 2] if fault == "short" else found.body
                 if self.command == "HEAD":
                     sent = b""
-                server.note(self, found.status, sent)
+                server.note(log, self, found.status, sent)
                 self.send_response(found.status)
                 for name, value in found.headers.items():
                     self.send_header(name, value)
@@ -151,12 +152,10 @@ class Server:
 
         return Handler
 
-    def note(self, handler: Any, status: int, body: bytes) -> None:
-        """Append a request to the log."""
+    def note(self, log: list[Request], handler: Any, status: int, body: bytes) -> None:
+        """Append a request to the log of the time when it arrived."""
         path = handler.path
-        self.log.append(
-            Request(handler.command, path, handler.headers.get("Range"), status, len(body))
-        )
+        log.append(Request(handler.command, path, handler.headers.get("Range"), status, len(body)))
 
 
 def cut_range(found: Answer) -> Answer:

@@ -13,13 +13,18 @@ if sys.platform == "win32":
 
 from . import append, args, exceptions
 from .args import BloscArgs, BloscpackArgs, MetadataArgs
-from .array import Array
-from .checking import recover, verify
-from .convert import Conversion, convert
-from .detect import open  # noqa: A004
-from .loading import load
-from .many import ManyArrays, open_many
-from .original import (
+from .array.array import Array
+from .array.concat import ManyArrays, open_many
+from .array.loading import load
+from .array.parts import parts
+from .array.partsjob import PartsJob
+from .array.writer import Writer
+from .damage.report import Damage, Report
+from .filetypes.convert import Conversion, convert
+from .filetypes.open import open  # noqa: A004
+from .filetypes.verify import recover, verify
+from .integrations.save import save
+from .original.api import (
     pack_bytes_file,
     pack_bytes_to_bytes,
     pack_bytes_to_file,
@@ -39,12 +44,7 @@ from .original import (
     unpack_ndarray_from_file,
     unpack_ndarray_str,
 )
-from .parts import parts
-from .partsjob import PartsJob
-from .report import Damage, Report
-from .saving import save
 from .version import __version__
-from .writer import Writer
 
 if TYPE_CHECKING:
     from . import abstract_io as abstract_io

@@ -4,7 +4,7 @@ from typing import Any
 
 from .args import BloscArgs, BloscpackArgs, MetadataArgs
 from .file_io import CompressedFPSink, CompressedFPSource, PlainFPSink, PlainFPSource
-from .packing import pack_stream, unpack_stream
+from .original.pack import pack_stream, unpack_stream
 from .storage.sink import open_sink
 
 __all__ = ["pack", "unpack"]

@@ -15,10 +15,7 @@ from .args import (
     DEFAULT_SHUFFLE,
     check_range,
 )
-from .checksum import checksum_by_name
-from .codec import CodecParams
-from .container.append import append_content, journaled, plan_append, rewrite_section
-from .container.format import version_for
+from .array.layout import check_nbytes, unpack_array_metadata
 from .container.reader import Container
 from .container.writer import Progress
 from .exceptions import (
@@ -30,7 +27,10 @@ from .exceptions import (
     NoSuchSerializer,
     NotANumpyArray,
 )
-from .ndarray import check_nbytes, unpack_array_metadata
+from .format.checksum import checksum_by_name
+from .format.codec import CodecParams
+from .format.header import version_for
+from .original.fileappend import append_content, journaled, plan_append, rewrite_section
 from .storage.file import FileObjectSource
 
 

@@ -9,10 +9,10 @@ from copy import copy
 from pprint import pformat
 from typing import Any
 
-from .codec import MAX_CHUNK_NBYTES
-from .container.format import MAX_CHUNKS
-from .container.metadata import DEFAULT_META_CHECKSUM, META_CODECS
 from .exceptions import ChunkingException
+from .format.codec import MAX_CHUNK_NBYTES
+from .format.header import MAX_CHUNKS
+from .format.metadata import DEFAULT_META_CHECKSUM, META_CODECS
 
 SUFFIXES = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 

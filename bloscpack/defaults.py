@@ -14,7 +14,7 @@ from .args import (
     DEFAULT_SHUFFLE,
     DEFAULT_TYPESIZE,
 )
-from .container.metadata import DEFAULT_META_CHECKSUM
+from .format.metadata import DEFAULT_META_CHECKSUM
 
 __all__ = [
     "DEFAULT_CHECKSUM",

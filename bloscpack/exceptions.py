@@ -116,6 +116,10 @@ class NotBloscpackError(FormatError, WrongKindError):
     """The bytes do not start with the Bloscpack magic: a file or folder of another kind."""
 
 
+class IsAFolderError(NotBloscpackError, IsADirectoryError):
+    """A folder where a file is expected; the message names the call that reads the folder."""
+
+
 class NotFoundError(BloscpackError, KeyError):
     """No such frame, stream, record or item."""
 

@@ -5,9 +5,9 @@ They are arguments of `bloscpack.abstract_io` and `bloscpack.numpy_io`, and clos
 
 from typing import IO, Any
 
-from .container.format import Header
 from .container.reader import Container
-from .original import (
+from .format.header import Header
+from .original.api import (
     pack_bytes_file,
     pack_bytes_to_bytes,
     pack_bytes_to_file,

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from . import packing
 from .args import DEFAULT_CHUNK_SIZE, BloscArgs, BloscpackArgs, MetadataArgs
+from .array.layout import AnyArray, read_array
 from .file_io import CompressedFPSink, CompressedFPSource
-from .ndarray import AnyArray, read_array
-from .original import (
+from .original import pack
+from .original.api import (
     pack_ndarray_file,
     pack_ndarray_str,
     pack_ndarray_to_bytes,
@@ -16,7 +16,7 @@ from .original import (
     unpack_ndarray_from_file,
     unpack_ndarray_str,
 )
-from .packing import ChunkSize
+from .original.pack import ChunkSize
 from .storage.sink import open_sink
 
 __all__ = [
@@ -51,7 +51,7 @@ def pack_ndarray(
     if not isinstance(sink, CompressedFPSink):
         raise _wrong("sink", sink, CompressedFPSink)
     with open_sink(sink.output_fp) as target:
-        packing.pack_ndarray(ndarray, target, chunk_size, blosc_args, bloscpack_args, metadata_args)
+        pack.pack_ndarray(ndarray, target, chunk_size, blosc_args, bloscpack_args, metadata_args)
 
 
 def unpack_ndarray(source: CompressedFPSource) -> AnyArray:

@@ -28,6 +28,8 @@ cdef enum:
     FAULT_SAME_NAME = 9
     FAULT_SHORT = 10
     FAULT_APERTURE = 11
+    FAULT_NO_REFERENCE = 12
+    FAULT_ELSEWHERE = 13
 
 BOX_CUT = FAULT_CUT
 BOX_SMALL = FAULT_SMALL
@@ -40,6 +42,8 @@ OUTSIDE = FAULT_OUTSIDE
 SAME_NAME = FAULT_SAME_NAME
 SHORT = FAULT_SHORT
 BAD_APERTURE = FAULT_APERTURE
+NO_REFERENCE = FAULT_NO_REFERENCE
+ELSEWHERE = FAULT_ELSEWHERE
 
 # Kinds of boxes: their four letters, big-endian.
 cdef enum:
@@ -49,6 +53,11 @@ cdef enum:
     MDIA = 0x6D646961
     HDLR = 0x68646C72
     MINF = 0x6D696E66
+    DINF = 0x64696E66
+    DREF = 0x64726566
+    URL_ = 0x75726C20
+    URN_ = 0x75726E20
+    ALIS = 0x616C6973
     STBL = 0x7374626C
     STSD = 0x73747364
     STSZ = 0x7374737A
@@ -66,6 +75,8 @@ cdef enum:
     HEADER_NBYTES = 8
     LARGE_HEADER_NBYTES = 16
     HANDLER_NBYTES = 24  # of hdlr, before the name
+    REFERENCE_AT = 6  # of the index of its data reference in a sample entry
+    IS_INSIDE = 1  # flag of a data reference: the bytes are in this file
     VISUAL_NBYTES = 78  # of a visual sample entry, before its boxes
     VISUAL_WIDTH = 24
     METT_NBYTES = 8  # before its texts
@@ -95,6 +106,8 @@ cdef struct Side:
 cdef struct Track:
     Box name
     const uint8_t *handler
+    uint32_t entry_number
+    Box entry
     const uint8_t *entry_kind
     size_t offset
     size_t nbytes
@@ -216,6 +229,7 @@ cdef bint locate(Parse *parse, const Box *stbl, Track *track) noexcept nogil:
         return False
     if count != 1 or number32(items) != 1 or number32(items + 4) != 1:
         return fail(parse, FAULT_NOT_ONE, found[1].start)
+    track.entry_number = number32(items + 8)
     if not open_table(parse, &found[chunks], 8 if chunks == 2 else 4, 0, &count, &items):
         return False
     if count != 1:
@@ -300,7 +314,7 @@ cdef bint describe(Parse *parse, const Box *stbl, Track *track) noexcept nogil:
     cdef uint32_t[1] kinds = [STSD]
     cdef Box stsd, entry
     cdef const uint8_t *items
-    cdef uint32_t count, kind
+    cdef uint32_t count, kind, number
     cdef size_t at
     if not find(parse, stbl, 1, kinds, &stsd):
         return False
@@ -308,11 +322,18 @@ cdef bint describe(Parse *parse, const Box *stbl, Track *track) noexcept nogil:
         return fail(parse, FAULT_NO_TABLE, stbl.start)
     if not open_table(parse, &stsd, HEADER_NBYTES, 0, &count, &items):
         return False
-    if count == 0:
+    if track.entry_number == 0 or track.entry_number > count:
         return fail(parse, FAULT_NO_TABLE, stsd.start)
     at = stsd.start + 8
-    if not next_box(parse, at, stsd.end, False, &kind, &entry):
-        return False
+    number = 1
+    while True:
+        if not next_box(parse, at, stsd.end, False, &kind, &entry):
+            return False
+        if number == track.entry_number:
+            break
+        at = entry.end
+        number += 1
+    track.entry = entry
     track.entry_kind = parse.data + at + 4
     if number32(track.handler) == VIDE:
         return describe_picture(parse, &entry, track)
@@ -326,11 +347,46 @@ cdef bint describe(Parse *parse, const Box *stbl, Track *track) noexcept nogil:
     return True
 
 
+cdef bint check_reference(Parse *parse, const Box *dinf, const Box *entry) noexcept nogil:
+    """Check that the data reference of a sample entry is this file."""
+    cdef uint32_t[1] kinds = [DREF]
+    cdef Box dref, box
+    cdef const uint8_t *items
+    cdef uint32_t count, kind, number, index = 0
+    cdef size_t at
+    box.start = box.end = kind = 0
+    # Without a table of references nothing says that the bytes are elsewhere.
+    if dinf.start == 0:
+        return True
+    if not find(parse, dinf, 1, kinds, &dref):
+        return False
+    if dref.start == 0 or entry.end - entry.start < REFERENCE_AT + 2:
+        return True
+    if not open_table(parse, &dref, HEADER_NBYTES, 0, &count, &items):
+        return False
+    number = number16(parse.data + entry.start + REFERENCE_AT)
+    at = dref.start + 8
+    while at < dref.end and index < number:
+        if not next_box(parse, at, dref.end, False, &kind, &box):
+            return False
+        index += 1
+        if index < number:
+            at = box.end
+    if number == 0 or index < number:
+        return fail(parse, FAULT_NO_REFERENCE, dref.start)
+    if kind != URL_ and kind != URN_ and kind != ALIS:
+        return fail(parse, FAULT_NO_REFERENCE, at)
+    if kind != URL_ or box.end - box.start < 4 or not parse.data[box.start + 3] & IS_INSIDE:
+        return fail(parse, FAULT_ELSEWHERE, at)
+    return True
+
+
 cdef bint parse_track(Parse *parse, const Box *trak, Track *track, bint *ours) noexcept nogil:
     """Set a track, if it is one of Benzina's."""
     cdef uint32_t[2] kinds = [MDIA, 0]
     cdef Box[2] media
-    cdef Box mdia, stbl
+    cdef Box[2] info
+    cdef Box mdia
     ours[0] = False
     if not find(parse, trak, 1, kinds, &mdia):
         return False
@@ -350,17 +406,18 @@ cdef bint parse_track(Parse *parse, const Box *trak, Track *track, bint *ours) n
             or memcmp(parse.data + track.name.start, b"bzna_", PREFIX_NBYTES) != 0):
         return True
     ours[0] = True
-    stbl.start = 0
-    kinds[0] = STBL
-    if media[1].start and not find(parse, &media[1], 1, kinds, &stbl):
+    info[0].start = info[1].start = 0
+    kinds = [STBL, DINF]
+    if media[1].start and not find(parse, &media[1], 2, kinds, info):
         return False
-    if stbl.start == 0:
+    if info[0].start == 0:
         return fail(parse, FAULT_NO_TABLE, trak.start)
     track.config_kind = NULL
     track.config.start = track.config.end = track.mime.start = track.mime.end = 0
     track.width = track.height = 0
     track.across.margin = track.across.extent = track.down.margin = track.down.extent = 0
-    return locate(parse, &stbl, track) and describe(parse, &stbl, track)
+    return (locate(parse, &info[0], track) and describe(parse, &info[0], track)
+            and check_reference(parse, &info[1], &track.entry))
 
 
 cdef inline bytes bytes_of(const Parse *parse, Box box):

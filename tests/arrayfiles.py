@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
-from bloscpack.codec import CodecParams, encode
-from bloscpack.container.metadata import pack_section
-from bloscpack.ndarray import array_metadata, is_fortran, stored_bytes
+from bloscpack.array.layout import array_metadata, is_fortran, stored_bytes
+from bloscpack.format.codec import CodecParams, encode
+from bloscpack.format.metadata import pack_section
 
 from .reference.file import assemble, take_apart
 from .strategies import AnyArray

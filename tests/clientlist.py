@@ -17,9 +17,9 @@ def close_all() -> None:
     for module, kind, session in _KINDS:
         if module in sys.modules:
             _close_cached(getattr(sys.modules[module], kind), session)
-    if "bloscpack.storage.client" in sys.modules:
+    if "bloscpack.storage.remote.client" in sys.modules:
         gc.collect()  # handles that tests no longer use
-        sys.modules["bloscpack.storage.client"].close_clients()
+        sys.modules["bloscpack.storage.remote.client"].close_clients()
 
 
 def _close_cached(kind: Any, attribute: str) -> None:

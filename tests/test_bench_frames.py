@@ -164,7 +164,7 @@ def test_a_hang_of_a_loader_is_no_success(bench):
 def test_bare_decoding_follows_references(bench):
     from frames.bare import BareClip
 
-    from bloscpack.frames.lossless import choose
+    from bloscpack.frames.store.lossless import choose
 
     rng = np.random.default_rng(1)
     still = rng.integers(0, 256, (64, 96, 3), dtype=np.uint8)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bloscpack import codec
+from bloscpack.format import codec
 
 from .reference.chunk_decoder import decode_chunk, unpack_header, unshuffle_bits, unshuffle_bytes
 from .reference.refused import RefusedError

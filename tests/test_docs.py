@@ -16,7 +16,7 @@ import pytest
 import xxhash
 
 import bloscpack as bp
-from bloscpack.checksum import CHECKSUMS
+from bloscpack.format.checksum import CHECKSUMS
 
 from .conftest import ReferenceFolder
 from .entrypoints import entry_points
@@ -128,7 +128,7 @@ def test_docstring_examples(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if name in {f"bloscpack.integrations.{each}" for each in ("dask", "torch", "xarray", "zarr")}:
         pytest.importorskip(name.rpartition(".")[2], reason="the module imports it")
-    if name in ("bloscpack.benzina.ongpu", "bloscpack.benzina.torchloader"):
+    if name in ("bloscpack.benzina.load.ongpu", "bloscpack.benzina.load.torchloader"):
         pytest.importorskip("torch", reason="the module imports it")
     module = importlib.import_module(name)
     failed, _ = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE)

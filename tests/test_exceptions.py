@@ -23,6 +23,7 @@ ALL = [cls for cls in CLASSES if not issubclass(cls, Warning)]
 BASES: dict[str, tuple[type[BaseException], ...]] = {
     "BloscpackError": (Exception,),
     "FormatError": (BloscpackError, ValueError),
+    "IsAFolderError": (exceptions.NotBloscpackError, IsADirectoryError),
     "NotBloscpackError": (FormatError, exceptions.WrongKindError),
     "TruncatedError": (FormatError,),
     "ChecksumError": (FormatError,),

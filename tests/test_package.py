@@ -14,7 +14,8 @@ import pytest
 
 from .conftest import PACKAGE, REPOSITORY
 
-PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))["project"]
+TOOLS = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))
+PROJECT = TOOLS["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 
 PAGES = sorted([*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md")])
@@ -70,6 +71,26 @@ def test_lowest_versions_are_those_of_the_metadata() -> None:
         if name in bounds:
             parts = zip(version.split("."), bounds[name].split("."), strict=False)
             assert all(a == b for a, b in parts), f"{name}: {version}, declared {bounds[name]}"
+
+
+def test_libraries_are_declared_as_they_are_used() -> None:
+    dependencies = PROJECT["dependencies"]
+    # From Python 3.14 on the standard library has it.
+    assert "zstandard>=0.22; python_version < '3.14'" in dependencies
+    assert any(each.startswith("pillow-jxl-plugin") for each in EXTRAS["vrs"])
+    # The kernels are linked with inner functions of this series of C-Blosc.
+    setup = (REPOSITORY / "setup.py").read_text("utf-8")
+    [blosc] = re.findall(r'^BLOSC_REQUIREMENT = "(.*)"$', setup, re.MULTILINE)
+    assert re.search(r"<1\.12$", blosc)
+    assert blosc in TOOLS["build-system"]["requires"]
+
+
+def test_every_kernel_declares_that_it_needs_no_global_lock() -> None:
+    kernels = sorted((REPOSITORY / "ext").glob("*.pyx"))
+    assert kernels
+    for path in kernels:
+        first = path.read_text("utf-8").partition("\n")[0]
+        assert "freethreading_compatible=True" in first, path.name
 
 
 IMPORT_ALL = """

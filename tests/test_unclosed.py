@@ -2,7 +2,10 @@
 
 import gc
 import os
+import sys
+import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +67,28 @@ def test_a_frame_store(tmp_path: Path) -> None:
     dropped(make, "a.blp: the frame store was never closed; its clips are in the file")
     with bp.frames.open(tmp_path / "a.blp", "a") as store:
         assert list(store) == ["walk"]
+
+
+def test_a_forked_copy_leaves_the_file_to_its_parent(tmp_path: Path) -> None:
+    held: list[Any] = [bp.Writer(tmp_path / "a.blp", dtype="i4", chunks=4)]
+    held[0].append(range(10))
+    held.append(bp.frames.create(tmp_path / "b.blp"))
+    child = os.fork()
+    if child == 0:
+        status = 1
+        with suppress(BaseException), warnings.catch_warnings():
+            warnings.simplefilter("error")
+            said: list[Any] = []
+            sys.unraisablehook = said.append
+            held.clear()
+            status = 2 if said else 0
+        os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    held[1].append("walk", np.zeros((2, 4, 4), "u1"))
+    for each in held:
+        each.close()
+    assert bp.load(tmp_path / "a.blp").tolist() == list(range(10))
+    assert sorted(os.listdir(tmp_path)) == ["a.blp", "b.blp"]
 
 
 def test_a_dataset(tmp_path: Path) -> None:

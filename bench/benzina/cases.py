@@ -13,8 +13,8 @@ from benzina.contenders import BARE_ONE, LOAD, OPEN, PACK, PARSE, SAMPLE, TABLE,
 from benzina.data import ABOUT, FULL, QUICK, make_pictures
 from benzina.index import write_index
 from bloscpack import benzina
-from bloscpack.benzina.format import THUMB
-from bloscpack.threads import available_cpus
+from bloscpack.benzina.mp4.format import THUMB
+from bloscpack.parallel.threads import available_cpus
 
 _SEED = 11
 _PER_CALL = 16

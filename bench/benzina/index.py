@@ -5,7 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from bloscpack.benzina.moviepacking import HEAD_NBYTES, Extents, film_entry, pack_head, pack_movie
+from bloscpack.benzina.mp4.moviewriter import (
+    HEAD_NBYTES,
+    Extents,
+    film_entry,
+    pack_head,
+    pack_movie,
+)
 
 _NAME = "ILSVRC2012_{:08}.JPEG\0"
 _SEED = 13

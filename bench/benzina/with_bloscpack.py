@@ -12,7 +12,7 @@ from benzina.checks import read_wanted, require_batches, require_pictures
 from benzina.contenders import LOAD, OPEN, OURS, PACK, PARSE, SAMPLE, TARGETS
 from benzina.jpeg import DEVIATION, MEAN
 from bloscpack import benzina
-from bloscpack.benzina.format import THUMB
+from bloscpack.benzina.mp4.format import THUMB
 from bloscpack.benzina.transforms import CenterResizedCrop, RandomResizedCrop
 
 _BIAS = tuple(255 * value for value in MEAN)

@@ -14,7 +14,7 @@ from race.timing import Call, cycling
 
 from benzina.contenders import BYTES, OPEN, PARSE, PARSER, SAMPLE, TWIN
 from bloscpack import benzina
-from bloscpack.benzina.format import THUMB
+from bloscpack.benzina.mp4.format import THUMB
 
 _TWIN = Path(__file__).resolve().parents[2] / "tests" / "reference" / "benzina_sample.py"
 Find = Callable[[bytes], tuple[int, int]]

@@ -15,8 +15,8 @@ from race.timing import Call
 from benzina.checks import read_wanted, require_lumas
 from benzina.contenders import BARE, BARE_ONE, LOAD, PACK
 from bloscpack import benzina
-from bloscpack.benzina.format import THUMB
-from bloscpack.benzina.picture import yuv_planes
+from bloscpack.benzina.codec.picture import yuv_planes
+from bloscpack.benzina.mp4.format import THUMB
 
 _RATE = 20
 _X265 = "bframes=0:keyint=1:no-info=1:log-level=none"

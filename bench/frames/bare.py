@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 
 import bloscpack as bp
-from bloscpack import image
-from bloscpack.frames import lossless
-from bloscpack.frames.lossless import Filter, Geometry, Scheme
+from bloscpack.frames.store import lossless
+from bloscpack.frames.store.lossless import Filter, Geometry, Scheme
+from bloscpack.media import image
 
 Decode = Callable[[str, int], np.ndarray]
 

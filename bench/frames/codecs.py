@@ -9,8 +9,8 @@ import numpy as np
 from race.races import Case, require_equal
 from race.timing import loop_of
 
-from bloscpack import image
-from bloscpack.frames import lossless
+from bloscpack.frames.store import lossless
+from bloscpack.media import image
 from frames.bare import BareClip
 from frames.contenders import FFV1, PNG, Frames
 from frames.data import Clip, jpeg_pixels

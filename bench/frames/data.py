@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import zstandard
 
-from bloscpack import image
+from bloscpack.media import image
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(os.environ.get("BLOSCPACK_DATA") or ROOT.parent / "shared" / "data")

@@ -12,10 +12,10 @@ from race.races import Case, remove, require_equal
 from race.timing import Loop, timed_loop
 
 import bloscpack as bp
-from bloscpack import image
 from bloscpack.frames import listing
 from bloscpack.gulp import GulpIngestor
 from bloscpack.gulp.adapters import Custom20BNCsvJpegAdapter
+from bloscpack.media import image
 from frames.contenders import GULPIO2
 from frames.data import encode_frames, jpeg_pixels
 

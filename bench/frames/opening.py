@@ -10,7 +10,7 @@ from race.races import remove, require
 from race.worker import last_line
 
 import bloscpack as bp
-from bloscpack import image
+from bloscpack.media import image
 from frames.contenders import GULPIO2
 from frames.opening_worker import STATUS
 

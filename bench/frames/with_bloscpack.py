@@ -10,7 +10,7 @@ import numpy as np
 
 import bloscpack as bp
 from bloscpack import gulp
-from bloscpack.gulp.source import GulpSource
+from bloscpack.gulp.clipsource import GulpSource
 from frames.contenders import (
     GULP_DIRECTORY,
     GULP_SOURCE,

@@ -9,7 +9,7 @@ import numpy as np
 import simplejpeg
 from race.timing import NTHREADS
 
-from bloscpack.gulp.source import GulpSource
+from bloscpack.gulp.clipsource import GulpSource
 from frames.contenders import BARE_JPEG, ONE_THREAD, Contender, ReadClip
 from frames.with_bloscpack import GulpDirectory
 

@@ -19,8 +19,8 @@ from typing import Any, Self
 import numpy as np
 
 import bloscpack
-from bloscpack.codec import BLOSC_VERSION
-from bloscpack.threads import available_cpus
+from bloscpack.format.codec import BLOSC_VERSION
+from bloscpack.parallel.threads import available_cpus
 from race.races import Case, Races
 from race.timing import NTHREADS, ORIGINAL
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from bloscpack.threads import MAX_DEFAULT_THREADS, available_cpus
+from bloscpack.parallel.threads import MAX_DEFAULT_THREADS, available_cpus
 
 OURS = "bloscpack"
 BARE = "C-Blosc"

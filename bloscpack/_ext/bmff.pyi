@@ -1,4 +1,4 @@
-from bloscpack.wire import BytesLike
+from bloscpack.format.bytefield import BytesLike
 
 _Track = tuple[
     str,
@@ -24,5 +24,7 @@ OUTSIDE: int
 SAME_NAME: int
 SHORT: int
 BAD_APERTURE: int
+NO_REFERENCE: int
+ELSEWHERE: int
 
 def parse_sample(data: BytesLike) -> tuple[int, int, tuple[bytes, ...], dict[str, _Track]]: ...

@@ -1,4 +1,4 @@
-from bloscpack.wire import BytesLike
+from bloscpack.format.bytefield import BytesLike
 
 PLANES: int
 UP: int

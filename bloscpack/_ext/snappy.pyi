@@ -1,3 +1,3 @@
-from bloscpack.wire import BytesLike
+from bloscpack.format.bytefield import BytesLike
 
 def decompress_into(block: BytesLike, out: BytesLike) -> bool: ...

@@ -3,23 +3,23 @@
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from ..libraries import importing
+from ..parallel.imports import importing
 from . import transforms
-from .checking import verify
+from .codec.decoder import Planes
 from .dataset import Dataset, open  # noqa: A004
-from .decoder import Planes
-from .extraction import ExtractReport, extract
-from .loader import Loader
-from .original import File, Track
-from .originaldatasets import ClassificationDataset, ImageNet
+from .load.loader import Loader
+from .mp4.samplelayout import CleanAperture, InnerTrack, SampleLayout, parse_sample
+from .mp4.track import DatasetTrack, Location
+from .original.benzinafile import File, Track
+from .original.originaldatasets import ClassificationDataset, ImageNet
 from .packing import PackReport, SkippedPicture, pack
 from .sample import Sample
-from .samplelayout import CleanAperture, InnerTrack, SampleLayout, parse_sample
-from .track import DatasetTrack, Location
+from .samplefiles import ExtractReport, extract
+from .verify import verify
 from .writer import Writer
 
 if TYPE_CHECKING:
-    from .torchloader import DataLoader
+    from .load.torchloader import DataLoader
 
 __all__ = [
     "ClassificationDataset",
@@ -53,7 +53,7 @@ def __getattr__(name: str) -> Any:
     """Import what needs torch when it is named."""
     if name == "DataLoader":
         with importing:
-            from .torchloader import DataLoader
+            from .load.torchloader import DataLoader
         return DataLoader
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -14,15 +14,15 @@ from ..exceptions import FileChangedError, NotFoundError
 from ..frames.protocol import AnyArray, Request, read_batch
 from ..opening import closed_on_error
 from ..storage.file import open_source
-from ..storage.prefetch import at_hand, is_remote
-from .codecconfig import DEFAULT_MAX_PIXELS
-from .content import Content, open_content, place_of
-from .format import INPUT
-from .movie import Movie
+from ..storage.remote.prefetch import at_hand, is_remote
+from .codec.codecconfig import DEFAULT_MAX_PIXELS
+from .datasetfile import Content, open_content, place_of
+from .mp4.format import INPUT
+from .mp4.movie import Movie
+from .mp4.track import DatasetTrack, IntArray
 from .names import Picked
 from .sample import Sample
 from .splits import Span, resolve_splits
-from .track import DatasetTrack, IntArray
 
 # What is read at once when samples are read in a row, and bytes between them that are read rather
 # than skipped.

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict, Unpack
 
 from ..exceptions import BloscpackError
-from ..threads import available_cpus, map_ordered, resolve_nthreads
-from .format import Profile
-from .listing import Item, PictureFolder
+from ..parallel.threads import available_cpus, map_ordered, resolve_nthreads
+from .mp4.format import Profile
+from .pictureitems import Item, PictureFolder
 from .splits import Span
 from .writer import Writer
 
@@ -95,6 +95,7 @@ def pack(
     progress: Callable[[int, int], object] | None = None,
     log: Callable[[SkippedPicture], object] | None = None,
     nthreads: int | None = None,
+    allow_empty: bool = False,
     **options: Unpack[WriterOptions],
 ) -> PackReport:
     """Pack pictures into a new dataset.
@@ -117,6 +118,8 @@ def pack(
         Called with each `SkippedPicture` at once.
     nthreads : int, optional
         Threads that read and encode; as many as there are processors by default.
+    allow_empty : bool, default False
+        Write a dataset without pictures if `source` has none, instead of failing.
     **options
         Of `Writer`: codec, crf, tile, thumb, lossless, profile, preset, splits, overwrite,
         max_pixels.
@@ -131,6 +134,8 @@ def pack(
     CodecError, UnsupportedError, OSError, TypeError, ValueError
         A picture cannot be packed; the error names it. Or an option is out of its range, or the
         file cannot be written.
+    ValueError
+        There is nothing to pack, and `allow_empty` is not given.
     FileExistsError
         There is a file of this name, and `overwrite` is not given.
     ImportError
@@ -157,6 +162,13 @@ def pack(
         report.classes = items.classes
     with Writer(path, **options) as writer:
         _Loop(writer, report, on_error, progress, log).run(items, nthreads)
+        # Raised before the writer is closed, so that no file is made.
+        if not report.nsamples and not report.skipped and not allow_empty:
+            where = f"{os.fspath(source)}: " if isinstance(source, str | os.PathLike) else ""
+            raise ValueError(
+                f"{where}there are no pictures to pack, so nothing was written; --allow-empty "
+                "(allow_empty=True) makes an empty dataset"
+            )
     return report
 
 

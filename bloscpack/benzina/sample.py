@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from ..exceptions import BloscpackError, NotFoundError, UnsupportedError
-from ..fetch import Piece
 from ..frames.protocol import AnyArray, FrameSelection, IntArray, frame_indices, read_clip
+from ..storage.batch import Piece
 from ..storage.memory import MemorySource
-from .bmff import name_of
-from .content import Content
-from .decoder import Decoder, Planes, decode_rgb
-from .format import INPUT, THUMB, unpack_text
-from .samplelayout import InnerTrack, SampleLayout, parse_sample
+from .codec.decoder import Decoder, Planes, decode_rgb
+from .datasetfile import Content
+from .mp4.bmff import name_of
+from .mp4.format import INPUT, THUMB, unpack_text
+from .mp4.samplelayout import InnerTrack, SampleLayout, parse_sample
 
 _UINT8 = np.dtype("u1")
 Pixels = np.ndarray[Any, np.dtype[np.uint8]]

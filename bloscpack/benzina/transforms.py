@@ -17,8 +17,8 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-from .affine import IDENTITY, Compat, Shape, Warp, affine, checked_compat
-from .affine import compute_affine_matrix as compute_affine_matrix  # one of Benzina's names
+from .load.affine import IDENTITY, Compat, Shape, Warp, affine, checked_compat
+from .load.affine import compute_affine_matrix as compute_affine_matrix  # one of Benzina's names
 
 Rng: TypeAlias = np.random.Generator | np.random.RandomState
 # What may stand for a transform: any function that is called as one.

@@ -23,18 +23,18 @@ from typing import Any, Self
 import numpy as np
 
 from ..exceptions import FormatError, UnsupportedError
+from ..format.bytefield import BytesLike
 from ..notice import notice, warn_unclosed
 from ..storage.protocol import ByteSink
 from ..storage.sink import open_sink
-from ..wire import BytesLike
-from .codecconfig import DEFAULT_MAX_PIXELS
-from .encoder import Encoder
-from .format import INPUT, TARGET_NBYTES, THUMB, Profile, is_reference, pack_name
-from .moviepacking import pack_head
-from .picture import Rgb, frame_size, read_picture, thumbnail
-from .sampleindex import SampleIndex
-from .samplelayout import parse_sample
-from .samplepacking import StoredPicture, pack_sample
+from .codec.codecconfig import DEFAULT_MAX_PIXELS
+from .codec.encoder import Encoder
+from .codec.picture import Rgb, frame_size, read_picture, thumbnail
+from .mp4.format import INPUT, TARGET_NBYTES, THUMB, Profile, is_reference, pack_name
+from .mp4.moviewriter import pack_head
+from .mp4.sampleindex import SampleIndex
+from .mp4.samplelayout import parse_sample
+from .mp4.samplewriter import StoredPicture, pack_sample
 from .splits import Span, resolve_splits
 
 _CLOSED = "the dataset is closed"

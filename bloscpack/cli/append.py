@@ -11,16 +11,23 @@ from pathlib import Path
 from typing import IO, Any
 
 from ..append import _rewrite_metadata_fp, append_stream
-from ..container.append import journaled, rewrite_section
-from ..container.format import EXTENSION
 from ..exceptions import FileNotFound, NoChangeInMetadata, NoMetadataFound
+from ..format.header import EXTENSION
+from ..original.fileappend import journaled, rewrite_section
+from ..storage import disk
 from ..storage.url import refuse_url, shown_name
-from .describe import tell_chunks
-from .endpoint import STDIO, check_input, is_same_file, open_container, open_stream
-from .metadata import read_metadata_file, tell_metadata
-from .options import Subparsers, add_blosc_group, add_command, add_locking_option, blosc_args_from
-from .output import Console, double_pretty_size
-from .status import ExitCode
+from .console.describe import tell_chunks
+from .console.endpoint import STDIO, check_input, is_same_file, open_container, open_stream
+from .console.metadata import read_metadata_file, tell_metadata
+from .console.options import (
+    Subparsers,
+    add_blosc_group,
+    add_command,
+    add_locking_option,
+    blosc_args_from,
+)
+from .console.output import Console, double_pretty_size
+from .console.status import ExitCode
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -112,7 +119,9 @@ def _open_sized(name: str) -> Iterator[tuple[IO[bytes], int]]:
             yield stream, os.fstat(stream.fileno()).st_size
             return
         with tempfile.TemporaryFile() as copy:
-            shutil.copyfileobj(stream, copy)
+            with disk.naming(f"temporary file in {tempfile.gettempdir()}"):
+                shutil.copyfileobj(stream, copy)
+                copy.flush()
             nbytes = copy.tell()
             copy.seek(0)
             yield copy, nbytes

@@ -6,17 +6,17 @@ from math import prod
 
 import numpy as np
 
-from ..array import Array
-from ..ndarray import AnyArray
-from ..selection import parse_selection
+from ..array.array import Array
+from ..array.layout import AnyArray
+from ..array.selection import parse_selection
 from ..storage.url import shown_name
-from .arrayout import add_output_options, form_of, write_part
-from .describe import dtype_text
-from .endpoint import STDIO, check_input, check_output, open_output, read_any
-from .options import Subparsers, add_command, add_json_option, count
-from .output import Console, print_json
-from .selection import Index, bare, parse_selection_text
-from .status import ExitCode, UsageError
+from .console.arrayout import add_output_options, form_of, write_part
+from .console.describe import dtype_text
+from .console.endpoint import STDIO, check_input, check_output, open_output, read_any
+from .console.options import Subparsers, add_command, add_json_option, count
+from .console.output import Console, print_json
+from .console.selection import Index, bare, parse_selection_text
+from .console.status import ExitCode, UsageError
 
 # A larger selection is read and written in pieces of about this size.
 _PIECE_NBYTES = 32 << 20

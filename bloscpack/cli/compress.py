@@ -3,11 +3,11 @@
 import argparse
 
 from ..args import BloscpackArgs, MetadataArgs
-from ..checksum import CHECKSUMS, LAST_V3_ID
-from ..container.format import EXTENSION
-from ..packing import pack_stream
-from .describe import tell_chunks
-from .endpoint import (
+from ..format.checksum import CHECKSUMS, LAST_V3_ID
+from ..format.header import EXTENSION
+from ..original.pack import pack_stream
+from .console.describe import tell_chunks
+from .console.endpoint import (
     STDIO,
     check_input,
     check_output,
@@ -15,8 +15,8 @@ from .endpoint import (
     open_stream,
     regular_nbytes,
 )
-from .metadata import read_metadata_file
-from .options import (
+from .console.metadata import read_metadata_file
+from .console.options import (
     Subparsers,
     add_blosc_group,
     add_chunk_size_option,
@@ -25,8 +25,8 @@ from .options import (
     count,
     keep_prefixes,
 )
-from .output import Console, double_pretty_size
-from .status import ExitCode
+from .console.output import Console, double_pretty_size
+from .console.status import ExitCode
 
 
 def add_parser(subparsers: Subparsers) -> None:

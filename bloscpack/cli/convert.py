@@ -4,14 +4,14 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ..convert import convert
-from ..detect import is_recording
+from ..filetypes.convert import convert
+from ..filetypes.open import is_recording
 from ..storage.url import is_url
-from .datasets import is_dataset_name
-from .endpoint import check_input, read_any
-from .options import Subparsers, add_command, add_json_option, count
-from .output import Console, print_json, printable, result
-from .status import ExitCode, UsageError
+from .console.endpoint import check_input, read_any
+from .console.options import Subparsers, add_command, add_json_option, count
+from .console.output import Console, print_json, printable, result
+from .console.status import ExitCode, UsageError
+from .inputs.datasets import is_dataset_name
 
 
 def add_parser(subparsers: Subparsers) -> None:

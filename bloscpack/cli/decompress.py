@@ -2,10 +2,10 @@
 
 import argparse
 
-from ..container.format import EXTENSION
-from ..packing import unpack_stream
+from ..format.header import EXTENSION
+from ..original.pack import unpack_stream
 from ..storage.url import is_url, shown_name
-from .endpoint import (
+from .console.endpoint import (
     STDIO,
     check_input,
     check_output,
@@ -13,10 +13,10 @@ from .endpoint import (
     open_output,
     regular_nbytes,
 )
-from .metadata import metadata_text, tell_metadata
-from .options import Subparsers, add_command, keep_prefixes
-from .output import Console, prefixed_result, pretty_size
-from .status import ExitCode, UsageError
+from .console.metadata import metadata_text, tell_metadata
+from .console.options import Subparsers, add_command, keep_prefixes
+from .console.output import Console, prefixed_result, pretty_size
+from .console.status import ExitCode, UsageError
 
 
 def add_parser(subparsers: Subparsers) -> None:

@@ -5,10 +5,10 @@ import json
 from typing import Any
 
 from ..storage.url import is_url
-from .endpoint import STDIO, check_input, check_output, open_output, read_any
-from .options import Subparsers, add_command
-from .output import Console
-from .status import ExitCode, UsageError
+from .console.endpoint import STDIO, check_input, check_output, open_output, read_any
+from .console.options import Subparsers, add_command
+from .console.output import Console
+from .console.status import ExitCode, UsageError
 
 
 def add_parser(subparsers: Subparsers) -> None:

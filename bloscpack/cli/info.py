@@ -7,26 +7,27 @@ import argparse
 from collections.abc import Iterable
 from typing import Any
 
-from ..checksum import Checksum
-from ..codec import ChunkHeader
-from ..container.format import OFFSET_SIZE, UNKNOWN, Header, unpack_offsets
-from ..container.metadata import MetadataHeader
+from ..array.layout import unpack_array_metadata
 from ..container.reader import Container
 from ..exceptions import BloscpackError
-from ..frames.reader import FrameStore
-from ..ndarray import unpack_array_metadata
+from ..format.checksum import Checksum
+from ..format.codec import ChunkHeader
+from ..format.header import OFFSET_SIZE, UNKNOWN, Header, unpack_offsets
+from ..format.metadata import MetadataHeader
+from ..frames.store.framestore import FrameStore
 from ..storage.file import open_source
 from ..storage.url import shown_name
-from . import bzna_info, vrs_info
-from .datasets import is_dataset_name
-from .describe import array_fields
-from .endpoint import check_input, read_any
-from .metadata import metadata_text, tell_metadata
-from .options import Subparsers, add_command, add_json_option
-from .output import Console, double_pretty_size, error, prefixed_result, print_json
-from .recordings import is_recording
-from .status import ExitCode, describe, exit_code
-from .store import is_store, store_document, store_text
+from .bzna import info as bzna_info
+from .console.describe import array_fields
+from .console.endpoint import check_input, read_any
+from .console.metadata import metadata_text, tell_metadata
+from .console.options import Subparsers, add_command, add_json_option
+from .console.output import Console, double_pretty_size, error, prefixed_result, print_json
+from .console.status import ExitCode, describe, exit_code
+from .inputs.datasets import is_dataset_name
+from .inputs.recordings import is_recording
+from .inputs.storeinfo import is_store, store_document, store_text
+from .vrs import info as vrs_info
 
 _SHOWN_OFFSETS = 5
 _PRETTY_FIELDS = frozenset(

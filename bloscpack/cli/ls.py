@@ -3,17 +3,17 @@
 import argparse
 from typing import Any
 
-from ..array import Array
+from ..array.array import Array
 from ..container.reader import Container
-from ..frames.reader import FrameStore
+from ..frames.store.framestore import FrameStore
 from ..storage.file import open_source
 from ..storage.url import shown_name
-from .describe import array_fields, is_array
-from .endpoint import check_input, read_any
-from .options import Subparsers, add_command, add_json_option
-from .output import error, print_json, printable, result
-from .status import EXPECTED, STATUS_NAMES, ExitCode, describe, exit_code, heaviest
-from .store import is_store, store_entry
+from .console.describe import array_fields, is_array
+from .console.endpoint import check_input, read_any
+from .console.options import Subparsers, add_command, add_json_option
+from .console.output import error, print_json, printable, result
+from .console.status import EXPECTED, STATUS_NAMES, ExitCode, describe, exit_code, heaviest
+from .inputs.storeinfo import is_store, store_entry
 
 _EMPTY = dict.fromkeys(
     (

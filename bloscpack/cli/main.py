@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TextIO
 
-from ..codec import BLOSC_VERSION
 from ..exceptions import BloscpackWarning
+from ..format.codec import BLOSC_VERSION
+from ..parallel.threads import resolve_nthreads
 from ..storage.url import shown_name
-from ..threads import resolve_nthreads
 from ..version import __version__
 from . import (
     append,
@@ -29,7 +29,7 @@ from . import (
     verify,
     vrs,
 )
-from .options import (
+from .console.options import (
     MAX_THREADS,
     CommandParser,
     Parser,
@@ -38,8 +38,8 @@ from .options import (
     nthreads,
     protect_selections,
 )
-from .output import PROG, Console, error, message, warning
-from .status import EXPECTED, ExitCode, UsageError, describe, exit_code
+from .console.output import PROG, Console, error, message, warning
+from .console.status import EXPECTED, ExitCode, UsageError, describe, exit_code
 
 COMMANDS = (
     compress,

@@ -2,13 +2,13 @@
 
 import argparse
 
-from ..checking import recover as recover_file
+from ..filetypes.verify import recover as recover_file
 from ..storage.url import shown_name
-from .describe import damage_documents
-from .endpoint import STDIO, check_input, check_output, read_any
-from .options import Subparsers, add_command, add_json_option
-from .output import Console, binary_stdout, print_json, printable, result
-from .status import STATUS_NAMES, ExitCode, UsageError
+from .console.describe import damage_documents
+from .console.endpoint import STDIO, check_input, check_output, read_any
+from .console.options import Subparsers, add_command, add_json_option
+from .console.output import Console, binary_stdout, print_json, printable, result
+from .console.status import STATUS_NAMES, ExitCode, UsageError
 
 
 def add_parser(subparsers: Subparsers) -> None:

@@ -3,16 +3,16 @@
 import argparse
 from typing import Any
 
-from ..checking import verify as verify_file
-from ..report import Report
+from ..damage.report import Report
+from ..filetypes.verify import verify as verify_file
 from ..storage.url import shown_name
-from .datasets import is_dataset_name
-from .describe import damage_documents
-from .eachfile import run_each
-from .endpoint import check_input, read_any
-from .options import Subparsers, add_command, add_json_option
-from .output import Console, printable, result
-from .status import ExitCode
+from .console.describe import damage_documents
+from .console.eachfile import run_each
+from .console.endpoint import check_input, read_any
+from .console.options import Subparsers, add_command, add_json_option
+from .console.output import Console, printable, result
+from .console.status import ExitCode
+from .inputs.datasets import is_dataset_name
 
 
 def add_parser(subparsers: Subparsers) -> None:

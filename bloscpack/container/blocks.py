@@ -6,7 +6,9 @@ compared, or need not be.
 
 from dataclasses import replace
 
-from ..codec import (
+from ..exceptions import CodecError, FormatError
+from ..format.bytefield import BytesLike
+from ..format.codec import (
     MAX_SPLITS,
     ChunkHeader,
     CodecParams,
@@ -14,11 +16,9 @@ from ..codec import (
     encode,
     extent_of_range,
 )
-from ..exceptions import CodecError, FormatError
+from ..parallel.threads import map_ordered
 from ..storage.protocol import ByteSource
-from ..threads import map_ordered
-from ..wire import BytesLike
-from .stored import PROBE_NBYTES
+from .chunk import PROBE_NBYTES
 
 # Decoded sizes of a block that are tried. LZ4 has a stream for each byte of the items, in blocks of
 # at least 64 KiB.

@@ -8,13 +8,13 @@ damaged, the copy of it in the trailer can be put in its place.
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ..checksum import CHECKSUMS
 from ..exceptions import BloscpackError, FormatError, NotBloscpackError, UnsupportedError
+from ..format.bytefield import BytesLike
+from ..format.checksum import CHECKSUMS
+from ..format.header import Header
+from ..format.metadata import METADATA_HEADER_SIZE, MetadataHeader, decode_data, stored_data
+from ..format.trailer import TAIL_SIZE, TRAILER_MAGIC, Trailer, is_current, unpack_trailer
 from ..storage.protocol import ByteSource
-from ..wire import BytesLike
-from .format import Header
-from .metadata import METADATA_HEADER_SIZE, MetadataHeader, decode_data, stored_data
-from .trailer import TAIL_SIZE, TRAILER_MAGIC, Trailer, is_current, unpack_trailer
 
 # The trailer of nearly every file but for its digests, in one read: pages of a million chunks.
 TAIL_NBYTES = 8192

@@ -13,20 +13,15 @@ import os
 from array import array
 from typing import Any, NamedTuple
 
-from ..checksum import CHECKSUMS
 from ..exceptions import FormatError, MetadataSectionTooSmall, NoMetadataFound, UnsupportedError
+from ..format.checksum import CHECKSUMS
+from ..format.header import OFFSET_SIZE, UNUSED_ENTRY, Header, pack_offsets
+from ..format.metadata import MetadataHeader, pack_section
+from ..format.trailer import DIGEST_SIZE, PAGE_CHUNKS, UNKNOWN_DIGEST, pack_trailer
 from ..storage.memory import MemorySource
 from ..storage.overlay import OverlaySource, Patch
 from ..storage.update import UpdateFile, forked_error
-from .format import OFFSET_SIZE, UNUSED_ENTRY, Header, pack_offsets
-from .metadata import MetadataHeader, pack_section
 from .reader import Container
-from .trailer import (
-    DIGEST_SIZE,
-    PAGE_CHUNKS,
-    UNKNOWN_DIGEST,
-    pack_trailer,
-)
 
 # A new file waits in memory until it has so many bytes; its front is then made to measure.
 _HELD_NBYTES = 4 << 20

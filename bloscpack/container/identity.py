@@ -14,9 +14,9 @@ from ..exceptions import FileChangedError
 from ..storage.file import FileSource
 from ..storage.memory import MemorySource
 from ..storage.overlay import OverlaySource
-from ..storage.prefetch import is_remote
 from ..storage.protocol import ByteSource
-from ..storage.remote import RemotePlace
+from ..storage.remote.prefetch import is_remote
+from ..storage.remote.source import RemotePlace
 from .front import HEAD_NBYTES
 from .reader import Container
 

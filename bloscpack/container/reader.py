@@ -14,33 +14,23 @@ from typing import Any, Literal, Self
 
 from xxhash import xxh3_64_digest
 
-from ..checksum import CHECKSUMS, LAST_V3_ID
-from ..codec import (
-    CHUNK_HEADER_SIZE,
-    ChunkHeader,
-    decode_into,
-    decode_range_into,
-    new_bytes,
-)
-from ..exceptions import (
-    BloscpackError,
-    ChecksumMismatch,
-    CodecError,
-    FormatError,
-    TruncatedError,
-)
+from ..exceptions import BloscpackError, ChecksumMismatch, CodecError, FormatError, TruncatedError
+from ..format.bytefield import BytesLike
+from ..format.checksum import CHECKSUMS, LAST_V3_ID
+from ..format.codec import CHUNK_HEADER_SIZE, ChunkHeader, decode_into, decode_range_into, new_bytes
+from ..format.header import OFFSET_SIZE, UNKNOWN, UNUSED_ENTRY, Header
+from ..format.metadata import MetadataHeader, decode_data, stored_data
+from ..format.trailer import Trailer
 from ..notice import notice
+from ..parallel.threads import resolve_nthreads, run_indexed
 from ..storage.file import FileSource
-from ..storage.prefetch import is_remote, prefetched
 from ..storage.protocol import ByteSource
-from ..storage.remote import MAX_RUN_NBYTES, Extent
-from ..threads import resolve_nthreads, run_indexed
-from ..wire import BytesLike
+from ..storage.remote.prefetch import is_remote, prefetched
+from ..storage.remote.source import MAX_RUN_NBYTES, Extent
 from .blocks import read_blocks_into, read_head
+from .chunk import PROBE_NBYTES, StoredChunk, read_run, read_stored
 from .chunkmemory import ChunkMemory
 from .chunktable import ChunkTable, at_chunk, check_room
-from .following import ATTEMPTS, has_grown, old_last_chunk
-from .format import OFFSET_SIZE, UNKNOWN, UNUSED_ENTRY, Header
 from .front import (
     ABSENT,
     HEAD_NBYTES,
@@ -49,9 +39,7 @@ from .front import (
     judge_trailer,
     with_recorded_front,
 )
-from .metadata import MetadataHeader, decode_data, stored_data
-from .stored import PROBE_NBYTES, StoredChunk, read_run, read_stored
-from .trailer import Trailer
+from .live import ATTEMPTS, has_grown, old_last_chunk
 
 # A file that expands more than this has all its chunk headers read before memory is allocated.
 _USUAL_EXPANSION = 16

@@ -3,8 +3,8 @@
 from ..exceptions import BloscpackError, FileChangedError
 from ..storage.file import FileSource
 from ..storage.overlay import OverlaySource
-from ..storage.prefetch import is_remote
-from .following import extends
+from ..storage.remote.prefetch import is_remote
+from .live import extends
 from .reader import Container
 
 

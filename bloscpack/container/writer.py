@@ -9,14 +9,14 @@ from typing import NamedTuple, Protocol
 
 from xxhash import xxh3_64_digest
 
-from ..checksum import Checksum
-from ..codec import CodecParams, encode
+from ..format.bytefield import BytesLike
+from ..format.checksum import Checksum
+from ..format.codec import CodecParams, encode
+from ..format.header import OFFSET_SIZE, UNUSED_ENTRY, Header, pack_offsets, version_for
+from ..format.trailer import pack_trailer
+from ..parallel.threads import map_ordered
 from ..storage.protocol import ByteSink
 from ..storage.sink import SpoolSink
-from ..threads import map_ordered
-from ..wire import BytesLike
-from .format import OFFSET_SIZE, UNUSED_ENTRY, Header, pack_offsets, version_for
-from .trailer import pack_trailer
 
 Progress = Callable[[int, int], object]
 """Called with the bytes done and the bytes in all (-1: not known)."""

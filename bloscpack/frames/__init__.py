@@ -1,14 +1,14 @@
 """Clips of frames: the frame store, and every other source of frames, opened by what it is."""
 
-from ..detect import create_frames as create
-from ..detect import open_frames as open  # noqa: A004
+from ..filetypes.open import create_frames as create
+from ..filetypes.open import open_frames as open  # noqa: A004
+from ..integrations.cluster import map_clips
 from . import listing
-from .clip import StoreClip
-from .cluster import map_clips
-from .ingest import IngestReport, ingest
-from .many import ManyStores
+from .ingest.ingest import IngestReport, ingest
 from .protocol import Clip, FrameSource
-from .reader import FrameStore
+from .store.clip import StoreClip
+from .store.framestore import FrameStore
+from .store.manystores import ManyStores
 
 __all__ = [
     "Clip",

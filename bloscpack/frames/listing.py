@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ..exceptions import FormatError
-from ..filekind import ARRAY_SUFFIXES, IMAGE_SUFFIXES, VIDEO_SUFFIXES
-from .items import (
+from ..format.filekind import ARRAY_SUFFIXES, IMAGE_SUFFIXES, VIDEO_SUFFIXES
+from .ingest.items import (
     ArrayFile,
     ArrayItem,
     BadItem,
@@ -23,8 +23,8 @@ from .items import (
     natural_key,
     suffix_of,
 )
+from .ingest.table import TABLE_SUFFIXES, listed
 from .protocol import FrameSource
-from .table import TABLE_SUFFIXES, listed
 
 __all__ = ["arrays", "clips", "folders", "images", "in_memory", "kind_of", "listed", "videos"]
 

@@ -17,7 +17,7 @@ import numpy as np
 # wait for the end of that import for ever; so it is done before there can be a source to read.
 import numpy.ma
 
-from ..fetch import Piece, fetch
+from ..storage.batch import Piece, fetch
 
 AnyArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 IntArray: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]

@@ -1,8 +1,8 @@
 """What scripts import from ``gulpio2.adapters``: the eight adapters and what to inherit from."""
 
-from .adapter import AbstractDatasetAdapter, Custom20BNAdapterMixin
-from .imageadapters import Custom20BNCsvJpegAdapter, ImageFolderAdapter, ImageListAdapter
-from .videoadapters import (
+from .ingest.baseadapter import AbstractDatasetAdapter, Custom20BNAdapterMixin
+from .ingest.imageadapters import Custom20BNCsvJpegAdapter, ImageFolderAdapter, ImageListAdapter
+from .ingest.videoadapters import (
     ActivitynetAdapter,
     Custom20BNCsvWebmAdapter,
     Custom20BNJsonVideoAdapter,

@@ -8,9 +8,9 @@ from typing import Any
 
 from ..exceptions import NotFoundError
 from ..notice import notice
-from .chunk import Frames, GulpChunk, extract_input_for_getitem
-from .errors import DirectoryError
-from .format import Listing, chunk_names, list_chunks
+from .chunk.chunkfile import Frames, GulpChunk, extract_input_for_getitem
+from .chunk.format import Listing, chunk_names, list_chunks
+from .gulperrors import DirectoryError
 from .utils import jpeg_bytes_to_img
 
 

@@ -1,18 +1,18 @@
 """The names of ``gulpio2.fileio``."""
 
-from .chunk import GulpChunk, extract_input_for_getitem
-from .directory import GulpDirectory
-from .format import ImgInfo
-from .ingest import GulpIngestor
-from .serializer import (
+from .chunk.chunkfile import GulpChunk, extract_input_for_getitem
+from .chunk.format import ImgInfo
+from .chunk.serializer import (
     AbstractSerializer,
     JSONSerializer,
     PickleSerializer,
     json_serializer,
     pickle_serializer,
 )
+from .directory import GulpDirectory
+from .ingest.chunkwriter import ChunkWriter, calculate_chunk_slices
+from .ingest.ingestor import GulpIngestor
 from .utils import img_to_jpeg_bytes, jpeg_bytes_to_img
-from .writer import ChunkWriter, calculate_chunk_slices
 
 __all__ = [
     "AbstractSerializer",

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ..exceptions import BloscpackError, FormatError
-from ..filekind import not_gulp
+from ..format.filekind import not_gulp
+from ..parallel.threads import map_ordered, resolve_nthreads
 from ..storage.file import FileSource
-from ..threads import map_ordered, resolve_nthreads
-from .format import (
+from .chunk.format import (
     DATA_PREFIX,
     DATA_SUFFIX,
     META_PREFIX,
@@ -25,7 +25,7 @@ from .format import (
     frame_info,
     load_meta,
 )
-from .journal import FOLDER
+from .ingest.ingestlog import FOLDER
 from .utils import jpeg_bytes_to_img
 
 _NUMBER = re.compile(r"\d+")

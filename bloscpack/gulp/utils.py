@@ -14,14 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from .. import image
 from ..exceptions import BloscpackError, CodecError, FormatError, UnsupportedError
-from ..libraries import import_pillow
+from ..format.bytefield import BytesLike
+from ..media import image
+from ..media.video import is_available, read_video
 from ..notice import notice
-from ..video import is_available, read_video
-from ..wire import BytesLike
-from .errors import DuplicateIdException, FrameError
-from .ids import existing_ids
+from ..parallel.imports import import_pillow
+from ..storage import disk
+from ..textlist import text_list
+from .chunk.ids import existing_ids
+from .gulperrors import DuplicateIdException, FrameError
 
 __all__ = [
     "DuplicateIdException",
@@ -160,17 +162,23 @@ def burst_frames_to_shm(
     ------
     FFMPEGNotFound
         PyAV is missing.
+    OSError
+        A frame cannot be written.
     """
     if not check_ffmpeg_exists():
         raise FFMPEGNotFound('videos need PyAV: install av, or "bloscpack[video]"', name="av")
+    name = ""
     try:
         with read_video(vid_path, frame_rate=frame_rate or None) as video:
             for number, frame in enumerate(video, 1):
                 name = os.path.join(temp_burst_dir, f"{number:010d}.jpg")
-                with open(name, "wb") as file:
-                    file.write(image.encode_jpeg(frame, quality=_BURST_QUALITY, fast=False))
+                data = image.encode_jpeg(frame, quality=_BURST_QUALITY, fast=False)
+                with disk.naming(name), open(name, "wb") as file:
+                    file.write(data)
         problem = video.report.describe()
     except (BloscpackError, OSError) as err:
+        if name and isinstance(err, OSError) and err.filename == name:
+            raise  # the folder is full, for example: nothing is wrong with the video
         problem = str(err)
     if problem:
         warnings.warn(problem, RuntimeWarning, stacklevel=2)
@@ -327,7 +335,7 @@ def find_images_in_folder(folder: Path, formats: Sequence[str] = ("jpg",)) -> li
 
     A folder that does not exist has none.
     """
-    return sorted(_find_files(folder, formats))
+    return sorted(_find_files(folder, text_list("formats", formats)))
 
 
 def get_single_video_path(folder_name: Path, format_: str = "mp4") -> str:

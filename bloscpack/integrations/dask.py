@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from ..array import Array
-from ..container.parts import PartRecord
-from ..detect import open, open_frames  # noqa: A004
+from ..array.array import Array
+from ..array.layout import AnyArray, Path, rows_of_whole_chunks
+from ..array.partsjob import PartsJob
+from ..container.chunkparts import PartRecord
+from ..filetypes.open import open, open_frames  # noqa: A004
 from ..frames.protocol import Clip, FrameSource
 from ..nbytes import DEFAULT_BLOCK, nbytes_of
-from ..ndarray import AnyArray, Path, rows_of_whole_chunks
-from ..partsjob import PartsJob
 from ..textlist import text_list
 
 try:

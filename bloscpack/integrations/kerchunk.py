@@ -14,15 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from ..array import Array
-from ..codec import ChunkHeader, CodecParams, encode
+from ..array.array import Array
 from ..container.reader import Container
 from ..container.writer import Progress
 from ..exceptions import BloscpackError, FormatError, UnsupportedError
-from ..storage.prefetch import prefetched
-from ..storage.remote import Extent
+from ..format.codec import ChunkHeader, CodecParams, encode
+from ..storage.remote.prefetch import prefetched
+from ..storage.remote.source import Extent
 from ..storage.url import is_url, shown
-from .labels import Coord, Labels
+from .axislabels import Coord, Labels
 from .zarrlayout import ARRAY_KEY, ATTRS_KEY, ZarrLayout, json_text
 
 __all__ = ["kerchunk_references"]

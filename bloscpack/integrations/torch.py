@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..detect import open_frames
 from ..exceptions import NotFoundError
+from ..filetypes.open import open_frames
 from ..frames.protocol import AnyArray, Clip, FrameSource
 from ..frames.sampler import ClipIndex, ClipSampler, random_number
 from ..frames.windows import Short, Start, Windows

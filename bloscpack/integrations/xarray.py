@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from ..array import Array
-from ..attrs import plain
-from ..container.format import MAGIC
+from ..array.array import Array
+from ..array.attrs import plain
+from ..array.layout import AnyArray
 from ..container.reader import Verify
-from ..ndarray import AnyArray
+from ..format.header import MAGIC
 from ..opening import closed_on_error
 from ..storage.url import is_url
-from .labels import Labels
+from .axislabels import Labels
 
 try:
     import xarray as xr

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from ..array import Array
+from ..array.array import Array
+from ..array.layout import AnyArray, new_array, stored_view
 from ..container.reader import Verify
 from ..exceptions import UnsupportedError
-from ..ndarray import AnyArray, new_array, stored_view
-from ..threads import run_beside
+from ..parallel.threads import run_beside
 from .zarrlayout import ARRAY_KEY, ATTRS_KEY, ZarrLayout, json_text
 
 try:

@@ -11,10 +11,10 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from ..array import Array
-from ..dtype import Dtype
+from ..array.array import Array
+from ..array.dtype import Dtype
+from ..array.layout import new_array
 from ..exceptions import BloscpackError, UnsupportedError
-from ..ndarray import new_array
 
 ARRAY_KEY = ".zarray"
 ATTRS_KEY = ".zattrs"

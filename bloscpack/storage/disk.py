@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from ..exceptions import BloscpackError
-from ..wire import BytesLike
+from ..format.bytefield import BytesLike
 
 # Of macOS, where fsync leaves bytes in the memory of the drive.
 _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)

@@ -8,13 +8,14 @@ from threading import Lock
 from typing import IO, Any
 from weakref import WeakSet
 
+from ..format.filekind import not_a_file
 from ..opening import closed_on_error
 from .descriptor import Descriptor, data_runs, pread, pread_into, pread_more
+from .journal import check_unlocked, find_journal, journal_path, try_settle
 from .memory import MemorySource
 from .overlay import OverlaySource, Patch
 from .protocol import ByteSource
-from .remote import RemotePlace, RemoteSource
-from .rollback import check_unlocked, find_journal, journal_path, try_settle
+from .remote.source import RemotePlace, RemoteSource
 from .url import is_url, refuse_options
 
 _CLOSED = "I/O operation on a closed file"
@@ -221,6 +222,21 @@ def read_fully(stream: IO[bytes], nbytes: int) -> bytes:
     return b"".join(parts)
 
 
+def refuse_folder(path: str | os.PathLike[str]) -> None:
+    """Raise IsAFolderError where a file is expected; the error lists what is in the folder."""
+    if os.path.isdir(path):
+        error = not_a_file(map(os.fsdecode, os.listdir(path)))
+        error.path = os.fsdecode(path)
+        raise error
+
+
+def _read_whole(path: str | os.PathLike[str]) -> MemorySource:
+    """Read a pipe or a device."""
+    refuse_folder(path)
+    with open(path, "rb") as stream:
+        return MemorySource(stream.read())
+
+
 def open_source(where: Any, storage_options: Mapping[str, Any] | None = None) -> ByteSource:
     """Return a source for a path, a URL, a bytes-like object or a binary file object.
 
@@ -228,6 +244,8 @@ def open_source(where: Any, storage_options: Mapping[str, Any] | None = None) ->
 
     Raises
     ------
+    IsAFolderError
+        `where` is a folder.
     OSError
         The file cannot be opened.
     TypeError
@@ -245,10 +263,11 @@ def open_source(where: Any, storage_options: Mapping[str, Any] | None = None) ->
     if isinstance(where, str | os.PathLike):
         mode = os.lstat(where).st_mode
         is_link = stat.S_ISLNK(mode)
-        if stat.S_ISREG(os.stat(where).st_mode if is_link else mode):
+        if is_link:
+            mode = os.stat(where).st_mode
+        if stat.S_ISREG(mode):
             return FileSource(where, is_link=is_link)
-        with open(where, "rb") as stream:
-            return MemorySource(stream.read())
+        return _read_whole(where)
     try:
         return MemorySource(where)  # first: an mmap can be read like a file, too
     except TypeError as err:

@@ -8,7 +8,7 @@ import errno
 import os
 from contextlib import suppress
 
-from ..wire import BytesLike
+from ..format.bytefield import BytesLike
 from . import disk
 from .descriptor import Descriptor
 

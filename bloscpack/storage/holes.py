@@ -1,12 +1,21 @@
 """Holes of sparse files, which read as zeros and which a search for data skips."""
 
 from bisect import bisect_right
+from typing import Protocol, runtime_checkable
 
-from .file import FileSource
 from .protocol import ByteSource
 
 # Runs of data that are noted; what lies behind so many is taken for data.
 _MAX_RUNS = 1 << 16
+
+
+@runtime_checkable
+class SparseSource(Protocol):
+    """A source that knows where its holes are."""
+
+    def data_runs(self, most: int) -> list[tuple[int, int]] | None:
+        """Return where there are data, (start, stop) each; None if that is not known."""
+        ...
 
 
 class Holes:
@@ -15,11 +24,11 @@ class Holes:
     Parameters
     ----------
     source : ByteSource
-        What is searched; only a regular file has holes.
+        What is searched; only regular files have holes.
     """
 
     def __init__(self, source: ByteSource) -> None:
-        runs = source.data_runs(_MAX_RUNS) if isinstance(source, FileSource) else None
+        runs = source.data_runs(_MAX_RUNS) if isinstance(source, SparseSource) else None
         size = source.size()
         self._starts = [0] if runs is None else [start for start, _ in runs]
         self._stops = [size] if runs is None else [stop for _, stop in runs]

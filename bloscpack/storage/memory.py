@@ -3,7 +3,7 @@
 from io import BytesIO
 from typing import Any
 
-from ..wire import BytesLike
+from ..format.bytefield import BytesLike
 
 
 def as_bytes(buffer: Any) -> memoryview:

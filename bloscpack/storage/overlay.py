@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ..wire import BytesLike
+from ..format.bytefield import BytesLike
 from .protocol import ByteSource
 
 

@@ -6,7 +6,7 @@ A sink becomes visible as a whole on `commit` or not at all.
 
 from typing import Protocol
 
-from ..wire import BytesLike
+from ..format.bytefield import BytesLike
 
 
 class ByteSource(Protocol):

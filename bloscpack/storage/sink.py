@@ -6,16 +6,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
-from ..libraries import importing
-from ..wire import BytesLike
+from ..format.bytefield import BytesLike
+from ..parallel.imports import importing
 from . import disk
+from .journal import check_unlocked, replacing
 from .protocol import ByteSink
-from .rollback import check_unlocked, replacing
 from .update import create_like, temporary_path
 from .url import is_url, refuse_options
 
 if TYPE_CHECKING:
-    from .upload import Upload
+    from .remote.upload import Upload
 
 Sink = TypeVar("Sink", bound=ByteSink)
 
@@ -47,7 +47,8 @@ class SpoolSink:
 
     def iter_blocks(self) -> Iterator[bytes]:
         """Yield everything written, in blocks."""
-        self._spool.seek(0)
+        with _naming_temporary():  # writes what is left
+            self._spool.seek(0)
         while block := self._spool.read(self._BLOCK_NBYTES):
             yield block
 
@@ -56,7 +57,8 @@ class SpoolSink:
 
     def abort(self) -> None:
         """Drop what was written."""
-        self._spool.close()
+        with suppress(OSError):  # closing writes what is left, which is not wanted
+            self._spool.close()
 
 
 def _naming_temporary() -> AbstractContextManager[None]:
@@ -218,7 +220,7 @@ def upload_for(where: Any, storage_options: Mapping[str, Any] | None = None) -> 
     """
     if is_url(where):
         with importing:  # on use, as `tempfile`
-            from .upload import Upload
+            from .remote.upload import Upload
 
         return Upload(where, storage_options)
     refuse_options(where, storage_options)
@@ -245,7 +247,7 @@ def open_sink(
     """
     if is_url(where):
         with importing:  # on use, as `tempfile`
-            from .upload import open_upload
+            from .remote.upload import open_upload
 
         with committed(open_upload(where, storage_options, front_nbytes=front_nbytes)) as sink:
             yield sink

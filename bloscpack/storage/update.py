@@ -7,11 +7,11 @@ from contextlib import suppress
 from typing import Self
 
 from ..exceptions import LockedError
-from ..wire import BytesLike
+from ..format.bytefield import BytesLike
 from . import disk
 from .descriptor import pread
-from .lock import is_locking, try_lock_for_writing, unlock
-from .rollback import (
+from .file import refuse_folder
+from .journal import (
     find_journal,
     journal_path,
     locked_error,
@@ -21,6 +21,7 @@ from .rollback import (
     settle,
     write_journal,
 )
+from .lock import is_locking, try_lock_for_writing, unlock
 
 _ATTEMPTS = 100
 
@@ -87,6 +88,8 @@ class UpdateFile:
         ------
         LockedError
             Another writer has it open, in this process or in another one.
+        IsAFolderError
+            It is a folder.
         OSError
             It is not there, cannot be written, or is no regular file; or it is on a file system
             without locks.
@@ -94,7 +97,11 @@ class UpdateFile:
         name, target = os.fspath(path), os.path.realpath(path)
         locking = locking and is_locking()
         for _ in range(_ATTEMPTS):
-            fd = os.open(target, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                fd = os.open(target, os.O_RDWR | os.O_CLOEXEC)
+            except IsADirectoryError:
+                refuse_folder(path)
+                raise
             try:
                 if _lock_named(fd, target, name, locking=locking):
                     with disk.naming(name):

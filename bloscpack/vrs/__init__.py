@@ -1,12 +1,15 @@
 """VRS recordings: records of many sensors with time stamps, in streams that describe themselves."""
 
-from .audio import AudioFormat, AudioSpec, SampleFormat
-from .copying import CopyReport, copy
-from .declaration import Audio, Custom, Image
-from .format import Compression, RecordType, StreamId
-from .layout import DataLayout
-from .merging import merge
-from .pixels import ImageConversion, ImageFormat, ImageSpec, PixelFormat, image_planes
+from .block.audio import AudioFormat, AudioSpec, SampleFormat
+from .block.pixels import ImageConversion, ImageFormat, ImageSpec, PixelFormat, image_planes
+from .edit.copying import CopyReport, copy
+from .edit.indexrepair import IndexRepair, fix_index
+from .edit.merging import merge
+from .format.format import Compression, RecordType, StreamId
+from .format.recordformat import ContentBlock, ContentType, RecordFormat
+from .layout.datalayout import DataLayout
+from .layout.schema import Array, Layout, Nested, String, StringMap, Value, Vector
+from .layout.standard import AudioLayout, ImageLayout, NextBlockLayout, VideoFrameLayout
 from .pyvrs import (
     AsyncFilteredVRSReader,
     AsyncVRSReader,
@@ -17,17 +20,14 @@ from .pyvrs import (
     VRSReaderSlice,
     VRSRecord,
 )
-from .record import Block, CustomSpec, Record
-from .recordformat import ContentBlock, ContentType, RecordFormat
+from .read.openreport import Report
+from .read.record import Block, CustomSpec, Record
 from .recording import Recording, open  # noqa: A004
-from .repair import IndexRepair, fix_index
-from .report import Report
-from .schema import Array, Layout, Nested, String, StringMap, Value, Vector
 from .sequence import RecordSequence, Selection
-from .standard import AudioLayout, ImageLayout, NextBlockLayout, VideoFrameLayout
 from .stream import Stream
-from .streamwriter import StreamWriter
-from .writer import Writer, create
+from .write.declaration import Audio, Custom, Image
+from .write.streamwriter import StreamWriter
+from .write.writer import Writer, create
 
 __all__ = [
     "Array",

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..frames.protocol import AnyArray, KeyedSource, Request, read_batch
-from ..storage.prefetch import at_hand
-from .clips import StreamClip
+from ..storage.remote.prefetch import at_hand
 from .recording import Recording
 from .recording import open as open_recording
+from .streamclips import StreamClip
 
 
 class RecordingSource(KeyedSource):

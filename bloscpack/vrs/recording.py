@@ -6,17 +6,18 @@ from typing import Any, Self, overload
 
 from ..exceptions import FileChangedError, NotFoundError
 from ..frames.protocol import IntArray
+from ..notice import notice
 from ..opening import closed_on_error
 from ..storage.memory import MemorySource
-from ..storage.prefetch import is_remote
-from .checksum import content_checksum
-from .content import INDEX_MODES, Content, read_content
-from .format import FileHeader
-from .index import RecordTable
-from .record import Record
-from .report import Report
+from ..storage.remote.prefetch import is_remote
+from .export.contentchecksum import content_checksum
+from .format.format import FileHeader
+from .format.recordindex import RecordTable
+from .read.content import INDEX_MODES, Content, read_content
+from .read.filesource import ChunkedSource, open_recording_source
+from .read.openreport import Report
+from .read.record import Record
 from .sequence import RecordSequence, Selection
-from .source import ChunkedSource, open_recording_source
 from .stream import Stream, Streams
 
 
@@ -63,6 +64,11 @@ def open(  # noqa: A001
     OSError
         The file cannot be read.
 
+    Warns
+    -----
+    BloscpackWarning
+        Some records cannot be reached, or some bytes belong to no record.
+
     Notes
     -----
     An index is read as a whole; without one, so is every record header. Behind a URL that is one
@@ -72,6 +78,28 @@ def open(  # noqa: A001
         raise ValueError(f"mode must be 'r', not {mode!r}: vrs.create makes a new recording")
     if index not in INDEX_MODES:
         raise ValueError(f"index must be one of {', '.join(INDEX_MODES)}, not {index!r}")
+    recording = open_quietly(
+        path, index=index, resync=resync, nthreads=nthreads, storage_options=storage_options
+    )
+    if loss := recording.report._loss:
+        notice(
+            "%s: %s; only the records that were found are read, and recording.report lists "
+            "the rest",
+            recording.name or "recording",
+            loss,
+        )
+    return recording
+
+
+def open_quietly(
+    path: Any,
+    *,
+    index: str = "auto",
+    resync: bool = True,
+    nthreads: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> "Recording":
+    """Open a recording as `open` does, for callers that report themselves what is lost."""
     source = open_recording_source(path, storage_options)
     with closed_on_error(source, source.name):
         content = read_content(source, index=index, resync=resync)
@@ -283,7 +311,7 @@ def _identity_of(content: Content) -> tuple[int, int, int]:
 
 def _reopen(place: Any, options: dict[str, Any], identity: tuple[int, int, int]) -> Content:
     """Return the content of a recording that was pickled, opened anew."""
-    recording = open(place, **options)
+    recording = open_quietly(place, **options)  # it was reported when it was first opened
     if _identity_of(recording._content) != identity:
         recording.close()
         error = FileChangedError("the file is not the one that was opened; open it anew")

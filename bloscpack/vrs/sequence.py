@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from ..exceptions import NotFoundError
 from ..frames.protocol import IntArray
-from .content import Content, Decoders
-from .format import RECORD_TYPE_NAMES, RecordType, StreamId, find_record_type
-from .record import Record
+from .format.format import RECORD_TYPE_NAMES, RecordType, StreamId, find_record_type
+from .read.content import Content, Decoders
+from .read.record import Record
 
 FloatArray: TypeAlias = NDArray[np.float64]
 # A stream: its id as text, maybe with wildcards, as a `StreamId`, or anything that has a stream id.

@@ -6,21 +6,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .clips import StreamClip
-from .columns import Column, read_field
-from .content import Content
-from .description import FLAVOR_TAG, NAME_TAG, SERIAL_NUMBER_TAG
-from .format import RECORD_TYPE_NAMES, RecordType, StreamId, find_record_type
-from .imageplace import image_index
-from .recordset import RecordSet, tagged_versions
-from .sequence import (
-    FloatArray,
-    Selection,
-    TypeName,
-    find_stream,
-    stream_text,
-)
-from .typenames import type_name
+from .column.columns import Column, read_field
+from .column.imageplace import image_index
+from .format.description import FLAVOR_TAG, NAME_TAG, SERIAL_NUMBER_TAG
+from .format.format import RECORD_TYPE_NAMES, RecordType, StreamId, find_record_type
+from .format.typenames import type_name
+from .read.content import Content
+from .read.recordset import RecordSet, tagged_versions
+from .sequence import FloatArray, Selection, TypeName, find_stream, stream_text
+from .streamclips import StreamClip
 
 
 class Stream:

@@ -6,10 +6,16 @@ from pathlib import Path
 
 import numpy as np
 
-from bloscpack.benzina.encoder import Encoder
-from bloscpack.benzina.moviepacking import HEAD_NBYTES, Extents, film_entry, pack_head, pack_movie
-from bloscpack.benzina.samplelayout import parse_sample
-from bloscpack.benzina.samplepacking import StoredPicture, pack_sample
+from bloscpack.benzina.codec.encoder import Encoder
+from bloscpack.benzina.mp4.moviewriter import (
+    HEAD_NBYTES,
+    Extents,
+    film_entry,
+    pack_head,
+    pack_movie,
+)
+from bloscpack.benzina.mp4.samplelayout import parse_sample
+from bloscpack.benzina.mp4.samplewriter import StoredPicture, pack_sample
 
 from .datasetfiles import extents
 from .pictures import Pixels, photo

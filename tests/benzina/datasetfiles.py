@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from bloscpack.benzina.bmff import CONTAINERS, BoxHeader, reader_of, walk
-from bloscpack.benzina.boxes import unpack_hdlr
-from bloscpack.benzina.format import INPUT, NAME, TARGET
-from bloscpack.benzina.moviepacking import HEAD_NBYTES, Extents, pack_head, pack_movie
+from bloscpack.benzina.mp4.bmff import CONTAINERS, BoxHeader, reader_of, walk
+from bloscpack.benzina.mp4.boxes import unpack_hdlr
+from bloscpack.benzina.mp4.format import INPUT, NAME, TARGET
+from bloscpack.benzina.mp4.moviewriter import HEAD_NBYTES, Extents, pack_head, pack_movie
 
 
 def extents(parts: Sequence[bytes], start: int) -> Extents:

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from bloscpack.benzina.av1sequence import split_obus
-from bloscpack.benzina.codecconfig import (
+from bloscpack.benzina.codec.av1sequence import split_obus
+from bloscpack.benzina.codec.codecconfig import (
     join_units,
     pack_av1c,
     pack_avcc,
@@ -19,7 +19,7 @@ from bloscpack.benzina.codecconfig import (
     unit_kind,
     without_delimiters,
 )
-from bloscpack.benzina.encoder import scheduling_kept
+from bloscpack.benzina.codec.encoder import scheduling_kept
 
 # Read by SVT-AV1 when it is first used in a process: errors alone.
 os.environ.setdefault("SVT_LOG", "1")

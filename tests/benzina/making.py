@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bloscpack.benzina.format import INPUT, NAME, TARGET, THUMB, Profile, pack_name
-from bloscpack.benzina.moviepacking import Extents, film_entry, pack_head, pack_movie
-from bloscpack.benzina.samplepacking import StoredPicture, pack_sample
+from bloscpack.benzina.mp4.format import INPUT, NAME, TARGET, THUMB, Profile, pack_name
+from bloscpack.benzina.mp4.moviewriter import Extents, film_entry, pack_head, pack_movie
+from bloscpack.benzina.mp4.samplewriter import StoredPicture, pack_sample
 
 HVCC = b"\x01" + bytes(range(1, 22)) + b"\0"  # of no parameter sets
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bloscpack import benzina
-from bloscpack.benzina.arraypool import ArrayPool
+from bloscpack.benzina.load.arraypool import ArrayPool
 
 from . import vectors
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bloscpack.benzina import boxes
-from bloscpack.benzina.bmff import (
+from bloscpack.benzina.mp4 import boxes
+from bloscpack.benzina.mp4.bmff import (
     CHUNK_RUN,
     MAX_DEPTH,
     UINT32,
@@ -29,7 +29,7 @@ from bloscpack.benzina.bmff import (
     walk,
 )
 from bloscpack.exceptions import BloscpackError, FormatError, TruncatedError
-from bloscpack.wire import BytesLike
+from bloscpack.format.bytefield import BytesLike
 
 from .making import nested
 

@@ -10,7 +10,7 @@ pytest.importorskip("PIL", reason="pictures of these tests are made by Pillow")
 
 import bloscpack as bp
 from bloscpack import benzina
-from bloscpack.benzina import checking
+from bloscpack.benzina import verify
 from bloscpack.exceptions import UnsupportedError
 from tests.conftest import Some
 
@@ -187,7 +187,7 @@ def test_more_targets_than_samples_are_damage(tmp_path: Path) -> None:
 
 
 def test_faults_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checking, "MAX_DAMAGE", 5)
+    monkeypatch.setattr(verify, "MAX_DAMAGE", 5)
     far = dict.fromkeys(range(9), 2**40)
     report = benzina.verify(write_dataset(tmp_path / "a.bzna", [b"n\0"] * 9, offsets=far))
     assert len(report.damage) == 5

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bloscpack.benzina.av1sequence import split_obus, unpack_av1_sequence
-from bloscpack.benzina.bitreader import BitReader
-from bloscpack.benzina.codecconfig import (
+from bloscpack.benzina.codec.av1sequence import split_obus, unpack_av1_sequence
+from bloscpack.benzina.codec.bitreader import BitReader
+from bloscpack.benzina.codec.codecconfig import (
     DEFAULT_MAX_PIXELS,
     check_size,
     join_units,
@@ -22,7 +22,7 @@ from bloscpack.benzina.codecconfig import (
     unpack_config,
     without_delimiters,
 )
-from bloscpack.benzina.sequence import unpack_h264_sps, unpack_hevc_sps
+from bloscpack.benzina.codec.videosequence import unpack_h264_sps, unpack_hevc_sps
 from bloscpack.exceptions import FormatError, TruncatedError, UnsupportedError
 from tests.benzina.encoded import encoded, muxed
 

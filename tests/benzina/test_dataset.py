@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bloscpack import benzina
-from bloscpack.benzina.bmff import pack_box
+from bloscpack.benzina.mp4.bmff import pack_box
 from bloscpack.exceptions import NotFoundError
 
 from . import vectors

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bloscpack.benzina.codecconfig import (
+from bloscpack.benzina.codec.codecconfig import (
     join_units,
     split_annexb,
     split_units,
     unit_kind,
     unpack_config,
 )
-from bloscpack.benzina.decoder import Decoder
-from bloscpack.benzina.planes import decode_rgb
+from bloscpack.benzina.codec.decoder import Decoder
+from bloscpack.benzina.codec.planes import decode_rgb
 from bloscpack.exceptions import BloscpackError, CodecError, FormatError, UnsupportedError
 from tests.benzina.encoded import (
     Encoded,

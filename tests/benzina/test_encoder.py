@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from bloscpack import benzina
-from bloscpack.benzina import codecconfig
-from bloscpack.benzina.encoder import CODECS, Encoder
-from bloscpack.benzina.picture import frame_size, pad, yuv_planes
+from bloscpack.benzina.codec import codecconfig
+from bloscpack.benzina.codec.encoder import CODECS, Encoder
+from bloscpack.benzina.codec.picture import frame_size, pad, yuv_planes
 from bloscpack.exceptions import CodecError
 from tests.conftest import REPOSITORY
 
@@ -163,7 +163,7 @@ def test_encoders_are_silent() -> None:
     # In a process of its own: SVT-AV1 asks once how much it may say, whoever is first to use it.
     program = """
 import numpy as np
-from bloscpack.benzina.encoder import CODECS, Encoder
+from bloscpack.benzina.codec.encoder import CODECS, Encoder
 for codec in CODECS:
     Encoder(codec).encode(np.zeros((16, 16, 3), "u1"), 16, 16)
 """

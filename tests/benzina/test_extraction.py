@@ -12,9 +12,10 @@ import pytest
 pytest.importorskip("av", reason="pictures are decoded by PyAV")
 pytest.importorskip("PIL", reason="PNG is written by Pillow")
 
-from bloscpack import benzina, image
+from bloscpack import benzina
 from bloscpack.benzina import filename
-from bloscpack.benzina.extraction import FORMS, LISTS, ExtractReport, extract
+from bloscpack.benzina.samplefiles import FORMS, LISTS, ExtractReport, extract
+from bloscpack.media import image
 from bloscpack.storage import folder as storage_folder
 
 from . import vectors
@@ -276,7 +277,7 @@ def test_wrong_options(path: Path, tmp_path: Path) -> None:
 
 
 def test_forms_are_those_of_the_command() -> None:
-    from bloscpack.cli import bzna_extract
+    from bloscpack.cli.bzna import extract as bzna_extract
 
     assert tuple(FORMS) == bzna_extract.FORMS
     assert tuple(LISTS) == bzna_extract.LISTS

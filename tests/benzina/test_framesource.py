@@ -7,7 +7,7 @@ import pytest
 
 import bloscpack as bp
 from bloscpack import benzina
-from bloscpack.benzina.moviepacking import pack_head
+from bloscpack.benzina.mp4.moviewriter import pack_head
 from bloscpack.exceptions import FormatError, NotBloscpackError
 from bloscpack.frames.protocol import AnyArray, FrameSource
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bloscpack import benzina
-from bloscpack.benzina.moviepacking import (
+from bloscpack.benzina.mp4.moviewriter import (
     HEAD_NBYTES,
     Extents,
     film_entry,

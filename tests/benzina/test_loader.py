@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from bloscpack import benzina
-from bloscpack.benzina.planes import warp_planes
+from bloscpack.benzina.codec.planes import warp_planes
 from bloscpack.benzina.transforms import (
     CenterResizedCrop,
     ConstantWarpTransform,

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bloscpack.benzina import boxes
-from bloscpack.benzina.bmff import (
+from bloscpack.benzina.mp4 import boxes
+from bloscpack.benzina.mp4.bmff import (
     CHUNK_RUN,
     UINT32,
     UINT64,
@@ -22,8 +22,8 @@ from bloscpack.benzina.bmff import (
     pack_large_header,
     reader_of,
 )
-from bloscpack.benzina.format import pack_track
-from bloscpack.benzina.movie import (
+from bloscpack.benzina.mp4.format import pack_track
+from bloscpack.benzina.mp4.movie import (
     EvenOffsets,
     Extent,
     Movie,
@@ -172,7 +172,7 @@ def packed_track(
 
 
 def test_many_runs_are_checked_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bloscpack.benzina.movie._BLOCK_COUNT", 3)
+    monkeypatch.setattr("bloscpack.benzina.mp4.movie._BLOCK_COUNT", 3)
     runs = [(2 * k + 1, k % 3, 1) for k in range(8)]
     sizes = [9] * (2 * sum(samples for _, samples, _ in runs))
     good = packed_track(runs, list(range(16)), sizes)

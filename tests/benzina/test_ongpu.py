@@ -11,10 +11,10 @@ torch = pytest.importorskip("torch", reason="torch is optional")
 pytest.importorskip("av", reason="pictures are decoded by PyAV")
 
 from bloscpack import benzina  # noqa: E402
-from bloscpack.benzina import ongpu  # noqa: E402
-from bloscpack.benzina.colour import PLANES, benzina_coefficients, coefficients  # noqa: E402
-from bloscpack.benzina.planes import Planes, warp_planes  # noqa: E402
-from bloscpack.benzina.recipe import Numbers  # noqa: E402
+from bloscpack.benzina.codec.colour import PLANES, benzina_coefficients, coefficients  # noqa: E402
+from bloscpack.benzina.codec.planes import Planes, warp_planes  # noqa: E402
+from bloscpack.benzina.load import ongpu  # noqa: E402
+from bloscpack.benzina.load.recipe import Numbers  # noqa: E402
 from bloscpack.benzina.transforms import RandomResizedCrop, SimilarityTransform  # noqa: E402
 from bloscpack.exceptions import CodecError, UnsupportedError  # noqa: E402
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bloscpack.benzina import ClassificationDataset, File, ImageNet, Track, original
-from bloscpack.benzina import originaldatasets as datasets
+from bloscpack.benzina import ClassificationDataset, File, ImageNet, Track
+from bloscpack.benzina.original import benzinafile
+from bloscpack.benzina.original import originaldatasets as datasets
 from bloscpack.exceptions import FormatError, NotFoundError
 
 from . import vectors
@@ -72,7 +73,7 @@ class TestFile:
     def test_traks(self, label: Any) -> None:
         with File(MINI) as file:
             # The fraction is a fault of the tools; the integer part is right.
-            assert file.trak(label) == original.Trak(b"bzna_thumb", (512, 512))
+            assert file.trak(label) == benzinafile.Trak(b"bzna_thumb", (512, 512))
             assert file.trak("bzna_input") == (b"bzna_input", (0, 0))
             assert file.trak("bzna_other") is None
 

@@ -8,7 +8,7 @@ import pytest
 
 import bloscpack as bp
 from bloscpack import benzina
-from bloscpack.benzina.bmff import pack_box
+from bloscpack.benzina.mp4.bmff import pack_box
 from bloscpack.exceptions import FormatError, TruncatedError
 
 from . import vectors

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from bloscpack import benzina
-from bloscpack.benzina.listing import PictureFolder
 from bloscpack.benzina.packing import SkippedPicture
+from bloscpack.benzina.pictureitems import PictureFolder
 from bloscpack.exceptions import CodecError
 
 from .pictures import photo, save
@@ -95,7 +95,11 @@ def test_a_folder_of_pictures_has_no_classes(tmp_path: Path) -> None:
 
 def test_an_empty_folder_and_none(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    assert benzina.pack(tmp_path / "empty", tmp_path / "a.bzna").nsamples == 0
+    for source in (tmp_path / "empty", [], iter(())):
+        with pytest.raises(ValueError, match=r"there are no pictures to pack.*allow_empty=True"):
+            benzina.pack(source, tmp_path / "a.bzna")
+        assert not (tmp_path / "a.bzna").exists()
+    assert benzina.pack(tmp_path / "empty", tmp_path / "a.bzna", allow_empty=True).nsamples == 0
     assert len(benzina.open(tmp_path / "a.bzna")) == 0
     with pytest.raises(FileNotFoundError):
         benzina.pack(tmp_path / "none", tmp_path / "b.bzna")

@@ -3,19 +3,19 @@
 import numpy as np
 import pytest
 
-from bloscpack.benzina.bmff import children, reader_of
-from bloscpack.benzina.boxes import unpack_visual
-from bloscpack.benzina.format import INPUT, pack_name
-from bloscpack.benzina.movie import Movie, unpack_movie
-from bloscpack.benzina.moviepacking import (
+from bloscpack.benzina.mp4.bmff import children, reader_of
+from bloscpack.benzina.mp4.boxes import unpack_visual
+from bloscpack.benzina.mp4.format import INPUT, pack_name
+from bloscpack.benzina.mp4.movie import Movie, unpack_movie
+from bloscpack.benzina.mp4.moviewriter import (
     HEAD_NBYTES,
     Extents,
     film_entry,
     pack_head,
     pack_movie,
 )
-from bloscpack.benzina.samplelayout import parse_sample
-from bloscpack.benzina.samplepacking import StoredPicture, pack_sample
+from bloscpack.benzina.mp4.samplelayout import parse_sample
+from bloscpack.benzina.mp4.samplewriter import StoredPicture, pack_sample
 
 from . import vectors
 

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
-from bloscpack.benzina import picture
-from bloscpack.benzina.picture import (
+from bloscpack.benzina.codec import picture
+from bloscpack.benzina.codec.picture import (
     frame_size,
     pad,
     read_picture,

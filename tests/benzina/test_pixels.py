@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bloscpack.benzina.codecconfig import pack_avcc, pack_hvcc, picture_info, unpack_config
-from bloscpack.benzina.colour import benzina_coefficients
-from bloscpack.benzina.decoder import Decoder
-from bloscpack.benzina.planes import Planes, decode_rgb, warp_planes
-from bloscpack.benzina.samplelayout import InnerTrack, parse_sample
+from bloscpack.benzina.codec.codecconfig import pack_avcc, pack_hvcc, picture_info, unpack_config
+from bloscpack.benzina.codec.colour import benzina_coefficients
+from bloscpack.benzina.codec.decoder import Decoder
+from bloscpack.benzina.codec.planes import Planes, decode_rgb, warp_planes
+from bloscpack.benzina.mp4.samplelayout import InnerTrack, parse_sample
 from tests.benzina import vectors
 
 pytest.importorskip("av", reason="no PyAV")

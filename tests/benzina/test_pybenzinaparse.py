@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from bloscpack.benzina.format import INPUT, NAME, TARGET, THUMB
-from bloscpack.benzina.moviepacking import Extents, pack_movie
-from bloscpack.benzina.samplelayout import parse_sample
+from bloscpack.benzina.mp4.format import INPUT, NAME, TARGET, THUMB
+from bloscpack.benzina.mp4.moviewriter import Extents, pack_movie
+from bloscpack.benzina.mp4.samplelayout import parse_sample
 from tests.oracle import Oracle
 
 from . import making

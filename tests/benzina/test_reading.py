@@ -11,7 +11,7 @@ import pytest
 import bloscpack as bp
 from bloscpack import benzina
 from bloscpack.benzina.dataset import Dataset
-from bloscpack.benzina.moviepacking import HEAD_NBYTES, Extents, pack_head, pack_movie
+from bloscpack.benzina.mp4.moviewriter import HEAD_NBYTES, Extents, pack_head, pack_movie
 from bloscpack.exceptions import FileChangedError, FormatError, TruncatedError
 
 from ..counting import CountingBytes

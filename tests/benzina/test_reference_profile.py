@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bloscpack import benzina
-from bloscpack.benzina.bmff import CONTAINERS, children, reader_of
+from bloscpack.benzina.mp4.bmff import CONTAINERS, children, reader_of
 from bloscpack.exceptions import FormatError
 
 from ..conftest import Warned

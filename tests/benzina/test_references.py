@@ -1,10 +1,12 @@
 """Tracks whose samples are in another file, encrypted or restricted are refused on opening."""
 
+from pathlib import Path
+
 import pytest
 
 from bloscpack import benzina
-from bloscpack.benzina.bmff import pack_full_box
-from bloscpack.benzina.samplelayout import parse_sample
+from bloscpack.benzina.mp4.bmff import pack_full_box
+from bloscpack.benzina.mp4.samplelayout import parse_sample
 from bloscpack.exceptions import FormatError, UnsupportedError
 
 from .datasetfiles import boxes, dataset_bytes, patched, replaced
@@ -74,3 +76,72 @@ def test_an_encrypted_picture_is_refused() -> None:
     assert parse_sample(data).tracks
     with pytest.raises(UnsupportedError, match="'encv' says that it is encrypted"):
         parse_sample(data.replace(b"hvc1", b"encv"))
+
+
+def elsewhere(data: bytes) -> bytes:
+    """Return a sample that says that the bytes of its tracks are in another file."""
+    assert INSIDE in data
+    return data.replace(INSIDE, INSIDE[:-1] + b"\0")
+
+
+class TestPictures:
+    """The mp4 of one picture has data references of its own."""
+
+    def test_one_in_another_file_is_refused_by_name(self, tmp_path: Path) -> None:
+        path = tmp_path / "pictures.bzna"
+        path.write_bytes(dataset_bytes([sample(), elsewhere(sample())], [b"a\0", b"b\0"]))
+        words = r"pictures\.bzna: sample 1: .*the bytes of a track are in another file"
+        with benzina.open(path) as dataset:
+            assert dataset[0].read_track("bzna_thumb")
+            for read in (
+                lambda: dataset[1].read_track("bzna_thumb"),
+                lambda: dataset[1].decode(),
+                lambda: dataset["b"][0],
+                lambda: dataset.read([("b", 0)]),
+            ):
+                with pytest.raises(UnsupportedError, match=words):
+                    read()
+
+    @pytest.mark.parametrize("decode", [False, True])
+    def test_verify_reports_it(self, decode: bool) -> None:
+        pytest.importorskip("av")
+        report = benzina.verify(
+            dataset_bytes([elsewhere(sample()), sample().replace(b"hvc1", b"encv")]), decode=decode
+        )
+        assert not report.ok
+        assert [damage.index for damage in report.damage] == [0, 1]
+        assert "the bytes of a track are in another file" in report.damage[0].what
+        assert "'encv' says that it is encrypted" in report.damage[1].what
+
+    def test_the_writer_refuses_it(self, tmp_path: Path) -> None:
+        pytest.importorskip("av")
+        with (
+            pytest.raises(UnsupportedError, match="in another file"),
+            benzina.Writer(tmp_path / "new.bzna") as writer,
+        ):
+            writer.add_encoded(elsewhere(sample()), 0, "b.png")
+
+    def test_the_entry_that_its_sample_has_is_used(self) -> None:
+        data = sample()
+        at = data.index(b"stsd") - 4
+        nbytes = int.from_bytes(data[at : at + 4], "big")
+        first = data[at + 16 : at + nbytes]
+        assert parse_sample(data).tracks["bzna_input"].entry_kind == b"hvc1"
+        both = pack_full_box(b"stsd", 0, 0, b"\0\0\0\2", patched(first, 4, b"encv"), first)
+        changed = resized(data, at, nbytes, both)
+        with pytest.raises(UnsupportedError, match="'encv'"):
+            parse_sample(changed)
+        run = changed.index(b"stsc") + 4 + 8 + 8
+        changed = patched(changed, run, b"\0\0\0\2")
+        assert parse_sample(changed).tracks["bzna_input"].entry_kind == b"hvc1"
+
+
+def resized(data: bytes, at: int, nbytes: int, new: bytes) -> bytes:
+    """Return a sample with other bytes for a box of its first track; its moov is the last box."""
+    out = bytearray(data)
+    for kind in (b"stbl", b"minf", b"mdia", b"trak", b"moov"):
+        place = data.rindex(kind, 0, at) - 4
+        size = int.from_bytes(data[place : place + 4], "big") + len(new) - nbytes
+        out[place : place + 4] = size.to_bytes(4, "big")
+    out[at : at + nbytes] = new
+    return bytes(out)

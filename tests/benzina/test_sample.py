@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from bloscpack import benzina
-from bloscpack.benzina import samplelayout
-from bloscpack.benzina.samplepacking import pack_sample
+from bloscpack.benzina.mp4 import samplelayout
+from bloscpack.benzina.mp4.samplewriter import pack_sample
 from bloscpack.exceptions import CodecError, FormatError, NotFoundError, UnsupportedError
 from bloscpack.frames.protocol import Clip
 

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bloscpack._ext import bmff as kernel
-from bloscpack.benzina.bmff import pack_box, pack_full_box, reader_of, walk
-from bloscpack.benzina.samplelayout import parse_sample
-from bloscpack.exceptions import FormatError
+from bloscpack.benzina.mp4.bmff import pack_box, pack_full_box, reader_of, walk
+from bloscpack.benzina.mp4.samplelayout import parse_sample
+from bloscpack.exceptions import FormatError, UnsupportedError
 from tests.reference import benzina_sample as twin
 
 from . import making, vectors
@@ -30,6 +30,10 @@ def check_same(data: bytes) -> int:
     code, offset, _, tracks = found
     if code:
         assert 0 <= offset <= len(data)
+        if code == kernel.ELSEWHERE:
+            with pytest.raises(UnsupportedError, match=f"reference at offset {offset} of it"):
+                parse_sample(data)
+            return code
         with pytest.raises(FormatError) as caught:
             parse_sample(data)
         assert caught.value.offset == offset
@@ -47,7 +51,7 @@ def check_same(data: bytes) -> int:
 def test_codes_are_the_same() -> None:
     names = [name for name in vars(twin) if name.isupper() and isinstance(vars(twin)[name], int)]
     codes = {name: getattr(twin, name) for name in names if name != "VISUAL_NBYTES"}
-    assert len(codes) == 11
+    assert len(codes) == 13
     assert codes == {name: getattr(kernel, name) for name in codes}
 
 
@@ -92,7 +96,7 @@ def test_every_byte_of_the_moov_changed() -> None:
             codes.add(check_same(bytes(data)))
         data[at] = kept
     # Names differ in more than one byte, fields are cut by certain numbers only.
-    assert codes >= set(range(12)) - {kernel.SAME_NAME, kernel.SHORT}
+    assert codes >= set(range(14)) - {kernel.SAME_NAME, kernel.SHORT}
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -151,6 +155,7 @@ def changed(at: int, number: int, nbytes: int = 4) -> bytes:
 def test_faults_are_told_apart() -> None:
     data = making.sample()
     entry = box_at(data, *STBL, b"stsd") + 8
+    dref = box_at(data, *STBL[:-1], b"dinf", b"dref")
     clap, width = data.index(b"clap") + 4, entry + 8 + 24
     cases = {
         changed(box_at(data, *STBL, b"stsz") + 8, 2): kernel.NOT_ONE,
@@ -181,6 +186,18 @@ def test_faults_are_told_apart() -> None:
         data.replace(b"clap", b"free"): 0,
         changed(width, 0, 2).replace(b"clap", b"free"): kernel.BAD_APERTURE,
         changed(width + 2, 0, 2).replace(b"clap", b"free"): kernel.BAD_APERTURE,
+        changed(box_at(data, *STBL, b"stsc") + 16, 0): kernel.NO_TABLE,  # no such sample entry
+        changed(box_at(data, *STBL, b"stsc") + 16, 2): kernel.NO_TABLE,
+        changed(entry + 8 + 6, 0, 2): kernel.NO_REFERENCE,
+        changed(entry + 8 + 6, 2, 2): kernel.NO_REFERENCE,
+        changed(dref + 4, 2**32 - 1): kernel.TABLE_LONG,
+        changed(dref + 8, 7): kernel.BOX_SMALL,
+        changed(dref + 8, 11): kernel.ELSEWHERE,  # too short for its flags
+        changed(dref + 16, 0): kernel.ELSEWHERE,
+        data.replace(b"url ", b"urn "): kernel.ELSEWHERE,
+        data.replace(b"url ", b"file"): kernel.NO_REFERENCE,
+        data.replace(b"dref", b"free"): 0,
+        data.replace(b"dinf", b"free"): 0,
         data.replace(b"bzna_thumb", b"bzna_input"): kernel.SAME_NAME,
         data.replace(b"bzna_", b"benz_"): 0,
         b"": kernel.NO_MOOV,

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from bloscpack import benzina
-from bloscpack.benzina.moviepacking import HEAD_NBYTES
-from bloscpack.benzina.sampleindex import SampleIndex
+from bloscpack.benzina.mp4.moviewriter import HEAD_NBYTES
+from bloscpack.benzina.mp4.sampleindex import SampleIndex
 from bloscpack.exceptions import FormatError
 
 from .making import sample

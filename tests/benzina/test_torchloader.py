@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch", reason="torch is optional")
 pytest.importorskip("av", reason="pictures are decoded by PyAV")
 
 from bloscpack import benzina  # noqa: E402
-from bloscpack.benzina.planes import warp_planes  # noqa: E402
+from bloscpack.benzina.codec.planes import warp_planes  # noqa: E402
 from bloscpack.benzina.transforms import (  # noqa: E402
     IDENTITY,
     ConstantColorTransform,
@@ -112,7 +112,7 @@ def test_benzinas_own_datasets(path: Path, mini: benzina.Dataset, split: str | N
 
 
 def test_pictures_alone(path: Path) -> None:
-    from bloscpack.benzina import originaldatasets
+    from bloscpack.benzina.original import originaldatasets
 
     batches = list(crops(originaldatasets.Dataset(path)))
     assert [len(batch) for batch in batches] == [1, 1, 1]

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from bloscpack.benzina import transforms
-from bloscpack.benzina.affine import compute_affine_matrix
-from bloscpack.benzina.samplestream import SampleStreams
+from bloscpack.benzina.load.affine import compute_affine_matrix
+from bloscpack.benzina.load.samplestream import SampleStreams
 
 from .vectors import FOLDER
 

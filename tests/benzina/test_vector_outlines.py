@@ -7,16 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bloscpack.benzina.bmff import (
-    CHUNK_RUN,
-    Window,
-    children,
-    reader_of,
-    walk,
-)
-from bloscpack.benzina.format import unpack_name
-from bloscpack.benzina.movie import Movie, TrackTable, sample_offsets, unpack_movie
-from bloscpack.benzina.samplelayout import parse_sample
+from bloscpack.benzina.mp4.bmff import CHUNK_RUN, Window, children, reader_of, walk
+from bloscpack.benzina.mp4.format import unpack_name
+from bloscpack.benzina.mp4.movie import Movie, TrackTable, sample_offsets, unpack_movie
+from bloscpack.benzina.mp4.samplelayout import parse_sample
 
 from . import vectors
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from bloscpack._ext import warp as kernel
-from bloscpack.benzina.colour import PLANES, benzina_coefficients, coefficients
-from bloscpack.benzina.planes import Planes, decode_rgb, warp_planes
+from bloscpack.benzina.codec.colour import PLANES, benzina_coefficients, coefficients
+from bloscpack.benzina.codec.planes import Planes, decode_rgb, warp_planes
 from tests.reference import planes_warp as twin
 
 HALVED = {0: (0, 0), 1: (1, 1), 2: (1, 0), 3: (0, 0)}

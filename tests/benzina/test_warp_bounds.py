@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from bloscpack._ext import warp as kernel
-from bloscpack.benzina.planes import Planes, decode_rgb, warp_planes
+from bloscpack.benzina.codec.planes import Planes, decode_rgb, warp_planes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="protects pages as Linux does")
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bloscpack import benzina
-from bloscpack.benzina.picture import thumbnail, yuv_planes
+from bloscpack.benzina.codec.picture import thumbnail, yuv_planes
 from bloscpack.exceptions import CodecError, FormatError, UnsupportedError
 
 from . import vectors

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bloscpack.benzina.bmff import children, reader_of, walk
-from bloscpack.benzina.format import (
+from bloscpack.benzina.mp4.bmff import children, reader_of, walk
+from bloscpack.benzina.mp4.format import (
     CONFIG_KINDS,
     DURATION,
     INPUT,
@@ -20,16 +20,16 @@ from bloscpack.benzina.format import (
     pack_name,
     unpack_name,
 )
-from bloscpack.benzina.movie import Movie, TrackTable, unpack_movie
-from bloscpack.benzina.moviepacking import (
+from bloscpack.benzina.mp4.movie import Movie, TrackTable, unpack_movie
+from bloscpack.benzina.mp4.moviewriter import (
     HEAD_NBYTES,
     Extents,
     film_entry,
     pack_head,
     pack_movie,
 )
-from bloscpack.benzina.samplelayout import parse_sample
-from bloscpack.benzina.samplepacking import StoredPicture, pack_sample
+from bloscpack.benzina.mp4.samplelayout import parse_sample
+from bloscpack.benzina.mp4.samplewriter import StoredPicture, pack_sample
 from bloscpack.benzina.splits import unpack_splits
 from bloscpack.exceptions import FormatError
 
@@ -224,7 +224,7 @@ def test_the_default_is_smaller() -> None:
 
 def test_long_movies_have_long_times(monkeypatch: pytest.MonkeyPatch) -> None:
     """As of 214 748 365 samples on."""
-    monkeypatch.setattr("bloscpack.benzina.moviepacking.DURATION", 2**31)
+    monkeypatch.setattr("bloscpack.benzina.mp4.moviewriter.DURATION", 2**31)
     for count, version in ((1, 0), (2, 1)):
         zeros = np.zeros(count, np.uint64)
         moov = pack_movie({INPUT: Extents(zeros, zeros)})

@@ -9,7 +9,8 @@ import pytest
 pytest.importorskip("av", reason="pictures are coded by PyAV")
 pytest.importorskip("PIL", reason="pictures are read and written by Pillow")
 
-from bloscpack import benzina, image
+from bloscpack import benzina
+from bloscpack.media import image
 
 from ..benzina.codedfiles import picture, sample, write_dataset
 from ..benzina.pictures import photo, save
@@ -319,10 +320,10 @@ def test_errors(
 
 
 def test_codecs_are_those_of_the_writer() -> None:
-    from bloscpack.benzina.encoder import CODECS
-    from bloscpack.cli import bzna_pack
+    from bloscpack.benzina.codec.encoder import CODECS
+    from bloscpack.cli.bzna import pack
 
-    assert tuple(CODECS) == bzna_pack.CODECS
+    assert tuple(CODECS) == pack.CODECS
 
 
 def test_clips_of_a_dataset(blpk: Blpk, dataset: Path) -> None:
@@ -333,3 +334,14 @@ def test_clips_of_a_dataset(blpk: Blpk, dataset: Path) -> None:
     ended = blpk("frames", "verify", "a.bzna")
     assert ended.code == 3
     assert "sample 1: " in ended.out
+
+
+def test_pack_of_a_folder_without_pictures_is_a_failure(blpk: Blpk, tmp_path: Path) -> None:
+    pytest.importorskip("av")
+    (tmp_path / "none").mkdir()
+    ended = blpk("bzna", "pack", "none", "out.bzna")
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err.startswith("blpk: error: none: there are no pictures to pack")
+    assert not Path("out.bzna").exists()
+    assert blpk("bzna", "pack", "none", "out.bzna", "--allow-empty").code == 0
+    assert Path("out.bzna").exists()

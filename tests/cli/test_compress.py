@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import bloscpack as bp
-from bloscpack.checksum import CHECKSUMS
-from bloscpack.codec import CODECS
 from bloscpack.container.reader import Container
+from bloscpack.format.checksum import CHECKSUMS
+from bloscpack.format.codec import CODECS
 from bloscpack.storage.file import open_source
 
 from .conftest import Blpk, flip

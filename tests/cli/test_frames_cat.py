@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack.cli import frames_cat
-from bloscpack.cli.clips import parse_frames
-from bloscpack.cli.status import UsageError
+from bloscpack.cli.console.status import UsageError
+from bloscpack.cli.frames import cat
+from bloscpack.cli.inputs.clips import parse_frames
 
 from .clipfiles import CLIPS, write_gulp, write_store
 from .conftest import Blpk
@@ -46,7 +46,7 @@ def test_selections(
     text: str | None,
     selection: object,
 ) -> None:
-    monkeypatch.setattr(frames_cat, "_PIECE_NBYTES", piece_nbytes)
+    monkeypatch.setattr(cat, "_PIECE_NBYTES", piece_nbytes)
     chosen = () if text is None else ("--select", text)
     expected = CLIPS["walk"][selection]  # type: ignore[index]
     ended = blpk("frames", "cat", store, "walk", *chosen)

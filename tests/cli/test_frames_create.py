@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack import image
-from bloscpack.cli import frames_create
-from bloscpack.cli.progress import Progress
+from bloscpack.cli.console.progress import Progress
+from bloscpack.cli.frames import create
 from bloscpack.frames import listing
 from bloscpack.gulp import GulpChunk
+from bloscpack.media import image
 
 from ..frames.imagefiles import image_folders, picture
 from ..videofiles import moving, write_video
@@ -156,7 +156,7 @@ def test_errors(blpk: Blpk, folders: Path) -> None:
 def test_every_option_is_in_the_docs() -> None:
     section = (REPOSITORY / "docs" / "cli.md").read_text("utf-8").split("\n## blpk frames\n")[1]
     parser = argparse.ArgumentParser()
-    frames_create.add_parser(parser.add_subparsers())
+    create.add_parser(parser.add_subparsers())
     (subparsers,) = (one for one in parser._actions if isinstance(one, argparse._SubParsersAction))
     for action in subparsers.choices["create"]._actions:
         if action.dest not in ("help", "quiet", "no_progress"):

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack import image
-from bloscpack.frames.sheet import contact_sheet
+from bloscpack.frames.contactsheet import contact_sheet
+from bloscpack.media import image
 
 from .clipfiles import CLIPS, pixels, write_gulp, write_store
 from .conftest import Blpk, flip

@@ -16,7 +16,7 @@ pytest.importorskip("PIL", reason="images are read by Pillow")
 from bloscpack.cli.main import create_parser
 from bloscpack.gulp import GulpDirectory
 from bloscpack.gulp.adapters import ImageFolderAdapter, ImageListAdapter
-from bloscpack.gulp.ingest import GulpIngestor
+from bloscpack.gulp.ingest.ingestor import GulpIngestor
 from tests.gulp.imagefiles import image_tree, save
 
 from .conftest import REPOSITORY, Blpk
@@ -117,7 +117,23 @@ def test_videos(blpk: Blpk, tmp_path: Path) -> None:
         assert ended.json["frames"] == frames, arguments
     ended = blpk("gulp", "ingest", "activitynet", "database.json", "activity", "out7", "--phase",
                  "testing")  # fmt: skip
-    assert (ended.code, ended.err) == (1, "blpk: database.json: nothing to ingest\n")
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err.startswith("blpk: error: database.json: there is nothing in it to ingest; ")
+    assert not Path("out7").exists()
+
+
+def test_a_folder_without_images_is_a_failure(blpk: Blpk, images: Path, tmp_path: Path) -> None:
+    (tmp_path / "none").mkdir()
+    for options in ((), ("--remove-duplicates",)):
+        ended = blpk("gulp", "ingest", "image-folder", "none", "out", *options)
+        assert (ended.code, ended.out) == (1, "")
+        assert "none: there is nothing in it to ingest" in ended.err
+    assert not Path("out").exists()
+    ended = blpk("gulp", "ingest", "image-folder", "none", "out", "--allow-empty")
+    assert (ended.code, ended.out) == (0, "out: 0 items, 0 frames in 0 chunks\n")
+    assert blpk("gulp", "ingest", "image-folder", images, "out").code == 0
+    ended = blpk("gulp", "ingest", "image-folder", images, "out", "--remove-duplicates")
+    assert (ended.code, "nothing new to ingest" in ended.err) == (0, True)
 
 
 def test_items_left_out_are_told_logged_and_a_failure(blpk: Blpk, images: Path) -> None:

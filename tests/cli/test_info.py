@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack.container.metadata import pack_section
+from bloscpack.format.metadata import pack_section
 from tests.conftest import ReferenceFolder
 
 from .conftest import Blpk, flip

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from bloscpack.checksum import CHECKSUMS
+from bloscpack.cli.console.options import protect_selections
 from bloscpack.cli.main import create_parser, main
-from bloscpack.cli.options import protect_selections
-from bloscpack.codec import CODECS
+from bloscpack.format.checksum import CHECKSUMS
+from bloscpack.format.codec import CODECS
 
 from .conftest import Blpk
 

@@ -2,7 +2,7 @@ import io
 
 import pytest
 
-from bloscpack.cli.progress import Progress
+from bloscpack.cli.console.progress import Progress
 
 
 class Terminal(io.StringIO):

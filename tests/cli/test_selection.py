@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from bloscpack.cli.selection import parse_selection_text
-from bloscpack.cli.status import UsageError
+from bloscpack.cli.console.selection import parse_selection_text
+from bloscpack.cli.console.status import UsageError
 
 ARRAY = np.arange(10 * 6 * 4).reshape(10, 6, 4)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack import image
+from bloscpack.media import image
 
 from .conftest import Blpk, flip
 

@@ -277,3 +277,18 @@ def test_what_opening_found_is_a_note(blpk: Blpk, yard: Path, tmp_path: Path) ->
         assert ended.err.startswith("blpk: cut.vrs: index rebuilt: ")
         assert blpk("vrs", command, "cut.vrs", "-q").err == ""
     assert blpk("vrs", "info", "cut.vrs", "--json").json["faults"][0].startswith("index rebuilt")
+
+
+def test_missing_records_are_reported_once(blpk: Blpk, yard: Path, tmp_path: Path) -> None:
+    with vrs.open(yard) as recording:
+        end = recording.table.offset.max() + 5
+    (tmp_path / "cut.vrs").write_bytes(yard.read_bytes()[:end])
+    for command in ("info", "list", "check"):
+        ended = blpk("vrs", command, "cut.vrs")
+        both = ended.out + ended.err
+        assert both.count("no record: 5 bytes are less than a record header") == 1
+        assert "warning" not in both
+    # Commands for all kinds of files print no report; theirs is the warning.
+    ended = blpk("convert", "cut.vrs", "out.blp")
+    assert ended.err.count("blpk: warning: cut.vrs: 5 bytes, the first at byte") == 1
+    assert ended.err.count("belong to no record") == 1

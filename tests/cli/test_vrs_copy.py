@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import bloscpack.vrs as vrs
-from bloscpack.cli.vrs_copy import PRESETS
-from bloscpack.vrs import payload
+from bloscpack.cli.vrs.copy import PRESETS
+from bloscpack.vrs.format import payload
 
 from .conftest import Blpk
 

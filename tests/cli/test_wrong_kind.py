@@ -47,6 +47,19 @@ def test_a_folder_of_videos_is_not_an_empty_gulp_directory(
     assert not (tmp_path / "out.blp").exists()
 
 
+def test_a_folder_instead_of_a_file_is_not_a_bare_system_error(blpk: Blpk, tmp_path: Path) -> None:
+    (tmp_path / "gulped").mkdir()
+    for name in ("data_0.gulp", "meta_0.gmeta"):
+        (tmp_path / "gulped" / name).write_bytes(b"")
+    for command in ("info", "verify", "ls", "cat", "vrs info", "bzna info"):
+        ended = blpk(*command.split(), "gulped")
+        assert (command, ended.code) == (command, 4)
+        assert ended.err == (
+            "blpk: error: gulped: a Gulp directory, not a file: open it with bloscpack.frames.open "
+            "or 'blpk gulp'\n"
+        )
+
+
 def test_an_array_is_not_a_damaged_store(blpk: Blpk, tmp_path: Path) -> None:
     bp.save(tmp_path / "array.blp", np.arange(9))
     for arguments in (("convert", "array.blp", "x.bzna"), ("frames", "info", "array.blp")):
@@ -69,6 +82,16 @@ def test_creating_a_store_of_nothing_fails(blpk: Blpk, tmp_path: Path) -> None:
     ended = blpk("frames", "create", "--from", "arrays", "two.blp", "some", "none", "-w", "1")
     assert ended.code == 1
     assert "none: there is nothing in it to ingest" in ended.err
+
+
+def test_an_empty_store_is_converted_only_if_that_is_allowed(blpk: Blpk, tmp_path: Path) -> None:
+    bp.frames.create(tmp_path / "empty.blp").close()
+    ended = blpk("convert", "empty.blp", "out")
+    assert ended.code == 1
+    assert "empty.blp: there are no clips to convert; --allow-empty" in ended.err
+    assert not (tmp_path / "out").exists()
+    assert blpk("convert", "--allow-empty", "empty.blp", "out").code == 0
+    assert (tmp_path / "out").is_dir()
 
 
 def test_cat_writes_the_format_that_the_suffix_says(blpk: Blpk, tmp_path: Path, clips: str) -> None:

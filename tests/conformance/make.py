@@ -18,8 +18,8 @@ import numpy as np
 from xxhash import xxh3_64_digest
 
 import bloscpack as bp
-from bloscpack.codec import CodecParams, encode
-from bloscpack.container.metadata import pack_section
+from bloscpack.format.codec import CodecParams, encode
+from bloscpack.format.metadata import pack_section
 
 from ..reference.file import assemble
 from . import stores

@@ -10,10 +10,10 @@ import ml_dtypes
 import numpy as np
 
 import bloscpack as bp
-from bloscpack import image
-from bloscpack.codec import CodecParams
-from bloscpack.frames.format import FrameFormat
-from bloscpack.frames.lossless import Filter, Scheme, encode_group
+from bloscpack.format.codec import CodecParams
+from bloscpack.frames.store.format import FrameFormat
+from bloscpack.frames.store.lossless import Filter, Scheme, encode_group
+from bloscpack.media import image
 
 from ..reference.frame_reader import Store
 

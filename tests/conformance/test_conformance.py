@@ -11,7 +11,7 @@ import pytest
 
 import bloscpack as bp
 from bloscpack import exceptions
-from bloscpack.codec import ChunkHeader
+from bloscpack.format.codec import ChunkHeader
 
 from .describe import describe
 

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from bloscpack.codec import CodecParams, encode
 from bloscpack.container.reader import Container
+from bloscpack.format.codec import CodecParams, encode
 from bloscpack.storage.memory import MemorySource
 
 from ..reference.file import assemble

@@ -10,9 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bloscpack.checksum import CHECKSUMS, Checksum
-from bloscpack.codec import CodecParams, encode
-from bloscpack.container.metadata import pack_section
 from bloscpack.container.reader import Container
 from bloscpack.exceptions import (
     BloscpackError,
@@ -23,6 +20,9 @@ from bloscpack.exceptions import (
     TruncatedError,
     UnsupportedError,
 )
+from bloscpack.format.checksum import CHECKSUMS, Checksum
+from bloscpack.format.codec import CodecParams, encode
+from bloscpack.format.metadata import pack_section
 from bloscpack.storage.file import open_source
 
 from .. import threadlist

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack.codec import CodecParams, encode
 from bloscpack.container.front import find_front
-from bloscpack.container.recover import Salvage
+from bloscpack.container.salvage import Salvage
+from bloscpack.format.codec import CodecParams, encode
 from bloscpack.storage.memory import MemorySource
 
 from ..reference.file import assemble, take_apart

@@ -2,9 +2,9 @@
 
 import pytest
 
-from bloscpack.codec import CodecParams, encode
 from bloscpack.container.reader import Container
 from bloscpack.exceptions import BloscpackError, ChecksumMismatch
+from bloscpack.format.codec import CodecParams, encode
 
 from ..reference.file import assemble, take_apart
 from .files import NotingSource

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from bloscpack.container.reader import Container
+from bloscpack.damage.verify import verify
 from bloscpack.storage.file import open_source
 from bloscpack.storage.memory import MemorySource
-from bloscpack.verification import verify
 
 from ..conftest import SMALL_VECTORS, Vectors
 from ..reference.file import take_apart

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bloscpack.checksum import CHECKSUMS, Checksum, checksum_by_name
-from bloscpack.codec import CodecParams
-from bloscpack.container.format import Header
-from bloscpack.container.metadata import pack_section
 from bloscpack.container.writer import Chunking, build_header, write_container, write_stream
 from bloscpack.exceptions import FormatError
+from bloscpack.format.checksum import CHECKSUMS, Checksum, checksum_by_name
+from bloscpack.format.codec import CodecParams
+from bloscpack.format.header import Header
+from bloscpack.format.metadata import pack_section
 from bloscpack.storage.memory import MemorySink
 from bloscpack.storage.sink import StreamSink
 

@@ -14,7 +14,7 @@ import pytest
 
 import bloscpack as bp
 from bloscpack.exceptions import BloscpackError
-from bloscpack.frames import writer
+from bloscpack.frames.store import writer
 
 from ..frames.stores import changed, check, clip, fill, made, name, tails
 from .disk import REAL, Crash, StoppingDisk, installed, without_syncs

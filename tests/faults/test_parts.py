@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack.container.parts import PartRecord
-from bloscpack.partsjob import PartsJob
+from bloscpack.array.partsjob import PartsJob
+from bloscpack.container.chunkparts import PartRecord
 from bloscpack.storage.sink import NewFile
 
 from .disk import Crash, StoppingDisk, installed, without_syncs

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack.container.parts import PartRecord
+from bloscpack.array.partsjob import PartsJob
+from bloscpack.container.chunkparts import PartRecord
 from bloscpack.exceptions import RemoteError
-from bloscpack.partsjob import PartsJob
-from bloscpack.storage import transport
+from bloscpack.storage.remote import retry
 
 from ..conftest import Warned
 from ..servers import Answer, cut_range, running
@@ -34,9 +34,9 @@ def s3(running_s3: CopyingServer, monkeypatch: pytest.MonkeyPatch) -> CopyingSer
     async def sleep(_: float) -> None:
         pass
 
-    monkeypatch.setattr(transport, "sleep", sleep)
-    monkeypatch.setattr("bloscpack.storage.joinedupload._LEAST_NBYTES", LEAST)
-    monkeypatch.setattr("bloscpack.storage.multipart._PART_NBYTES", LEAST)
+    monkeypatch.setattr(retry, "sleep", sleep)
+    monkeypatch.setattr("bloscpack.storage.remote.s3join._LEAST_NBYTES", LEAST)
+    monkeypatch.setattr("bloscpack.storage.remote.s3upload._PART_NBYTES", LEAST)
     monkeypatch.setattr("moto.s3.models.S3_UPLOAD_PART_MIN_SIZE", LEAST)
     running_s3.clear()
     running_s3.remove_all()
@@ -291,7 +291,7 @@ def test_uploads_that_may_not_be_listed(s3: CopyingServer, warned: Warned) -> No
 
 def test_many_parts(s3: CopyingServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """More than one answer lists, and one request removes."""
-    monkeypatch.setattr("bloscpack.storage.bucket._MAX_REMOVED", 3)
+    monkeypatch.setattr("bloscpack.storage.remote.s3._MAX_REMOVED", 3)
     for job in (job_for(s3, "one").begin(), job_for(s3, "two").begin()):
         for start in (0, 3, 3):
             job.write(start, ARRAY[start : start + 3])

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from bloscpack import image
+from bloscpack.media import image
 
 Pixels = np.ndarray[Any, np.dtype[Any]]
 

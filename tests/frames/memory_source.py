@@ -6,8 +6,8 @@ from typing import Any, Self
 import numpy as np
 
 from bloscpack.exceptions import NotFoundError
-from bloscpack.fetch import Piece
 from bloscpack.frames.protocol import AnyArray, FrameSelection, IntArray, read_batch, read_clip
+from bloscpack.storage.batch import Piece
 
 from ..counting import CountingBytes
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 import bloscpack as bp
-from bloscpack.frames.format import SEGMENT_MAGIC, TAIL_SIZE, Tail
+from bloscpack.frames.store.format import SEGMENT_MAGIC, TAIL_SIZE, Tail
 from bloscpack.storage.memory import MemorySource
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -11,7 +11,7 @@ import pytest
 
 import bloscpack as bp
 from bloscpack.exceptions import FormatError, LockedError, UnsupportedError, WrongKindError
-from bloscpack.frames import encoding, index, writer
+from bloscpack.frames.store import frameencoding, segments, writer
 
 from .stores import Array, changed, check, clip, fill, made, tails
 
@@ -126,7 +126,7 @@ class TestModeA:
     @pytest.mark.parametrize("gap", [0, 5])
     def test_what_is_damaged_is_kept(self, path: Path, monkeypatch: Any, gap: int) -> None:
         """A clip whose index is damaged, the last of the file, may still be saved by hand."""
-        monkeypatch.setattr(index, "_BLOCK_NBYTES", 100)
+        monkeypatch.setattr(segments, "_BLOCK_NBYTES", 100)
         with bp.frames.create(path) as store:
             fill(store, *range(3))
         with bp.frames.open(path, "a") as store:
@@ -212,7 +212,7 @@ class TestFrames:
             "iterator": iter(frames),
             "nested": frames.tolist(),
         }
-        encode = encoding.encode_clip
+        encode = frameencoding.encode_clip
 
         def aligned(chunks: Any, *rest: Any) -> Any:
             for chunk in chunks:
@@ -220,7 +220,7 @@ class TestFrames:
                 assert chunk.ctypes.data % chunk.itemsize == 0
             return encode(chunks, *rest)
 
-        monkeypatch.setattr(encoding, "encode_clip", aligned)
+        monkeypatch.setattr(frameencoding, "encode_clip", aligned)
         with bp.frames.create(path) as store:
             for key, value in layouts.items():
                 if key == "nested":
@@ -231,7 +231,7 @@ class TestFrames:
                 assert store[key].dtype == frames.dtype
 
     def test_an_iterator_is_taken_in_batches(self, path: Path, monkeypatch: Any) -> None:
-        monkeypatch.setattr(encoding, "_BATCH_NBYTES", 1)
+        monkeypatch.setattr(frameencoding, "_BATCH_NBYTES", 1)
         frames = clip(0, 50)
         held: list[int] = []
         given = 0
@@ -244,21 +244,21 @@ class TestFrames:
                 yield frame
 
         calls = []
-        stack = encoding.Encoder._stack
+        stack = frameencoding.Encoder._stack
 
         def watched(self: Any, items: Iterator[Any]) -> Iterator[Array]:
             for batch in stack(self, items):
                 calls.append(len(batch))
                 yield batch
 
-        monkeypatch.setattr(encoding.Encoder, "_stack", watched)
+        monkeypatch.setattr(frameencoding.Encoder, "_stack", watched)
         with bp.frames.create(path) as store:
             store.append("a", some())
             assert np.array_equal(store["a"].read(), frames)
         assert calls == [8] * 6 + [2]
 
     def test_batches_of_small_frames_fill_chunks(self, path: Path, monkeypatch: Any) -> None:
-        monkeypatch.setattr(encoding, "_BATCH_NBYTES", 1)
+        monkeypatch.setattr(frameencoding, "_BATCH_NBYTES", 1)
         frames = clip(0, 3000, (3, 2))
         with bp.frames.create(path) as store:
             store.append("a", iter(frames))
@@ -353,7 +353,7 @@ class TestRefused:
             check(store, 0, 1, 2)
 
     def test_a_bad_frame_after_much_was_written(self, path: Path, monkeypatch: Any) -> None:
-        monkeypatch.setattr(encoding, "_BATCH_NBYTES", 1)
+        monkeypatch.setattr(frameencoding, "_BATCH_NBYTES", 1)
         monkeypatch.setattr(writer, "_WRITE_NBYTES", 1000)
         with bp.frames.create(path) as store:
             fill(store, 0)
@@ -374,7 +374,7 @@ class TestRefused:
             check(store, 0, 1)
 
     def test_a_bad_image_among_good_ones(self, path: Path) -> None:
-        image = pytest.importorskip("bloscpack.image")
+        image = pytest.importorskip("bloscpack.media.image")
         pytest.importorskip("simplejpeg")
         pytest.importorskip("PIL")
         good = image.encode_jpeg(clip(0, 1, (20, 20, 3))[0])
@@ -413,7 +413,7 @@ class TestRefused:
             assert len(store) == 0
 
     def test_a_feature_of_the_future(self, path: Path) -> None:
-        from bloscpack.frames.format import store_header
+        from bloscpack.frames.store.format import store_header
 
         header = store_header()._replace(features=3).pack()
         path.write_bytes(header + made(path, 1)[64:])

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from xxhash import xxh3_64_digest, xxh3_64_intdigest
 
-from bloscpack.container.format import Header
 from bloscpack.exceptions import (
     BloscpackError,
     ChecksumMismatch,
@@ -17,8 +16,9 @@ from bloscpack.exceptions import (
     FormatError,
     UnsupportedError,
 )
-from bloscpack.frames import format as layout
-from bloscpack.frames.format import (
+from bloscpack.format.header import Header
+from bloscpack.frames.store import format as layout
+from bloscpack.frames.store.format import (
     CLIP_SIZE,
     FORMAT_SIZE,
     TAIL_SIZE,

@@ -10,10 +10,10 @@ from xxhash import xxh3_64_digest
 
 import bloscpack as bp
 from bloscpack.exceptions import FormatError
-from bloscpack.frames import index as index_module
-from bloscpack.frames import writer as writer_module
-from bloscpack.frames.format import TAIL_SIZE
-from bloscpack.frames.index import Finder
+from bloscpack.frames.store import segments as index_module
+from bloscpack.frames.store import writer as writer_module
+from bloscpack.frames.store.format import TAIL_SIZE
+from bloscpack.frames.store.segments import Finder
 from tests.conftest import Some
 
 from ..conftest import Warned

@@ -9,10 +9,17 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack import image
 from bloscpack.exceptions import FormatError, LockedError
 from bloscpack.frames import ingest, listing
-from bloscpack.frames.items import ArrayItem, BadItem, ImageFiles, ImageFolder, Item, VideoFile
+from bloscpack.frames.ingest.items import (
+    ArrayItem,
+    BadItem,
+    ImageFiles,
+    ImageFolder,
+    Item,
+    VideoFile,
+)
+from bloscpack.media import image
 
 from ..videofiles import moving, set_matrix, write_video
 from .imagefiles import image_folders, picture, write_jpeg, write_png

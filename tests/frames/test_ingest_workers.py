@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack import image
 from bloscpack.exceptions import WorkerError
 from bloscpack.frames import ingest, listing
-from bloscpack.frames.items import ArrayItem, BadItem, Item, Reading, Way
+from bloscpack.frames.ingest.items import ArrayItem, BadItem, Item, Reading, Way
+from bloscpack.media import image
 
 from ..conftest import REPOSITORY
 from ..videofiles import moving, write_video

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bloscpack import image
 from bloscpack.exceptions import FormatError, UnsupportedError
-from bloscpack.frames.items import (
+from bloscpack.frames.ingest.items import (
     ArrayFile,
     ArrayItem,
     BadItem,
@@ -22,7 +21,8 @@ from bloscpack.frames.items import (
     Way,
     natural_key,
 )
-from bloscpack.video import read_video
+from bloscpack.media import image
+from bloscpack.media.video import read_video
 
 from ..videofiles import moving, set_matrix, write_video
 from .imagefiles import image_folders, picture, write_jpeg, write_png

@@ -10,7 +10,7 @@ import pytest
 
 from bloscpack.exceptions import FormatError
 from bloscpack.frames import listing
-from bloscpack.frames.items import (
+from bloscpack.frames.ingest.items import (
     ArrayFile,
     ArrayItem,
     BadItem,

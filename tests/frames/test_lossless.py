@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from bloscpack._ext import frame as kernel
-from bloscpack.codec import CHUNK_HEADER_SIZE, ChunkHeader
 from bloscpack.exceptions import BloscpackError, CodecError
-from bloscpack.frames import lossless
-from bloscpack.frames.lossless import GROUP_FRAMES, PRESETS, Filter, Geometry, Scheme
+from bloscpack.format.codec import CHUNK_HEADER_SIZE, ChunkHeader
+from bloscpack.frames.store import lossless
+from bloscpack.frames.store.lossless import GROUP_FRAMES, PRESETS, Filter, Geometry, Scheme
 
 from ..reference import frame_filters
 

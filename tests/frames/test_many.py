@@ -10,7 +10,7 @@ import pytest
 
 import bloscpack as bp
 from bloscpack.exceptions import FileChangedError, FormatError, NotFoundError
-from bloscpack.frames.many import ManyStores
+from bloscpack.frames.store.manystores import ManyStores
 from bloscpack.storage import pool as pool_module
 
 from .stores import changed, clip, fill, made, name

@@ -80,7 +80,7 @@ def test_the_reader_reads_every_kind_of_clip(
 
 
 def test_the_reader_reads_images(page: dict[str, Any], tmp_path: Path) -> None:
-    image = pytest.importorskip("bloscpack.image")
+    image = pytest.importorskip("bloscpack.media.image")
     pytest.importorskip("simplejpeg")
     images = [image.encode_jpeg(frame) for frame in CLIPS["rgb"][:3]]
     with bp.frames.create(tmp_path / "a.blp") as store:

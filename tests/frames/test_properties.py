@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bloscpack as bp
-from bloscpack.frames.lossless import PRESETS
+from bloscpack.frames.store.lossless import PRESETS
 
 from ..faults.disk import without_syncs
 from ..strategies import SCALARS, AnyArray, arrange, fill, layouts, slices
@@ -147,7 +147,7 @@ def test_any_sequence_of_appends_and_flushes(groups: list[list[str]]) -> None:
 
 @given(st.data())
 def test_images(data: st.DataObject) -> None:
-    image = pytest.importorskip("bloscpack.image")
+    image = pytest.importorskip("bloscpack.media.image")
     pytest.importorskip("simplejpeg")
     pytest.importorskip("PIL")
     shape = st.tuples(st.integers(1, 20), st.integers(1, 20))

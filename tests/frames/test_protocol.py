@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bloscpack as bp
-from bloscpack.fetch import MAX_RUN_NBYTES
 from bloscpack.frames.protocol import FrameSource, frame_indices, read_batch
+from bloscpack.storage.batch import MAX_RUN_NBYTES
 
 from ..strategies import slices
 from .stores import Array, CountingSource, clip, fill

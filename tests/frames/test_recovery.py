@@ -10,11 +10,11 @@ import pytest
 from xxhash import xxh3_64_digest
 
 import bloscpack as bp
-from bloscpack import image
 from bloscpack.exceptions import FileChangedError, FormatError, NotBloscpackError
-from bloscpack.frames import format as format_module
-from bloscpack.frames import recovery
-from bloscpack.frames.format import TAIL_SIZE, Section, Tail
+from bloscpack.frames.store import format as format_module
+from bloscpack.frames.store import recoverstore
+from bloscpack.frames.store.format import TAIL_SIZE, Section, Tail
+from bloscpack.media import image
 from bloscpack.storage.memory import MemorySource
 
 from .stores import CountingSource, changed, check, clip, fill, made, name, tails
@@ -85,7 +85,7 @@ class TestSound:
         data = made(path, 10)
         for limit, value in (("_MAX_CLIPS", 3), ("_MAX_CHUNKS", 8), ("_MAX_METAS_NBYTES", 30)):
             with monkeypatch.context() as patch:
-                patch.setattr(recovery, limit, value)
+                patch.setattr(recoverstore, limit, value)
                 _, new = recovered(data)
             assert [tail.nclips for tail in tails(new)] == [3, 3, 3, 1]
             with bp.frames.open(new) as store:
@@ -272,10 +272,10 @@ class TestDamage:
 
     @pytest.mark.parametrize("nbytes", range(150, 165))
     def test_across_blocks_of_the_search(self, path: Path, monkeypatch: Any, nbytes: int) -> None:
-        monkeypatch.setattr(recovery, "_FIRST_BLOCK_NBYTES", nbytes)
-        monkeypatch.setattr(recovery, "_BLOCK_NBYTES", nbytes)
+        monkeypatch.setattr(recoverstore, "_FIRST_BLOCK_NBYTES", nbytes)
+        monkeypatch.setattr(recoverstore, "_BLOCK_NBYTES", nbytes)
         data = made(path, 1)
-        assert len(recovery.Salvage(MemorySource(data + b"x")).clips) == 1
+        assert len(recoverstore.Salvage(MemorySource(data + b"x")).clips) == 1
 
     def test_a_search_ends(self, path: Path) -> None:
         """Though each of many damaged segments claims everything before it."""
@@ -290,7 +290,7 @@ class TestDamage:
             )
             data += Tail(0, 0, 0, 0, start, nbytes + TAIL_SIZE, 0, sections).pack()
         source = CountingSource(data)
-        salvage = recovery.Salvage(source)
+        salvage = recoverstore.Salvage(source)
         assert len(salvage.clips) == 0
         assert sum(nbytes for _, nbytes in source.reads) < 40 * len(data)
 

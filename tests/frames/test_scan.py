@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from bloscpack.exceptions import CodecError, FormatError
-from bloscpack.frames.scan import scan
+from bloscpack.frames.verify import scan
 
 from .memory_source import MemoryClip, MemorySourceOfClips
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bloscpack.frames.sheet import contact_sheet
+from bloscpack.frames.contactsheet import contact_sheet
 
 GAP = 4
 

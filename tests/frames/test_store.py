@@ -25,9 +25,9 @@ from bloscpack.exceptions import (
     UnsupportedError,
     WrongKindError,
 )
-from bloscpack.frames import clip as clip_module
-from bloscpack.frames.format import TAIL_SIZE, FrameFormat
-from bloscpack.frames.lossless import Filter
+from bloscpack.frames.store import clip as clip_module
+from bloscpack.frames.store.format import TAIL_SIZE, FrameFormat
+from bloscpack.frames.store.lossless import Filter
 
 from .stores import Array, changed, check, clip, fill, made, name, tails
 
@@ -331,14 +331,14 @@ class TestFrames:
 
 class TestImages:
     def images(self, *frames: Array, kind: str = "jpeg") -> list[bytes]:
-        image = pytest.importorskip("bloscpack.image")
+        image = pytest.importorskip("bloscpack.media.image")
         pytest.importorskip("simplejpeg")
         pytest.importorskip("PIL")
         encode = image.encode_jpeg if kind == "jpeg" else image.encode_png
         return [encode(frame) for frame in frames]
 
     def test_jpeg(self, path: Path) -> None:
-        from bloscpack import image
+        from bloscpack.media import image
 
         stored = self.images(*PAN)
         with bp.frames.create(path) as store:
@@ -380,7 +380,7 @@ class TestImages:
             store.append("iterated", iter(PAN))
             store.append("poor", PAN, quality=5)
             store.append("exact", PAN, codec="lossless")
-            from bloscpack import image
+            from bloscpack.media import image
 
             assert store["a"].read_images() == [image.encode_jpeg(f, quality=80) for f in PAN]
             assert store["iterated"].read_images() == store["a"].read_images()

@@ -8,10 +8,10 @@ import pytest
 from xxhash import xxh3_64_digest
 
 import bloscpack as bp
-from bloscpack import image
 from bloscpack.exceptions import BloscpackError, NotBloscpackError, UnsupportedError
-from bloscpack.frames import clipcheck
-from bloscpack.frames.format import TAIL_SIZE
+from bloscpack.frames.store import clipcheck
+from bloscpack.frames.store.format import TAIL_SIZE
+from bloscpack.media import image
 from tests.conftest import Some
 
 from ..conftest import Warned

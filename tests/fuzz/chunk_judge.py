@@ -14,7 +14,8 @@ from random import Random
 from mutation import chunk_fields, damage
 
 from bloscpack._ext import snappy
-from bloscpack.codec import (
+from bloscpack.exceptions import CodecError, FormatError, UnsupportedError
+from bloscpack.format.codec import (
     CODECS,
     ChunkHeader,
     CodecParams,
@@ -24,7 +25,6 @@ from bloscpack.codec import (
     encode,
     extent_of_range,
 )
-from bloscpack.exceptions import CodecError, FormatError, UnsupportedError
 
 ERRORS = (FormatError, CodecError, UnsupportedError)
 # Larger than any output here; a chunk that declares more is not decoded.

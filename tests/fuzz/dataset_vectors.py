@@ -13,8 +13,8 @@ from vectors import ReferenceFolder
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from bloscpack import benzina
-from bloscpack.benzina.bmff import CONTAINERS, BoxHeader, reader_of, walk
-from bloscpack.benzina.samplepacking import StoredPicture, pack_sample
+from bloscpack.benzina.mp4.bmff import CONTAINERS, BoxHeader, reader_of, walk
+from bloscpack.benzina.mp4.samplewriter import StoredPicture, pack_sample
 from tests.benzina import making
 from tests.benzina.datasetfiles import dataset_bytes
 from tests.benzina.encoded import encoded

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from bloscpack.checksum import CHECKSUMS
+from bloscpack.format.checksum import CHECKSUMS
 
 BYTES = (0x00, 0x01, 0x02, 0x03, 0x04, 0x7F, 0x80, 0xFF)
 # What a count or a size of 4 or 8 bytes is changed to, apart from values near the old one.

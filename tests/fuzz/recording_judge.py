@@ -18,7 +18,7 @@ from rewrite_judge import RewriteJudge
 
 from bloscpack import vrs
 from bloscpack.exceptions import CodecError, FormatError, NotFoundError, UnsupportedError
-from bloscpack.vrs.ragged import Ragged, Strings
+from bloscpack.vrs.column.ragged import Ragged, Strings
 
 ERRORS = (FormatError, CodecError, UnsupportedError, NotFoundError)
 NOTHING: Any = object()

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from vectors import ReferenceFolder
 
-from bloscpack.vrs.format import Compression
-from bloscpack.vrs.payload import decode_payload, encode_frame
+from bloscpack.vrs.format.format import Compression
+from bloscpack.vrs.format.payload import decode_payload, encode_frame
 
 HEADER_SIZE = 80
 RECORD_SIZE = 32
@@ -88,8 +88,9 @@ class RecordingVector:
 
 @cache
 def recording_vectors() -> list[RecordingVector]:
-    """All of the shared vectors but the largest; None of them is copied."""
+    """All reference files but the largest; without them the small vectors of the repository."""
     paths = [*FILES.glob("*.vrs"), *FILES.glob("upstream/*.vrs")]
+    paths = paths or sorted((Path(__file__).parents[1] / "vectors" / "formats").glob("*.vrs"))
     return [_load(path) for path in paths if path.stem not in ("synthetic", "enc_empty")]
 
 

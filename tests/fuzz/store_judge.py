@@ -16,7 +16,7 @@ from store_vectors import Array, StoreVector, store_vectors
 
 import bloscpack as bp
 from bloscpack.exceptions import CodecError, FormatError, UnsupportedError
-from bloscpack.frames.clip import StoreClip
+from bloscpack.frames.store.clip import StoreClip
 
 ERRORS = (FormatError, CodecError, UnsupportedError)
 # Of those that a clip of images that differ raises when several of them are read.

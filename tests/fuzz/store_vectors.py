@@ -10,8 +10,7 @@ import numpy as np
 from xxhash import xxh3_64_digest
 
 import bloscpack as bp
-from bloscpack import image
-from bloscpack.frames.format import (
+from bloscpack.frames.store.format import (
     CLIP_SIZE,
     DIGEST_SIZE,
     FORMAT_SIZE,
@@ -19,6 +18,7 @@ from bloscpack.frames.format import (
     TAIL_SIZE,
     Tail,
 )
+from bloscpack.media import image
 
 HEADER_SIZE = 64
 Array = np.ndarray[Any, np.dtype[Any]]

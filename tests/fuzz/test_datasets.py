@@ -89,6 +89,6 @@ def test_the_judge_sees_damage_that_spreads(
     judge = DatasetJudge(vector, bytes(data), tmp_path)
     judge.check(Random(1))
     assert judge.faults == []
-    monkeypatch.setattr("bloscpack.benzina.content.Content.target", _faulty(7))
+    monkeypatch.setattr("bloscpack.benzina.datasetfile.Content.target", _faulty(7))
     judge.check(Random(1))
     assert any("damage within a sample" in each for each in judge.faults)

@@ -96,12 +96,20 @@ def test_stores_are_sound_before_they_are_damaged(vector: StoreVector, tmp_path:
 @pytest.mark.parametrize(
     ("where", "stands_for", "fault"),
     [
-        ("bloscpack.frames.clip.StoreClip.read", np.zeros((3, 9, 8, 3), "u1"), "another value"),
-        ("bloscpack.frames.clip.StoreClip.read", IndexError("out of range"), "IndexError"),
-        ("bloscpack.frames.clip.StoreClip.meta", {"number": 8}, "other metadata"),
-        ("bloscpack.frames.reader.FrameStore.keys", ["other"], "other ids"),
-        ("bloscpack.frames.reader.FrameStore.read", [], "another value than alone"),
-        ("bloscpack.frames.reader.FrameStore.append", MemoryError(), "append: MemoryError"),
+        (
+            "bloscpack.frames.store.clip.StoreClip.read",
+            np.zeros((3, 9, 8, 3), "u1"),
+            "another value",
+        ),
+        ("bloscpack.frames.store.clip.StoreClip.read", IndexError("out of range"), "IndexError"),
+        ("bloscpack.frames.store.clip.StoreClip.meta", {"number": 8}, "other metadata"),
+        ("bloscpack.frames.store.framestore.FrameStore.keys", ["other"], "other ids"),
+        ("bloscpack.frames.store.framestore.FrameStore.read", [], "another value than alone"),
+        (
+            "bloscpack.frames.store.framestore.FrameStore.append",
+            MemoryError(),
+            "append: MemoryError",
+        ),
         ("bloscpack.verify", OverflowError("too large"), "verify: OverflowError"),
         ("bloscpack.recover", RecursionError("too deep"), "recover: RecursionError"),
     ],

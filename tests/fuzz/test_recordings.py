@@ -14,7 +14,7 @@ from test_fuzz import run
 from bloscpack import vrs
 from bloscpack.exceptions import FormatError
 
-pytestmark = pytest.mark.skipif(not FILES, reason=FILES.missing)
+needs_vectors = pytest.mark.skipif(not FILES, reason=FILES.missing)
 
 
 def named(name: str) -> RecordingVector:
@@ -27,7 +27,7 @@ def test_damaged_recordings(fuzz_count: int, fuzz_seed: str, tmp_path: Path) -> 
 
 def test_recordings_are_sound_before_they_are_damaged(tmp_path: Path) -> None:
     vectors = recording_vectors()
-    assert len(vectors) > 50
+    assert len(vectors) > (50 if FILES else 2)
     for vector in vectors:
         for seed in range(4 if len(vector.data) < 50_000 else 1):
             judge = RecordingJudge(vector, vector.data, True, tmp_path)
@@ -39,7 +39,13 @@ def test_recordings_are_sound_before_they_are_damaged(tmp_path: Path) -> None:
 @pytest.mark.parametrize("has_index", [True, False])
 def test_rebuilt_recordings_say_the_same(has_index: bool) -> None:
     for vector in recording_vectors():
-        if vector.name in ("cxx_chunked", "enc_split", "enc_split_zstd", "cpy_split_zstd"):
+        if vector.name in (
+            "cxx_chunked",
+            "enc_split",
+            "enc_split_zstd",
+            "cpy_split_zstd",
+            "recording_split",
+        ):
             continue  # cut, or in an order in which no index but theirs is right
         with vrs.open(rebuilt(list(vector.records), has_index=has_index), nthreads=1) as recording:
             assert recording.index_kind == ("classic end" if has_index else "scanned")
@@ -48,6 +54,7 @@ def test_rebuilt_recordings_say_the_same(has_index: bool) -> None:
                 assert len(recording) == len(vector.shown)
 
 
+@needs_vectors
 def test_damage_repeats_and_is_of_every_kind() -> None:
     vector = named("enc_multi_blocks")
     seen = set()
@@ -73,6 +80,7 @@ def _faulty(stands_for: Any) -> Any:
     return call
 
 
+@needs_vectors
 @pytest.mark.parametrize(
     ("where", "stands_for", "fault"),
     [
@@ -111,6 +119,7 @@ def test_the_judge_of_recordings_sees_faults(
     assert any(fault in each for each in judge.faults), judge.faults[:5]
 
 
+@needs_vectors
 def test_the_judge_of_recordings_takes_documented_errors(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

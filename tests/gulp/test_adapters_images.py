@@ -12,12 +12,8 @@ import PIL.Image
 import pytest
 
 from bloscpack.exceptions import FormatError
-from bloscpack.gulp.adapters import (
-    Custom20BNCsvJpegAdapter,
-    ImageFolderAdapter,
-    ImageListAdapter,
-)
-from bloscpack.gulp.errors import DuplicateIdException
+from bloscpack.gulp.adapters import Custom20BNCsvJpegAdapter, ImageFolderAdapter, ImageListAdapter
+from bloscpack.gulp.gulperrors import DuplicateIdException
 
 from .imagefiles import image_tree, pixels, save
 

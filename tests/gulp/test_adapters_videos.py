@@ -19,7 +19,7 @@ from bloscpack.gulp.adapters import (
     KineticsAdapter,
     VideoFolderAdapter,
 )
-from bloscpack.gulp.errors import DuplicateIdException
+from bloscpack.gulp.gulperrors import DuplicateIdException
 from bloscpack.gulp.utils import resize_by_short_edge
 from tests.videofiles import moving, set_matrix, write_video
 

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bloscpack import image
 from bloscpack.exceptions import FormatError, TruncatedError
 from bloscpack.gulp import ChunkWriter, GulpChunk, fileio
 from bloscpack.gulp.fileio import calculate_chunk_slices, extract_input_for_getitem
 from bloscpack.gulp.utils import img_to_jpeg_bytes, jpeg_bytes_to_img
+from bloscpack.media import image
 from bloscpack.storage import disk
 
 from .conftest import frames

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bloscpack import image
 from bloscpack.gulp import GulpDirectory
-from bloscpack.gulp import source as gulp_source
-from bloscpack.gulp.source import GulpSource
+from bloscpack.gulp import clipsource as gulp_source
+from bloscpack.gulp.clipsource import GulpSource
+from bloscpack.media import image
 
 from .. import threadlist
 from .conftest import frames, write

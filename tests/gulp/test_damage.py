@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bloscpack import image
 from bloscpack.exceptions import CodecError, FormatError, UnsupportedError
 from bloscpack.gulp import GulpDirectory
-from bloscpack.gulp.source import GulpSource
+from bloscpack.gulp.clipsource import GulpSource
+from bloscpack.media import image
 
 DOCUMENTED = (FormatError, CodecError, UnsupportedError)
 JUNK = [b"", b"[", b"]", b"{", b"}", b'"', b"\\", b"-", b".", b"e9", b"null", b"0", b"99999999999"]

@@ -11,8 +11,8 @@ import pytest
 
 from bloscpack.exceptions import FormatError, NotFoundError
 from bloscpack.gulp import ChunkWriter, GulpDirectory
-from bloscpack.gulp.errors import DuplicateIdException
-from bloscpack.gulp.source import GulpSource
+from bloscpack.gulp.clipsource import GulpSource
+from bloscpack.gulp.gulperrors import DuplicateIdException
 
 from ..conftest import Warned
 from .conftest import frames, write

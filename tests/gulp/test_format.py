@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bloscpack.exceptions import FormatError, UnsupportedError
-from bloscpack.gulp import format as gulp_format
-from bloscpack.gulp.errors import DirectoryError
-from bloscpack.gulp.format import (
+from bloscpack.gulp.chunk import format as gulp_format
+from bloscpack.gulp.chunk.format import (
     ImgInfo,
     dump_meta,
     frame_info,
@@ -22,7 +21,8 @@ from bloscpack.gulp.format import (
     load_meta,
     padding,
 )
-from bloscpack.gulp.index import parse_meta_data, parse_triplets, scan_index
+from bloscpack.gulp.chunk.textindex import parse_meta_data, parse_triplets, scan_index
+from bloscpack.gulp.gulperrors import DirectoryError
 
 # What JSON can say and Python gives back equal, NaN aside.
 KEYS = st.text(max_size=5) | st.sampled_from(["\ud800", "\0", "a/b", '"', "\\", "☃", ""])

@@ -13,10 +13,11 @@ import pytest
 
 from bloscpack.exceptions import BloscpackWarning, LockedError
 from bloscpack.gulp import GulpDirectory, GulpIngestor
-from bloscpack.gulp.adapters import AbstractDatasetAdapter, ImageFolderAdapter
-from bloscpack.gulp.errors import DuplicateIdException
-from bloscpack.gulp.ingest import SkippedItem
-from bloscpack.gulp.journal import Journal, Plan
+from bloscpack.gulp.adapters import AbstractDatasetAdapter, ImageFolderAdapter, VideoFolderAdapter
+from bloscpack.gulp.gulperrors import DuplicateIdException
+from bloscpack.gulp.ingest.ingestlog import Journal, Plan
+from bloscpack.gulp.ingest.ingestor import SkippedItem
+from bloscpack.gulp.utils import find_images_in_folder
 from tests.oracle import Oracle
 
 from .conftest import frames
@@ -142,8 +143,39 @@ def test_items_that_are_left_out_are_told(tmp_path: Path, workers: int) -> None:
 
 
 def test_a_chunk_of_nothing_is_that_of_gulpio2(tmp_path: Path) -> None:
-    GulpIngestor(Clips({"a": []}), tmp_path, 2, 1, on_skip=lambda item: None)()
+    with pytest.warns(BloscpackWarning, match="none of the 1 items could be stored.*GulpIO2"):
+        GulpIngestor(Clips({"a": []}), tmp_path, 2, 1, on_skip=lambda item: None)()
     assert content(tmp_path) == {"data_0.gulp": b"", "meta_0.gmeta": b"{}"}
+
+
+def test_an_empty_adapter_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="the adapter is empty: there is nothing to ingest"):
+        GulpIngestor(Clips({}), tmp_path / "out", 2, 1)()
+    assert not (tmp_path / "out").exists()
+
+
+class Promising(Clips):
+    """Counts an item more than it yields."""
+
+    def __len__(self) -> int:
+        return super().__len__() + 1
+
+
+def test_an_adapter_that_yields_too_few_items_is_reported(tmp_path: Path) -> None:
+    with pytest.warns(BloscpackWarning, match="has 3 items by its length, but yielded 2"):
+        GulpIngestor(Promising(clips("a", "b")), tmp_path, 2, 1)()
+
+
+def test_one_text_is_not_a_list_of_extensions(tmp_path: Path) -> None:
+    folder = image_tree(tmp_path / "in")
+    with pytest.raises(TypeError, match=r"file_extensions is a list, not a single str: \['.jpg'\]"):
+        ImageFolderAdapter(folder, tmp_path, ".jpg")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="file_extensions is a list"):
+        VideoFolderAdapter(folder, tmp_path, ".mp4")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"formats is a list, not a single str: \['jpg'\]"):
+        find_images_in_folder(folder, formats="jpg")
+    with pytest.raises(TypeError, match="ids is a list"):
+        ImageFolderAdapter(folder, tmp_path).leave_out("cat")
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -216,6 +248,16 @@ def test_two_ingests_at_once_are_refused(tmp_path: Path) -> None:
     ):
         GulpIngestor(Clips(clips("a")), tmp_path, 1, 1)()
     GulpIngestor(Clips(clips("a")), tmp_path, 1, 1)()
+
+
+def test_a_damaged_journal_is_as_if_it_were_not_there(tmp_path: Path) -> None:
+    for damage in (b"", b"{\n", b"[]\n", b"[" * 100_000 + b"\n"):
+        folder = tmp_path / str(len(damage))
+        (folder / ".ingest").mkdir(parents=True)
+        (folder / ".ingest" / "journal").write_bytes(damage)
+        report = GulpIngestor(Clips(clips("a")), folder, 1, 1)()
+        assert (report.items, report.nresumed) == (1, 0)
+        assert sorted(os.listdir(folder)) == ["data_0.gulp", "meta_0.gmeta"]
 
 
 def test_progress_counts_chunks(tmp_path: Path) -> None:

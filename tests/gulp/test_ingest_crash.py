@@ -15,8 +15,8 @@ import pytest
 
 from bloscpack.gulp import GulpDirectory, GulpIngestor
 from bloscpack.gulp.adapters import ImageFolderAdapter
-from bloscpack.gulp.errors import DuplicateIdException
-from bloscpack.gulp.ids import existing_ids
+from bloscpack.gulp.chunk.ids import existing_ids
+from bloscpack.gulp.gulperrors import DuplicateIdException
 from bloscpack.storage import disk
 from tests.conftest import REPOSITORY
 from tests.oracle import Oracle

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import bloscpack.gulp
+from tests.conftest import SMALL_VECTORS
 from tests.oracle import Oracle
 
 from .conftest import frames, run_ours
@@ -59,7 +60,7 @@ def test_the_same_text(oracle: Oracle, items: dict[str, Any]) -> None:
     theirs = oracle(
         "import io, json; s = io.StringIO(); json.dump(thing, s); s.getvalue()", thing=thing
     )
-    assert bloscpack.gulp.format.dump_meta(thing) == theirs
+    assert bloscpack.gulp.chunk.format.dump_meta(thing) == theirs
 
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -200,3 +201,10 @@ for chunk, part in zip(gd.new_chunks(len(slices)), slices):
         written.append({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()})
     assert written[0] == written[1]
     assert len(written[0]) == 6
+
+
+def test_gulpio2_reads_the_small_vectors(oracle: Oracle, same: Callable[..., Any]) -> None:
+    folder = str(SMALL_VECTORS / "formats" / "gulp")
+    ids = list(bloscpack.gulp.GulpDirectory(folder).merged_meta_dict)
+    assert len(ids) == 2
+    same(READ, folder=folder, ids=ids)

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from bloscpack.exceptions import FormatError
 from bloscpack.gulp import GulpChunk
+from bloscpack.gulp.chunk.pickledindex import dump_pickle, load_pickle
+from bloscpack.gulp.chunk.textindex import parse_meta_data, scan_index
 from bloscpack.gulp.fileio import ImgInfo, pickle_serializer
-from bloscpack.gulp.index import parse_meta_data, scan_index
-from bloscpack.gulp.pickled import dump_pickle, load_pickle
 
 from .conftest import frames
 

@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from bloscpack import image
 from bloscpack.exceptions import (
     CodecError,
     FormatError,
@@ -23,8 +22,9 @@ from bloscpack.exceptions import (
 )
 from bloscpack.frames.protocol import Clip, FrameSource
 from bloscpack.gulp import GulpDirectory
-from bloscpack.gulp import source as gulp_source
-from bloscpack.gulp.source import GulpSource
+from bloscpack.gulp import clipsource as gulp_source
+from bloscpack.gulp.clipsource import GulpSource
+from bloscpack.media import image
 from bloscpack.storage.file import FileSource
 
 from .conftest import frames, write

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bloscpack import image
 from bloscpack.gulp import GulpChunk, GulpDirectory
-from bloscpack.gulp.source import GulpSource
+from bloscpack.gulp.clipsource import GulpSource
+from bloscpack.media import image
 from tests.conftest import REPOSITORY
 
 from .conftest import FILES

@@ -103,9 +103,9 @@ def _peak_nbytes() -> int:
 
 
 def _attempt(name: str, reader: Reader, data: bytes) -> dict[str, object]:
-    before, began = _peak_nbytes(), time.monotonic()
+    before, began = _peak_nbytes(), time.process_time()
     what, found = outcome(name, reader, data)
-    seconds, extra = time.monotonic() - began, _peak_nbytes() - before
+    seconds, extra = time.process_time() - began, _peak_nbytes() - before
     message = "" if what == "value" else f"{type(found).__name__}: {found}"
     return {"what": what, "message": message[:200], "extra_nbytes": extra, "seconds": seconds}
 

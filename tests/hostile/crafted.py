@@ -8,7 +8,7 @@ import struct
 import zlib
 from typing import Any
 
-from bloscpack.checksum import checksum_by_name
+from bloscpack.format.checksum import checksum_by_name
 
 # Flags of a chunk.
 BYTE_SHUFFLE, MEMCPY, BIT_SHUFFLE, NOT_SPLIT = 0x01, 0x02, 0x04, 0x10

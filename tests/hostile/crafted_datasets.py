@@ -2,7 +2,7 @@
 
 import struct
 
-from bloscpack.benzina.bmff import pack_box, pack_large_header
+from bloscpack.benzina.mp4.bmff import pack_box, pack_large_header
 
 
 def u32(*values: int) -> bytes:

@@ -7,8 +7,8 @@ import numpy as np
 from crafted import memcpy_chunk
 from xxhash import xxh3_64_digest, xxh3_64_intdigest
 
-from bloscpack.frames.format import Section, Tail
-from bloscpack.frames.front import pack_front
+from bloscpack.frames.store.format import Section, Tail
+from bloscpack.frames.store.storefront import pack_front
 
 LOSSLESS, IMAGE = 1, 2
 COLUMNS = ("offsets", "nframes", "formats", "id_ends", "hashes", "order")

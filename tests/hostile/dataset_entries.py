@@ -19,7 +19,7 @@ from recording_entries import Errors
 import bloscpack as bp
 from bloscpack import benzina
 from bloscpack.cli.main import main as blpk
-from bloscpack.libraries import import_av
+from bloscpack.parallel.imports import import_av
 
 SPARSE = b"sparse: "
 TRACKS = ("bzna_thumb", "bzna_input")

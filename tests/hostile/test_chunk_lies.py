@@ -25,8 +25,8 @@ from crafted import (
 
 import bloscpack as bp
 from bloscpack._ext import blosc as kernel
-from bloscpack.codec import ChunkHeader, CodecParams, decode_into, decode_range_into, encode
 from bloscpack.exceptions import CodecError, FormatError, UnsupportedError
+from bloscpack.format.codec import ChunkHeader, CodecParams, decode_into, decode_range_into, encode
 
 MAX = (1 << 31) - 1
 ERRORS = (FormatError, CodecError, UnsupportedError)

@@ -9,8 +9,8 @@ import pytest
 from crafted_datasets import EMPTY, even, filled, handler, movie, table, track, u32, with_a_hole
 from dataset_entries import changed, sparse
 
-from bloscpack.benzina.bmff import CONTAINERS, pack_box, pack_large_header, reader_of, walk
-from bloscpack.benzina.samplepacking import StoredPicture, pack_sample
+from bloscpack.benzina.mp4.bmff import CONTAINERS, pack_box, pack_large_header, reader_of, walk
+from bloscpack.benzina.mp4.samplewriter import StoredPicture, pack_sample
 from tests.benzina import making, vectors
 from tests.benzina.datasetfiles import boxes, dataset_bytes, patched
 from tests.benzina.encoded import encoded, said_to_be

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from bloscpack import benzina
-from bloscpack.benzina.bmff import pack_box
-from bloscpack.benzina.format import pack_name
-from bloscpack.benzina.moviepacking import Extents, pack_movie
+from bloscpack.benzina.mp4.bmff import pack_box
+from bloscpack.benzina.mp4.format import pack_name
+from bloscpack.benzina.mp4.moviewriter import Extents, pack_movie
 from bloscpack.exceptions import CodecError, FormatError, TruncatedError
 from tests.benzina import making, vectors
 from tests.benzina.datasetfiles import dataset_bytes

@@ -28,13 +28,13 @@ from entries import APPEND_ERRORS, ARRAY_ERRORS, READ_ERRORS, Reader, outcome
 
 import bloscpack as bp
 from bloscpack.append import append, append_fp
-from bloscpack.checksum import CHECKSUMS
 from bloscpack.exceptions import (
     ChecksumMismatch,
     FormatError,
     ObjectNumpyArrayRejection,
     TruncatedError,
 )
+from bloscpack.format.checksum import CHECKSUMS
 
 Refuse = Callable[..., None]
 Readers = dict[str, Reader]

@@ -14,11 +14,12 @@ import pytest
 import xxhash
 import zstandard
 
-from bloscpack import image, vrs
+from bloscpack import vrs
 from bloscpack.exceptions import FormatError
+from bloscpack.media import image
 from bloscpack.vrs import pyvrs
-from bloscpack.vrs.format import Compression
-from bloscpack.vrs.payload import encode_frame
+from bloscpack.vrs.format.format import Compression
+from bloscpack.vrs.format.payload import encode_frame
 from tests.vrs.memorysource import encode, layout
 from tests.vrs.recordingfiles import Built, Rec, build, numbered
 

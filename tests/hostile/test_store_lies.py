@@ -16,9 +16,9 @@ from store_entries import store_readers
 from xxhash import xxh3_64_digest, xxh3_64_intdigest
 
 import bloscpack as bp
-from bloscpack import image
-from bloscpack.codec import CodecParams, encode
 from bloscpack.exceptions import CodecError, FormatError, UnsupportedError
+from bloscpack.format.codec import CodecParams, encode
+from bloscpack.media import image
 
 ERRORS = (FormatError, CodecError, UnsupportedError)
 Survive = Callable[..., dict[str, Outcome]]

@@ -10,9 +10,9 @@ from entries import Reader, outcome
 from store_entries import store_readers
 
 import bloscpack as bp
-from bloscpack import image
 from bloscpack.exceptions import FormatError
-from bloscpack.frames.format import SEGMENT_MAGIC, TAIL_SIZE, Tail
+from bloscpack.frames.store.format import SEGMENT_MAGIC, TAIL_SIZE, Tail
+from bloscpack.media import image
 from tests.conftest import Some
 
 RNG = np.random.default_rng(8)

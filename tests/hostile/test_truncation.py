@@ -10,8 +10,8 @@ from entries import APPEND_ERRORS, PARTIAL, Reader, outcome
 
 import bloscpack as bp
 from bloscpack.append import append_fp
-from bloscpack.checksum import CHECKSUMS
 from bloscpack.container.reader import Container
+from bloscpack.format.checksum import CHECKSUMS
 from bloscpack.storage.memory import MemorySource
 from tests.conftest import Some
 

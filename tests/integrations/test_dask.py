@@ -20,17 +20,9 @@ from dask.callbacks import Callback  # noqa: E402
 from dask.diagnostics import ProgressBar  # noqa: E402
 
 import bloscpack as bp  # noqa: E402
-from bloscpack.codec import CodecError  # noqa: E402
 from bloscpack.exceptions import ChecksumMismatch, FileChangedError, NotFoundError  # noqa: E402
-from bloscpack.integrations.dask import (  # noqa: E402
-    _begin,
-    _end,
-    _join,
-    _write,
-    from_bloscpack,
-    map_clips,
-    save,
-)
+from bloscpack.format.codec import CodecError  # noqa: E402
+from bloscpack.integrations.dask import _begin, _end, _join, _write, from_bloscpack, map_clips, save  # noqa: E402
 
 from ..strategies import AnyArray, fill  # noqa: E402
 

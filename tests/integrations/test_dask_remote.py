@@ -13,14 +13,7 @@ da = pytest.importorskip("dask.array", reason="dask has no arrays here")
 
 import bloscpack as bp  # noqa: E402
 from bloscpack.exceptions import UnsupportedError  # noqa: E402
-from bloscpack.integrations.dask import (  # noqa: E402
-    _begin,
-    _end,
-    _join,
-    _write,
-    from_bloscpack,
-    save,
-)
+from bloscpack.integrations.dask import _begin, _end, _join, _write, from_bloscpack, save  # noqa: E402
 
 from ..servers import S3Server, running  # noqa: E402
 from ..strategies import AnyArray, fill  # noqa: E402

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack.codec import ChunkHeader, CodecParams, Shuffle, encode
-from bloscpack.container.metadata import pack_section
+from bloscpack.array.layout import array_metadata
 from bloscpack.exceptions import ChecksumMismatch, FormatError, UnsupportedError
-from bloscpack.ndarray import array_metadata
-from bloscpack.storage.remote import HEAD_NBYTES
+from bloscpack.format.codec import ChunkHeader, CodecParams, Shuffle, encode
+from bloscpack.format.metadata import pack_section
+from bloscpack.storage.remote.source import HEAD_NBYTES
 
 from ..arrayfiles import array_file, uneven_file
 from ..conftest import Vectors

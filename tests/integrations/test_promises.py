@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack.codec import CodecParams, encode
-from bloscpack.container.metadata import pack_section
+from bloscpack.array.layout import array_metadata
 from bloscpack.exceptions import FormatError
-from bloscpack.ndarray import array_metadata
+from bloscpack.format.codec import CodecParams, encode
+from bloscpack.format.metadata import pack_section
 
 from ..reference.file import assemble
 from ..servers import FileServer, running

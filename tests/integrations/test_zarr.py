@@ -21,7 +21,7 @@ from bloscpack.exceptions import (
     TruncatedError,
     UnsupportedError,
 )
-from bloscpack.storage import transport
+from bloscpack.storage.remote import retry
 
 from ..arrayfiles import NotingFile, array_file, bytes_read_per_chunk, uneven_file
 from ..conftest import SMALL_VECTORS, Vectors
@@ -481,7 +481,7 @@ class TestUrls:
         async def sleep(_: float) -> None:
             pass
 
-        monkeypatch.setattr(transport, "sleep", sleep)
+        monkeypatch.setattr(retry, "sleep", sleep)
         found = bp.as_zarr(http.url("a.blp"))
         http.always = "500"
         with pytest.raises(RemoteError):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import bloscpack
-import bloscpack.codec
+import bloscpack.format.codec
 from tests import snippets
 from tests.conftest import REPOSITORY, ReferenceFolder
 from tests.oracle import Oracle, Recipe
@@ -36,7 +36,7 @@ def oracle(pytestconfig: pytest.Config) -> Iterator[Oracle]:
     oracle = Oracle(RECIPE, Path(subject.__file__), install=pytestconfig.getoption("--all"))
     assert oracle.greeting["bloscpack"] == "0.16.0"
     # Bytes are compared below, so both must compress alike.
-    assert set(oracle.greeting["codecs"]) <= set(bloscpack.codec.CODECS)
+    assert set(oracle.greeting["codecs"]) <= set(bloscpack.format.codec.CODECS)
     yield oracle
     oracle.close()
 

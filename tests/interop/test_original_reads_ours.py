@@ -11,8 +11,8 @@ import pytest
 
 import bloscpack as bp
 from bloscpack.append import append_fp
-from bloscpack.codec import CODECS
-from bloscpack.original import pack_stream
+from bloscpack.format.codec import CODECS
+from bloscpack.original.api import pack_stream
 from bloscpack.storage.sink import open_sink
 
 Oracle = Any

@@ -13,7 +13,7 @@ from forks import in_child, wait_for
 from scenario import check_rows, check_whole, content
 
 import bloscpack as bp
-from bloscpack.threads import map_ordered, run_indexed
+from bloscpack.parallel.threads import map_ordered, run_indexed
 
 
 def opened(path: Path, kind: str) -> bp.Array:

@@ -11,9 +11,10 @@ from typing import Any
 from forks import in_child, wait_for
 from scenario import TIMEOUT_SECONDS
 
-from bloscpack import benzina, libraries
-from bloscpack.gulp import ingest
-from bloscpack.vrs import imagecodec
+from bloscpack import benzina
+from bloscpack.gulp.ingest import ingestor
+from bloscpack.parallel import imports
+from bloscpack.vrs.block import imagecodec
 
 # Libraries that stand for those there may be: they load until the process is forked, or, where
 # that waits for them, for so long.
@@ -43,11 +44,11 @@ def make_libraries(folder: Path) -> None:
 def ways(path: Path) -> dict[str, Callable[[], Any]]:
     """Return what imports each of them; most then fail, as there is nothing in these."""
     return {
-        "av": libraries.import_av,
-        "PIL": libraries.import_pillow,
-        "simplejpeg": libraries.import_simplejpeg,
+        "av": imports.import_av,
+        "PIL": imports.import_pillow,
+        "simplejpeg": imports.import_simplejpeg,
         "pillow_jxl": lambda: imagecodec._decode_jxl(b""),
-        "tqdm": lambda: ingest._make_bar(1),
+        "tqdm": lambda: ingestor._make_bar(1),
         "torch": lambda: benzina.DataLoader,
         "torch on use": lambda: benzina.Loader(path, (8, 8), as_tensors=True),
     }

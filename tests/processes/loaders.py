@@ -6,7 +6,7 @@ import numpy as np
 from scenario import SHAPE, check_whole, content
 
 import bloscpack as bp
-from bloscpack.threads import in_worker, resolve_nthreads
+from bloscpack.parallel.threads import in_worker, resolve_nthreads
 
 
 class Rows:

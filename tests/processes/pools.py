@@ -8,7 +8,7 @@ from pathlib import Path
 from scenario import SHAPE, check_rows, check_whole
 
 import bloscpack as bp
-from bloscpack.threads import in_worker, resolve_nthreads
+from bloscpack.parallel.threads import in_worker, resolve_nthreads
 
 
 def read(array: bp.Array, seed: int) -> int:

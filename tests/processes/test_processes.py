@@ -104,5 +104,5 @@ def test_torch(path: Path, method: str, num_workers: str) -> None:
 @pytest.mark.parametrize("library", ["joblib", "dask", "distributed"])
 def test_workers_of(path: Path, library: str) -> None:
     if importlib.util.find_spec(library) is None:
-        pytest.skip(f"{library} is not installed; tests/test_threads.py plays its part")
+        pytest.skip(f"{library} is not installed; tests/parallel/test_threads.py plays its part")
     run("loaders", f"{library}_workers", path, nthreads=None)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 import bloscpack as bp
-from bloscpack import image, vrs
+from bloscpack import vrs
+from bloscpack.media import image
 
 
 class Imu(vrs.Layout):

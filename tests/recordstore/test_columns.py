@@ -11,7 +11,7 @@ import pytest
 
 import bloscpack as bp
 from bloscpack import vrs
-from bloscpack.recordstore import gathering
+from bloscpack.vrs.store import gathering
 
 from .recordings import ACCELERATION, FRAMES, SAMPLES, Imu, imu_values, write_recording
 

@@ -10,7 +10,7 @@ import pytest
 import bloscpack as bp
 from bloscpack import vrs
 from bloscpack.exceptions import BloscpackError, FormatError
-from bloscpack.recordstore import transfer
+from bloscpack.vrs.store import storecopy
 
 from .recordings import rewrite, write_recording
 
@@ -171,7 +171,7 @@ def test_a_copy_that_differs_is_removed(
     stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     source = stored / ("a.vrs" if way == "in" else "b.blp")
-    cut = transfer.GroupImport.run if way == "in" else transfer._encoded
+    cut = storecopy.GroupImport.run if way == "in" else storecopy._encoded
 
     def lose(*args: Any) -> Any:
         found = list(cut(*args))  # type: ignore[operator]
@@ -183,7 +183,7 @@ def test_a_copy_that_differs_is_removed(
         return found
 
     monkeypatch.setattr(
-        *((transfer.GroupImport, "run") if way == "in" else (transfer, "_encoded")), lose
+        *((storecopy.GroupImport, "run") if way == "in" else (storecopy, "_encoded")), lose
     )
     with pytest.raises(FormatError, match="did not arrive"):
         bp.convert(source, tmp_path / ("c.blp" if way == "in" else "c.vrs"))

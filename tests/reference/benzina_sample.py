@@ -16,6 +16,8 @@ OUTSIDE = 8
 SAME_NAME = 9
 SHORT = 10
 BAD_APERTURE = 11
+NO_REFERENCE = 12
+ELSEWHERE = 13
 
 Box = tuple[int, int]  # payload, end
 Track = tuple[
@@ -30,7 +32,7 @@ Track = tuple[
     tuple[int, int, int, int],
     str,
 ]
-Entry = tuple[bytes, bytes, bytes, tuple[int, int], tuple[int, int, int, int], str]
+Described = tuple[bytes, bytes, tuple[int, int], tuple[int, int, int, int], str]
 Parsed = tuple[int, int, tuple[bytes, ...], dict[str, Track]]
 
 VISUAL_NBYTES = 78
@@ -89,8 +91,8 @@ def table(data: bytes, box: Box, itemsize: int, skip: int = 0) -> tuple[int, int
     return count, at + 8 + skip
 
 
-def extent(data: bytes, stbl: Box) -> tuple[int, int]:
-    """Return (offset, size) of the only sample."""
+def extent(data: bytes, stbl: Box) -> tuple[int, int, int]:
+    """Return (offset, size, number of its entry) of the only sample."""
     found = first(data, stbl, b"stsz", b"stsc", b"stco", b"co64")
     if b"stsz" not in found or b"stsc" not in found or not found.keys() & {b"stco", b"co64"}:
         raise FaultError(NO_TABLE, stbl[0])
@@ -105,6 +107,7 @@ def extent(data: bytes, stbl: Box) -> tuple[int, int]:
     nruns, at = table(data, stsc, 12)
     if nruns != 1 or number(data, at) != 1 or number(data, at + 4) != 1:
         raise FaultError(NOT_ONE, stsc[0])
+    entry_number = number(data, at + 8)
     width, chunks = (8, found[b"co64"]) if b"co64" in found else (4, found[b"stco"])
     nchunks, at = table(data, chunks, width)
     if nchunks != 1:
@@ -112,7 +115,7 @@ def extent(data: bytes, stbl: Box) -> tuple[int, int]:
     offset = number(data, at, width)
     if offset > len(data) or nbytes > len(data) - offset:
         raise FaultError(OUTSIDE, chunks[0])
-    return offset, nbytes
+    return offset, nbytes, entry_number
 
 
 def aperture(data: bytes, box: Box, width: int, height: int) -> tuple[int, int, int, int]:
@@ -157,29 +160,65 @@ def track(data: bytes, trak: Box) -> Track | None:
     name = data[at + 24 : media[b"hdlr"][1]].split(b"\0")[0]
     if not name.startswith(b"bzna_"):
         return None
-    info = first(data, media[b"minf"], b"stbl") if b"minf" in media else {}
+    info = first(data, media[b"minf"], b"stbl", b"dinf") if b"minf" in media else {}
     if b"stbl" not in info:
         raise FaultError(NO_TABLE, trak[0])
-    offset, nbytes = extent(data, info[b"stbl"])
-    entry = sample_entry(data, info[b"stbl"], handler)
-    return text(name), handler, entry[0], offset, nbytes, *entry[1:]
+    offset, nbytes, entry_number = extent(data, info[b"stbl"])
+    kind, box = sample_entry(data, info[b"stbl"], entry_number)
+    said = describe(data, handler, kind, box)
+    if b"dinf" in info:
+        check_reference(data, info[b"dinf"], box)
+    return text(name), handler, kind, offset, nbytes, *said
 
 
-def sample_entry(data: bytes, stbl: Box, handler: bytes) -> Entry:
+def sample_entry(data: bytes, stbl: Box, entry_number: int) -> tuple[bytes, Box]:
+    """Return kind and payload of the sample entry of a number, counted from 1."""
     tables = first(data, stbl, b"stsd")
     if not tables:
         raise FaultError(NO_TABLE, stbl[0])
     stsd = tables[b"stsd"]
     count, at = table(data, stsd, 8)
-    if count == 0:
+    if not 1 <= entry_number <= count:
         raise FaultError(NO_TABLE, stsd[0])
-    kind, entry, _ = next(boxes(data, at, stsd[1]))
+    found = boxes(data, at, stsd[1])
+    kind, entry = b"", (0, 0)
+    for _ in range(entry_number):
+        # A box would begin where the table ends.
+        kind, entry, _ = next(found, (b"", (0, 0), 0))
+        if not kind:
+            raise FaultError(BOX_CUT, stsd[1])
+    return kind, entry
+
+
+def check_reference(data: bytes, dinf: Box, entry: Box) -> None:
+    """Check that the data reference of a sample entry is this file."""
+    found = first(data, dinf, b"dref")
+    if not found or entry[1] - entry[0] < 8:
+        return
+    dref = found[b"dref"]
+    _, at = table(data, dref, 8)
+    wanted = number(data, entry[0] + 6, 2)
+    if wanted == 0:
+        raise FaultError(NO_REFERENCE, dref[0])
+    for index, (kind, (start, end), offset) in enumerate(boxes(data, at, dref[1]), 1):
+        if index < wanted:
+            continue
+        if kind not in (b"url ", b"urn ", b"alis"):
+            raise FaultError(NO_REFERENCE, offset)
+        if kind != b"url " or end - start < 4 or not data[start + 3] & 1:
+            raise FaultError(ELSEWHERE, offset)
+        return
+    raise FaultError(NO_REFERENCE, dref[0])
+
+
+def describe(data: bytes, handler: bytes, kind: bytes, entry: Box) -> Described:
+    """Return what a sample entry says behind its kind."""
     at = entry[0]
     if handler != b"vide":
         mime = b""
         if kind == b"mett":
             mime = data[need(entry, 8) + 8 : entry[1]].partition(b"\0")[2].split(b"\0")[0]
-        return kind, b"", b"", (0, 0), (0, 0, 0, 0), text(mime)
+        return b"", b"", (0, 0), (0, 0, 0, 0), text(mime)
     need(entry, VISUAL_NBYTES)
     width, height = number(data, at + 24, 2), number(data, at + 26, 2)
     parts = first(data, (at + VISUAL_NBYTES, entry[1]), *CONFIGS, b"clap")
@@ -190,7 +229,7 @@ def sample_entry(data: bytes, stbl: Box, handler: bytes) -> Entry:
     config_kind, box = next(iter(parts.items()), (b"", (0, 0)))
     config = data[box[0] : box[1]]
     frame = width, height
-    return kind, config_kind, config, frame, clean, ""
+    return config_kind, config, frame, clean, ""
 
 
 def check_name(name: str, tracks: dict[str, Track], offset: int) -> None:

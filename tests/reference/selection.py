@@ -1,4 +1,4 @@
-"""What a selection holds, item by item: oracles for `bloscpack.selection` and `bloscpack.grid`."""
+"""The items of a selection, one by one: oracles for `array.selection` and `array.chunkgrid`."""
 
 from itertools import product
 from math import prod
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bloscpack.selection import Sides
+from bloscpack.array.selection import Sides
 
 
 def side_lists(sides: Sides) -> list[list[int]]:

@@ -13,8 +13,8 @@ pytest.importorskip("aiohttp")
 
 from fsspec.asyn import get_loop
 
-from bloscpack.storage import client
 from bloscpack.storage.file import open_source
+from bloscpack.storage.remote import client
 
 from ..servers import FileServer, running
 

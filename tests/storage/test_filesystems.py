@@ -20,10 +20,11 @@ from bloscpack import vrs
 from bloscpack.append import append
 from bloscpack.cli.main import main
 from bloscpack.gulp import GulpChunk
+from bloscpack.gulp.ingest.ingestlog import Journal, Plan
 from bloscpack.storage import disk
 from bloscpack.storage.descriptor import data_runs
 from bloscpack.storage.folder import Folder
-from bloscpack.storage.rollback import journal_path
+from bloscpack.storage.journal import journal_path
 from bloscpack.storage.update import UpdateFile
 
 from ..faults.disk import Crash, StoppingDisk, installed
@@ -64,6 +65,7 @@ class TestWithoutLocks:
             lambda **options: bp.frames.create("s.blp", **options).close(),
             lambda **options: bp.frames.ingest({"x": CLIP}, "s.blp", workers=1, **options),
         ],
+        ids=["append", "create", "ingest"],
     )
     def test_a_writer_says_what_to_do(
         self, monkeypatch: pytest.MonkeyPatch, write: Callable[..., None]
@@ -87,6 +89,15 @@ class TestWithoutLocks:
         monkeypatch.setenv("BLOSCPACK_LOCKING", "0")
         append("b.blp", "new")
         assert bp.unpack_bytes_from_file("b.blp")[0] == bytes(24)
+
+    def test_an_ingest_into_a_gulp_directory_follows_the_environment(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with pytest.raises(OSError, match=r"cannot lock files.*BLOSCPACK_LOCKING=0.*'gulped/"):
+            Journal("gulped", Plan(1, 1, None))
+        monkeypatch.setenv("BLOSCPACK_LOCKING", "0")
+        with Journal("gulped", Plan(1, 1, None)) as journal:
+            journal.begin()
 
     def test_files_are_written_and_read(self) -> None:
         bp.save("a.blp", ROWS)
@@ -235,6 +246,23 @@ def test_each_failing_step_of_a_gulp_chunk_names_the_file(
     assert caught.value.errno == errno.EDQUOT
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs the full device of Linux")
+@pytest.mark.parametrize("nbytes", [10, 100_000])
+def test_a_full_disk_is_reported_with_the_gulp_chunk(tmp_path: Path, nbytes: int) -> None:
+    """Writing a small frame fails when it is flushed, that of a large one at once."""
+    path = tmp_path / "a.gulp"
+    path.symlink_to("/dev/full")
+    chunk = GulpChunk(path, tmp_path / "meta")
+
+    def write() -> None:
+        with chunk.open("wb"):
+            chunk.append("a", {}, [b"\xff\xd8" + bytes(nbytes)])
+            chunk.flush()
+
+    with pytest.raises(OSError, match=r"No space left on device: '.*a\.gulp'"):
+        write()
+
+
 def test_a_disk_that_is_full_for_temporary_files_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -336,6 +364,8 @@ print(bp.recover("s.blp", "t.blp").saved)
 with bp.frames.open("s.blp", "a") as store:
     store.append("y", store["x"][:])
 print(len(bp.frames.open("s.blp")))
+with bp.vrs.open("r.vrs") as recording:
+    print(len(recording))
 """
 
 
@@ -349,8 +379,14 @@ def test_terabytes_of_holes_are_passed_over(tmp_path: Path) -> None:
     bp.save(tmp_path / "a.blp", ROWS, chunks=100)
     with bp.frames.create(tmp_path / "s.blp") as store:
         store.append("x", CLIP)
-    for name in ("a.blp", "s.blp"):
+    with vrs.create(tmp_path / "r.vrs") as recording:
+        stream = recording.stream("imu")
+        for number in range(5):
+            stream.write_payload("data", number, bytes(100))
+    for name in ("a.blp", "s.blp", "r.vrs"):
         with open(tmp_path / name, "r+b") as file:
+            if name == "r.vrs":  # without its index
+                file.truncate(os.path.getsize(tmp_path / name) - 40)
             if name == "a.blp":
                 file.seek(os.path.getsize(tmp_path / name) // 2)
                 file.write(b"\xff" * 300)
@@ -360,7 +396,7 @@ def test_terabytes_of_holes_are_passed_over(tmp_path: Path) -> None:
         run, capture_output=True, text=True, cwd=tmp_path, preexec_fn=limit_time, check=False
     )
     answers = done.stdout.split()
-    assert answers[1:] == ["1", "2"], done.stderr
+    assert answers[1:] == ["1", "2", "5"], done.stderr
     assert 0 < int(answers[0]) < 30
     assert os.path.getsize(tmp_path / "s.blp") < 1 << 20
 

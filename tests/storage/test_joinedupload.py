@@ -8,9 +8,9 @@ import pytest
 
 import bloscpack as bp
 from bloscpack.exceptions import FileChangedError
-from bloscpack.storage import joinedupload
-from bloscpack.storage.joinedupload import JoinedUpload
-from bloscpack.storage.partobjects import part_objects
+from bloscpack.storage.remote import s3join
+from bloscpack.storage.remote.partobjects import part_objects
+from bloscpack.storage.remote.s3join import JoinedUpload
 
 from ..servers import running
 from .copying import CopyingServer
@@ -38,8 +38,8 @@ def s3(running_s3: CopyingServer) -> CopyingServer:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let parts be small; moto refuses those that are smaller."""
-    monkeypatch.setattr(joinedupload, "_LEAST_NBYTES", 100)
-    monkeypatch.setattr(joinedupload, "_MAX_COPY_NBYTES", 1000)
+    monkeypatch.setattr(s3join, "_LEAST_NBYTES", 100)
+    monkeypatch.setattr(s3join, "_MAX_COPY_NBYTES", 1000)
     monkeypatch.setattr("moto.s3.models.S3_UPLOAD_PART_MIN_SIZE", 100)
 
 
@@ -169,8 +169,8 @@ class TestPieces:
 
     def test_groups(self, s3: CopyingServer, monkeypatch: pytest.MonkeyPatch) -> None:
         """More parts than S3 takes become objects that are copied."""
-        monkeypatch.setattr(joinedupload, "_MAX_SINGLE", 3)
-        monkeypatch.setattr(joinedupload, "_GROUP", 4)
+        monkeypatch.setattr(s3join, "_MAX_SINGLE", 3)
+        monkeypatch.setattr(s3join, "_GROUP", 4)
         for count in (2, 3, 10):
             s3.remove_all()
             s3.clear()
@@ -183,7 +183,7 @@ class TestPieces:
         assert s3.keys() == ["in/a"]
 
     def test_a_group_that_fails(self, s3: CopyingServer, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(joinedupload, "_MAX_SINGLE", 3)
+        monkeypatch.setattr(s3join, "_MAX_SINGLE", 3)
         for at in (2, 7):
             upload = JoinedUpload("s3://box/in/a", s3.options, FOLDER, {"4": (150, "other")})
             upload.write(b"h" * 100)

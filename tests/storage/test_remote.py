@@ -11,9 +11,9 @@ import fsspec
 import pytest
 
 from bloscpack.exceptions import FileChangedError, RemoteError, UnsupportedError
-from bloscpack.storage import transport
 from bloscpack.storage.file import open_source
-from bloscpack.storage.remote import (
+from bloscpack.storage.remote import retry
+from bloscpack.storage.remote.source import (
     HEAD_NBYTES,
     MAX_GAP_NBYTES,
     MAX_RUN_NBYTES,
@@ -77,7 +77,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     async def sleep(seconds: float) -> None:
         found.append(seconds)
 
-    monkeypatch.setattr(transport, "sleep", sleep)
+    monkeypatch.setattr(retry, "sleep", sleep)
     return found
 
 
@@ -261,8 +261,8 @@ class TestFaults:
         assert str(caught.value).startswith(f"{source.name}: bytes 1000000 to 1020000: 5 requests")
         assert isinstance(caught.value, OSError)
         assert caught.value.__cause__ is not None
-        assert len(waits) == transport.TRIES - 1
-        assert len(remote.server.log) == transport.TRIES or fault == "drop"
+        assert len(waits) == retry.TRIES - 1
+        assert len(remote.server.log) == retry.TRIES or fault == "drop"
 
     @pytest.mark.parametrize(
         ("status", "expected"),
@@ -490,8 +490,8 @@ class TestOtherFileSystems:
 class TestOpenSource:
     def test_a_missing_library_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "fsspec", None)
-        monkeypatch.delitem(sys.modules, "bloscpack.storage.client")
-        monkeypatch.delattr("bloscpack.storage.client")
+        monkeypatch.delitem(sys.modules, "bloscpack.storage.remote.client")
+        monkeypatch.delattr("bloscpack.storage.remote.client")
         with pytest.raises(ImportError, match=r"bloscpack\[http\]"):
             open_source("s3://box/a")
 

@@ -12,9 +12,9 @@ import aiohttp
 import pytest
 
 from bloscpack.exceptions import RemoteError, UnsupportedError
-from bloscpack.storage import transport
-from bloscpack.storage.remote import HEAD_NBYTES, RemoteSource
-from bloscpack.storage.trouble import TransientError, named
+from bloscpack.storage.remote import retry
+from bloscpack.storage.remote.errors import TransientError, named
+from bloscpack.storage.remote.source import HEAD_NBYTES, RemoteSource
 
 from ..servers import Answer, FileServer, S3Server, running
 
@@ -37,7 +37,7 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     async def sleep(_: float) -> None:
         pass
 
-    monkeypatch.setattr(transport, "sleep", sleep)
+    monkeypatch.setattr(retry, "sleep", sleep)
 
 
 @pytest.fixture
@@ -187,7 +187,7 @@ def test_a_failure_ends_the_other_requests(
         assert held.wait(120)
         return Answer(404, {}, b"")
 
-    monkeypatch.setattr(transport, "sleep", sleep)
+    monkeypatch.setattr(retry, "sleep", sleep)
     monkeypatch.setattr(server, "answer", one_of_both)
     future = source.start([(100_000, 10), (200_000, 10)])
     with pytest.raises(FileNotFoundError):

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from bloscpack.storage import client, remote, transport
-from bloscpack.storage.remote import RemoteSource
+from bloscpack.storage.remote import client, retry
+from bloscpack.storage.remote import source as remote
+from bloscpack.storage.remote.source import RemoteSource
 
 from ..servers import FileServer, running
 
@@ -72,7 +73,7 @@ def test_an_interrupt_ends_requests(
         awaited.append(future)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(transport, "sleep", sleep)
+    monkeypatch.setattr(retry, "sleep", sleep)
     monkeypatch.setattr(remote, "result_of", interrupted)
     http.always = "500"
     ahead = [(1_000_000, 10)] if is_ahead else []

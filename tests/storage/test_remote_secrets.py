@@ -10,8 +10,8 @@ import pytest
 
 import bloscpack as bp
 from bloscpack.exceptions import RemoteError
-from bloscpack.storage import transport
-from bloscpack.storage.remote import RemoteSource
+from bloscpack.storage.remote import retry
+from bloscpack.storage.remote.source import RemoteSource
 from bloscpack.storage.url import shown, without_secrets
 
 from ..servers import Answer, FileServer, running
@@ -38,7 +38,7 @@ def http(running_http: FileServer, content: bytes, monkeypatch: pytest.MonkeyPat
     async def sleep(_: float) -> None:
         pass
 
-    monkeypatch.setattr(transport, "sleep", sleep)
+    monkeypatch.setattr(retry, "sleep", sleep)
     running_http.clear()
     running_http.files["/a.blp"] = content
     return running_http
@@ -109,7 +109,7 @@ def test_a_chain(tmp_path: Path) -> None:
 
 def test_words_are_one_line() -> None:
     """Whatever a server sends in the place of a status."""
-    from bloscpack.storage.trouble import words
+    from bloscpack.storage.remote.errors import words
 
     found = words(ValueError("a\n  b " + 1000 * "c"))
     assert found.startswith("ValueError: a b ccc")

@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack.container.parts import PartRecord
+from bloscpack.array.partsjob import PartsJob
+from bloscpack.container.chunkparts import PartRecord
 from bloscpack.exceptions import (
     ChecksumMismatch,
     FileChangedError,
     TruncatedError,
     UnsupportedError,
 )
-from bloscpack.partsjob import PartsJob
-from bloscpack.storage import transport
+from bloscpack.storage.remote import retry
 
 from ..servers import running
 from ..strategies import AnyArray
@@ -46,8 +46,8 @@ def s3(running_s3: CopyingServer, monkeypatch: pytest.MonkeyPatch) -> CopyingSer
     async def sleep(_: float) -> None:
         pass
 
-    monkeypatch.setattr(transport, "sleep", sleep)
-    monkeypatch.setattr("bloscpack.storage.joinedupload._LEAST_NBYTES", LEAST)
+    monkeypatch.setattr(retry, "sleep", sleep)
+    monkeypatch.setattr("bloscpack.storage.remote.s3join._LEAST_NBYTES", LEAST)
     monkeypatch.setattr("moto.s3.models.S3_UPLOAD_PART_MIN_SIZE", LEAST)
     running_s3.clear()
     running_s3.remove_all()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bloscpack.storage.memory import MemorySink
-from bloscpack.storage.parts import PartFolder
+from bloscpack.storage.partfolder import PartFolder
 from bloscpack.storage.protocol import ByteSink
 from bloscpack.storage.sink import FileSink, NewFile, SpoolSink, StreamSink, committed, open_sink
 

@@ -16,7 +16,7 @@ import pytest
 from bloscpack.storage.file import FileObjectSource, FileSource, open_source
 from bloscpack.storage.memory import MemorySource, as_bytes
 from bloscpack.storage.protocol import ByteSource
-from bloscpack.storage.remote import RemoteSource
+from bloscpack.storage.remote.source import RemoteSource
 
 DATA = bytes(range(256)) * 40
 BARE = SimpleNamespace(read=bytes)  # such as an `Array` that is open

@@ -13,9 +13,9 @@ import pytest
 
 import bloscpack as bp
 from bloscpack.exceptions import RemoteError, UnsupportedError
-from bloscpack.storage import transport
-from bloscpack.storage.bucket import Bucket
-from bloscpack.storage.multipart import MultipartUpload, PartsUpload
+from bloscpack.storage.remote import retry
+from bloscpack.storage.remote.s3 import Bucket
+from bloscpack.storage.remote.s3upload import MultipartUpload, PartsUpload
 from bloscpack.storage.sink import open_sink
 
 from ..conftest import Warned
@@ -30,7 +30,7 @@ LARGE = np.random.default_rng(2).integers(0, 256, (12, 1 << 20), "u1")
 
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bloscpack.storage.multipart._PART_NBYTES", PART_NBYTES)
+    monkeypatch.setattr("bloscpack.storage.remote.s3upload._PART_NBYTES", PART_NBYTES)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def s3(running_s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server:
     async def sleep(_: float) -> None:
         pass
 
-    monkeypatch.setattr(transport, "sleep", sleep)
+    monkeypatch.setattr(retry, "sleep", sleep)
     running_s3.clear()
     return running_s3
 
@@ -223,7 +223,7 @@ class TestParts:
 
     def test_parts_become_larger(self, monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.importorskip("s3fs", reason="an upload to S3 needs it")
-        monkeypatch.setattr("bloscpack.storage.multipart._PART_NBYTES", 1)
+        monkeypatch.setattr("bloscpack.storage.remote.s3upload._PART_NBYTES", 1)
         upload = MultipartUpload("s3://box/a", {"anon": True}, 0)
         sent: list[int] = []
         monkeypatch.setattr(upload, "_start", lambda _, data: sent.append(len(data)))

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 import bloscpack as bp
-from bloscpack import gulp, image, vrs
-from bloscpack.benzina.samplepacking import StoredPicture, pack_sample
+from bloscpack import gulp, vrs
+from bloscpack.benzina.mp4.samplewriter import StoredPicture, pack_sample
+from bloscpack.media import image
 from tests.benzina.datasetfiles import dataset_bytes
 from tests.benzina.encoded import encoded
 

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from bloscpack.vrs.decoding import StreamDecoder
-from bloscpack.vrs.format import RecordType
-from bloscpack.vrs.layout import DataLayout
-from bloscpack.vrs.pieces import Piece
-from bloscpack.vrs.record import Record
+from bloscpack.vrs.format.format import RecordType
+from bloscpack.vrs.layout.datalayout import DataLayout
+from bloscpack.vrs.layout.pieces import Piece
+from bloscpack.vrs.read.decoding import StreamDecoder
+from bloscpack.vrs.read.record import Record
 
 U8, U32, F64 = "DataPieceValue<uint8_t>", "DataPieceValue<uint32_t>", "DataPieceValue<double>"
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from bloscpack.vrs.format import RecordType, StreamId
+from bloscpack.vrs.format.format import RecordType, StreamId
 
 from .recordingfiles import Rec, build
 

@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bloscpack.exceptions import FormatError, TruncatedError, UnsupportedError
-from bloscpack.vrs.audio import SAMPLE_FORMATS, AudioFormat, AudioSpec, SampleFormat, audio_view
+from bloscpack.vrs.block.audio import (
+    SAMPLE_FORMATS,
+    AudioFormat,
+    AudioSpec,
+    SampleFormat,
+    audio_view,
+)
 
 FORMATS = [sample for sample in SampleFormat if sample]
 each_format = pytest.mark.parametrize("sample_format", FORMATS, ids=str)

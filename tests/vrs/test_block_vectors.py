@@ -9,9 +9,9 @@ import pytest
 
 from bloscpack import vrs
 from bloscpack.exceptions import UnsupportedError
-from bloscpack.vrs.audio import AudioSpec
-from bloscpack.vrs.pixels import ImageConversion, ImageFormat, ImageSpec
-from bloscpack.vrs.record import Block, CustomSpec, Record
+from bloscpack.vrs.block.audio import AudioSpec
+from bloscpack.vrs.block.pixels import ImageConversion, ImageFormat, ImageSpec
+from bloscpack.vrs.read.record import Block, CustomSpec, Record
 
 from .test_layout_vectors import as_manifest, long_value, typed
 from .vectorfiles import FOLDER, NAMES, VectorFile
@@ -146,7 +146,7 @@ def test_conversions(name: str, conversion: str) -> None:
 
 
 def spec_text(spec: ImageSpec) -> str:
-    from bloscpack.vrs.recordformat import ContentBlock, ContentType
+    from bloscpack.vrs.format.recordformat import ContentBlock, ContentType
 
     return str(ContentBlock(ContentType.IMAGE, image=spec)).removeprefix("image/")
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import bloscpack.vrs as vrs
-from bloscpack.vrs import checking
-from bloscpack.vrs.checking import CheckReport, check_recording
-from bloscpack.vrs.format import RECORD_HEADER_SIZE
+from bloscpack.vrs import verify
+from bloscpack.vrs.format.format import RECORD_HEADER_SIZE
+from bloscpack.vrs.verify import CheckReport, check_recording
 
 from .recordings import Made, make_recording
 from .vectorfiles import FOLDER, NAMES
@@ -145,7 +145,7 @@ def test_what_is_not_known_is_a_notice() -> None:
 
 
 def test_many_problems_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checking, "MAX_PROBLEMS", 5)
+    monkeypatch.setattr(verify, "MAX_PROBLEMS", 5)
     made = [Made(b"")] * 20
     with opened(make_recording({"1201-1": TAGS}, made)) as recording:
         report = check_recording(recording)

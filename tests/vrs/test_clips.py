@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bloscpack import image, vrs
+from bloscpack import vrs
 from bloscpack.exceptions import (
     BloscpackError,
     CodecError,
@@ -18,15 +18,16 @@ from bloscpack.exceptions import (
     UnsupportedError,
 )
 from bloscpack.frames.protocol import AnyArray
+from bloscpack.media import image
 from bloscpack.storage.memory import MemorySource
-from bloscpack.vrs.clips import StreamClip
-from bloscpack.vrs.decoding import StreamDecoder
-from bloscpack.vrs.format import RecordType
+from bloscpack.vrs.block.pixels import PixelFormat
+from bloscpack.vrs.column.imageplace import IRREGULAR
+from bloscpack.vrs.format.format import RecordType
 from bloscpack.vrs.framesource import RecordingSource
-from bloscpack.vrs.imageplace import IRREGULAR
-from bloscpack.vrs.layout import DataLayout
-from bloscpack.vrs.pieces import Piece, format_definition
-from bloscpack.vrs.pixels import PixelFormat
+from bloscpack.vrs.layout.datalayout import DataLayout
+from bloscpack.vrs.layout.pieces import Piece, format_definition
+from bloscpack.vrs.read.decoding import StreamDecoder
+from bloscpack.vrs.streamclips import StreamClip
 
 from .recordings import Made, make_recording
 from .vectorfiles import FOLDER, NAMES
@@ -176,7 +177,7 @@ def test_large_images_are_read_straight_to_their_place(
 
         clip._places.load(np.arange(3))
         clip._records.load()
-        monkeypatch.setattr("bloscpack.fetch.Scratch", refuse)
+        monkeypatch.setattr("bloscpack.storage.batch.Scratch", refuse)
         assert clip.read(out=out) is out
         assert (out == frames).all()
 
@@ -287,8 +288,8 @@ def test_compressed_images_are_decoded_straight_to_their_place(
     frames = np.stack([pixels(k, 30, 40) // 16 for k in range(4)])
     records = [Made(frame.tobytes(), preset="zmedium") for frame in frames]
     clip = opened(formats, records).streams[STREAM].frames
-    monkeypatch.setattr("bloscpack.vrs.clips.Scratch", refuse)
-    monkeypatch.setattr("bloscpack.vrs.clips.decode_payload", refuse)
+    monkeypatch.setattr("bloscpack.vrs.streamclips.Scratch", refuse)
+    monkeypatch.setattr("bloscpack.vrs.streamclips.decode_payload", refuse)
     assert (clip[:] == frames).all()
     assert clip._records.headers.compressions.tolist() == [2] * 4
 

@@ -16,10 +16,10 @@ from bloscpack.exceptions import (
     UnsupportedError,
 )
 from bloscpack.storage.memory import MemorySource
-from bloscpack.vrs.format import RecordType
-from bloscpack.vrs.layout import DataLayout
-from bloscpack.vrs.pieces import Piece, format_definition
-from bloscpack.vrs.ragged import Ragged, Strings
+from bloscpack.vrs.column.ragged import Ragged, Strings
+from bloscpack.vrs.format.format import RecordType
+from bloscpack.vrs.layout.datalayout import DataLayout
+from bloscpack.vrs.layout.pieces import Piece, format_definition
 
 from .recordings import Made, make_recording
 from .vectorfiles import FOLDER, NAMES

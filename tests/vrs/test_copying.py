@@ -10,8 +10,8 @@ import pytest
 
 from bloscpack import vrs
 from bloscpack.exceptions import CodecError, NotFoundError
-from bloscpack.vrs.format import Compression
-from bloscpack.vrs.recordreader import EncodedRecord
+from bloscpack.vrs.format.format import Compression
+from bloscpack.vrs.read.recordreader import EncodedRecord
 from tests.faults.disk import Crash, StoppingDisk, installed
 from tests.oracle import Oracle
 
@@ -253,7 +253,7 @@ def test_several_threads_keep_the_order(tmp_path: Path) -> None:
 def test_progress(
     source: Path, tmp_path: Path, compression: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bloscpack.vrs.transfer._BATCH_NBYTES", 5000)
+    monkeypatch.setattr("bloscpack.vrs.edit.transfer._BATCH_NBYTES", 5000)
     seen: list[tuple[int, int]] = []
 
     def note(done: int, total: int) -> None:

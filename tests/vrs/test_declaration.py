@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import bloscpack.vrs as vrs
-from bloscpack.vrs.audio import AudioFormat, SampleFormat
-from bloscpack.vrs.declaration import as_bytes
-from bloscpack.vrs.pixels import ImageFormat, PixelFormat
+from bloscpack.vrs.block.audio import AudioFormat, SampleFormat
+from bloscpack.vrs.block.pixels import ImageFormat, PixelFormat
+from bloscpack.vrs.write.declaration import as_bytes
 
 
 def test_declarations_are_texts_of_the_record_format() -> None:

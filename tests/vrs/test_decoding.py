@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bloscpack.exceptions import BloscpackError, FormatError, TruncatedError, UnsupportedError
-from bloscpack.vrs.format import RecordType
-from bloscpack.vrs.pixels import ImageSpec, PixelFormat
-from bloscpack.vrs.record import Record
+from bloscpack.vrs.block.pixels import ImageSpec, PixelFormat
+from bloscpack.vrs.format.format import RecordType
+from bloscpack.vrs.read.record import Record
 
 from .memorysource import F64, U8, U32, MemorySource, data_record, encode, formatted, layout
 

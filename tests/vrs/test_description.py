@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bloscpack.exceptions import FormatError, TruncatedError, UnsupportedError
-from bloscpack.vrs.description import (
+from bloscpack.vrs.format.description import (
     SERIAL_NUMBER_TAG,
     Description,
     StreamTags,
@@ -19,7 +19,7 @@ from bloscpack.vrs.description import (
     unpack_description,
     unpack_tags_record,
 )
-from bloscpack.vrs.format import RecordType, StreamId
+from bloscpack.vrs.format.format import RecordType, StreamId
 
 from .vectorfiles import NAMES, VectorFile, is_tag
 

@@ -13,8 +13,8 @@ from bloscpack.exceptions import TruncatedError
 from bloscpack.storage.file import FileSource
 from bloscpack.storage.memory import MemorySource
 from bloscpack.storage.protocol import ByteSource
-from bloscpack.vrs.extents import read_into, read_ragged, read_rows
-from bloscpack.vrs.source import ChunkedSource
+from bloscpack.vrs.read.extents import read_into, read_ragged, read_rows
+from bloscpack.vrs.read.filesource import ChunkedSource
 
 from ..counting import CountingBytes
 from ..reference.gather import gather, gather_ragged

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import wave
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,9 @@ import pytest
 pytest.importorskip("PIL", reason="raw images become PNG by Pillow")
 
 import bloscpack.vrs as vrs
-from bloscpack import image
-from bloscpack.vrs.extraction import KINDS, ExtractReport, extract
-from bloscpack.vrs.pixels import unpack_ten_bits
+from bloscpack.media import image
+from bloscpack.vrs.block.pixels import unpack_ten_bits
+from bloscpack.vrs.export.extraction import KINDS, ExtractReport, extract
 
 from .recordings import Made, make_recording
 from .vectorfiles import FOLDER, NAMES
@@ -134,10 +135,44 @@ def test_audio_of_all_records_is_one_file(tmp_path: Path) -> None:
         assert data[at : at + nbytes] == part.tobytes()
 
 
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
+@pytest.mark.parametrize("is_full", [False, True])
+def test_few_files_of_many_streams_are_open_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_full: bool
+) -> None:
+    monkeypatch.setattr("bloscpack.vrs.export.extraction._MAX_OPEN_FILES", 2)
+    with vrs.create(tmp_path / "a.vrs") as writer:
+        streams = [writer.stream("stereo audio") for _ in range(6)]
+        for stream in streams:
+            stream.define("data", vrs.Audio("uint8", channels=1, rate=8000))
+        for time in range(3):
+            for stream in streams:
+                stream.write("data", time, np.full((3, 1), time, "u1"))
+    counts = []
+
+    def count(*_: object) -> None:
+        counts.append(sum("audio" in os.readlink(each) for each in open_files()))
+        if is_full and len(counts) == 12:
+            raise OSError(28, "full")
+
+    with vrs.open(tmp_path / "a.vrs") as recording, suppress(OSError):
+        extract(recording, tmp_path / "out", progress=count, nthreads=1)
+    assert 0 < max(counts) <= 2
+    assert [each for each in open_files() if "/out/" in os.readlink(each)] == []
+    paths = sorted((tmp_path / "out").rglob("*.wav"))
+    assert len(paths) == 6
+    if not is_full:
+        assert all(path.read_bytes()[44:53] == b"\0\0\0\1\1\1\2\2\2" for path in paths)
+
+
+def open_files() -> list[Path]:
+    return [each for each in Path("/proc/self/fd").iterdir() if each.is_symlink()]
+
+
 def test_a_wav_that_would_be_too_large_is_followed_by_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bloscpack.vrs.extraction.MAX_NBYTES", 10)
+    monkeypatch.setattr("bloscpack.vrs.export.extraction.MAX_NBYTES", 10)
     tags = {"RF:Data:1": "audio/pcm/uint8/channels=1/rate=8000"}
     with made(tags, b"123456", b"1234", b"1") as recording:
         extract(recording, tmp_path)
@@ -324,6 +359,6 @@ def check_block(block: vrs.Block, document: dict[str, Any], folder: Path) -> Non
 
 
 def test_kinds_are_those_of_the_command() -> None:
-    from bloscpack.cli.vrs_extract import KINDS as SHOWN
+    from bloscpack.cli.vrs.extract import KINDS as SHOWN
 
     assert SHOWN == KINDS

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bloscpack.exceptions import FormatError, TruncatedError, UnsupportedError
-from bloscpack.vrs.format import (
+from bloscpack.vrs.format.format import (
     RECORD_HEADER_DTYPE,
     Compression,
     FileHeader,
@@ -16,7 +16,7 @@ from bloscpack.vrs.format import (
     normal_type_id,
     normal_type_ids,
 )
-from bloscpack.vrs.typenames import TYPE_NAMES, type_name
+from bloscpack.vrs.format.typenames import TYPE_NAMES, type_name
 
 FILE_HEADER = (
     b"VisionRe"

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from bloscpack.vrs.audio import AudioFormat, SampleFormat
-from bloscpack.vrs.layout import DataLayout
-from bloscpack.vrs.payload import PRESETS
-from bloscpack.vrs.pixels import PixelFormat
+from bloscpack.vrs.block.audio import AudioFormat, SampleFormat
+from bloscpack.vrs.block.pixels import PixelFormat
+from bloscpack.vrs.format.payload import PRESETS
+from bloscpack.vrs.layout.datalayout import DataLayout
 
 from ..test_docs import DOCS, blocks, dump_of, run_page
 from .vectorfiles import NAMES, VectorFile

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from bloscpack.exceptions import CodecError, FormatError, UnsupportedError
-from bloscpack.vrs.format import RecordType
-from bloscpack.vrs.pixels import ImageConversion, ImageSpec, PixelFormat
+from bloscpack.vrs.block.pixels import ImageConversion, ImageSpec, PixelFormat
+from bloscpack.vrs.format.format import RecordType
 
 from .memorysource import F64, U32, MemorySource, encode, formatted, layout
 

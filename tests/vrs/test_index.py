@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bloscpack.exceptions import BloscpackError, FormatError, TruncatedError, UnsupportedError
-from bloscpack.vrs.format import (
+from bloscpack.vrs.format.format import (
     RECORD_HEADER_SIZE,
     TIMESTAMP_MAX,
     Compression,
@@ -15,7 +15,7 @@ from bloscpack.vrs.format import (
     RecordType,
     StreamId,
 )
-from bloscpack.vrs.index import (
+from bloscpack.vrs.format.recordindex import (
     CLASSIC_VERSION,
     INDEX_ENTRY,
     SPLIT_VERSION,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bloscpack.exceptions import FormatError
-from bloscpack.vrs.jxl import CONTAINER, image_size
+from bloscpack.vrs.block.jxl import CONTAINER, image_size
 
 HEADS = {
     (8, 8): "ff0a4140240802010098024b18",

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from bloscpack.exceptions import TruncatedError, UnsupportedError
-from bloscpack.vrs.layout import DataLayout
-from bloscpack.vrs.pieces import ELEMENTS, TYPES, Piece
+from bloscpack.vrs.layout.datalayout import DataLayout
+from bloscpack.vrs.layout.pieces import ELEMENTS, TYPES, Piece
 
 
 def layout_of(**types: str) -> DataLayout:

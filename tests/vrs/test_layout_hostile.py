@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bloscpack.exceptions import FormatError, TruncatedError, UnsupportedError
-from bloscpack.vrs.format import MAX_JSON_DEPTH, MAX_PIECES
-from bloscpack.vrs.layout import DataLayout
-from bloscpack.vrs.pieces import _BRACKET, MAX_DEFINITION_LENGTH, TYPES, Piece
+from bloscpack.vrs.format.format import MAX_JSON_DEPTH, MAX_PIECES
+from bloscpack.vrs.layout.datalayout import DataLayout
+from bloscpack.vrs.layout.pieces import _BRACKET, MAX_DEFINITION_LENGTH, TYPES, Piece
 
 VALUE = '{"name":"a","type":"DataPieceValue<uint8_t>","offset":0}'
 

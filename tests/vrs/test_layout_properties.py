@@ -7,8 +7,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bloscpack.vrs.layout import DataLayout
-from bloscpack.vrs.pieces import ELEMENTS, TYPES, Element, Piece, PieceKind
+from bloscpack.vrs.layout.datalayout import DataLayout
+from bloscpack.vrs.layout.pieces import ELEMENTS, TYPES, Element, Piece, PieceKind
 
 _INTEGERS = {"b": 8, "h": 16, "i": 32, "q": 64}
 

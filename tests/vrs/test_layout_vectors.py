@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bloscpack.vrs.layout import DataLayout
+from bloscpack.vrs.layout.datalayout import DataLayout
 
 from .vectorfiles import NAMES, VectorFile
 

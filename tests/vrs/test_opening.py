@@ -1,5 +1,7 @@
 """What opening makes of files that are cut, damaged or lied about by their index."""
 
+import pickle
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from struct import pack, pack_into
@@ -7,8 +9,9 @@ from typing import Any
 
 import pytest
 
+import bloscpack as bp
 from bloscpack import vrs
-from bloscpack.exceptions import FormatError, TruncatedError
+from bloscpack.exceptions import BloscpackWarning, FormatError, TruncatedError
 from bloscpack.vrs.recording import Recording
 
 from .recordingfiles import DATA, DBL_MAX, TAGS, Built, Rec, build, numbered, tags_payload
@@ -394,3 +397,70 @@ def test_a_recording_with_some_of_its_files_reports_the_rest(tmp_path: Path) -> 
     assert 0 < len(recording) < 25
     assert recording.report.nmissing == 25 - len(recording)
     assert "records of the index lie beyond the end of the file" in str(recording.report)
+
+
+def damaged_and_cut() -> bytes:
+    """Return a recording without index of which a record is damaged and the last one is cut."""
+    built = build(numbered(9, 50), "none")
+    built.data[built.offsets[4] + 27] = 9
+    return bytes(built.data[:-7])
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda path: vrs.open(path).close(),
+        lambda path: bp.frames.open(path).close(),
+        lambda path: vrs.copy(path, path.parent / "copy.vrs"),
+    ],
+    ids=["open", "frames.open", "copy"],
+)
+def test_a_recording_with_damaged_records_warns_once(
+    tmp_path: Path, use: Callable[[Path], Any]
+) -> None:
+    """Only `recording.report` said so."""
+    path = tmp_path / "a.vrs"
+    path.write_bytes(damaged_and_cut())
+    with pytest.warns(BloscpackWarning) as caught:
+        use(path)
+    (warning,) = caught
+    assert warning.filename == __file__
+    built = build(numbered(9, 50), "none")
+    lost = built.ends[4] - built.offsets[4] + built.ends[8] - 7 - built.offsets[8]
+    assert str(warning.message).startswith(
+        f"{path}: {lost} bytes, the first at byte {built.offsets[4]}, belong to no record ("
+    )
+    assert str(warning.message).endswith(
+        "; only the records that were found are read, and recording.report lists the rest"
+    )
+
+
+def test_a_recording_without_its_last_file_warns(tmp_path: Path) -> None:
+    first, *others = in_chunks(tmp_path)
+    others[-1].unlink()
+    with pytest.warns(
+        BloscpackWarning, match=r"a\.vrs: \d records of the index lie beyond"
+    ) as caught:
+        recording = vrs.open(first)
+    assert len(caught) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(pickle.loads(pickle.dumps(recording))) == len(recording) < 25
+
+
+@pytest.mark.parametrize("options", [{}, {"index": "rebuild"}])
+def test_a_recording_that_lost_nothing_does_not_warn(options: dict[str, Any]) -> None:
+    built = build(numbered(3), "none")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(opened(built.data, **options)) == 3
+
+
+def test_a_repair_reports_damage_and_does_not_warn(tmp_path: Path) -> None:
+    path = tmp_path / "a.vrs"
+    path.write_bytes(damaged_and_cut())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        repaired = vrs.fix_index(path)
+        assert len(vrs.open(path)) == repaired.nrecords == 7
+    assert any("are no record" in note for note in repaired.notes)

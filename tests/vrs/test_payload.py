@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from bloscpack._ext import record as kernel
 from bloscpack.exceptions import CodecError, UnsupportedError
-from bloscpack.vrs.format import Compression, RecordHeader
-from bloscpack.vrs.payload import (
+from bloscpack.vrs.format.format import Compression, RecordHeader
+from bloscpack.vrs.format.payload import (
     MIN_COMPRESSED_NBYTES,
     PRESETS,
     check_preset,
@@ -258,7 +258,7 @@ def test_a_frame_cannot_claim_more_than_its_blocks_hold(
     def refuse(nbytes: int) -> None:
         raise AssertionError(f"{nbytes} bytes asked for")
 
-    monkeypatch.setattr("bloscpack.vrs.payload.new_bytes", refuse)
+    monkeypatch.setattr("bloscpack.vrs.format.payload.new_bytes", refuse)
     frame = bomb(10, sized=sized)
     with pytest.raises(CodecError, match="another number of bytes"):
         decode_payload(frame, Compression.ZSTD, 0xFFFFFFFF)
@@ -276,7 +276,7 @@ def test_a_payload_there_is_no_memory_for_is_a_codec_error(
     def refuse(nbytes: int) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("bloscpack.vrs.payload.new_bytes", refuse)
+    monkeypatch.setattr("bloscpack.vrs.format.payload.new_bytes", refuse)
     frame = encode_frame(bytes(300), Compression.ZSTD, 1)
     with pytest.raises(CodecError, match="no memory"):
         decode_payload(frame, Compression.ZSTD, 300)

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bloscpack.exceptions import FormatError, TruncatedError, UnsupportedError
-from bloscpack.vrs.normalization import normalize
-from bloscpack.vrs.pixels import (
+from bloscpack.vrs.block.normalization import normalize
+from bloscpack.vrs.block.pixels import (
     PIXEL_FORMATS,
     ImageFormat,
     ImageSpec,

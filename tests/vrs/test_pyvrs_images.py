@@ -8,7 +8,7 @@ import pytest
 
 import bloscpack.vrs.pyvrs
 from bloscpack import vrs
-from bloscpack.vrs.pixels import PIXEL_FORMATS
+from bloscpack.vrs.block.pixels import PIXEL_FORMATS
 from tests import snippets
 from tests.oracle import Oracle
 

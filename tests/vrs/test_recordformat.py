@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bloscpack.exceptions import FormatError
-from bloscpack.vrs.audio import AudioFormat, AudioSpec, SampleFormat
-from bloscpack.vrs.format import MAX_BLOCKS, RecordType
-from bloscpack.vrs.pixels import ImageFormat, ImageSpec, PixelFormat
-from bloscpack.vrs.recordformat import (
+from bloscpack.vrs.block.audio import AudioFormat, AudioSpec, SampleFormat
+from bloscpack.vrs.block.pixels import ImageFormat, ImageSpec, PixelFormat
+from bloscpack.vrs.format.format import MAX_BLOCKS, RecordType
+from bloscpack.vrs.format.recordformat import (
     ContentBlock,
     ContentType,
     RecordFormat,

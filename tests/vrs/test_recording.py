@@ -15,7 +15,7 @@ import pytest
 
 from bloscpack import vrs
 from bloscpack.exceptions import CodecError, FileChangedError, NotFoundError, TruncatedError
-from bloscpack.vrs.format import RecordType, StreamId
+from bloscpack.vrs.format.format import RecordType, StreamId
 from bloscpack.vrs.recording import Recording
 
 from .recordingfiles import CONFIGURATION, DATA, IMU, STATE, Rec, build, numbered

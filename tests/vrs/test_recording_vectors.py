@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bloscpack import vrs
-from bloscpack.vrs.description import strip_name_number
+from bloscpack.vrs.format.description import strip_name_number
 
 from .test_block_vectors import check_block
 from .test_layout_vectors import as_manifest

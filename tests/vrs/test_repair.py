@@ -309,10 +309,10 @@ def test_a_file_that_grows_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyP
             stream.write(b"more")
         return original(*args)
 
-    from bloscpack.vrs import repair
+    from bloscpack.vrs.edit import indexrepair
 
-    original = repair.classic_index
-    monkeypatch.setattr(repair, "classic_index", growing)
+    original = indexrepair.classic_index
+    monkeypatch.setattr(indexrepair, "classic_index", growing)
     before = path.read_bytes()
     with pytest.raises(FileChangedError):
         vrs.fix_index(path)

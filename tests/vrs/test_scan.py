@@ -1,13 +1,17 @@
 """Records found by their headers: what damage costs, and what it does not."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from struct import pack
 from typing import Any
 
 import pytest
 
+from bloscpack import vrs
+from bloscpack.storage.descriptor import data_runs
+from bloscpack.storage.file import FileSource
 from bloscpack.storage.memory import MemorySource
-from bloscpack.vrs.scan import Gap, Scan, scan_records
+from bloscpack.vrs.read.scan import Gap, Scan, scan_records
 
 from .recordingfiles import Built, Rec, build, header, numbered
 
@@ -121,6 +125,46 @@ def test_a_hole_that_ends_beyond_what_is_read_at_once() -> None:
     built = build(records, "none")
     built.data[built.offsets[3]] ^= 1
     assert lost(built, built.data) == {3}
+
+
+def has_holes(folder: Path) -> bool:
+    """Return whether the file system keeps holes, and reports where they are."""
+    with (folder / "sparse").open("w+b") as file:
+        file.truncate(1 << 20)
+        return data_runs(file.fileno(), 10) == []
+
+
+@pytest.mark.parametrize("has_records_behind", [False, True])
+def test_a_hole_of_a_gigabyte_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_records_behind: bool
+) -> None:
+    """As after a crash on a file system that enlarges a file before it writes the data."""
+    if not has_holes(tmp_path):
+        pytest.skip("the file system does not report holes")
+    built = build(numbered(3), "none")
+    behind = build(numbered(3), "none")
+    path = tmp_path / "a.vrs"
+    with path.open("wb") as file:
+        file.write(built.data)
+        file.truncate(1 << 30)
+        if has_records_behind:
+            file.seek(1 << 30)
+            file.write(behind.data[behind.offsets[0] :])
+    nbytes = 0
+    read_at = FileSource.read_at
+
+    def count(source: FileSource, offset: int, wanted: int) -> bytes:
+        nonlocal nbytes
+        data = read_at(source, offset, wanted)
+        nbytes += len(data)
+        return data
+
+    monkeypatch.setattr(FileSource, "read_at", count)
+    with vrs.open(path) as recording:
+        assert len(recording) == 3 + 3 * has_records_behind
+        (gap,) = recording.report.gaps
+    assert (gap.offset, gap.offset + gap.nbytes) == (len(built.data), 1 << 30)
+    assert nbytes < 1 << 16
 
 
 def test_junk_and_cuts_at_the_end() -> None:

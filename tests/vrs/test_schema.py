@@ -5,8 +5,8 @@ import pytest
 
 from bloscpack import vrs
 from bloscpack.exceptions import NotFoundError
-from bloscpack.vrs.pieces import ELEMENTS
-from bloscpack.vrs.schema import element_named
+from bloscpack.vrs.layout.pieces import ELEMENTS
+from bloscpack.vrs.layout.schema import element_named
 
 
 class Hand(vrs.Layout):

@@ -10,7 +10,7 @@ import pytest
 
 from bloscpack.storage.memory import MemorySource
 from bloscpack.storage.pool import MAX_OPEN_FILES
-from bloscpack.vrs.source import ChunkedSource, open_recording_source
+from bloscpack.vrs.read.filesource import ChunkedSource, open_recording_source
 
 
 def parts_of(source: ChunkedSource) -> list[str]:

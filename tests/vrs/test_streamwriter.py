@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 import bloscpack.vrs as vrs
-from bloscpack.vrs.description import SERIAL_NUMBER_TAG
-from bloscpack.vrs.format import RecordType
-from bloscpack.vrs.typenames import TYPE_NAMES
-from bloscpack.vrs.writer import find_type_id
+from bloscpack.vrs.format.description import SERIAL_NUMBER_TAG
+from bloscpack.vrs.format.format import RecordType
+from bloscpack.vrs.format.typenames import TYPE_NAMES
+from bloscpack.vrs.write.writer import find_type_id
 
 from .test_writer import Imu, Sized, headers
 
@@ -46,7 +46,7 @@ def test_every_type_name_is_known() -> None:
 
 
 def test_too_many_streams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bloscpack.vrs.writer._MAX_STREAMS", 2)
+    monkeypatch.setattr("bloscpack.vrs.write.writer._MAX_STREAMS", 2)
     with vrs.create(tmp_path / "a.vrs") as recording:
         recording.stream(100)
         recording.stream(100)

@@ -8,8 +8,8 @@ import pytest
 
 import bloscpack.vrs as vrs
 from bloscpack.exceptions import FormatError
-from bloscpack.vrs.layout import DataLayout
-from bloscpack.vrs.pieces import Piece
+from bloscpack.vrs.layout.datalayout import DataLayout
+from bloscpack.vrs.layout.pieces import Piece
 
 from .recordings import Made, make_recording
 

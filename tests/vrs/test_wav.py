@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from bloscpack.exceptions import TruncatedError, UnsupportedError
-from bloscpack.vrs.audio import AudioFormat, AudioSpec, SampleFormat, audio_view
-from bloscpack.vrs.wav import wav_header, wav_samples
+from bloscpack.vrs.block.audio import AudioFormat, AudioSpec, SampleFormat, audio_view
+from bloscpack.vrs.block.wav import wav_header, wav_samples
 
 PCM = [
     sample

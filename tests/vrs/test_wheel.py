@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 import tests.oracle
+from bloscpack import vrs
+from tests.conftest import SMALL_VECTORS
 from tests.oracle import Oracle
 
 from . import manifests
@@ -166,3 +168,14 @@ def _escaped(tag: Any) -> str:
 
 def _same(found: Any, expected: Any) -> list[str]:
     return [] if found == expected else [f"oracle {found}, decoder {expected}"]
+
+
+@pytest.mark.parametrize("name", ["recording", "recording_zstd", "recording_split"])
+def test_it_reads_the_small_vectors(wheel: Oracle, name: str) -> None:
+    path = SMALL_VECTORS / "formats" / f"{name}.vrs"
+    found = wheel("dump(path, conversion='RAW_BUFFER')", path=str(path))
+    with vrs.open(path) as recording:
+        assert found["n_records"] == len(recording)
+        assert found["checksum"] == recording.checksum()
+        assert found["file_tags"] == dict(recording.file_tags)
+        assert list(found["streams"]) == [str(stream) for stream in recording.streams]

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import bloscpack.vrs as vrs
-from bloscpack.vrs import recordfile
-from bloscpack.vrs.format import FILE_HEADER_SIZE, FileHeader, RecordHeader, RecordType
-from bloscpack.vrs.index import unpack_index
+from bloscpack.vrs.format.format import FILE_HEADER_SIZE, FileHeader, RecordHeader, RecordType
+from bloscpack.vrs.format.recordindex import unpack_index
+from bloscpack.vrs.write import recordfile
 
 
 class Imu(vrs.Layout):

@@ -16,8 +16,8 @@ import pytest
 import bloscpack.vrs as vrs
 from bloscpack.exceptions import FormatError
 from bloscpack.storage import disk
-from bloscpack.vrs import recordfile
-from bloscpack.vrs.format import FILE_HEADER_SIZE, FileHeader, RecordHeader
+from bloscpack.vrs.format.format import FILE_HEADER_SIZE, FileHeader, RecordHeader
+from bloscpack.vrs.write import recordfile
 from tests.conftest import REPOSITORY
 from tests.faults.disk import REAL, Crash, StoppingDisk, installed
 from tests.faults.power import File, Recorder, after_cut

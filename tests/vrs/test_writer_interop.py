@@ -10,17 +10,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bloscpack.vrs as vrs
-from bloscpack.vrs.audio import SAMPLE_FORMATS, SampleFormat, audio_view
-from bloscpack.vrs.format import (
+from bloscpack.vrs.block.audio import SAMPLE_FORMATS, SampleFormat, audio_view
+from bloscpack.vrs.block.pixels import (
+    PIXEL_FORMATS,
+    ImageFormat,
+    ImageSpec,
+    PixelFormat,
+    image_planes,
+)
+from bloscpack.vrs.format.format import (
     FILE_HEADER_SIZE,
     INDEX_TYPE_ID,
     RECORD_HEADER_SIZE,
     RecordHeader,
 )
-from bloscpack.vrs.index import SPLIT_VERSION
-from bloscpack.vrs.payload import PRESETS
-from bloscpack.vrs.pieces import ELEMENTS, TYPES, Piece, PieceKind
-from bloscpack.vrs.pixels import PIXEL_FORMATS, ImageFormat, ImageSpec, PixelFormat, image_planes
+from bloscpack.vrs.format.payload import PRESETS
+from bloscpack.vrs.format.recordindex import SPLIT_VERSION
+from bloscpack.vrs.layout.pieces import ELEMENTS, TYPES, Piece, PieceKind
 from tests.oracle import Oracle
 
 from . import manifests

@@ -3,20 +3,20 @@
 ``import bloscpack.vrs.pyvrs as pyvrs`` is the one line to change in a script that reads.
 """
 
-from ..audio import SampleFormat as AudioSampleFormat
-from ..pixels import ImageConversion, ImageFormat, PixelFormat
+from ..block.audio import SampleFormat as AudioSampleFormat
+from ..block.pixels import ImageConversion, ImageFormat, PixelFormat
 from . import filter as filter  # noqa: A004 - pyvrs's name
 from . import slice as slice  # noqa: A004
 from . import utils as utils
-from .checksum import records_checksum
-from .errors import StreamNotFoundError, TimestampNotFoundError
-from .errors import type_name_of as recordable_type_id_name
+from .filechecksum import records_checksum
 from .filespec import FileSpec
 from .filtered import AsyncFilteredVRSReader, FilteredVRSReader, RecordFilter, SyncFilteredVRSReader
+from .pyvrserrors import StreamNotFoundError, TimestampNotFoundError
+from .pyvrserrors import type_name_of as recordable_type_id_name
+from .pyvrsrecord import VRSBlocks, VRSRecord
 from .reader import AsyncVRSReader, SyncVRSReader, VRSReader
-from .record import VRSBlocks, VRSRecord
+from .records import AsyncVRSReaderSlice, VRSReaderSlice
 from .recordtype import RecordType
-from .rows import AsyncVRSReaderSlice, VRSReaderSlice
 from .spec import AudioSpec, ContentBlock, ImageSpec
 
 __all__ = [

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...frames.protocol import AnyArray, IntArray
-from ..format import RecordType, StreamId
-from ..record import Record
-from ..recordformat import ContentType, parse_record_format
+from ..format.format import RecordType, StreamId
+from ..format.recordformat import ContentType, parse_record_format
+from ..read.record import Record
 from ..recording import Recording
 from ..recording import open as open_recording
 from ..sequence import Selection

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...frames.protocol import IntArray
-from ..description import NAME_TAG
-from ..format import RecordType as StoredType
-from ..recordformat import ContentType
+from ..format.description import NAME_TAG
+from ..format.format import RecordType as StoredType
+from ..format.recordformat import ContentType
 from .catalog import Catalog, Found
-from .errors import StreamNotFoundError, TimestampNotFoundError, type_name_of
 from .framerate import estimate_frame_rate
-from .record import ReadOptions, VRSRecord, recode
+from .pyvrserrors import StreamNotFoundError, TimestampNotFoundError, type_name_of
+from .pyvrsrecord import ReadOptions, VRSRecord, recode
 from .recordtype import RecordType, type_of
 
 _ANY_TYPE_IDS = 0, 65535

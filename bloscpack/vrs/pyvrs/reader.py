@@ -12,16 +12,16 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..format import StreamId
-from ..pixels import ImageConversion
+from ..block.pixels import ImageConversion
+from ..format.format import StreamId
 from .catalog import Catalog, open_catalog
-from .errors import StreamNotFoundError
 from .filespec import easy_path, place_of
 from .filtered import AsyncFilteredVRSReader, RecordFilter, SyncFilteredVRSReader
+from .pyvrserrors import StreamNotFoundError
+from .pyvrsrecord import SAFE_ENCODING, ReadOptions, VRSRecord
 from .queries import Owner
-from .record import SAFE_ENCODING, ReadOptions, VRSRecord
+from .records import AsyncRows, SyncRows
 from .recordtype import RecordType, type_of
-from .rows import AsyncRows, SyncRows
 from .text import head_lines, range_text, set_text, stream_lines
 
 

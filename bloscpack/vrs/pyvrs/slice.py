@@ -1,5 +1,5 @@
 """Slices of readers, by pyvrs's name of the module."""
 
-from .rows import AsyncVRSReaderSlice, VRSReaderSlice
+from .records import AsyncVRSReaderSlice, VRSReaderSlice
 
 __all__ = ["AsyncVRSReaderSlice", "VRSReaderSlice"]

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
-from ..audio import AudioSpec as StoredAudioSpec
-from ..audio import SampleFormat
-from ..pixels import IMAGE_FORMATS, PIXEL_FORMATS, ImageFormat, PixelFormat
-from ..pixels import ImageSpec as StoredImageSpec
+from ..block.audio import AudioSpec as StoredAudioSpec
+from ..block.audio import SampleFormat
+from ..block.pixels import IMAGE_FORMATS, PIXEL_FORMATS, ImageFormat, PixelFormat
+from ..block.pixels import ImageSpec as StoredImageSpec
 
 
 class _Spec:

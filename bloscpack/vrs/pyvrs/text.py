@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from .errors import type_name_of
+from .pyvrserrors import type_name_of
 from .queries import Owner
 
 

@@ -6,7 +6,7 @@ from fnmatch import fnmatch
 from typing import Any
 
 from ...textlist import text_list
-from .errors import type_name_of
+from .pyvrserrors import type_name_of
 from .text import set_text, tags_text
 
 __all__ = [

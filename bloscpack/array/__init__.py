@@ -1,0 +1,1 @@
+"""Arrays in a file: open, index, save, append, and many files as one array."""

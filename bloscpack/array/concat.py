@@ -1,0 +1,412 @@
+"""Many files as one array: their rows one file after the other.
+
+The front of each file is read once, for its shape. Then few are open at a time; one that is read
+again is opened again, and must be the file that it was.
+"""
+
+import os
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import accumulate, pairwise
+from math import prod
+from typing import Any, Never, Self, TypeVar, overload
+
+import numpy as np
+
+from ..container.reader import Verify
+from ..parallel.threads import resolve_nthreads, run_indexed
+from ..storage.filelist import expanded
+from ..storage.remote.source import MAX_OBJECTS, RemotePlace, may_wait
+from .array import Array
+from .dtype import Dtype
+from .gather import Gathering, as_target, copy_items
+from .layout import AnyArray
+from .rows import check_text
+from .selection import Picked, Selection, Sides, parse_selection
+
+Out = TypeVar("Out")
+
+MAX_OPEN_FILES = 64
+
+
+class ManyArrays:
+    """Arrays in several files as one, along the first axis.
+
+    Made by `bloscpack.open_many`.
+
+    Attributes
+    ----------
+    shape, dtype, ndim, size, nbytes
+        As of an ndarray; `nbytes` is the decoded size in bytes.
+    attrs : dict
+        Those of the first file.
+    names : list of str
+        The files, in order.
+    starts : list of int
+        The row with which each file begins, and how many rows there are.
+    chunks : tuple of int or None
+        Shape of a chunk, if all files have the same and only the last one of each is shorter.
+
+    Notes
+    -----
+    At most 64 files are open at a time. Threads and forked children may share a handle. It pickles
+    as the places of its files, and what tells whether they have changed (`FileChangedError`).
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[Any],
+        *,
+        verify: Verify = True,
+        nthreads: int | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        max_open: int = MAX_OPEN_FILES,
+    ) -> None:
+        if max_open < 1:
+            raise ValueError(f"max_open must be at least 1, not {max_open}")
+        self._verify, self._nthreads, self._max_open = verify, nthreads, max_open
+        self._open: dict[int, Array] = {}
+        self._is_open = True
+        self._reopeners: list[tuple[Callable[..., Array], tuple[Any, ...]]] = []
+        self.names: list[str] = []
+        self._is_remote = False
+        self._describe(list(paths), storage_options)
+
+    def _describe(self, paths: list[Any], options: Mapping[str, Any] | None) -> None:
+        """Open every file once, and check that they fit together."""
+        if not paths:
+            raise ValueError("no file was named: a list of at least one path is needed")
+        found: list[tuple[Any, ...]] = [()] * len(paths)
+
+        waits = [*map(may_wait, paths)]
+
+        def look(number: int) -> None:
+            array = Array(
+                paths[number],
+                verify=self._verify,
+                nthreads=self._nthreads,
+                storage_options=options if waits[number] or not any(waits) else None,
+            )
+            facts = array.shape, array.dtype, array.chunks, array.name or "memory"
+            found[number] = *facts, array.__reduce__(), array.attrs if number == 0 else {}
+            self._keep(number, array)
+
+        nthreads = MAX_OBJECTS if any(waits) else 1
+        run_indexed(look, range(len(paths)), nthreads)
+        shapes, dtypes, chunks, names, reopeners, attrs = zip(*found, strict=True)
+        self._is_remote = nthreads > 1
+        self.names, self._reopeners = list(names), list(reopeners)
+        self.dtype: Dtype = dtypes[0]
+        for shape, dtype, name in zip(shapes, dtypes, names, strict=True):
+            self._check_alike(shape, dtype, name, shapes[0])
+        self.starts = [0, *accumulate(shape[0] for shape in shapes)]
+        self.shape: tuple[int, ...] = (self.starts[-1], *shapes[0][1:])
+        self.attrs: dict[str, Any] = attrs[0]
+        self.chunks: tuple[int, ...] | None = _common_chunks(shapes, chunks)
+
+    def _check_alike(
+        self, shape: tuple[int, ...], dtype: Dtype, name: str, first: tuple[int, ...]
+    ) -> None:
+        if not shape:
+            raise ValueError(f"{name}: an array of no dimension has no rows")
+        if dtype != self.dtype or shape[1:] != first[1:]:
+            raise ValueError(
+                f"{name}: rows of shape {shape[1:]} and {dtype}, those of {self.names[0]} are "
+                f"{first[1:]} and {self.dtype}: files that are opened as one must agree"
+            )
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of items."""
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Decoded size in bytes."""
+        return self.size * self.dtype.itemsize
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        state = "" if self._is_open else " (closed)"
+        return (
+            f"<bloscpack.ManyArrays of {len(self.names)} files shape={self.shape} "
+            f"dtype={self.dtype}{state}>"
+        )
+
+    def array(self, number: int) -> Array:
+        """Return the array of one file, opened if it was closed meanwhile; not to be closed.
+
+        Raises
+        ------
+        IndexError
+            There is no such file.
+        FileChangedError
+            It is another one by now.
+        OSError
+            It cannot be opened.
+        """
+        if not self._is_open:
+            raise ValueError("I/O operation on closed bloscpack.ManyArrays")
+        number = range(len(self.names))[number]
+        array = self._open.get(number)
+        if array is None:
+            reopen, arguments = self._reopeners[number]
+            array = reopen(*arguments)
+            self._keep(number, array)
+        return array
+
+    def _keep(self, number: int, array: Array) -> None:
+        """Keep a file open, and let go of others if there are too many.
+
+        One that another thread is reading from is closed when that has ended.
+        """
+        while len(self._open) >= self._max_open:
+            with suppress(RuntimeError, StopIteration):  # another thread makes the room
+                self._open.pop(next(iter(self._open)), None)
+        self._open[number] = array
+
+    def __getitem__(self, index: Any) -> Any:
+        """Read a selection, with numpy's meaning, as `Array` does."""
+        if type(index) is int and self.shape[1:]:
+            row = index + len(self) if index < 0 else index
+            if 0 <= row < len(self):
+                number = bisect_right(self.starts, row) - 1
+                return self.array(number)[row - self.starts[number]]
+        selection = parse_selection(index, self.shape)
+        result = self._gather(selection, None)
+        if not selection.is_scalar:
+            return result
+        check_text(result)
+        return result[()]
+
+    def __setitem__(self, index: Any, value: Any) -> Never:
+        raise TypeError("arrays in files are not changed in place: read, change and save them")
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the rows along the first axis; each chunk is decoded once."""
+        for number in range(len(self.names)):
+            yield from self.array(number)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
+        """Return the whole array for numpy, new.
+
+        Raises
+        ------
+        ValueError
+            `copy` is False: an array in files cannot be had without one.
+        """
+        if copy is False:
+            raise ValueError("an array in files cannot be had without a copy")
+        whole = self.read()
+        return whole if dtype is None else whole.astype(dtype, copy=False)
+
+    @overload
+    def read(self, selection: Any = (), *, out: None = None) -> AnyArray: ...
+    @overload
+    def read(self, selection: Any = (), *, out: Out) -> Out: ...
+    def read(self, selection: Any = (), *, out: Any = None) -> Any:
+        """Read a selection, into `out` if given; parameters and errors are those of `Array.read`.
+
+        Notes
+        -----
+        Every chunk that holds something of the selection is read once, and no file without.
+        """
+        chosen = parse_selection(selection, self.shape)
+        target = None if out is None else as_target(out, chosen.shape, self.dtype)
+        result = self._gather(chosen, target)
+        return result if out is None else out
+
+    def _gather(self, chosen: Selection, out: AnyArray | None) -> AnyArray:
+        target = None if out is None else chosen.spread(out)
+        shares = list(self._shares(chosen.sides))
+        if target is None:
+            inner = prod(chosen.lengths[1:]) * self.dtype.itemsize
+            for number, _, _, count in shares:
+                self.array(number)._open_container().check_size(count * inner)
+            # Not np.empty: that makes S0 and U0 a character long.
+            target = np.ndarray(chosen.lengths, self.dtype)
+        self._read_shares(shares, chosen.sides[1:], target)
+        result: AnyArray = chosen.arrange(target)
+        if out is None:
+            return result
+        if not np.may_share_memory(result, out):
+            copy_items(result, out)
+        return out
+
+    def _shares(self, sides: Sides) -> Iterator[tuple[int, range | Picked, Any, int]]:
+        """Yield what each file has of a selection.
+
+        Those that have something: the file, its rows, where they go in the target, how many
+        different ones there are.
+        """
+        side = sides[0]
+        if not prod(map(len, sides)):
+            return
+        for number, (start, stop) in enumerate(pairwise(self.starts)):
+            if isinstance(side, Picked):
+                low, high = side.sorted.searchsorted((start, stop)).tolist()
+                if low < high:
+                    rows = Picked(side.sorted[low:high] - start)
+                    place: Any = slice(low, high)
+                    if side.order is not None:
+                        place = side.order[low:high]
+                    yield number, rows, place, rows.ndistinct
+                continue
+            low, high = _met(side, start, stop)
+            if low < high:
+                part = side[low:high]
+                moved = range(part.start - start, part.stop - start, part.step)
+                yield number, moved, slice(low, high), high - low
+
+    def _read_shares(
+        self,
+        shares: list[tuple[int, range | Picked, Any, int]],
+        others: Sides,
+        target: AnyArray,
+    ) -> None:
+        nthreads = resolve_nthreads(self._nthreads, target.nbytes)
+        # Files that are few are decoded on several threads each, and waited for together.
+        outer = MAX_OBJECTS if self._is_remote else nthreads if len(shares) >= nthreads else 1
+        inner = nthreads if outer == 1 or len(shares) == 1 else 1
+
+        def read(k: int) -> None:
+            number, rows, place, _ = shares[k]
+            array = self.array(number)
+            container, described = array._open_container(), array._described()
+            part = target[place] if isinstance(place, slice) else target[: len(rows)].copy()
+            Gathering(container, described, (rows, *others), part, inner).read()
+            if not isinstance(place, slice):
+                target[place] = part
+
+        run_indexed(read, range(len(shares)), outer)
+
+    def close(self) -> None:
+        """Close the files; idempotent. Shape, dtype and attrs stay."""
+        self._is_open = False
+        for array in self._open.copy().values():
+            array.close()
+        self._open = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as what opens the files again, on use."""
+        if not self._is_open:
+            raise ValueError("I/O operation on closed bloscpack.ManyArrays")
+        state = {
+            name: value
+            for name, value in self.__dict__.items()
+            if name not in ("_open", "_is_open")
+        }
+        state["_reopeners"] = [
+            (reopen, (_without_head(place), *rest)) for reopen, (place, *rest) in self._reopeners
+        ]
+        return _reopen, (state,)
+
+
+def _reopen(state: dict[str, Any]) -> ManyArrays:
+    many = ManyArrays.__new__(ManyArrays)
+    many.__dict__.update(state)
+    many._open, many._is_open = {}, True
+    return many
+
+
+def _without_head(place: Any) -> Any:
+    """Return a place that is small, whose front is fetched anew when the file is opened."""
+    return place._replace(head=b"") if isinstance(place, RemotePlace) else place
+
+
+def _met(side: range, start: int, stop: int) -> tuple[int, int]:
+    """Return which of the indices of `side`, from and to, are `start` or more and below `stop`."""
+    if not side:
+        return 0, 0
+    step = side.step
+    if step > 0:
+        low, high = -(-(start - side.start) // step), -(-(stop - side.start) // step)
+    else:
+        low, high = -(-(side.start - stop + 1) // -step), (side.start - start) // -step + 1
+    return min(max(low, 0), len(side)), min(max(high, 0), len(side))
+
+
+def _common_chunks(
+    shapes: Sequence[tuple[int, ...]], chunks: Sequence[tuple[int, ...] | None]
+) -> tuple[int, ...] | None:
+    """Return the shape of the chunks of all files; None if they differ."""
+    several = {
+        chunk
+        for shape, chunk in zip(shapes, chunks, strict=True)
+        # A file of one chunk says nothing.
+        if chunk != shape
+    }
+    if not several:
+        return chunks[0] if len(set(chunks)) == 1 else None
+    return several.pop() if len(several) == 1 else None
+
+
+def open_many(
+    paths: str | os.PathLike[str] | Sequence[Any],
+    *,
+    verify: Verify = True,
+    nthreads: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> ManyArrays:
+    """Open several files as one array, their rows one file after the other.
+
+    Parameters
+    ----------
+    paths : str or PathLike, or sequence of str, PathLike or bytes-like
+        A pattern with ``*``, ``?``, ``[...]`` or ``**``, of paths or of URLs, whose files come in
+        the order of their names as text: number them with leading zeros. Or the files, or
+        patterns, in the order that is wanted.
+    verify : bool or "always", default True
+        As for `open`.
+    nthreads : int, optional
+        Threads that decode; as many as there are processors, at most 8, by default.
+    storage_options : mapping, optional
+        For URLs: what fsspec's file system for them takes (keys, ``endpoint_url``, ``headers``).
+
+    Returns
+    -------
+    ManyArrays
+        To be closed, or used as a context manager.
+
+    Raises
+    ------
+    FileNotFoundError
+        A pattern fits no file.
+    ValueError
+        The rows of two files differ in shape or dtype; or there is no file.
+    FormatError, UnsupportedError, OSError
+        As for `open`; the message names the file.
+
+    Notes
+    -----
+    The front of every file is read at once: one request each behind URLs, many at a time.
+
+    Examples
+    --------
+    >>> import bloscpack as bp, numpy as np
+    >>> for n in range(3):
+    ...     bp.save(f"shard-{n}.blp", np.full((4, 2), n))
+    >>> with bp.open_many("shard-*.blp") as a:
+    ...     a.shape, a[::5].tolist()
+    ((12, 2), [[0, 0], [1, 1], [2, 2]])
+    """
+    return ManyArrays(
+        expanded(paths, storage_options),
+        verify=verify,
+        nthreads=nthreads,
+        storage_options=storage_options,
+    )

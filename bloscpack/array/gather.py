@@ -1,0 +1,364 @@
+"""Gathering a selection from the chunks of a container into one ndarray.
+
+Each chunk that holds something of the selection is read once, in any order and on several threads.
+Where what it holds is one run of bytes that lands as one run in the result, it is decoded straight
+into the result's memory; else the items wanted are copied there, only the Blosc blocks decoded
+that lie between the first and the last of them if that is less than half of the chunk.
+
+All is done in the order of the file: an array stored in Fortran order is a C-ordered array of the
+reversed shape. The result is a target with one axis for each axis of the array (`Selection.spread`
+and `arrange` lead from and to the shape numpy gives).
+"""
+
+from collections.abc import Callable, Iterator
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..container.reader import Container
+from ..exceptions import BloscpackError, FileChangedError, UnsupportedError
+from ..parallel.threads import resolve_nthreads, run_indexed
+from ..storage.remote.prefetch import prefetched
+from .chunkgrid import Piece, contiguous_run, cross, pieces, runs
+from .dtype import Dtype
+from .layout import AnyArray, Description, new_array, stored_view
+from .selection import Selection, Sides
+
+# The most memory that is allocated for a part of a chunk before a look at the chunk bears it out.
+_MAX_UNSEEN_NBYTES = 16 << 20
+# Rows up to this size are allocated before anything but the header was looked at.
+_MAX_ROW_NBYTES = 1 << 20
+
+
+def gather(
+    container: Container,
+    described: Description,
+    chosen: Selection,
+    *,
+    out: AnyArray | None = None,
+    nthreads: int | None = None,
+) -> AnyArray:
+    """Return the items of a selection, new, or in `out` of its shape and the array's dtype.
+
+    Raises
+    ------
+    FormatError, CodecError
+        A chunk that is needed is damaged; `out` may be filled in part.
+    """
+    dtype, _, is_fortran = described
+    target = None if out is None else chosen.spread(out)
+    if target is None:
+        container.check_size(chosen.ndistinct * dtype.itemsize)
+        target = new_array(chosen.lengths, dtype, is_fortran)
+    Gathering(container, described, chosen.sides, target, nthreads).read()
+    result: AnyArray = chosen.arrange(target)
+    if out is None:
+        return result
+    if not np.may_share_memory(result, out):
+        copy_items(result, out)
+    return out
+
+
+def read_row(
+    container: Container, dtype: Dtype, shape: tuple[int, ...], row: int
+) -> AnyArray | None:
+    """Return row number `row`, of `shape`, of an array in C order: the usual small read, at once.
+
+    None where the row has no bytes, is cut by the end of a chunk, or is large: `gather` does these.
+    Errors as for `gather`.
+    """
+    nbytes = prod(shape) * dtype.itemsize
+    if not 0 < nbytes <= _MAX_ROW_NBYTES:
+        return None
+    chunk, last = 0, container.nchunks - 1
+    start = row * nbytes
+    if last > 0:
+        step = container.chunk_size
+        chunk = min(start // step, last) if step else last
+        start -= chunk * step
+    if start + nbytes > container.chunk_nbytes(chunk):
+        return None
+    result = new_array(shape, dtype, is_fortran=False)
+    container.read_bytes_into(chunk, start, stored_view(result, False))
+    return result
+
+
+class Gathering:
+    """A selection on its way into an array.
+
+    Parameters
+    ----------
+    container : Container
+        Where the chunks are.
+    described : (dtype, shape, is_fortran)
+        The array in it.
+    sides : tuple of range or Picked
+        What is selected along each axis.
+    target : ndarray
+        Receives the items: of the array's dtype, with one axis for each of `sides`.
+    nthreads : int, optional
+        Threads that decode.
+    lost : dict, optional
+        Receives the index of each chunk that cannot be read, and why. Without it the error of the
+        first such chunk is raised.
+    """
+
+    def __init__(
+        self,
+        container: Container,
+        described: Description,
+        sides: Sides,
+        target: AnyArray,
+        nthreads: int | None,
+        lost: dict[int, str] | None = None,
+    ) -> None:
+        dtype, shape, is_fortran = described
+        if is_fortran:
+            shape, sides, target = shape[::-1], sides[::-1], target.T
+        self._container = container
+        self._is_fortran = is_fortran
+        self._shape = shape
+        self._sides = sides
+        self._target = target
+        self._itemsize = dtype.itemsize
+        self._nthreads = nthreads
+        self._lost = lost
+        self._last = container.nchunks - 1
+        # Decoded bytes from the start of one chunk to that of the next.
+        self._step = container.chunk_size if self._last > 0 else container.nbytes
+
+    def read(self) -> None:
+        """Fill the target."""
+        target = self._target
+        if not target.nbytes:
+            # An array of no bytes is all there is to be checked; else nothing is needed.
+            if target.shape == self._shape and self._lost is None:
+                self._container.read_into(stored_view(target, False))
+            return
+        run = contiguous_run(self._shape, self._sides)
+        is_whole = run is not None and run[1] == prod(self._shape)
+        if run is None or not target.flags.c_contiguous:
+            self._read_pieces()
+        elif is_whole and self._lost is None:
+            self._container.read_into(stored_view(target, False), nthreads=self._nthreads)
+            return
+        else:
+            self._read_run(run[0] * self._itemsize, stored_view(target, False))
+        if is_whole and not self._lost:
+            self._container.check_end()
+
+    def _read_run(self, start: int, out: memoryview) -> None:
+        """Fill `out` with the bytes of the array from `start` on."""
+        container, step = self._container, self._step
+        stop = start + len(out)
+        first, last = container.chunk_at(start), container.chunk_at(stop - 1)
+        if first == last and self._lost is None:
+            base = first * step
+            container.read_bytes_into(first, start - base, out)
+            return
+
+        def read(chunk: int) -> None:
+            base = chunk * step
+            begin = max(start, base)
+            end = min(stop, base + container.chunk_nbytes(chunk))
+            container.read_bytes_into(chunk, begin - base, out[begin - start : end - start])
+
+        self._run(read, range(first, last + 1), len(out))
+
+    def _run(self, read: Callable[[int], None], chunks: list[int] | range, nbytes: int) -> None:
+        """Call `read` for each of `chunks`, with `nbytes` to decode in all.
+
+        Errors are collected if they are tolerated.
+        """
+        lost = self._lost
+
+        def attempt(chunk: int) -> None:
+            try:
+                read(chunk)
+            except BloscpackError as err:
+                if lost is None or not is_damage(err):
+                    raise
+                lost[chunk] = str(err.args[0])
+
+        nthreads = resolve_nthreads(self._nthreads, nbytes)
+        for group in prefetched(self._container.source, chunks, self._container.extent):
+            run_indexed(read if lost is None else attempt, group, nthreads)
+
+    def _read_pieces(self) -> None:
+        """Fill the target from pieces of chunks."""
+        container, last, step = self._container, self._last, self._step
+        shape, sides, itemsize = self._shape, self._sides, self._itemsize
+        item: Dtype
+        if last > 0 and step % itemsize:
+            # Every writer cuts between items; where one did not, bytes are gathered.
+            item = np.dtype(np.uint8)
+            target = _bytes_of(self._target)
+            shape, sides, itemsize = (*shape, itemsize), (*sides, range(itemsize)), 1
+        else:
+            # Structured items are copied as a whole: field by field would leave out padding.
+            item = np.dtype((np.void, itemsize))
+            target = self._target.view(item)
+        size, total = step // itemsize, prod(shape)
+
+        def read(chunk: int) -> None:
+            start = chunk * size
+            stop = start + size if chunk < last else total
+            found = list(pieces(start, stop, shape, sides))
+            if not found:
+                return
+            # The span of the items wanted: Blosc blocks outside it are not decoded.
+            low = min(piece.first for piece in found) - start
+            high = max(piece.last for piece in found) + 1 - start
+            out = _landing_run(found, target)
+            if out is not None:
+                container.read_bytes_into(chunk, low * itemsize, stored_view(out, False))
+                return
+            data = _read_span(container, chunk, low * itemsize, high * itemsize)
+            for piece in found:
+                offset = (piece.origin - start - low) * itemsize
+                strides = tuple(items * itemsize for items in piece.steps)
+                block: AnyArray = np.ndarray(piece.lengths, item, data, offset, strides)
+                if piece.source is None:
+                    target[piece.target] = block
+                else:
+                    source = cross(piece.source, piece.lengths)
+                    target[cross(piece.target, target.shape)] = block[source]
+
+        chunks = [last]
+        if size:
+            chunks = list(dict.fromkeys(min(chunk, last) for chunk in runs(shape, sides, size)))
+        self._run(read, chunks, min(len(chunks) * container.chunk_size, container.nbytes))
+
+    def lost_pieces(self) -> Iterator[Piece]:
+        """Yield what the lost chunks hold of the selection, in items, in the order of the file."""
+        for chunk in sorted(self._lost or ()):
+            first = chunk * self._step
+            last = first + self._container.chunk_nbytes(chunk)
+            # An item that is cut is lost with either part.
+            start, stop = first // self._itemsize, -(-last // self._itemsize)
+            yield from pieces(start, stop, self._shape, self._sides)
+
+    def fill_lost(self, item: bytes) -> None:
+        """Set the items of the lost chunks to `item`."""
+        void = np.dtype((np.void, self._itemsize))
+        target, value = self._target.view(void), np.frombuffer(item, void)[0]
+        for piece in self.lost_pieces():
+            target[cross(piece.target, target.shape)] = value
+
+    def lost_places(self, axis: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Return for each place along `axis` of the array whether lost chunks have a part in it."""
+        if self._is_fortran:
+            axis = len(self._shape) - 1 - axis
+        places = np.zeros(len(self._sides[axis]), bool)
+        for piece in self.lost_pieces():
+            places[piece.target[axis]] = True
+        return places
+
+
+def is_damage(err: BloscpackError) -> bool:
+    """Return whether an error means a damaged chunk, not trouble of the storage or another file."""
+    return not isinstance(err, OSError | FileChangedError)
+
+
+def _bytes_of(array: AnyArray) -> AnyArray:
+    """Return a view of `array` with one more axis, of the bytes of its items."""
+    try:
+        return array.view(np.dtype([("bytes", np.uint8, (array.dtype.itemsize,))]))["bytes"]
+    except ValueError as err:
+        raise UnsupportedError(
+            f"an array of {array.ndim} dimensions in chunks that cut items: {err}; read it whole"
+        ) from err
+
+
+def _read_span(container: Container, chunk: int, start: int, stop: int) -> memoryview:
+    """Return bytes `start` to `stop` of a chunk, decoded."""
+    if stop - start > _MAX_UNSEEN_NBYTES:
+        return memoryview(container.read_chunk(chunk))[start:stop]
+    view = np.empty(stop - start, np.uint8).data
+    container.read_bytes_into(chunk, start, view)
+    return view
+
+
+def _landing_run(found: list[Piece], target: AnyArray) -> AnyArray | None:
+    """Return the part of `target`, contiguous, that the pieces of a chunk fill as they lie in it.
+
+    None if they are not one run of items in the chunk, or not one in `target`.
+    """
+    for piece in found:
+        if (
+            piece.source is not None
+            or piece.origin != piece.first
+            or piece.last - piece.first + 1 != prod(piece.lengths)
+        ):
+            return None
+    if len(found) == 1:
+        part = target[found[0].target]
+        return part if part.flags.c_contiguous else None
+    if not target.flags.c_contiguous:
+        return None
+    scales = [stride // target.itemsize for stride in target.strides]
+    start = following = -1
+    item = found[0].first
+    for piece in found:
+        lows, highs = zip(*((side.start, side.stop - 1) for side in _slices(piece)), strict=True)
+        low = sum(place * scale for place, scale in zip(lows, scales, strict=True))
+        high = sum(place * scale for place, scale in zip(highs, scales, strict=True))
+        if start < 0:
+            start = following = low
+        if piece.first != item or low != following or high - low != piece.last - piece.first:
+            return None
+        item, following = piece.last + 1, high + 1
+    return target.reshape(-1)[start:following]
+
+
+def _slices(piece: Piece) -> list[slice]:
+    return [side for side in piece.target if isinstance(side, slice)]
+
+
+def as_target(out: Any, shape: tuple[int, ...], dtype: Dtype) -> AnyArray:
+    """Return the memory of `out` as an array to read a selection of `shape` and `dtype` into.
+
+    Raises
+    ------
+    TypeError
+        `out` is neither an array nor a buffer.
+    ValueError
+        It does not fit, or cannot be written to.
+    """
+    if isinstance(out, np.ndarray):
+        if out.shape != shape or out.dtype != dtype or not out.flags.writeable:
+            raise ValueError(
+                f"out must be writable, of shape {shape} and dtype {dtype}, "
+                f"not {out.shape} and {out.dtype}"
+            )
+        return np.asarray(out)
+    view = _writable_view(out)
+    nbytes = prod(shape) * dtype.itemsize
+    if view.nbytes != nbytes:
+        raise ValueError(
+            f"out has {view.nbytes} bytes, the selection of shape {shape} and dtype {dtype} "
+            f"needs {nbytes}"
+        )
+    return np.ndarray(shape, dtype, view if nbytes else None)
+
+
+def _writable_view(out: Any) -> memoryview:
+    try:
+        if hasattr(out, "__dlpack__") and not hasattr(out, "__buffer__"):
+            out = np.from_dlpack(out).data  # a tensor in this memory
+        view = memoryview(out)
+    except (TypeError, RuntimeError, BufferError) as err:
+        raise TypeError(
+            f"out must be an ndarray or a writable buffer, not {type(out).__name__!r}: {err}"
+        ) from err
+    if view.readonly or not view.c_contiguous:
+        raise ValueError("out must be writable and contiguous in C order")
+    return view
+
+
+def copy_items(source: AnyArray, target: AnyArray) -> None:
+    """Copy whole items, the padding of structured ones included."""
+    if target.dtype.itemsize:
+        void = np.dtype((np.void, target.dtype.itemsize))
+        target.view(void)[...] = source.view(void)

@@ -1,0 +1,106 @@
+"""The rows of an array in turn, each chunk decoded once.
+
+Rows follow each other in the file, so it is read from front to end; the chunk that is cut by the
+rows read last is kept for those that come next.
+"""
+
+from collections.abc import Iterator
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..container.reader import Container
+from ..exceptions import FormatError
+from ..parallel.threads import resolve_nthreads, run_indexed
+from ..storage.remote.prefetch import prefetched
+from ..storage.remote.source import Extent
+from .layout import AnyArray, Description, new_array, stored_view
+
+_MAX_CODE_POINT = 0x10FFFF
+
+
+def iter_rows(container: Container, described: Description, nthreads: int | None) -> Iterator[Any]:
+    """Yield the rows along the first axis of an array of one dimension or more.
+
+    Each chunk is decoded once. Of an array in C order as many rows are held as a chunk has, or
+    one; of one in Fortran order, where every row takes part of every chunk, all.
+    """
+    dtype, shape, is_fortran = described
+    nbytes = prod(shape[1:]) * dtype.itemsize
+    if not nbytes or not shape[0]:
+        yield from new_array(shape, dtype, is_fortran)
+        return
+    step = container.chunk_size if container.nchunks > 1 else container.nbytes
+    nrows = max(1, step // nbytes)
+    if is_fortran and len(shape) > 1:
+        nrows = shape[0]
+    container.check_size(min(nrows, shape[0]) * nbytes)
+    rows = _RowReader(container, nthreads)
+
+    def extent(start: int) -> Extent | None:
+        stop = min(start + nrows, shape[0])
+        return container.extent(
+            container.chunk_at(start * nbytes), container.chunk_at(stop * nbytes - 1) + 1
+        )
+
+    starts = range(0, shape[0], nrows)
+    for group in prefetched(container.source, starts, extent, ramps=True):
+        for start in group:
+            count = min(nrows, shape[0] - start)
+            batch = new_array((count, *shape[1:]), dtype, is_fortran)
+            rows.read(start * nbytes, stored_view(batch, is_fortran))
+            if batch.ndim == 1:
+                check_text(batch)
+            yield from batch
+
+
+class _RowReader:
+    """Reads runs of bytes that follow each other and decodes no chunk twice."""
+
+    def __init__(self, container: Container, nthreads: int | None) -> None:
+        self._container = container
+        self._nthreads = nthreads
+        # The last chunk that was needed in part: the next run goes on in it.
+        self._index = -1
+        self._content = b""
+
+    def read(self, start: int, out: memoryview) -> None:
+        """Fill `out` with the bytes of the array from `start` on."""
+        container, stop = self._container, start + len(out)
+        step = container.chunk_size
+        first, final = container.chunk_at(start), container.chunk_at(stop - 1)
+        whole: list[int] = []
+        for chunk in {first: None, final: None}:
+            base = chunk * step
+            begin, end = max(start, base), min(stop, base + container.chunk_nbytes(chunk))
+            if end - begin == container.chunk_nbytes(chunk):
+                whole.append(chunk)
+                continue
+            if chunk != self._index:
+                self._index, self._content = chunk, container.read_chunk(chunk)
+            part = memoryview(self._content)[begin - base : end - base]
+            out[begin - start : end - start] = part
+
+        def read(chunk: int) -> None:
+            base = chunk * step
+            end = base + container.chunk_nbytes(chunk)
+            container.read_chunk_into(chunk, out[base - start : end - start])
+
+        whole += range(first + 1, final)
+        run_indexed(read, sorted(whole), resolve_nthreads(self._nthreads, len(out)))
+
+
+def check_text(array: AnyArray) -> None:
+    """Check that numpy can make str of the items of an array of text.
+
+    Raises
+    ------
+    FormatError
+        One holds a code point beyond Unicode.
+    """
+    if array.dtype.kind != "U" or not array.nbytes:
+        return
+    points = np.frombuffer(array.tobytes(), array.dtype.byteorder + "u4")
+    if points.max() > _MAX_CODE_POINT:
+        raise FormatError("an item holds code points beyond Unicode")

@@ -1,0 +1,246 @@
+"""Reading around damage: what is left of an array whose chunks cannot all be read.
+
+Never by default. The chunks that are lost are known by their errors; their items are set to a value
+the caller gives, or the places along the first axis that need them are left out, with a warning.
+Trouble of the storage (`OSError`) and a file that was exchanged are no damage: they are raised.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..container.reader import Container
+from ..exceptions import BloscpackError, TruncatedError
+from ..format.codec import CHUNK_HEADER_SIZE
+from ..notice import notice
+from .dtype import Dtype
+from .gather import Gathering, copy_items, is_damage
+from .layout import AnyArray, Description, new_array
+from .selection import Selection
+
+ON_ERROR = ("raise", "fill", "skip")
+
+# Memory is allocated for at most this many times what is there: the file, or what it decodes to.
+_MAX_LOSS = 16
+# Lost chunks that a warning lists.
+_MAX_LISTED = 3
+
+
+def check_on_error(on_error: str, allowed: tuple[str, ...] = ON_ERROR) -> None:
+    """Check that `on_error` is one of the `allowed` words.
+
+    Raises
+    ------
+    ValueError
+        It is not.
+    """
+    if on_error not in allowed:
+        words = f"{', '.join(map(repr, allowed[:-1]))} or {allowed[-1]!r}"
+        raise ValueError(f"on_error must be {words}, not {on_error!r}")
+
+
+def gather_rest(
+    container: Container,
+    described: Description,
+    chosen: Selection,
+    *,
+    out: AnyArray | None,
+    nthreads: int | None,
+    on_error: str,
+    fill_value: Any,
+) -> AnyArray:
+    """Return the items of a selection but those of chunks that cannot be read.
+
+    Parameters
+    ----------
+    container, described, chosen, out, nthreads
+        As for `gather.gather`.
+    on_error : {"fill", "skip"}
+        Whether the items of a lost chunk become `fill_value`, or each index along the first axis
+        of the result that needs one is left out.
+    fill_value : scalar
+        As for `fill_item`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        `fill_value` does not fit, or nothing can be left out of the selection.
+    FormatError
+        Hardly anything is left of the file.
+    """
+    dtype, _, is_fortran = described
+    item = fill_item(fill_value, dtype) if on_error == "fill" else b""
+    if on_error == "skip" and out is not None:
+        raise ValueError("on_error='skip' changes the shape of the result: out must be None")
+    if on_error == "skip" and not chosen.shape:
+        raise ValueError("on_error='skip' needs a selection with an axis to leave indices out of")
+    _check_left(container, chosen.ndistinct * dtype.itemsize)
+    target = None if out is None else chosen.spread(out)
+    if target is None:
+        target = new_array(chosen.lengths, dtype, is_fortran)
+    lost: dict[int, str] = {}
+    gathering = Gathering(container, described, chosen.sides, target, nthreads, lost)
+    gathering.read()
+    if lost:
+        _warn(container, described, lost, "filled" if on_error == "fill" else "left out")
+    if lost and on_error == "fill":
+        gathering.fill_lost(item)
+    result: AnyArray = chosen.arrange(target)
+    if lost and on_error == "skip":
+        rest: AnyArray = result[_kept(gathering, chosen)]
+        return rest
+    if out is None:
+        return result
+    if not np.may_share_memory(result, out):
+        copy_items(result, out)
+    return out
+
+
+def _kept(gathering: Gathering, chosen: Selection) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Return for each index along the first axis of the result whether to keep it."""
+    if chosen.first < 0:  # a new axis, with everything behind its one index
+        return np.zeros(1, bool)
+    places = gathering.lost_places(chosen.first)
+    # A list of several dimensions is one axis of the array and several of the result.
+    return np.logical_not(places.reshape(chosen.shape[0], -1).any(axis=1))
+
+
+def iter_readable_chunks(container: Container, described: Description) -> Iterator[bytes]:
+    """Yield the decoded bytes of each chunk that can be read, in order."""
+    _check_left(container, 0)
+    lost: dict[int, str] = {}
+    for chunk in range(container.nchunks):
+        try:
+            content = container.read_chunk(chunk)
+        except BloscpackError as err:
+            if not is_damage(err):
+                raise
+            lost[chunk] = str(err.args[0])
+            if len(lost) == 1:  # the rest of them at the end, if the caller goes on to it
+                _warn(container, described, lost, "left out")
+        else:
+            yield content
+    if not lost:
+        container.check_end()
+    elif len(lost) > 1:
+        _warn(container, described, lost, "left out")
+
+
+def _check_left(container: Container, nbytes: int) -> None:
+    """Check that the file bears out an array of so many bytes, damaged as it may be.
+
+    Raises
+    ------
+    TruncatedError
+        It is too short, or too few of its chunks can be read.
+    """
+    size = container.source.size()
+    smallest = CHUNK_HEADER_SIZE + container.header.checksum.nbytes
+    possible = max(0, size - container.data_offset) // smallest
+    left = size
+    if nbytes > _MAX_LOSS * left:
+        for chunk in range(min(possible, container.nchunks)):
+            try:
+                container.fetch(chunk)
+            except BloscpackError as err:
+                if not is_damage(err):
+                    raise
+            else:
+                left += container.chunk_nbytes(chunk)
+            if nbytes <= _MAX_LOSS * left:
+                break
+    if nbytes > _MAX_LOSS * left or container.nchunks > size:
+        error = TruncatedError(
+            f"{container.nchunks} chunks of {container.nbytes} bytes are promised; of the "
+            f"{size} bytes of the file too few can be read to believe it"
+        )
+        error.path = container.name
+        raise error
+
+
+def _warn(container: Container, described: Description, lost: dict[int, str], done: str) -> None:
+    """Warn, once for all of them, of chunks that cannot be read, and of what was done about it."""
+    listed = [
+        f"chunk {chunk} ({_place(container, described, chunk)}): {lost[chunk]}"
+        for chunk in sorted(lost)[:_MAX_LISTED]
+    ]
+    more = f"; and {len(lost) - _MAX_LISTED} more" if len(lost) > _MAX_LISTED else ""
+    notice(
+        "%s: %d of %d chunks cannot be read and %s %s: %s%s",
+        container.name or "memory",
+        len(lost),
+        container.nchunks,
+        "is" if len(lost) == 1 else "are",
+        done,
+        "; ".join(listed),
+        more,
+    )
+
+
+def _place(container: Container, described: Description, chunk: int) -> str:
+    _, shape, is_fortran = described
+    first = chunk * container.chunk_size
+    last = first + container.chunk_nbytes(chunk)
+    place = f"bytes {first} to {last}"
+    if shape and container.nbytes:
+        axis = len(shape) - 1 if is_fortran else 0
+        row = container.nbytes // shape[axis]
+        place += f", indices {first // row} to {-(-last // row)} of axis {axis}"
+    return place
+
+
+def fill_item(value: Any, dtype: Dtype) -> bytes:
+    """Return the bytes of `value` as an item of `dtype`.
+
+    0 means an item of zero bytes, whatever the dtype: an empty text, the first instant. Items that
+    are structured, or mere bytes, take nothing else.
+
+    Raises
+    ------
+    TypeError
+        `value` is of another kind than the dtype.
+    ValueError
+        It is no scalar, or the dtype does not hold it: out of range, a fraction, too long a text.
+    """
+    scalar = np.asarray(value)
+    if scalar.ndim:
+        raise ValueError(f"fill_value must be a scalar, not of shape {scalar.shape}")
+    if scalar.dtype.kind in "iu" and scalar == 0:
+        return bytes(dtype.itemsize)
+    if dtype.type is np.void:
+        raise ValueError(f"fill_value must be 0 for items of dtype {dtype}, not {value!r}")
+    # Python integers beyond 64 bits are objects to numpy.
+    is_number = scalar.dtype.kind != "O" or isinstance(value, int)
+    if not is_number or not _is_kin(scalar.dtype, dtype):
+        raise TypeError(f"fill_value {value!r} is no value of dtype {dtype}")
+    try:
+        with np.errstate(all="ignore"):
+            item = scalar.astype(dtype)
+    except (OverflowError, TypeError, ValueError) as err:
+        raise ValueError(f"fill_value {value!r} does not fit dtype {dtype}: {err}") from err
+    if not _is_held(scalar, item):
+        raise ValueError(f"fill_value {value!r} does not fit dtype {dtype}")
+    return item.tobytes()
+
+
+def _is_kin(given: Dtype, dtype: Dtype) -> bool:
+    """Return whether values of kind `given` may be meant as such of `dtype`."""
+    kind = dtype.kind
+    if kind in "SUMm":
+        return given.kind == kind
+    if kind == "c":
+        return given.kind in "biufcO"
+    # Numbers of ml_dtypes are of kind V.
+    return given.kind in "biufO" or (given.kind == "V" and given.type is not np.void)
+
+
+def _is_held(scalar: AnyArray, item: AnyArray) -> bool:
+    """Return whether `item` is the value of `scalar`; rounded where it is a floating point one."""
+    kind = item.dtype.kind
+    if kind in "mM":
+        return bool(np.isnat(scalar)) or bool(item == scalar)
+    if kind in "biuSU":
+        return bool(item == scalar)
+    given, held = complex(scalar[()]), complex(item[()])
+    return bool(np.isfinite(held)) or not np.isfinite(given)

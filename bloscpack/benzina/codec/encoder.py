@@ -1,0 +1,310 @@
+"""Encoding of single pictures by PyAV: one picture, one encoder, one intra frame.
+
+Every picture gets an encoder of its own, so that its bytes depend on its pixels alone, whatever was
+coded before it and on however many threads. Opening one costs about a millisecond. The encoders
+work on one thread each and without the GIL: several pictures are encoded at once by calling
+`Encoder.encode` in several threads.
+
+Lossy pictures are YUV 4:2:0 of 8 bits, BT.601 in full range; the streams say so, and that the
+colours are those of sRGB. Lossless ones are coded as the planes G, B and R. What encoders write of
+themselves (x265: 2.3 kB of options, x264: 0.6 kB) is left out unless it is asked for.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...exceptions import CodecError
+from ...parallel.imports import import_av
+from . import codecconfig
+from .codecconfig import AV1C, AVCC, H264_SEI, HEVC_PPS, HEVC_SPS, HEVC_VPS, HVCC, unit_kind
+from .picture import Array, Rgb, pad, yuv_planes
+from .videosequence import AV1, H264, HEVC
+
+_X_PRESETS = (
+    "ultrafast",
+    "superfast",
+    "veryfast",
+    "faster",
+    "fast",
+    "medium",
+    "slow",
+    "slower",
+    "veryslow",
+    "placebo",
+)
+_SVT_PRESETS = tuple(map(str, range(14)))
+# Of x265, in every case: one intra frame, on one thread. Without bframes=0 PyAV gives packets
+# times that nobody has set.
+_X265_PARAMS = "bframes=0:keyint=1:pools=none:frame-threads=1:log-level=none"
+_SVT_PARAMS = "keyint=1:lp=1"
+# ISO/IEC 23091-2: full range; BT.709 primaries, sRGB transfer, BT.601 matrix; identity for RGB.
+_FULL_RANGE, _PRIMARIES, _TRANSFER, _MATRIX, _RGB_MATRIX, _UNSPECIFIED = 2, 1, 13, 5, 0, 2
+_RATE = 20
+# Units of lower types are slices of pictures, in both codecs.
+_HEVC_PARAMETERS = HEVC_VPS, HEVC_SPS, HEVC_PPS
+
+
+class Coded(NamedTuple):
+    """A coded picture.
+
+    Attributes
+    ----------
+    config_kind : bytes
+        Box type of the decoder configuration: b"hvcC", b"avcC" or b"av1C".
+    config : bytes
+        Payload of that box.
+    payload : bytes
+        The picture: units with 4 bytes of size before each, or OBUs.
+    """
+
+    config_kind: bytes
+    config: bytes
+    payload: bytes
+
+
+class CodecRow(NamedTuple):
+    """A codec and how it is used.
+
+    Attributes
+    ----------
+    encoder, lossless_encoder : str
+        Names of FFmpeg; the second is empty where the codec has no lossless RGB here.
+    config_kind : bytes
+        Box type of the decoder configuration.
+    crf, max_crf : int
+        Default quality, and the highest number, which is the lowest quality.
+    presets : tuple of str
+        From the fastest on; of SVT-AV1 from the slowest.
+    preset : str
+        The default.
+    """
+
+    encoder: str
+    lossless_encoder: str
+    config_kind: bytes
+    crf: int
+    max_crf: int
+    presets: tuple[str, ...]
+    preset: str
+
+
+CODECS = {
+    HEVC: CodecRow("libx265", "libx265", HVCC, 24, 51, _X_PRESETS, "medium"),
+    H264: CodecRow("libx264", "libx264rgb", AVCC, 20, 51, _X_PRESETS, "medium"),
+    AV1: CodecRow("libsvtav1", "", AV1C, 12, 63, _SVT_PRESETS, "8"),
+}
+
+
+class Encoder:
+    """How pictures are encoded. Safe from many threads, which encode at the same time.
+
+    Parameters
+    ----------
+    codec : {"hevc", "h264", "av1"}
+        H.265, H.264 or AV1.
+    crf : float, optional
+        Quality: 0 is the best, 51 (AV1: 63, whole numbers) the worst.
+    preset : str or int, optional
+        Name of x265 and x264, number of SVT-AV1.
+    lossless : bool, optional
+        Keep every pixel as it is, in RGB.
+    like_reference : bool, optional
+        As Benzina's tools: colours other than the range are not described, and what encoders write
+        of themselves is kept.
+
+    Raises
+    ------
+    ValueError
+        No such codec, an option out of its range, or a lossless form that the codec has not.
+    """
+
+    def __init__(
+        self,
+        codec: str,
+        *,
+        crf: float | None = None,
+        preset: str | int | None = None,
+        lossless: bool = False,
+        like_reference: bool = False,
+    ) -> None:
+        row = CODECS.get(codec)
+        if row is None:
+            raise ValueError(f"codec {codec!r}: one of {', '.join(CODECS)}")
+        if lossless and not row.lossless_encoder:
+            raise ValueError(
+                f"codec {codec!r} has no lossless RGB here (SVT-AV1 codes 4:2:0 alone): take "
+                "'hevc' or 'h264'"
+            )
+        if lossless and crf is not None:
+            raise ValueError("crf is a quality, and lossless has none: give one of them")
+        self.codec = codec
+        self.lossless = lossless
+        self._row = row
+        self._like_reference = like_reference
+        self._options = self._make_options(
+            _checked_crf(codec, row, crf), _checked_preset(codec, row, preset)
+        )
+
+    def _make_options(self, crf: str, preset: str) -> dict[str, str]:
+        options = {"preset": preset}
+        if self.codec == HEVC:
+            options["x265-params"] = _X265_PARAMS
+            if self.lossless:
+                options["x265-params"] += ":lossless=1"
+        if self.codec == AV1:
+            options["svtav1-params"] = _SVT_PARAMS
+        if not self.lossless:
+            options["crf"] = crf
+        elif self.codec == H264:
+            options["qp"] = "0"
+        return options
+
+    @property
+    def colour(self) -> tuple[int, int, int, bool]:
+        """Primaries, transfer and matrix by ISO/IEC 23091-2, and that the range is the full one."""
+        return _PRIMARIES, _TRANSFER, _RGB_MATRIX if self.lossless else _MATRIX, True
+
+    @property
+    def signature(self) -> bytes:
+        """What encodes, as FFmpeg's muxer calls it, at most 31 bytes."""
+        version = ".".join(map(str, import_av().library_versions["libavcodec"]))
+        return f"Lavc{version} {self._row.encoder}".encode()
+
+    def encode(self, rgb: Rgb, width: int, height: int) -> Coded:
+        """Encode a picture at the top left of a frame, whose rest repeats its edges.
+
+        Parameters
+        ----------
+        rgb : ndarray
+            uint8, shape (H, W, 3).
+        width, height : int
+            Of the frame: even, and not less than the picture's.
+
+        Returns
+        -------
+        Coded
+            Equal for equal pixels and options.
+
+        Raises
+        ------
+        CodecError
+            The encoder refused: the frame is too large for the codec, for one.
+        ImportError
+            PyAV is missing.
+        """
+        av = import_av()
+        try:
+            context, packets = self._run(av, self._frame(av, rgb, width, height))
+        except (av.error.FFmpegError, ValueError) as err:
+            raise CodecError(
+                f"{self.codec}: a frame of {width}x{height} cannot be encoded: {err}",
+                codec=self.codec,
+            ) from err
+        if len(packets) != 1:
+            raise CodecError(
+                f"{self.codec}: one picture became {len(packets)} packets", codec=self.codec
+            )
+        return self._coded(bytes(context.extradata or b""), packets[0])
+
+    def _frame(self, av: Any, rgb: Rgb, width: int, height: int) -> Any:
+        """Return a frame of PyAV in the form that the encoder takes."""
+        if not self.lossless:
+            kind = "yuv420p" if self.codec == AV1 else "yuvj420p"
+            planes: tuple[Array, ...] = yuv_planes(rgb, width, height)
+        elif self.codec == HEVC:
+            kind = "gbrp"
+            padded = pad(rgb, width, height)
+            planes = padded[..., 1], padded[..., 2], padded[..., 0]
+        else:
+            kind = "rgb24"
+            planes = (pad(rgb, width, height).reshape(height, 3 * width),)
+        frame = av.VideoFrame(width, height, kind)
+        for plane, pixels in zip(frame.planes, planes, strict=True):
+            rows = np.frombuffer(plane, np.uint8).reshape(plane.height, plane.line_size)
+            rows[:, : pixels.shape[1]] = pixels
+        frame.pts = 0
+        return frame
+
+    def _run(self, av: Any, frame: Any) -> tuple[Any, list[bytes]]:
+        """Return the encoder, and what it made of one frame."""
+        name = self._row.lossless_encoder if self.lossless else self._row.encoder
+        if self.codec == AV1:
+            # It tells of every picture on standard error, unless the environment says otherwise.
+            os.environ.setdefault("SVT_LOG", "1")
+        context = av.CodecContext.create(name, "w")
+        context.width, context.height = frame.width, frame.height
+        context.pix_fmt = frame.format.name
+        context.time_base, context.framerate = Fraction(1, _RATE), _RATE
+        context.gop_size, context.max_b_frames, context.thread_count = 1, 0, 1
+        context.flags |= av.codec.context.Flags.global_header
+        context.color_range = _FULL_RANGE
+        if self.lossless:
+            context.colorspace = _RGB_MATRIX
+        if not self._like_reference:
+            context.color_primaries, context.color_trc = _PRIMARIES, _TRANSFER
+            context.colorspace = _RGB_MATRIX if self.lossless else _MATRIX
+        context.options = self._options
+        with scheduling_kept():
+            packets = context.encode(frame) + context.encode(None)
+        return context, [bytes(packet) for packet in packets]
+
+    def _coded(self, extradata: bytes, packet: bytes) -> Coded:
+        """Return the parts of a stream as an mp4 keeps them."""
+        if self.codec == AV1:
+            return Coded(
+                AV1C, codecconfig.pack_av1c(packet), codecconfig.without_delimiters(packet)
+            )
+        parameters = codecconfig.split_annexb(extradata)
+        units = codecconfig.split_annexb(packet)
+        if self.codec == HEVC:
+            if not self._like_reference:
+                parameters = [u for u in parameters if unit_kind(HEVC, u) in _HEVC_PARAMETERS]
+            config = codecconfig.pack_hvcc(parameters)
+            kept = range(HEVC_VPS)
+        else:
+            config = codecconfig.pack_avcc(parameters)
+            kept = range(H264_SEI + self._like_reference)
+        pictures = [unit for unit in units if unit_kind(self.codec, unit) in kept]
+        if not pictures:
+            raise CodecError(f"{self.codec}: the encoder gave no picture", codec=self.codec)
+        return Coded(self._row.config_kind, config, codecconfig.join_units(pictures))
+
+
+@contextmanager
+def scheduling_kept() -> Iterator[None]:
+    """Give the calling thread the scheduling back that it had.
+
+    Where root runs it, SVT-AV1 makes the calling thread a real-time one. This, and all threads and
+    processes that it starts later, would keep others off their processors.
+    """
+    if not hasattr(os, "sched_getscheduler"):
+        yield
+        return
+    policy, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
+    try:
+        yield
+    finally:
+        if os.sched_getscheduler(0) != policy:
+            os.sched_setscheduler(0, policy, parameters)
+
+
+def _checked_crf(codec: str, row: CodecRow, crf: float | None) -> str:
+    quality = row.crf if crf is None else crf
+    is_number = isinstance(quality, int | float) and not isinstance(quality, bool)
+    if not is_number or not 0 <= quality <= row.max_crf:
+        raise ValueError(f"crf {crf!r}: 0 to {row.max_crf} for codec {codec!r}")
+    if codec == AV1 and quality != int(quality):
+        raise ValueError(f"crf {crf!r}: a whole number for codec {codec!r}")
+    return f"{quality:g}"
+
+
+def _checked_preset(codec: str, row: CodecRow, preset: str | int | None) -> str:
+    name = row.preset if preset is None else str(preset)
+    if name not in row.presets:
+        raise ValueError(f"preset {preset!r} of codec {codec!r}: one of {', '.join(row.presets)}")
+    return name

@@ -1,0 +1,295 @@
+"""Pictures on their way into a dataset: upright RGB, frames of whole tiles, planes of YUV.
+
+Whatever a picture was (a file, its bytes, an array, an image of Pillow), it becomes RGB of 8 bits:
+
+* It is turned upright as its EXIF orientation says. ICC profiles are not applied, and of several
+  pictures in one file the first is taken.
+* Grey gets three equal channels. Transparency is dropped, as Benzina's tools do: the colours below
+  it are kept as stored. Palettes are looked up, CMYK is converted the way Pillow does.
+* 16 bits of grey are scaled to 8, rounded; of 16-bit colour Pillow gives the upper 8.
+
+Pillow is imported on use. Its readers that start programs or fetch what a file names are left out.
+"""
+
+import io
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ...exceptions import CodecError, UnsupportedError
+from ...parallel.imports import import_pillow, importing
+from .codecconfig import DEFAULT_MAX_PIXELS
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Rgb = np.ndarray[Any, np.dtype[np.uint8]]
+
+# Names of Pillow. EPS is not among them: it runs a program.
+_KINDS = "JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP", "PPM", "AVIF", "JPEG2000"
+_ORIENTATION_TAG = 0x0112
+# What to do to a picture of each EXIF orientation (CIPA DC-008, "Orientation") to see it upright.
+_TURNS: dict[int, tuple[bool, slice, slice]] = {
+    2: (False, slice(None), slice(None, None, -1)),
+    3: (False, slice(None, None, -1), slice(None, None, -1)),
+    4: (False, slice(None, None, -1), slice(None)),
+    5: (True, slice(None), slice(None)),
+    6: (True, slice(None), slice(None, None, -1)),
+    7: (True, slice(None, None, -1), slice(None, None, -1)),
+    8: (True, slice(None, None, -1), slice(None)),
+}
+# Rows that are converted at a time, so that what is between stays in the caches; an even number.
+_BAND = 64
+# BT.601 (ITU-T H.273, table 4, 5) in 1/65536: weights of R, G and B in Y, and in Cb and Cr over
+# full range. Their sums are exact, so that grey stays grey.
+_LUMA = 19595, 38470, 7471
+_CHROMA = (-11058, -21710, 32768), (32768, -27439, -5329)
+
+
+def read_picture(picture: Any, *, max_pixels: int = DEFAULT_MAX_PIXELS) -> Rgb:
+    """Return a picture as upright RGB.
+
+    Parameters
+    ----------
+    picture : path, bytes-like, ndarray or PIL.Image.Image
+        A file, or the bytes of one, of any kind of image that Pillow reads in process; an array of
+        shape (H, W), (H, W, 1), (H, W, 3), or with alpha (H, W, 2) and (H, W, 4), of uint8, bool
+        or uint16; an image of Pillow.
+    max_pixels : int, optional
+        Pixels that a picture may have.
+
+    Returns
+    -------
+    ndarray
+        uint8, shape (H, W, 3), C-contiguous; `picture` itself if it is that already.
+
+    Raises
+    ------
+    CodecError
+        The file does not decode.
+    UnsupportedError
+        It has too many pixels, or samples whose range is not known (32 bits, floating point).
+    TypeError, ValueError
+        `picture` is nothing of this, or an array of another shape or dtype, or of no pixels.
+    OSError
+        The file cannot be read.
+    ImportError
+        Pillow is missing.
+    """
+    if isinstance(picture, np.ndarray):
+        _check_pixels(picture.shape[1::-1], max_pixels)
+        return _from_array(picture)
+    if hasattr(picture, "getexif") and hasattr(picture, "mode"):
+        with _errors_of_pillow():
+            return _from_image(picture, max_pixels)
+    if isinstance(picture, str | os.PathLike):
+        with open(picture, "rb") as file:
+            return _decode(file, max_pixels)
+    try:
+        data = memoryview(picture)
+    except TypeError:
+        raise TypeError(
+            "a picture is a path, bytes, an array or an image of Pillow, not "
+            f"{type(picture).__name__!r}"
+        ) from None
+    return _decode(io.BytesIO(data), max_pixels)
+
+
+def _check_pixels(size: tuple[int, ...], max_pixels: int) -> None:
+    if len(size) == 2 and size[0] * size[1] > max_pixels:
+        raise UnsupportedError(
+            f"a picture of {size[0]}x{size[1]} has more than {max_pixels} pixels: make it smaller, "
+            "or raise max_pixels"
+        )
+
+
+@contextmanager
+def _errors_of_pillow() -> Iterator[None]:
+    """Give errors of one type for the many that Pillow lets out of its decoders."""
+    try:
+        yield
+    except (CodecError, UnsupportedError, MemoryError):
+        raise
+    except Exception as err:
+        if isinstance(err, OSError) and err.errno is not None:
+            raise  # the storage's, not the picture's
+        name = type(err).__name__
+        if name.startswith("DecompressionBomb"):
+            raise UnsupportedError(f"picture: {err}") from err
+        raise CodecError(f"picture: {err or name}", codec="Pillow") from err
+
+
+def _decode(file: Any, max_pixels: int) -> Rgb:
+    pillow = import_pillow()
+    with importing:
+        pillow.init()
+    kinds = [kind for kind in _KINDS if kind in pillow.OPEN]
+    with _errors_of_pillow(), pillow.open(file, formats=kinds) as image:
+        return _from_image(image, max_pixels)
+
+
+def _from_image(image: Any, max_pixels: int) -> Rgb:
+    _check_pixels(image.size, max_pixels)
+    # First, as the orientation of TIFF is done by this, and that of PNG may follow the pixels.
+    image.load()
+    # Of damaged EXIF Pillow warns, and gives what it can read.
+    orientation = image.getexif().get(_ORIENTATION_TAG)
+    rgb = _from_array(_samples(image))
+    if orientation not in _TURNS:
+        return rgb
+    swaps, rows, columns = _TURNS[orientation]
+    turned = rgb.swapaxes(0, 1) if swaps else rgb
+    return np.ascontiguousarray(turned[rows, columns])
+
+
+def _samples(image: Any) -> Array:
+    """Return the pixels of an image of Pillow as an array that `_from_array` takes."""
+    mode: str = image.mode
+    if mode in ("1", "L", "LA", "RGB", "RGBA") or mode.startswith("I;16"):
+        return np.asarray(image)
+    if mode == "I" and image.format == "PPM":  # Pillow scales these to 16 bits
+        return np.asarray(image).astype(np.uint16)
+    if mode in ("I", "F"):
+        raise UnsupportedError(
+            f"picture: samples of 32 bits (mode {mode!r}), whose range is not known: scale them to "
+            "8 or 16 bits"
+        )
+    # By way of alpha, so that a transparent entry of a palette keeps its colour.
+    return np.asarray(image.convert("RGBA" if mode in ("P", "PA", "La", "RGBa") else "RGB"))
+
+
+def _from_array(array: Array) -> Rgb:
+    """Return an array of any kind that is taken as (H, W, 3) of uint8."""
+    if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (1, 2, 3, 4)):
+        raise ValueError(
+            f"a picture is (H, W) or (H, W, C) with 1 to 4 channels, not of shape {array.shape}"
+        )
+    if not array.size:
+        raise ValueError(f"a picture of shape {array.shape} has no pixels")
+    if array.dtype == np.uint8 and array.shape[2:] == (3,):
+        return np.ascontiguousarray(array)
+    samples = array[..., np.newaxis] if array.ndim == 2 else array
+    # Of two channels, and of four, the last is alpha.
+    samples = samples[..., :3] if samples.shape[2] > 2 else samples[..., :1]
+    if samples.dtype == np.bool_:
+        samples = samples * np.uint8(255)
+    elif samples.dtype.kind == "u" and samples.dtype.itemsize == 2:
+        samples = ((samples.astype(np.uint32) * 255 + 32767) // 65535).astype(np.uint8)
+    elif samples.dtype != np.uint8:
+        raise ValueError(
+            f"a picture is uint8, uint16 or bool, not {array.dtype}: scale it to uint8"
+        )
+    if samples.shape[2] == 1:
+        samples = np.repeat(samples, 3, axis=2)
+    return np.ascontiguousarray(samples)
+
+
+def frame_size(width: int, height: int, tile: int) -> tuple[int, int]:
+    """Return width and height in pixels of the whole tiles that a picture needs."""
+    return -(-width // tile) * tile, -(-height // tile) * tile
+
+
+def thumbnail_size(width: int, height: int, tile: int) -> tuple[int, int]:
+    """Return width and height of the thumbnail: the longer edge has `tile` pixels.
+
+    It is the picture's own size if that fits. The other edge is rounded, and has at least one
+    pixel. (Benzina's tools cut off instead, get 511 for some longer edges, and fail with none.)
+    """
+    longest = max(width, height)
+    if longest <= tile:
+        return width, height
+    return (
+        max(1, (2 * width * tile + longest) // (2 * longest)),
+        max(1, (2 * height * tile + longest) // (2 * longest)),
+    )
+
+
+def thumbnail(rgb: Rgb, tile: int) -> Rgb | None:
+    """Return the thumbnail of a picture (bicubic, as the reference's); None if it fits a tile.
+
+    Raises
+    ------
+    ImportError
+        Pillow is missing.
+    """
+    height, width = rgb.shape[:2]
+    size = thumbnail_size(width, height, tile)
+    if size == (width, height):
+        return None
+    pillow = import_pillow()
+    return np.asarray(pillow.fromarray(rgb).resize(size, pillow.Resampling.BICUBIC))
+
+
+def pad(pixels: Array, width: int, height: int) -> Array:
+    """Return pixels in a larger frame, at its top left; the last column and row are repeated.
+
+    Parameters
+    ----------
+    pixels : ndarray
+        Shape (H, W) or (H, W, C).
+    width, height : int
+        Of the frame.
+
+    Returns
+    -------
+    ndarray
+        New memory, or `pixels` itself if it fills the frame.
+    """
+    if pixels.shape[:2] == (height, width):
+        return pixels
+    frame = np.empty((height, width, *pixels.shape[2:]), pixels.dtype)
+    rows, columns = pixels.shape[:2]
+    frame[:rows, :columns] = pixels
+    frame[:rows, columns:] = pixels[:, -1:]
+    frame[rows:] = frame[rows - 1]
+    return frame
+
+
+def yuv_planes(rgb: Rgb, width: int, height: int) -> tuple[Array, Array, Array]:
+    """Return the planes of a padded picture: BT.601, full range, 4:2:0.
+
+    Parameters
+    ----------
+    rgb : ndarray
+        uint8, shape (H, W, 3).
+    width, height : int
+        Of the frame: even, and not less than the picture's.
+
+    Returns
+    -------
+    tuple of ndarray
+        uint8: Y of shape (height, width), Cb and Cr of (height / 2, width / 2). Chroma is the
+        average of four pixels, padding included, from exact values: rounded once.
+    """
+    # With so much of the padding that all of the rest is equal to its edge.
+    columns = min(width, rgb.shape[1] + rgb.shape[1] % 2 + 2)
+    rows = min(height, rgb.shape[0] + rgb.shape[0] % 2 + 2)
+    even = pad(rgb, columns, rows)
+    luma = np.empty((rows, columns), np.uint8)
+    chroma = np.empty((2, rows // 2, columns // 2), np.uint8)
+    for top in range(0, rows, _BAND):
+        band = even[top : top + _BAND]
+        # One array per channel: several times as fast as to work on every third number.
+        channels = [band[..., number].astype(np.int32) for number in range(3)]
+        luma[top : top + _BAND] = _weighed(channels, _LUMA, 16)
+        pairs = [channel[::2] + channel[1::2] for channel in channels]
+        quads = [pair[:, ::2] + pair[:, 1::2] for pair in pairs]
+        for plane, weights in zip(chroma, _CHROMA, strict=True):
+            found = _weighed(quads, weights, 18, 128)
+            plane[top // 2 : (top + _BAND) // 2] = np.minimum(found, 255, out=found)
+    return (
+        pad(luma, width, height),
+        pad(chroma[0], width // 2, height // 2),
+        pad(chroma[1], width // 2, height // 2),
+    )
+
+
+def _weighed(channels: list[Array], weights: tuple[int, ...], bits: int, base: int = 0) -> Array:
+    """Return the sum of weighed channels over 2**bits, rounded, and `base`."""
+    total: Array = channels[0] * weights[0]
+    total += channels[1] * weights[1]
+    total += channels[2] * weights[2]
+    total += (base << bits) + (1 << bits - 1)
+    total >>= bits
+    return total

@@ -1,0 +1,1 @@
+"""Loaders for training: batches of pictures, decoded, warped and normalized."""

@@ -1,0 +1,236 @@
+"""Batches of pictures, filled on threads: what `Loader` and Benzina's `DataLoader` have in common.
+
+The calling thread plans: it makes the arrays of a batch and cuts the batch into tasks of a few
+samples. Threads read, decode and warp these, each picture into its own place. What is drawn for a
+sample depends on its key alone (`samplestream`); only in the order of the reference, where all
+samples share one stream, the plan draws.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import chain, count
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+
+from ...exceptions import BloscpackError, NotFoundError
+from ...parallel.threads import map_ahead
+from ..codec.planes import Planes
+from ..mp4.samplelayout import SampleLayout
+from .affine import Shape
+from .arraypool import ArrayPool
+from .recipe import Numbers, Recipe
+from .samplestream import SampleStreams
+
+
+class AnySample(Protocol):
+    """A sample of a dataset of ours, or of one of Benzina's own classes."""
+
+    @property
+    def index(self) -> int:
+        """Its ordinal."""
+        ...
+
+    @property
+    def name(self) -> str | None:
+        """Its name."""
+        ...
+
+    @property
+    def layout(self) -> SampleLayout:
+        """Where its tracks are."""
+        ...
+
+    def read_track(self, name: str) -> bytes:
+        """Return the bytes of a track."""
+        ...
+
+    def frame(self, track: str) -> Planes:
+        """Decode the picture of a track."""
+        ...
+
+
+# A sample, and which of its tracks is shown.
+Picture: TypeAlias = tuple[AnySample, str]
+
+
+class Key(NamedTuple):
+    """What is drawn for a sample, in an epoch, depends on this."""
+
+    position: int
+    """Where it is in the dataset: the index that transforms get."""
+    repeat: int = 0
+    """How often it has come before in this epoch."""
+
+
+class Plan(NamedTuple):
+    """A batch that is to be filled."""
+
+    keys: Sequence[Key]
+    pictures: Callable[[int, int], Iterable[Picture]]
+    """From one place in the batch up to another; called in the thread that decodes them."""
+    aux: Any
+    """What the caller wants back with the batch."""
+
+
+class Batch(NamedTuple):
+    """A batch that is filled."""
+
+    images: Any
+    """float32, (n, 3, height, width)."""
+    aux: Any
+
+
+class Task(NamedTuple):
+    """A part of a batch."""
+
+    plan: Plan
+    images: Any
+    first: int
+    last: int
+    pictures: Iterable[Picture]
+    numbers: Sequence[Numbers] | None = None
+    """Where they had to be drawn before."""
+
+
+class Filler:
+    """Fill batches as a recipe says.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        What becomes of the pictures.
+    seed, epoch : int
+        For what is drawn at random.
+
+    Attributes
+    ----------
+    max_task : int
+        Samples that a thread does in a row: each task wakes the calling thread.
+    """
+
+    max_task = 8
+
+    def __init__(self, recipe: Recipe, seed: int, epoch: int) -> None:
+        self._recipe = recipe
+        self._seed = seed
+        self._epoch = epoch
+        self._local = threading.local()
+        self._pool = ArrayPool(0)
+        self._in_order: np.random.RandomState | None = None
+        if recipe.is_in_order:
+            self._in_order = stream_of_epoch(seed, epoch)
+
+    def batches(self, plans: Iterable[Plan], threads: int, prefetch: int) -> Iterator[Batch]:
+        """Fill batches, up to `prefetch` of them ahead; each has memory of its own.
+
+        Closed or forgotten, the iterator ends its threads. It must stay in its process.
+        """
+        plans = iter(plans)
+        first = next(plans, None)
+        if first is None:
+            return
+        # What keeps all threads busy, should the batches be small.
+        parts = len(self._cuts(len(first.keys), threads))
+        ahead = max(prefetch * parts, 2 * threads)
+        # Those in work, the one the caller has, and the one it had before.
+        self._pool = ArrayPool(ahead // parts + 3)
+        tasks = self._tasks(chain([first], plans), threads)
+        del first
+        for task in map_ahead(self._fill, tasks, threads, ahead):
+            if task.last == len(task.images):
+                batch = [Batch(task.images, task.plan.aux)]
+                del task
+                yield batch.pop()  # from now on the caller's alone
+
+    def _tasks(self, plans: Iterable[Plan], threads: int) -> Iterator[Task]:
+        for plan in plans:
+            images = self._new_images(len(plan.keys))
+            for first, last in self._cuts(len(plan.keys), threads):
+                task = Task(plan, images, first, last, plan.pictures(first, last))
+                if self._in_order is not None:
+                    pictures = list(task.pictures)
+                    drawn = self._drawn(task, pictures)
+                    task = task._replace(pictures=pictures, numbers=drawn)
+                yield task
+
+    def _cuts(self, count: int, threads: int) -> list[tuple[int, int]]:
+        """Return the parts of a batch: several for each thread, one if it is empty."""
+        size = max(1, min(self.max_task, count // (2 * threads)))
+        return [(first, min(first + size, count)) for first in range(0, max(count, 1), size)]
+
+    def _new_images(self, count: int) -> Any:
+        return self._pool.take((count, 3, *self._recipe.shape))
+
+    def _fill(self, task: Task) -> Task:
+        """Do a task, in one of the threads."""
+        # Everything small first, for all samples: a picture that is decoded leaves the processor's
+        # caches cold, and what runs next takes many times as long.
+        pictures = list(task.pictures)
+        numbers = task.numbers or self._drawn(task, pictures)
+        for place, (sample, track), own in zip(count(task.first), pictures, numbers):
+            with blamed(sample):
+                self._recipe.fill(sample.frame(track), own, task.images[place])
+        return task
+
+    def _drawn(self, task: Task, pictures: Sequence[Picture]) -> list[Numbers]:
+        """Call the transforms for the samples of a task."""
+        found = []
+        for key, (sample, track) in zip(
+            task.plan.keys[task.first : task.last], pictures, strict=True
+        ):
+            with blamed(sample):
+                rng = self._in_order or self._stream(key)
+                found.append(self._recipe.numbers(key.position, _shape(sample, track), rng))
+        return found
+
+    def _stream(self, key: Key) -> np.random.Generator | None:
+        """Return what is drawn from for a sample, in this thread."""
+        if not self._recipe.is_random:
+            return None
+        streams = getattr(self._local, "streams", None)
+        if streams is None:
+            streams = self._local.streams = SampleStreams(self._seed)
+        found: np.random.Generator = streams.at(self._epoch, key.position, key.repeat)
+        return found
+
+
+def _shape(sample: AnySample, track: str) -> Shape:
+    """Return height and width of a picture that is not decoded yet."""
+    found = sample.layout.tracks.get(track)
+    if found is None:
+        raise NotFoundError(f"no track {track!r:.80}, but {', '.join(sample.layout.tracks)}")
+    return found.clean.height, found.clean.width
+
+
+@contextmanager
+def blamed(sample: AnySample) -> Iterator[None]:
+    """Say of errors which sample they are about."""
+    try:
+        yield
+    except Exception as err:
+        name = None
+        with suppress(BloscpackError, OSError):
+            name = sample.name
+        where = f"sample {sample.index}" + ("" if name is None else f" ({name!r:.120})")
+        if isinstance(err, BloscpackError):
+            text = str(err.args[0]) if err.args else ""
+            err.args = (f"{where}: {text.removeprefix(f'sample {sample.index}: ')}", *err.args[1:])
+        else:
+            err.add_note(f"This was {where}.")
+        raise
+
+
+def stream_of_epoch(seed: int, epoch: int) -> np.random.RandomState:
+    """Return what the reference draws from in its pass number `epoch` over a loader.
+
+    Raises
+    ------
+    ValueError
+        The seed is not one of its, 0 to 2 ** 32 - 1.
+    """
+    seeds = np.random.RandomState(seed)
+    for _ in range(epoch):
+        seeds.randint(1 << 32)
+    return np.random.RandomState(seeds.randint(1 << 32))

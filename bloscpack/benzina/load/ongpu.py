@@ -1,0 +1,386 @@
+"""The same on a device of torch: pictures decoded by its hardware, and warped by torch.
+
+On ``"cuda"`` PyAV decodes by NVDEC, and what it decodes stays on the device; a picture that the
+hardware refuses is decoded on the CPU, and counted. The warp is written in torch and is, within 1
+of 255, that of the kernel; so it can be tried, as all of this but NVDEC, on tensors of the CPU.
+
+Experimental: NVDEC and batches on ``"cuda"`` have not been tested on a GPU.
+"""
+
+import threading
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...exceptions import BloscpackError, UnsupportedError
+from ..codec.colour import PLANES
+from ..codec.decoder import Decoder
+from ..codec.planes import HALVED, PADDINGS, Aperture, Planes
+from ..mp4.samplelayout import InnerTrack
+from .batching import Filler, Task, blamed
+from .recipe import Numbers, Recipe
+
+try:
+    import torch
+except ImportError as err:
+    raise ImportError(
+        'tensors need torch: install it, or "bloscpack[torch]"', name="torch"
+    ) from err
+
+# Samples that a thread does in a row: enough for the device, few enough for its memory.
+_MAX_TASK = 32
+# Frames that NVDEC leaves on the device: luma, and chroma interleaved.
+_NV12_PLANES = 2
+# At these numbers of pictures that were decoded on the CPU there is a warning.
+_TOLD = frozenset(10**power for power in range(12))
+
+
+class DevicePlanes(NamedTuple):
+    """What `Planes` is, on a device.
+
+    Attributes
+    ----------
+    y, u, v : Tensor
+        uint8, of two axes; `u` and `v` None for grey.
+    clean, chroma, matrix, full_range
+        As of `Planes`.
+    """
+
+    y: torch.Tensor
+    u: torch.Tensor | None
+    v: torch.Tensor | None
+    clean: Aperture
+    chroma: int
+    matrix: int
+    full_range: bool
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Height and width of the clean aperture."""
+        return self.clean[3], self.clean[2]
+
+
+def checked_device(device: Any) -> torch.device:
+    """Return a device of torch, a number being that of a GPU.
+
+    Raises
+    ------
+    RuntimeError
+        There is no such device here.
+    """
+    if isinstance(device, int):
+        device = f"cuda:{device}"
+    found = torch.device(device)
+    if found.type == "cpu":
+        return found
+    if found.type != "cuda":
+        raise RuntimeError(f"device {str(found)!r}: batches are made on 'cpu' or 'cuda'")
+    if not torch.cuda.is_available():
+        raise RuntimeError(f"device {str(found)!r}: torch finds no GPU; use device='cpu'")
+    if (found.index or 0) >= torch.cuda.device_count():
+        raise RuntimeError(f"device {str(found)!r}: torch finds {torch.cuda.device_count()}")
+    index = torch.cuda.current_device() if found.index is None else found.index
+    return torch.device("cuda", index)
+
+
+class BatchDecoder:
+    """Decode pictures to a device.
+
+    Parameters
+    ----------
+    device : torch.device
+        Where to.
+
+    Attributes
+    ----------
+    ndecoded, nfallback : int
+        Pictures so far, and those of them that the hardware refused.
+
+    Notes
+    -----
+    Threads may share it: each has decoders of its own.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._software = Decoder()
+        self._hardware = _HardwareDecoder(device) if device.type == "cuda" else None
+        self._lock = threading.Lock()
+        self.ndecoded = self.nfallback = 0
+
+    def decode_batch(self, pictures: Sequence[tuple[InnerTrack, bytes]]) -> list[DevicePlanes]:
+        """Decode pictures.
+
+        Parameters
+        ----------
+        pictures : sequence of (InnerTrack, bytes)
+            Of each its track, and its bytes.
+
+        Returns
+        -------
+        list of DevicePlanes
+
+        Raises
+        ------
+        FormatError, CodecError, UnsupportedError
+            As by `Decoder.decode`, of the first picture that cannot be decoded at all.
+
+        Warns
+        -----
+        RuntimeWarning
+            The hardware has refused the first picture, the tenth, the hundredth and so on.
+        """
+        return [self.decode(track, payload) for track, payload in pictures]
+
+    def decode(self, track: InnerTrack, payload: bytes) -> DevicePlanes:
+        """Decode a picture; see `decode_batch`."""
+        picture = track.config_kind, track.config, payload, track.frame, track.clean
+        refusal: Exception | None = None
+        if self._hardware is not None:
+            try:
+                found: Any = self._hardware.decode(*picture)
+            except (BloscpackError, NotImplementedError) as err:
+                refusal = err
+            else:
+                self._count(None)
+                return found  # type: ignore[no-any-return]
+        planes = self._software.decode(*picture)
+        self._count(refusal)
+        return _moved(planes, self._device)
+
+    def _count(self, refusal: Exception | None) -> None:
+        with self._lock:
+            self.ndecoded += 1
+            self.nfallback += refusal is not None
+            told = f"{self.nfallback} of {self.ndecoded} pictures so far were"
+            is_told = refusal is not None and self.nfallback in _TOLD
+        if is_told:
+            message = f"{told} decoded on the CPU and not on {self._device}, the last as: {refusal}"
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
+
+
+def _moved(planes: Planes, device: torch.device) -> DevicePlanes:
+    def tensor(plane: Any) -> torch.Tensor | None:
+        # Copied: they are views of the decoder's memory, which torch takes to be writable.
+        return None if plane is None else torch.from_numpy(np.array(plane)).to(device)
+
+    return DevicePlanes(tensor(planes.y), tensor(planes.u), tensor(planes.v), *planes[3:])
+
+
+class _HardwareDecoder(Decoder):
+    """A decoder whose frames are on a GPU."""
+
+    def __init__(self, device: torch.device) -> None:
+        super().__init__()
+        self._device = device
+
+    def _create(self, name: str) -> Any:
+        if name not in ("hevc", "h264"):
+            raise UnsupportedError(f"{name} is not decoded by the hardware")
+        accelerator = self._av.codec.hwaccel.HWAccel(
+            "cuda", self._device.index, allow_software_fallback=False, is_hw_owned=True
+        )
+        return self._av.CodecContext.create(name, "r", hwaccel=accelerator)
+
+    def _planes(self, frame: Any, info: Any, clean: Aperture) -> Any:
+        planes = frame.planes
+        if len(planes) != _NV12_PLANES:
+            raise UnsupportedError(f"a frame of {len(planes)} planes on the device, not of NV12")
+        with torch.cuda.device(self._device):
+            luma, chroma = (torch.from_dlpack(plane) for plane in planes)
+            if luma.dtype != torch.uint8:
+                raise UnsupportedError("a frame of more than 8 bits on the device")
+            # The decoder has few surfaces: they are copied, and given back when that is done.
+            found = DevicePlanes(
+                luma.clone(),
+                chroma[..., 0].clone(),
+                chroma[..., 1].clone(),
+                clean,
+                1,
+                info.matrix,
+                info.full_range,
+            )
+            torch.cuda.current_stream().synchronize()
+        return found
+
+
+class DeviceFiller(Filler):
+    """A `Filler` whose batches are on a device of torch."""
+
+    max_task = _MAX_TASK
+
+    def __init__(self, recipe: Recipe, seed: int, epoch: int, device: torch.device) -> None:
+        super().__init__(recipe, seed, epoch)
+        self._device = device
+        self._decoder = BatchDecoder(device)
+
+    def _new_images(self, count: int) -> Any:
+        return torch.empty(
+            (count, 3, *self._recipe.shape), dtype=torch.float32, device=self._device
+        )
+
+    def _fill(self, task: Task) -> Task:
+        pictures = list(task.pictures)
+        numbers, planes = task.numbers or self._drawn(task, pictures), []
+        for sample, track in pictures:
+            with blamed(sample):
+                payload = sample.read_track(track)
+                planes.append(self._decoder.decode(sample.layout.tracks[track], payload))
+        warp_batch(
+            planes,
+            numbers,
+            task.images[task.first : task.last],
+            padding=self._recipe.padding,
+            nearest=self._recipe.interpolation == "nearest",
+        )
+        if self._device.type == "cuda":
+            torch.cuda.current_stream(self._device).synchronize()
+        return task
+
+
+def warp_batch(
+    planes: Sequence[DevicePlanes],
+    numbers: Sequence[Numbers],
+    out: torch.Tensor,
+    *,
+    padding: str = "clean",
+    nearest: bool = False,
+) -> None:
+    """Write warped pictures in RGB into a batch.
+
+    Parameters
+    ----------
+    planes : sequence of DevicePlanes
+        Of any sizes: those of one size are done together.
+    numbers : sequence of Numbers
+        Of each its warp, conversion, bias, norm and colour outside.
+    out : Tensor
+        float32, (n, 3, height, width), on the same device.
+    padding, nearest
+        As of `planes.warp_planes`.
+
+    Raises
+    ------
+    UnsupportedError
+        There is no conversion for the colours of a picture.
+    """
+    if padding not in PADDINGS:
+        raise ValueError(f"padding must be one of {', '.join(PADDINGS)}, not {padding!r:.80}")
+    groups: dict[Any, list[int]] = {}
+    for place, each in enumerate(planes):
+        groups.setdefault((each.y.shape, each.chroma), []).append(place)
+    for places in groups.values():
+        group = [planes[place] for place in places]
+        out[places] = _warped(
+            group, [numbers[place] for place in places], out.shape[2:], padding, nearest
+        )
+
+
+def _warped(
+    planes: list[DevicePlanes],
+    numbers: list[Numbers],
+    shape: Sequence[int],
+    padding: str,
+    nearest: bool,
+) -> torch.Tensor:
+    """Return pictures whose planes agree in size, warped: (n, 3, height, width)."""
+    device = planes[0].y.device
+
+    def column(values: Any, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+        """Return a row of numbers for each picture, its items along axis 1."""
+        return torch.tensor(values, dtype=dtype, device=device)[:, :, None, None]
+
+    x, y = _coordinates(column([each.warp for each in numbers], torch.float64), shape)
+    clean = column([each.clean for each in planes], torch.float64)
+    left, top, width, height = clean.unbind(1)
+    margin = 0.5 if padding == "edge" else 0.0
+    low_x, low_y, high_x, high_y = 0 * left, 0 * top, width - 1, height - 1
+    if padding == "smear":
+        rows, columns = planes[0].y.shape
+        low_x, low_y, high_x, high_y = -left, -top, columns - 1 - left, rows - 1 - top
+    # Comparisons with NaN are false: it is outside.
+    inside = (x >= low_x - margin) & (x <= high_x + margin)
+    inside &= (y >= low_y - margin) & (y <= high_y + margin)
+    x = torch.where(inside, x, low_x).clamp(low_x, high_x) + left
+    y = torch.where(inside, y, low_y).clamp(low_y, high_y) + top
+    if nearest:
+        x, y = (x + 0.5).floor(), (y + 0.5).floor()
+    across, down = HALVED[planes[0].chroma]
+    channels = [_sampled([each.y for each in planes], x, y, 0, 0, nearest)]
+    if planes[0].u is not None:
+        for name in ("u", "v"):
+            plane = [getattr(each, name) for each in planes]
+            channels.append(_sampled(plane, x, y, across, down, nearest))
+    return _coloured(channels, planes, numbers, inside, column)
+
+
+def _coordinates(h: torch.Tensor, shape: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return where each output pixel is in its picture, x and y of (n, height, width)."""
+    rows, columns = shape
+    x = torch.arange(columns, device=h.device, dtype=torch.float64)[None, None, :]
+    y = torch.arange(rows, device=h.device, dtype=torch.float64)[None, :, None]
+    w = h[:, 6] * x + (h[:, 7] * y + h[:, 8])
+    return (h[:, 0] * x + (h[:, 1] * y + h[:, 2])) / w, (h[:, 3] * x + (h[:, 4] * y + h[:, 5])) / w
+
+
+def _sampled(
+    planes: list[torch.Tensor],
+    x: torch.Tensor,
+    y: torch.Tensor,
+    across: int,
+    down: int,
+    nearest: bool,
+) -> torch.Tensor:
+    """Return what planes have at coordinates of luma: float32 (n, height, width)."""
+    plane = torch.stack(planes)
+    rows, columns = plane.shape[1:]
+    flat = plane.reshape(len(planes), -1)
+    # Chroma samples of a subsampled plane are centred between those of luma.
+    at_x = ((x / 2).floor() if nearest else x / 2 - 0.25) if across else x
+    at_y = ((y / 2).floor() if nearest else y / 2 - 0.25) if down else y
+    at_x, at_y = at_x.clamp(0, columns - 1), at_y.clamp(0, rows - 1)
+    left, top = at_x.long(), at_y.long()
+    weight_x, weight_y = (at_x - left).float(), (at_y - top).float()
+    right, bottom = (left + 1).clamp(max=columns - 1), (top + 1).clamp(max=rows - 1)
+
+    def take(row: torch.Tensor, column: torch.Tensor) -> torch.Tensor:
+        index = (row * columns + column).reshape(len(planes), -1)
+        return flat.gather(1, index).reshape(row.shape).float()
+
+    above = torch.lerp(take(top, left), take(top, right), weight_x)
+    below = torch.lerp(take(bottom, left), take(bottom, right), weight_x)
+    return torch.lerp(above, below, weight_y)
+
+
+def _coloured(
+    channels: list[torch.Tensor],
+    planes: list[DevicePlanes],
+    numbers: list[Numbers],
+    inside: torch.Tensor,
+    column: Any,
+) -> torch.Tensor:
+    """Return red, green and blue, less the bias, times the norm."""
+    matrices = [
+        own.conversion(each.matrix, each.full_range)
+        for each, own in zip(planes, numbers, strict=True)
+    ]
+    while len(channels) < 3:
+        channels.append(torch.full_like(channels[0], 128.0))
+    m = column(matrices)
+    rgb = torch.stack(
+        [
+            m[:, 4 * row] * channels[0]
+            + m[:, 4 * row + 1] * channels[1]
+            + m[:, 4 * row + 2] * channels[2]
+            + m[:, 4 * row + 3]
+            for row in range(3)
+        ],
+        1,
+    )
+    is_rounded = column([[given is not PLANES] for given in matrices], torch.bool)
+    rgb = torch.where(is_rounded, (rgb.clamp(0, 255) + 0.5).floor(), rgb)
+    bias, norm = column([own.bias for own in numbers]), column([own.norm for own in numbers])
+    outside = column([own.oob for own in numbers])
+    return torch.where(inside[:, None], (rgb - bias) * norm, outside)

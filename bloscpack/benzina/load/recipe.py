@@ -1,0 +1,184 @@
+"""What becomes of each picture of a batch: the transforms, and their numbers for a sample."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+from ..codec.colour import Coefficients, benzina_coefficients, coefficients
+from ..codec.planes import PADDINGS, Floats, Planes, warp_planes
+from ..codec.videosequence import MATRIX_RGB
+from ..transforms import (
+    ConstantBiasTransform,
+    ConstantColorTransform,
+    ConstantNormTransform,
+    ConstantOOBTransform,
+    ConstantWarpTransform,
+    SimilarityTransform,
+    Transform,
+)
+from .affine import Compat, Shape, checked_compat
+
+# What the caller gives for a transform: one, or the numbers of a constant one.
+TransformLike: TypeAlias = Transform | float | Sequence[float] | None
+
+_CONSTANTS = (
+    ConstantBiasTransform,
+    ConstantColorTransform,
+    ConstantNormTransform,
+    ConstantOOBTransform,
+    ConstantWarpTransform,
+)
+INTERPOLATIONS = ("bilinear", "nearest")
+
+
+class Numbers(NamedTuple):
+    """What the transforms say for one sample."""
+
+    warp: Sequence[float]
+    color: int | None
+    bias: Sequence[float]
+    norm: Sequence[float]
+    oob: Sequence[float]
+
+    def conversion(self, matrix: int, full_range: bool) -> Coefficients:
+        """Return how colours of a picture are converted: as it says, if nothing else is wanted.
+
+        A picture that is stored as RGB is left as it is.
+        """
+        if self.color is None or matrix == MATRIX_RGB:
+            return coefficients(matrix, full_range)
+        return benzina_coefficients(self.color)
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """The transforms of a loader; made by `make_recipe`.
+
+    Attributes
+    ----------
+    shape : (int, int)
+        Height and width of the output.
+    color : transform or None
+        None for what each picture says itself.
+    compat : "benzina" or None
+        Call the transforms as the reference does.
+    """
+
+    shape: Shape
+    warp: Transform
+    color: Transform | None
+    bias: Transform
+    norm: Transform
+    oob: Transform
+    padding: str
+    interpolation: str
+    compat: Compat | None
+
+    @property
+    def is_random(self) -> bool:
+        """Whether the transforms may draw."""
+        given = (self.warp, self.color, self.bias, self.norm, self.oob)
+        return not all(one is None or isinstance(one, _CONSTANTS) for one in given)
+
+    @property
+    def is_in_order(self) -> bool:
+        """Whether all samples of a pass share one random stream."""
+        return self.compat is not None and self.is_random
+
+    def numbers(self, index: int, in_shape: Shape, rng: Any) -> Numbers:
+        """Call the transforms for a sample, in the order of the reference.
+
+        Parameters
+        ----------
+        index : int
+            Its position in the dataset.
+        in_shape : (int, int)
+            Height and width of its picture.
+        rng : Generator or RandomState
+            What they draw from; anything if they do not.
+
+        Raises
+        ------
+        ValueError
+            A transform returned another number of numbers.
+        """
+        shapes = (in_shape[::-1] if self.compat else in_shape), self.shape
+        warp = _counted("warp", self.warp(index, *shapes, rng), 9)
+        color = None
+        if self.color is not None:
+            color = int(_counted("color", self.color(index, *shapes, rng), 1)[0])
+        bias = _counted("bias", self.bias(index, *shapes, rng), 3)
+        norm = _counted("norm", self.norm(index, *shapes, rng), 3)
+        return Numbers(warp, color, bias, norm, _counted("oob", self.oob(index, *shapes, rng), 3))
+
+    def fill(self, planes: Planes, numbers: Numbers, out: Floats) -> None:
+        """Write a picture into its place in a batch, float32 of (3, height, width)."""
+        warp_planes(
+            planes,
+            out,
+            numbers.warp,
+            bias=numbers.bias,
+            scale=numbers.norm,
+            outside=numbers.oob,
+            matrix=numbers.conversion(planes.matrix, planes.full_range),
+            padding=self.padding,
+            nearest=self.interpolation == "nearest",
+        )
+
+
+def make_recipe(
+    shape: int | Sequence[int],
+    *,
+    warp: TransformLike,
+    color: TransformLike,
+    bias: TransformLike,
+    norm: TransformLike,
+    oob: TransformLike,
+    padding: str = "edge",
+    interpolation: str = "bilinear",
+    compat: Compat | None = None,
+) -> Recipe:
+    """Return the recipe of what the caller gave: transforms, any callables, or constants.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Something is none of these, or not one of those there are.
+    """
+    if padding not in PADDINGS:
+        raise ValueError(f"padding must be one of {', '.join(PADDINGS)}, not {padding!r:.80}")
+    if interpolation not in INTERPOLATIONS:
+        raise ValueError(
+            f"interpolation must be one of {', '.join(INTERPOLATIONS)}, not {interpolation!r:.80}"
+        )
+    compat = checked_compat(compat)
+    made = warp if callable(warp) else ConstantWarpTransform(warp)  # type: ignore[arg-type]
+    if isinstance(made, SimilarityTransform):
+        compat = compat or made.compat
+        if compat and not made.compat:
+            made = made.with_compat(compat)
+    return Recipe(
+        _pair(shape),
+        made,
+        color if color is None or callable(color) else ConstantColorTransform(color),  # type: ignore[arg-type]
+        bias if callable(bias) else ConstantBiasTransform(bias),
+        norm if callable(norm) else ConstantNormTransform(norm),
+        oob if callable(oob) else ConstantOOBTransform(oob),
+        padding,
+        interpolation,
+        compat,
+    )
+
+
+def _counted(name: str, numbers: Sequence[float], count: int) -> Sequence[float]:
+    if len(numbers) != count:
+        raise ValueError(f"the {name} transform returned {len(numbers)} numbers, not {count}")
+    return numbers
+
+
+def _pair(shape: int | Sequence[int]) -> Shape:
+    """Return (height, width); one number is both."""
+    pair = (shape, shape) if isinstance(shape, int) else tuple(shape)
+    if len(pair) != 2 or not all(isinstance(edge, int) and edge > 0 for edge in pair):
+        raise ValueError(f"shape must be a positive int, or (height, width), not {shape!r:.80}")
+    return pair

@@ -1,0 +1,298 @@
+"""Benzina's ``DataLoader``: torch's, whose batches begin with decoded pictures.
+
+Names, arguments and results are those of Benzina 0.0.5 (torch/dataloader.py). What differs: every
+batch has memory of its own, CPUs will do, pictures may have any size, and shapes are (height,
+width) for transforms too, unless the warp has ``compat="benzina"``. torch is imported here.
+"""
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ...exceptions import NotFoundError, TruncatedError
+from ...parallel.threads import resolve_nthreads
+from ...storage.file import open_source
+from ...storage.protocol import ByteSource
+from ..codec.decoder import Decoder
+from ..codec.planes import Planes
+from ..mp4.format import THUMB
+from ..mp4.samplelayout import InnerTrack, SampleLayout, parse_sample
+from ..sample import Sample
+from ..transforms import (
+    ConstantBiasTransform,
+    ConstantNormTransform,
+    ConstantOOBTransform,
+    ConstantWarpTransform,
+)
+from .batching import AnySample, Filler, Key, Picture, Plan
+from .recipe import Recipe, TransformLike, make_recipe
+
+try:
+    import torch
+    from torch.utils.data.dataloader import default_collate
+except ImportError as err:
+    raise ImportError(
+        'Benzina\'s DataLoader needs torch: install it, or "bloscpack[torch]"', name="torch"
+    ) from err
+
+from .ongpu import DeviceFiller, checked_device
+
+# More work, in bytes, than any number of threads is started for.
+_MUCH = 1 << 40
+
+
+class DataLoader(torch.utils.data.DataLoader):  # type: ignore[misc]
+    """Batches of pictures with what the dataset has beside them; Benzina's ``DataLoader``.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        What `open` returns, one of Benzina's classes as `ClassificationDataset`, or any map-style
+        dataset of such items, as torch's ``Subset`` and ``ConcatDataset`` of these.
+    shape : int or (int, int)
+        Height and width of the pictures of a batch.
+    path : str or PathLike, optional
+        The file that samples are read from, at their places in the dataset's own; by default that.
+    batch_size, shuffle, sampler, batch_sampler, collate_fn, drop_last
+        As of torch's; `collate_fn` is given what is beside the pictures, a tuple for each sample.
+    timeout : float, default 0
+        Not negative; nothing else of it matters, for there are no workers to wait for.
+    device : torch.device, str or int, optional
+        Where batches are made: by default the current GPU or, if there is none, the CPU. "cuda" is
+        experimental: it has not been tested on a GPU; ``device="cpu"`` is.
+    multibuffering : int, default 3
+        Batches that are worked on ahead.
+    seed : int, optional
+        For the transforms alone; by default torch's generator gives it. The order is the
+        sampler's.
+    bias_transform, norm_transform, warp_transform : transform or numbers, optional
+        See `transforms`. By default 0, 1, and the top left corner of the picture as it is.
+
+    Attributes
+    ----------
+    shape, path, device, multibuffering, seed
+        As given.
+    warp_transform, norm_transform, bias_transform, oob_transform, color_transform
+        The transforms; those given as numbers are `Constant` ones. They may be set, until a pass
+        begins. ``color_transform`` None takes what each picture says itself.
+
+    Raises
+    ------
+    ValueError, TypeError
+        An argument is not one of those there are.
+    RuntimeError
+        The device is not there.
+
+    Notes
+    -----
+    A pass yields ``(images, *what collate_fn returns)``: float32 of (n, 3, H, W), then usually
+    targets, int64 of (n,). ``num_workers`` is 0: threads do the work, see `Loader`, as many as
+    ``BLOSCPACK_NTHREADS`` says.
+
+    Each pass is another epoch: what is drawn depends on (seed, epoch, index), and on how often the
+    index came before. With a warp of ``compat="benzina"`` the draws are those of Benzina.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        shape: int | Sequence[int],
+        path: Any = None,
+        batch_size: int = 1,
+        shuffle: bool = False,
+        sampler: Any = None,
+        batch_sampler: Any = None,
+        collate_fn: Callable[[list[Any]], Sequence[Any]] = default_collate,
+        drop_last: bool = False,
+        timeout: float = 0,
+        device: Any = None,
+        multibuffering: int = 3,
+        seed: int | None = None,
+        bias_transform: TransformLike = None,
+        norm_transform: TransformLike = None,
+        warp_transform: TransformLike = None,
+    ) -> None:
+        super().__init__(
+            dataset,
+            batch_size=batch_size,
+            shuffle=shuffle,
+            sampler=sampler,
+            batch_sampler=batch_sampler,
+            num_workers=0,
+            collate_fn=collate_fn,
+            drop_last=drop_last,
+            timeout=float(timeout),
+        )
+        if self.batch_sampler is None:
+            raise ValueError("batch_size is None: pictures come in batches")
+        if multibuffering < 1:
+            raise ValueError(f"multibuffering must be at least 1, not {multibuffering}")
+        if seed is None:
+            seed = int(torch.randint(0, 1 << 32, (), dtype=torch.int64))
+        self.path = path
+        self.device = _device(device)
+        self.multibuffering = multibuffering
+        self.seed = seed
+        self.warp_transform = (
+            warp_transform if callable(warp_transform) else ConstantWarpTransform(warp_transform)  # type: ignore[arg-type]
+        )
+        self.norm_transform = (
+            norm_transform if callable(norm_transform) else ConstantNormTransform(norm_transform)
+        )
+        self.bias_transform = (
+            bias_transform if callable(bias_transform) else ConstantBiasTransform(bias_transform)
+        )
+        self.oob_transform: Any = ConstantOOBTransform()
+        self.color_transform: Any = None
+        self.shape = self._recipe(shape).shape
+        self._epoch = 0
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        """Begin a pass: the next epoch."""
+        epoch, self._epoch = self._epoch, self._epoch + 1
+        # Not in the generator: what is set later is of the next pass.
+        return self._batches(self._recipe(self.shape), epoch)
+
+    def _recipe(self, shape: int | Sequence[int]) -> Recipe:
+        return make_recipe(
+            shape,
+            warp=self.warp_transform,
+            color=self.color_transform,
+            bias=self.bias_transform,
+            norm=self.norm_transform,
+            oob=self.oob_transform,
+        )
+
+    def _batches(self, recipe: Recipe, epoch: int) -> Iterator[tuple[Any, ...]]:
+        if self.device.type == "cpu":
+            filler = Filler(recipe, self.seed, epoch)
+        else:
+            filler = DeviceFiller(recipe, self.seed, epoch, self.device)
+        threads = resolve_nthreads(None, _MUCH)
+        archive = None if self.path is None else open_source(self.path)
+        try:
+            plans = self._plans(archive)
+            for images, aux in filler.batches(plans, threads, self.multibuffering):
+                yield torch.as_tensor(images), *aux
+                del images, aux  # whose memory is used again
+        finally:
+            if archive is not None:
+                archive.close()
+
+    def _plans(self, archive: ByteSource | None) -> Iterator[Plan]:
+        """Plan the batches of the sampler."""
+        unpacker = _Unpacker(archive)
+        seen = np.zeros(len(self.dataset), np.uint32)
+        for batch in self.batch_sampler:
+            indices = [int(index) for index in batch]
+            keys, pictures, aux = [], [], []
+            for index in indices:
+                keys.append(Key(index, seen.item(index)))
+                seen[index] += 1
+                item = self.dataset[index]
+                pictures.append(unpacker.picture(item, index))
+                aux.append(_beside(item))
+            yield Plan(keys, partial(_part, pictures), tuple(self.collate_fn(aux)))
+
+
+def _part(pictures: list[Picture], first: int, last: int) -> list[Picture]:
+    return pictures[first:last]
+
+
+def _device(device: Any) -> torch.device:
+    """Return where batches are made, by default where Benzina made them if that is there."""
+    if device is None:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    return checked_device(device)
+
+
+class _Unpacker:
+    """From items of a dataset to pictures, and to what is beside them."""
+
+    def __init__(self, archive: ByteSource | None) -> None:
+        self._archive = archive
+        self._decoder = Decoder()
+
+    def picture(self, item: Any, index: int) -> Picture:
+        """Return the picture of an item.
+
+        Raises
+        ------
+        TypeError
+            It is no item of a dataset of Benzina.
+        """
+        if isinstance(item, Sample):
+            if self._archive is None:
+                return item, THUMB
+            return self._stored(index, partial(self._read, item.location, item.size)), THUMB
+        stored = getattr(item, "input", None)
+        if stored is None:
+            raise TypeError(
+                f"item {index} of the dataset is of {type(item).__name__}: it must be a sample, or "
+                "have the field 'input' with one"
+            )
+        read = partial(bytes, stored)
+        if self._archive is not None:
+            read = partial(self._read, *stored.location)
+        return self._stored(index, read), getattr(item, "input_label", THUMB)
+
+    def _stored(self, index: int, read: Callable[[], bytes]) -> AnySample:
+        return _StoredSample(index, read, self._decoder)
+
+    def _read(self, offset: int, nbytes: int) -> bytes:
+        """Read a sample from a file other than the dataset's."""
+        archive = self._archive
+        if archive is None or offset + nbytes > archive.size():
+            error = TruncatedError(
+                f"its bytes {offset} to {offset + nbytes} are not all there", offset=offset
+            )
+            error.path = None if archive is None else archive.name
+            raise error
+        return bytes(archive.read_at(offset, nbytes))
+
+
+def _beside(item: Any) -> tuple[Any, ...]:
+    """Return what is beside the picture of an item."""
+    if isinstance(item, Sample):
+        return (np.int64(item.target),)
+    target = getattr(item, "target", ())
+    return target if isinstance(target, tuple) else (target,)
+
+
+class _StoredSample:
+    """A sample of which the bytes are known, but no dataset."""
+
+    name = None
+
+    def __init__(self, index: int, read: Callable[[], bytes], decoder: Decoder) -> None:
+        self.index = index
+        self._read = read
+        self._decoder = decoder
+        self._data: bytes | None = None
+
+    @functools.cached_property
+    def layout(self) -> SampleLayout:
+        """Where its tracks are."""
+        self._data = self._read()
+        return parse_sample(self._data)
+
+    def read_track(self, name: str) -> bytes:
+        """Return the bytes of a track."""
+        return self._track(name)[1]
+
+    def frame(self, track: str) -> Planes:
+        """Decode the picture of a track."""
+        found, payload = self._track(track)
+        return self._decoder.decode(
+            found.config_kind, found.config, payload, found.frame, found.clean
+        )
+
+    def _track(self, name: str) -> tuple[InnerTrack, bytes]:
+        tracks = self.layout.tracks
+        if name not in tracks or self._data is None:
+            raise NotFoundError(f"no track {name!r:.80}, but {', '.join(tracks)}")
+        found = tracks[name]
+        return found, self._data[found.offset : found.offset + found.nbytes]

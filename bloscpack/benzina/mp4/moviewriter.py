@@ -1,0 +1,180 @@
+"""Writing a dataset: the head of its file, and the moov behind everything else.
+
+A file is its head (`pack_head`), the samples, targets and names back to back, and `pack_movie`.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...exceptions import FormatError
+from ...format.bytefield import BytesLike
+from ..splits import KIND as SPLITS_KIND
+from ..splits import pack_splits
+from .bmff import HEADER_NBYTES, children, pack_box, pack_large_header, reader_of
+from .boxes import (
+    VISUAL_ENTRY_NBYTES,
+    MediaHeader,
+    MovieHeader,
+    TrackHeader,
+    pack_ftyp,
+    pack_mett,
+    pack_mvhd,
+    pack_no_runs,
+    pack_stco,
+    pack_stsc,
+    pack_stsd,
+    pack_stsz,
+    pack_stts,
+    unpack_visual,
+)
+from .format import (
+    DURATION,
+    INPUT,
+    METADATA_HANDLER,
+    NAME,
+    NAME_MIME,
+    SHOWN,
+    TARGET,
+    TARGET_MIME,
+    THUMB,
+    TIMESCALE,
+    VIDEO_HANDLER,
+    Profile,
+    is_reference,
+    pack_track,
+)
+from .movie import unpack_movie
+
+HEAD_NBYTES = 24 + 16
+"""Size of what is before the first sample."""
+
+_FTYP = pack_ftyp(b"isom", b"bzna", b"isom")
+_SAMPLE_MIME = b"video/mp4"
+_MIMES = {INPUT: _SAMPLE_MIME, TARGET: TARGET_MIME, NAME: NAME_MIME}
+_NOT_IN_FILM = frozenset((b"clap", b"btrt"))
+# The 512.0078125 of Benzina's tools: they set the fraction to 512, too.
+_REFERENCE_SIDE = 512 << 16 | 512
+
+
+class Extents(NamedTuple):
+    """Where the samples of a track lie, shape (n,) each."""
+
+    offsets: NDArray[np.uint64]
+    """From the first byte of the file."""
+    sizes: NDArray[np.uint64]
+
+
+def pack_head(nbytes: int) -> bytes:
+    """Return what a dataset begins with.
+
+    Parameters
+    ----------
+    nbytes : int
+        Size of all samples, targets and names.
+    """
+    header_nbytes = HEAD_NBYTES - len(_FTYP)
+    return _FTYP + pack_large_header(b"mdat", header_nbytes + nbytes)
+
+
+def film_entry(sample: BytesLike) -> bytes:
+    """Return the sample entry of the thumbnails' track, made of that of a sample's thumbnail.
+
+    Players know one configuration for the whole film, that of the first sample, and its frame
+    uncropped.
+
+    Raises
+    ------
+    FormatError
+        The sample is damaged, or has neither a thumbnail nor a picture.
+    """
+    tracks = unpack_movie(reader_of(sample), len(sample)).tracks
+    found = tracks.get(THUMB) or tracks.get(INPUT)
+    if found is None or found.handler != VIDEO_HANDLER or found.entry == (0, 0):
+        raise FormatError(f"the sample has no track {THUMB!r} of pictures")
+    view, read = memoryview(sample), reader_of(sample)
+    entry = next(children(read, found.entry.offset, sum(found.entry)))
+    start = entry.payload_offset + VISUAL_ENTRY_NBYTES
+    kept = [
+        bytes(view[box.offset : box.end])
+        for box in children(read, start, entry.end)
+        if box.kind not in _NOT_IN_FILM
+    ]
+    return pack_box(entry.kind, bytes(view[entry.payload_offset : start]), *kept)
+
+
+def pack_movie(
+    tracks: Mapping[str, Extents],
+    entry: bytes = b"",
+    *,
+    profile: Profile = "default",
+    splits: Mapping[str, range] | None = None,
+) -> bytes:
+    """Return the moov of a dataset.
+
+    Parameters
+    ----------
+    tracks : mapping of str to Extents
+        By name: the samples, and of targets, names and thumbnails those that there are. Targets may
+        be fewer than samples. A track of thumbnails without any is left out.
+    entry : bytes
+        From `film_entry`; needed for thumbnails.
+    profile : {"default", "reference"}
+        Which form to write. Ours says how large the film is, and has headers of 32 bits while times
+        fit them, and one number for sizes that are all the same.
+    splits : mapping of str to range, optional
+        Kept in a box of ours, which others skip.
+
+    Raises
+    ------
+    ValueError
+        A sample has 4 GiB or more, or there are thumbnails and no entry.
+    """
+    reference = is_reference(profile)
+    duration = DURATION * len(tracks[INPUT].sizes)
+    version = 1 if reference or duration >= 2**32 else 0
+    boxes: list[bytes] = []
+    for name in (INPUT, TARGET, NAME, THUMB):
+        if name in tracks and (name != THUMB or len(tracks[name].sizes)):
+            boxes.append(_pack_track(name, len(boxes) + 1, tracks[name], entry, version, reference))
+    header = MovieHeader(TIMESCALE, duration, len(boxes) + 1)
+    if splits:
+        boxes.append(pack_box(b"udta", pack_box(SPLITS_KIND, pack_splits(splits))))
+    return pack_box(b"moov", pack_mvhd(header, version=version), *boxes)
+
+
+def _pack_track(
+    name: str, track_id: int, extents: Extents, entry: bytes, version: int, reference: bool
+) -> bytes:
+    count = len(extents.sizes)
+    flags = width = height = 0
+    handler = METADATA_HANDLER
+    if name == THUMB:
+        if not entry:
+            raise ValueError("a track of thumbnails needs a sample entry")
+        flags, handler = SHOWN, VIDEO_HANDLER
+        visual = unpack_visual(entry[HEADER_NBYTES:])
+        width, height = visual.width << 16, visual.height << 16
+        if reference:
+            width = height = _REFERENCE_SIDE
+    else:
+        entry = pack_mett(_MIMES[name])
+    # Benzina's tools write runs of no sample, too; FFmpeg refuses a file with chunks of none.
+    has_runs = count > 0 or reference
+    tables = (
+        pack_stsd(entry),
+        pack_stts(count, DURATION) if has_runs else pack_no_runs(b"stts"),
+        pack_stsz(extents.sizes, constant=not reference),
+        pack_stsc() if has_runs else pack_no_runs(b"stsc"),
+        pack_stco(extents.offsets),
+    )
+    return pack_track(
+        name,
+        handler,
+        TrackHeader(flags, track_id, DURATION * count, width, height),
+        MediaHeader(TIMESCALE, DURATION * count),
+        tables,
+        version=version,
+    )

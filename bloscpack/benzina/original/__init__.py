@@ -1,0 +1,1 @@
+"""The names of Benzina's own Python package."""

@@ -1,0 +1,101 @@
+"""``blpk bzna extract``: the samples of a dataset as files."""
+
+import argparse
+
+from ...storage.url import shown_name
+from ..console.describe import damage_documents
+from ..console.options import Subparsers, add_command, add_folder, add_json_option, count
+from ..console.output import Console, double_pretty_size, error, print_json, printable, result
+from ..console.status import STATUS_NAMES, ExitCode, UsageError
+from ..inputs.datasets import INPUT, TRACKS, add_file, add_selection, choose, open_dataset
+
+# Those of benzina/extraction.py, which is imported on use.
+FORMS = "mp4", "png", "jpeg"
+LISTS = "csv", "json"
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command."""
+    parser = add_command(
+        subparsers,
+        "extract",
+        summary="write samples into files",
+        description="Write the samples into a folder, as they are (each is an mp4 of its own) or "
+        "decoded, and a list of their names and targets. Stored names are made names of files "
+        "inside of the folder, whatever they are.",
+    )
+    add_file(parser)
+    add_folder(parser)
+    parser.add_argument(
+        "--as",
+        choices=FORMS,
+        default="mp4",
+        dest="form",
+        help="the samples byte for byte, or their pictures: exactly, or with loss (default: mp4)",
+    )
+    parser.add_argument(
+        "--track",
+        choices=tuple(TRACKS),
+        help="of png and jpeg: the picture or its thumbnail (default: input)",
+    )
+    parser.add_argument(
+        "--quality", metavar="N", type=count, help="of jpeg, 1 to 100 (default: 95)"
+    )
+    parser.add_argument(
+        "--list",
+        choices=(*LISTS, "none"),
+        default="csv",
+        dest="listing",
+        help="how samples.csv or samples.json is written (default: csv)",
+    )
+    add_selection(parser)
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Extract."""
+    from ...benzina.samplefiles import extract
+
+    if args.quality is not None and args.form != "jpeg":
+        raise UsageError("--quality is for --as jpeg")
+    if args.track is not None and args.form == "mp4":
+        raise UsageError("--track is for --as png and --as jpeg")
+    console = Console(args)
+    with (
+        open_dataset(args.file_, args.nthreads, splits=args.splits) as dataset,
+        console.progress(unit="samples") as progress,
+    ):
+        report = extract(
+            choose(dataset, args),
+            args.folder,
+            form=args.form,
+            track=TRACKS.get(args.track, INPUT),
+            quality=95 if args.quality is None else args.quality,
+            listing=None if args.listing == "none" else args.listing,
+            overwrite=args.force,
+            nthreads=args.nthreads,
+            progress=progress,
+        )
+    for damage in report.damage:
+        error(f"{shown_name(args.file_)}: {damage}")
+    code = ExitCode.DAMAGED if report.damage else ExitCode.OK
+    if args.json:
+        print_json(
+            "bzna extract",
+            {
+                "path": shown_name(args.file_),
+                "target": args.folder,
+                "status": STATUS_NAMES[code],
+                "nfiles": report.nfiles,
+                "nbytes": report.nbytes,
+                "nrenamed": report.nrenamed,
+                "damage": damage_documents(report.damage),
+            },
+        )
+        return code
+    size = double_pretty_size(report.nbytes)
+    result(printable(f"{args.folder}: {report.nfiles} samples, {size}"))
+    if report.nrenamed:
+        console.note(f"{report.nrenamed} files have another name than was stored")
+    return code

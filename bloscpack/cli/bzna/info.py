@@ -1,0 +1,164 @@
+"""``blpk bzna info``: what a dataset holds."""
+
+import argparse
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...exceptions import BloscpackError
+from ...storage.url import shown_name
+from ..console.options import Subparsers, add_command, add_json_option
+from ..console.output import double_pretty_size, error, print_json, printable, result
+from ..console.status import ExitCode, describe, exit_code, heaviest
+from ..inputs.datasets import INPUT, THUMB, add_file, open_dataset
+
+if TYPE_CHECKING:
+    from ...benzina.dataset import Dataset
+    from ...benzina.mp4.samplelayout import InnerTrack
+
+_SHOWN_SPLITS = 20
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command."""
+    parser = add_command(
+        subparsers,
+        "info",
+        summary="say what is in a dataset",
+        description="Print how many samples there are, tracks, targets, names, splits, and what "
+        "the first sample is. No other sample is read.",
+    )
+    add_file(parser)
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Describe a dataset."""
+    return show(args, command="bzna info")
+
+
+def show(args: argparse.Namespace, *, command: str) -> int:
+    """Print what a dataset holds; ``blpk info`` does so, too. What is damaged is told."""
+    errors: list[BloscpackError] = []
+    with open_dataset(args.file_, args.nthreads) as dataset:
+        document = _document(dataset, errors)
+    for err in errors:
+        error(describe(err))
+    if args.json:
+        messages = [describe(err) for err in errors]
+        fields = {"path": shown_name(args.file_), "kind": "dataset", **document, "errors": messages}
+        print_json(command, fields)
+    else:
+        for line in _text(document):
+            result(printable(line))
+    return heaviest(map(exit_code, errors)) if errors else ExitCode.OK
+
+
+def _document(dataset: "Dataset", errors: list[BloscpackError]) -> dict[str, Any]:
+    def attempt(part: Callable[["Dataset"], Any]) -> Any:
+        try:
+            return part(dataset)
+        except BloscpackError as err:
+            errors.append(err)
+            return None
+
+    return {
+        "nsamples": len(dataset),
+        "cbytes": dataset.nbytes,
+        "brands": [brand.decode("latin-1") for brand in dataset.movie.brands],
+        "tracks": [
+            {
+                "name": track.name,
+                "handler": track.handler,
+                "nsamples": len(track),
+                "mime": track.mime or None,
+                "codec": None if track.mime else _code(track.table.entry_kind),
+                "shape": track.shape and list(track.shape),
+            }
+            for track in dataset.tracks.values()
+        ],
+        "targets": attempt(_targets),
+        "nnames": attempt(lambda dataset: sum(name is not None for name in dataset.names)),
+        "splits": attempt(
+            lambda dataset: {name: [of.start, of.stop] for name, of in dataset.splits.items()}
+        ),
+        "first_sample": attempt(_first_sample),
+    }
+
+
+def _targets(dataset: "Dataset") -> dict[str, int] | None:
+    """Return how many samples have a target, and of which values; -1 is none."""
+    targets = dataset.targets
+    values, counts = np.unique(targets[targets != -1], return_counts=True)
+    if not len(values):
+        return None
+    return {
+        "count": int(counts.sum()),
+        "distinct": len(values),
+        "min": int(values[0]),
+        "max": int(values[-1]),
+    }
+
+
+def _first_sample(dataset: "Dataset") -> dict[str, Any] | None:
+    if not len(dataset):
+        return None
+    sample = dataset[0]
+    tracks = sample.layout.tracks
+    return {"cbytes": sample.size, **{name: picture(tracks.get(name)) for name in (INPUT, THUMB)}}
+
+
+def picture(track: "InnerTrack | None") -> dict[str, Any] | None:
+    """Return what a track of a sample says of its picture."""
+    if track is None:
+        return None
+    return {
+        "codec": _code(track.entry_kind),
+        "shape": [track.clean.height, track.clean.width],
+        "frame": list(track.frame[::-1]),
+        "nbytes": track.nbytes,
+    }
+
+
+def _code(kind: bytes) -> str:
+    return kind.decode("ascii", "backslashreplace")
+
+
+def _text(document: dict[str, Any]) -> Iterator[str]:
+    yield "kind: Benzina dataset"
+    yield f"samples: {document['nsamples']}"
+    yield f"stored: {double_pretty_size(document['cbytes'])}"
+    yield f"brands: {', '.join(document['brands']) or 'none'}"
+    yield "tracks:"
+    for track in document["tracks"]:
+        what = track["mime"] or track["codec"]
+        size = f", frames of {_sides(track['shape'])}" if track["shape"] else ""
+        yield f"  {track['name']}: {track['nsamples']} of {what}{size}"
+    if targets := document["targets"]:
+        yield (
+            f"targets: {targets['count']}, {targets['distinct']} different, {targets['min']} to "
+            f"{targets['max']}"
+        )
+    else:
+        yield "targets: none"
+    yield f"names: {document['nnames'] or 'none'}"
+    splits = list((document["splits"] or {}).items())
+    for name, (start, stop) in splits[:_SHOWN_SPLITS]:
+        yield f"split {name}: {start} to {stop}"
+    if len(splits) > _SHOWN_SPLITS:
+        yield f"and {len(splits) - _SHOWN_SPLITS} more splits"
+    if first := document["first_sample"]:
+        yield f"first sample: {double_pretty_size(first['cbytes'])}"
+        for name in (INPUT, THUMB):
+            if about := first[name]:
+                yield (
+                    f"  {name}: {_sides(about['shape'])} in a frame of {_sides(about['frame'])}, "
+                    f"{about['codec']}, {double_pretty_size(about['nbytes'])}"
+                )
+
+
+def _sides(shape: list[int]) -> str:
+    """Return height and width, in the order in which shapes have them."""
+    return f"{shape[0]}x{shape[1]}"

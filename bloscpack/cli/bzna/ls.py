@@ -1,0 +1,88 @@
+"""``blpk bzna ls``: a line about each sample."""
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from ...exceptions import BloscpackError
+from ...storage.url import shown_name
+from ..console.options import Subparsers, add_command, add_json_option
+from ..console.output import error, print_json, printable, result
+from ..console.status import ExitCode, describe, exit_code, heaviest
+from ..inputs.datasets import INPUT, THUMB, add_file, add_selection, choose, open_dataset
+from .info import picture
+
+if TYPE_CHECKING:
+    from ...benzina.dataset import Dataset
+    from ...benzina.sample import Sample
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command."""
+    parser = add_command(
+        subparsers,
+        "ls",
+        summary="list samples",
+        description="Print for each sample: its number, target (-1 for none), stored bytes and "
+        "name. No sample is read.",
+    )
+    add_file(parser)
+    parser.add_argument(
+        "--pictures",
+        action="store_true",
+        help="read each sample, and print the shape of its picture before the name",
+    )
+    add_selection(parser)
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """List samples."""
+    codes: list[ExitCode] = []
+    with open_dataset(args.file_, args.nthreads, splits=args.splits) as dataset:
+        entries = _entries(choose(dataset, args), codes, pictures=args.pictures)
+        if args.json:
+            print_json("bzna ls", {"path": shown_name(args.file_), "samples": entries})
+        else:
+            for entry in entries:
+                result(_line(entry, pictures=args.pictures))
+    return heaviest(codes)
+
+
+def _entries(
+    samples: "Dataset", codes: list[ExitCode], *, pictures: bool
+) -> Iterator[dict[str, Any]]:
+    # All names and targets in two reads, before the first line.
+    names, targets = samples.names, samples.targets
+    each = samples.samples() if pictures else (samples[k] for k in range(len(samples)))
+    for position, sample in enumerate(each):
+        entry = {
+            "sample": sample.index,
+            "name": names[position],
+            "target": int(targets[position]),
+            "offset": sample.location,
+            "cbytes": sample.size,
+        }
+        if pictures:
+            try:
+                entry |= _pictures(sample)
+            except BloscpackError as err:
+                entry |= {INPUT: None, THUMB: None, "error": describe(err)}
+                error(describe(err))
+                codes.append(exit_code(err))
+        yield entry
+
+
+def _pictures(sample: "Sample") -> dict[str, Any]:
+    tracks = sample.layout.tracks
+    return {name: picture(tracks.get(name)) for name in (INPUT, THUMB)} | {"error": None}
+
+
+def _line(entry: dict[str, Any], *, pictures: bool) -> str:
+    columns = [f"{entry['sample']:>8}", f"{entry['target']:>8}", f"{entry['cbytes']:>9}"]
+    if pictures:
+        about = entry[INPUT]
+        columns.append(f"{'x'.join(map(str, about['shape'])) if about else '-':<11}")
+    columns.append("-" if entry["name"] is None else entry["name"])
+    return printable("  ".join(columns)).rstrip()

@@ -1,0 +1,61 @@
+"""``blpk bzna verify``: read every sample of datasets."""
+
+import argparse
+from typing import Any
+
+from ...exceptions import NotBloscpackError
+from ...filetypes.open import is_benzina
+from ...storage.url import shown_name
+from ..console.describe import damage_documents
+from ..console.eachfile import run_each
+from ..console.options import Subparsers, add_command, add_json_option
+from ..console.output import Console
+from ..console.status import ExitCode
+from ..inputs.datasets import readable_dataset
+from ..verify import print_report
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command."""
+    parser = add_command(
+        subparsers,
+        "verify",
+        summary="check datasets for damage",
+        description="Check where samples lie, take every sample apart, compare what it says of "
+        "itself with what the dataset says, and print what is damaged. Nothing is changed.",
+    )
+    parser.add_argument(
+        "files", metavar="FILE", nargs="+", help="Benzina dataset, - for standard input"
+    )
+    parser.add_argument(
+        "--decode", action="store_true", help="decode every picture and thumbnail too"
+    )
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Verify each dataset."""
+    from ...benzina.verify import verify
+
+    console = Console(args)
+
+    def check(name: str) -> tuple[ExitCode, dict[str, Any]]:
+        where = readable_dataset(name)
+        with console.progress() as progress:
+            report = verify(where, decode=args.decode, nthreads=args.nthreads, progress=progress)
+        if report.damage and not report.nchunks and not is_benzina(where):
+            foreign = NotBloscpackError(f"not a Benzina dataset: {report.damage[0].what}")
+            foreign.path = shown_name(name)
+            raise foreign
+        if not args.json:
+            print_report(console, name, report)
+        return ExitCode.OK if report.ok else ExitCode.DAMAGED, {
+            "nsamples": report.nchunks,
+            "nbytes": report.nbytes,
+            "damage": damage_documents(report.damage),
+            "notices": report.notices,
+        }
+
+    failed: dict[str, Any] = {"nsamples": None, "nbytes": None, "damage": [], "notices": []}
+    return run_each(args, "bzna verify", check, failed)

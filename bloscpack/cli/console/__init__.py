@@ -1,0 +1,1 @@
+"""The terminal side of a command: options, output, progress and exit codes."""

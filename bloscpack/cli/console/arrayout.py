@@ -1,0 +1,189 @@
+"""Arrays on their way out of a command: as bytes, in .npy format, or as text."""
+
+import argparse
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from io import BytesIO
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.lib import format as npy
+
+from ...array.layout import AnyArray
+from ...media import image
+from ...storage.protocol import ByteSink
+from .endpoint import STDIO
+from .output import printable
+from .status import UsageError
+
+
+def add_output_options(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:
+    """Add where to write an array and in what form; return the group of the forms."""
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="OUT_FILE",
+        default=STDIO,
+        help="file to write, in the format of its suffix: .npy, .txt, .png, .jpg; plain bytes if "
+        "it is .raw or .bin, or there is none (default: standard output)",
+    )
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--npy", action="store_true", help="write .npy format")
+    kind.add_argument("--text", action="store_true", help="write text, as numpy prints it")
+    return kind
+
+
+def form_of(args: argparse.Namespace) -> str:
+    """Return how to write: "npy", "text", "png", "jpeg" or "raw".
+
+    Raises
+    ------
+    UsageError
+        The suffix of the output is not that of a format that is written.
+    """
+    if args.npy or args.text:
+        return "npy" if args.npy else "text"
+    suffix = os.path.splitext(args.output)[1].lower()
+    if suffix not in _FORMS:
+        raise UsageError(
+            f"'{args.output}': {suffix} files are not written; the suffix may be .npy, .txt, .png "
+            "or .jpg, and .raw gives plain bytes"
+        )
+    return _FORMS[suffix]
+
+
+def check_suffix(name: str, kind: str) -> None:
+    """Refuse to write an image of a kind, "png" or "jpeg", to a file named as another format.
+
+    Raises
+    ------
+    UsageError
+        The suffix is that of something else.
+    """
+    suffix = os.path.splitext(name)[1].lower()
+    if suffix and _FORMS.get(suffix) != kind:
+        raise UsageError(f"'{name}': this is a {kind.upper()} image; name the file *.{kind}")
+
+
+_FORMS = {
+    **dict.fromkeys(("", ".bin", ".raw"), "raw"),
+    ".npy": "npy",
+    ".txt": "text",
+    ".png": "png",
+    **dict.fromkeys((".jpg", ".jpeg"), "jpeg"),
+}
+
+
+class Part(Protocol):
+    """What is written: an array that can be had as a whole and, if it is large, in pieces."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the whole."""
+        ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the items."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Of the whole."""
+        ...
+
+    @property
+    def is_large(self) -> bool:
+        """Whether to read it in pieces."""
+        ...
+
+    def read(self) -> AnyArray:
+        """Return it as a whole."""
+        ...
+
+    def pieces(self) -> Iterator[AnyArray]:
+        """Yield it in pieces that follow each other in C order."""
+        ...
+
+
+def write_part(sink: ByteSink, part: Part, progress: Any, form: str) -> None:
+    """Write an array in a form that `form_of` gives.
+
+    Raises
+    ------
+    ValueError
+        An image does not hold such an array.
+    """
+    if form == "text":
+        sink.write(_text(part.read()).encode("utf-8", "backslashreplace"))
+    elif form == "npy":
+        _write_npy(sink, part, progress)
+    elif form in ("png", "jpeg"):
+        encode = image.encode_png if form == "png" else image.encode_jpeg
+        sink.write(encode(part.read()))
+    else:
+        _write_pieces(sink, part, progress)
+
+
+def _c_order_bytes(array: AnyArray) -> memoryview:
+    if not array.nbytes:
+        return memoryview(b"")
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+
+
+def _write_pieces(sink: ByteSink, part: Part, progress: Any) -> None:
+    done = 0
+    for piece in part.pieces():
+        data = _c_order_bytes(piece)
+        sink.write(data)
+        done += len(data)
+        progress(done, part.nbytes)
+
+
+def _write_npy(sink: ByteSink, part: Part, progress: Any) -> None:
+    header = _npy_header(part) if part.is_large else None
+    if header is not None:
+        sink.write(header)
+        _write_pieces(sink, part, progress)
+        return
+    with warnings.catch_warnings():
+        # Versions 2.0 and 3.0 of the format, which long dtypes need, are no news today.
+        warnings.simplefilter("ignore", UserWarning)
+        npy.write_array(_Writer(sink), part.read(), allow_pickle=False)
+
+
+def _npy_header(part: Part) -> bytes | None:
+    """Return the start of an .npy file, None where numpy itself has to find the version."""
+    buffer = BytesIO()
+    fields = {
+        "descr": npy.dtype_to_descr(part.dtype),
+        "fortran_order": False,
+        "shape": part.shape,
+    }
+    try:
+        npy.write_array_header_1_0(buffer, fields)
+    except ValueError:
+        return None
+    return buffer.getvalue()
+
+
+class _Writer:
+    """As much of a file as numpy writes to."""
+
+    def __init__(self, sink: ByteSink) -> None:
+        self._sink = sink
+
+    def write(self, data: bytes) -> int:
+        """Write `data`."""
+        self._sink.write(data)
+        return len(data)
+
+
+def _text(array: AnyArray) -> str:
+    try:
+        text = np.array2string(array, threshold=sys.maxsize)
+    except SystemError as err:  # numpy's answer to a code point beyond Unicode
+        raise ValueError(f"the items cannot be printed: {err}") from err
+    return "".join(f"{printable(line)}\n" for line in text.split("\n"))

@@ -1,0 +1,204 @@
+"""The two ends of a command: a file, or ``-`` for standard input and output."""
+
+import errno
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from ...container.front import read_trailer
+from ...container.reader import Container
+from ...exceptions import FileNotFound
+from ...format.bytefield import BytesLike
+from ...format.filekind import BLOSCPACK_MAGIC as MAGIC
+from ...format.filekind import HEAD_NBYTES, wrong_kind
+from ...frames.store.verify import is_frame_store
+from ...storage import disk
+from ...storage.file import open_source
+from ...storage.protocol import ByteSink
+from ...storage.sink import open_sink
+from ...storage.url import is_url, shown_name
+from .output import Console, binary_stdout
+
+STDIO = "-"
+
+
+class PassSink:
+    """Writes through to a stream; for output that is made front to back and checked on the way."""
+
+    name: str | None = None
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+
+    def write(self, data: BytesLike) -> None:
+        """Write `data`."""
+        with disk.naming("standard output"):
+            self._stream.write(data)
+
+    def write_at(self, offset: int, data: BytesLike) -> None:
+        """Refuse: what is written is gone."""
+        raise OSError(errno.ESPIPE, os.strerror(errno.ESPIPE))
+
+    def commit(self) -> None:
+        """Flush the stream."""
+        with disk.naming("standard output"):
+            self._stream.flush()
+
+    def abort(self) -> None:
+        """Do nothing."""
+
+
+def readable(name: str) -> Any:
+    """Return what `open_source` takes: a path or URL, a seekable stream, or the bytes of a pipe."""
+    if name == STDIO:
+        stream = _stdin()
+        return stream if stream.seekable() else stream.read()
+    if is_url(name):
+        return name
+    mode = Path(name).stat().st_mode
+    # `open_source` refuses a folder, and names the call that reads it.
+    return name if stat.S_ISREG(mode) or stat.S_ISDIR(mode) else Path(name).read_bytes()
+
+
+def read_any(name: str) -> Any:
+    """Return what `open_source` takes for a Bloscpack file: a path, a file object or bytes.
+
+    A file whose first bytes are damaged is still told by its trailer, or its index.
+
+    Raises
+    ------
+    NotBloscpackError
+        The file is empty, or starts with something else than the magic.
+    OSError
+        It cannot be read.
+    """
+    where = readable(name)
+    source = open_source(where)
+    head = bytes(source.read_at(0, HEAD_NBYTES))
+    is_ours = bool(head) and (
+        MAGIC.startswith(head[: len(MAGIC)])
+        or read_trailer(source) is not None
+        or is_frame_store(source)
+    )
+    source.close()
+    if not is_ours:
+        err = wrong_kind(head, "a Bloscpack file", source.name)
+        err.path = shown_name(name)
+        raise err
+    return where
+
+
+def open_container(name: str) -> Container:
+    """Open a Bloscpack file, a pipe or standard input; errors as for `read_any`."""
+    return Container(open_source(read_any(name)))
+
+
+@contextmanager
+def open_stream(name: str) -> Iterator[IO[bytes]]:
+    """Open plain content for reading front to back."""
+    if name == STDIO:
+        yield _stdin()
+    else:
+        with Path(name).open("rb") as stream:
+            yield stream
+
+
+@contextmanager
+def open_output(name: str, *, is_ordered: bool = False) -> Iterator[ByteSink]:
+    """Open a sink that is committed at the end of the block.
+
+    Parameters
+    ----------
+    name : str
+        A path or ``-``.
+    is_ordered : bool
+        The output is made front to back: to standard output it goes at once, not at the end.
+    """
+    if name == STDIO and is_ordered:
+        sink = PassSink(binary_stdout())
+        yield sink
+        sink.commit()
+    else:
+        with open_sink(binary_stdout() if name == STDIO else name) as committed:
+            yield committed
+
+
+def check_input(name: str, what: str) -> None:
+    """Check that an input is there.
+
+    Raises
+    ------
+    FileNotFound
+        It is not.
+    """
+    if name != STDIO and not is_url(name) and not Path(name).exists():
+        raise FileNotFound(f"{what} '{name}' does not exist!")
+
+
+def check_output(name: str, inputs: list[str], console: Console, *, force: bool) -> None:
+    """Check that an output may be written.
+
+    Raises
+    ------
+    ValueError
+        It is one of the inputs.
+    FileNotFound
+        It is there already (the exception of bloscpack 0.16), or a terminal, and not `force`.
+    OSError
+        Its folder is not there.
+    """
+    if is_url(name):
+        raise ValueError(
+            f"output '{shown_name(name)}' is a URL: commands write files, to be copied there; "
+            "bloscpack.save and others write to URLs in Python"
+        )
+    for each in inputs:
+        if is_same_file(each, name):
+            raise ValueError(f"input and output are the same file: '{shown_name(name)}'")
+    if name == STDIO:
+        if sys.stdout is not None and sys.stdout.isatty() and not force:
+            raise FileNotFound("standard output is a terminal; use -f to write binary data to it")
+        return
+    status = _status(name, is_output=True)
+    if status is None:
+        folder = Path(name).parent
+        if not folder.is_dir():
+            raise FileNotFoundError(errno.ENOENT, "no such folder", os.fspath(folder))
+    elif stat.S_ISREG(status.st_mode) or stat.S_ISBLK(status.st_mode):
+        # A pipe or a device like /dev/null loses nothing by being written to.
+        if not force:
+            raise FileNotFound(f"output file '{shown_name(name)}' exists!")
+        console.verbose(f"overwriting existing file: '{shown_name(name)}'")
+
+
+def is_same_file(source: str, target: str) -> bool:
+    """Return whether an input and an output are one regular file."""
+    one, two = _status(source, is_output=False), _status(target, is_output=True)
+    if one is None or two is None or not stat.S_ISREG(two.st_mode):
+        return False
+    return os.path.samestat(one, two)
+
+
+def regular_nbytes(name: str, *, is_output: bool = False) -> int | None:
+    """Return the size of a regular file in bytes; None for anything else."""
+    status = _status(name, is_output=is_output)
+    return status.st_size if status is not None and stat.S_ISREG(status.st_mode) else None
+
+
+def _status(name: str, *, is_output: bool) -> os.stat_result | None:
+    stream = sys.stdout if is_output else sys.stdin
+    try:
+        return os.fstat(stream.fileno()) if name == STDIO else Path(name).stat()
+    except (OSError, ValueError, AttributeError):
+        # Not there, or a stream that is closed, None or without a descriptor.
+        return None
+
+
+def _stdin() -> IO[bytes]:
+    if sys.stdin is None:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF), "standard input")
+    return sys.stdin.buffer

@@ -1,0 +1,243 @@
+"""The parser, and the options that several commands share.
+
+Names, defaults and unambiguous prefixes of long options are those of bloscpack 0.16. Where a new
+option would make one of its prefixes ambiguous, `keep_prefixes` gives the prefix its old meaning.
+"""
+
+import argparse
+import re
+from typing import Any, NoReturn
+
+from ...args import (
+    DEFAULT_CHUNK_SIZE,
+    DEFAULT_CLEVEL,
+    DEFAULT_CNAME,
+    DEFAULT_TYPESIZE,
+    BloscArgs,
+    parse_size,
+)
+from ...format.codec import CODECS, MAX_CHUNK_NBYTES, MAX_TYPESIZE, Shuffle
+from .output import PROG, printable
+from .status import ExitCode
+
+Subparsers = Any  # argparse names the type of add_subparsers() only with an underscore
+Container = argparse._ActionsContainer  # a parser or a group, the only name for what both are
+
+MAX_THREADS = 256  # BLOSC_MAX_THREADS, the limit of the original's -n
+_SHUFFLES = {"none": Shuffle.NONE, "byte": Shuffle.BYTE, "bit": Shuffle.BIT}
+_NEGATIVE_SELECTION = re.compile(r"-[0-9][-+0-9:,. ]*[:,][-+0-9:,. ]*")
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line, as all of our messages are."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the error and exit with the code for wrong usage."""
+        self.exit(
+            ExitCode.USAGE, f"{PROG}: error: {printable(message)}; see '{self.prog} --help'\n"
+        )
+
+
+class CommandParser(Parser):
+    """The parser of a command: options may stand between its arguments (``cat FILE --text 3``)."""
+
+    _is_intermixing = False
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse in two passes, options first; the passes come here again in some Pythons."""
+        if self._is_intermixing or self._subparsers is not None:  # what has commands mixes nothing
+            return super().parse_known_args(args, namespace)
+        self._is_intermixing = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._is_intermixing = False
+
+
+def protect_selections(argv: list[str]) -> list[str]:
+    """Return `argv` with selections like ``-5:`` in brackets: argparse takes them for options."""
+    end = argv.index("--") if "--" in argv else len(argv)
+    return [
+        f"[{arg}]" if position < end and _NEGATIVE_SELECTION.fullmatch(arg) else arg
+        for position, arg in enumerate(argv)
+    ]
+
+
+def keep_prefixes(parser: Container, *prefixes: str, **kwargs: Any) -> None:
+    """Add hidden spellings of an option; `kwargs` name its ``dest`` and ``action``."""
+    parser.add_argument(*prefixes, default=argparse.SUPPRESS, help=argparse.SUPPRESS, **kwargs)
+
+
+def add_output_options(parser: argparse.ArgumentParser, *, default: Any = False) -> None:
+    """Add what every command takes, before and after its name."""
+    parser.add_argument(
+        "-q",
+        "--quiet",
+        action="store_true",
+        default=default,
+        help="print only results and errors",
+    )
+    parser.add_argument(
+        "--no-progress",
+        action="store_true",
+        default=default,
+        help="never show a progress bar",
+    )
+
+
+def add_command(
+    subparsers: Subparsers,
+    name: str,
+    *aliases: str,
+    summary: str,
+    description: str,
+) -> argparse.ArgumentParser:
+    """Add the parser of a command, with the options that all commands take."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        name,
+        aliases=list(aliases),
+        help=summary,
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_output_options(parser, default=argparse.SUPPRESS)
+    return parser
+
+
+def add_locking_option(parser: Container) -> None:
+    """Add ``--no-locking``."""
+    parser.add_argument(
+        "--no-locking",
+        action="store_false",
+        dest="locking",
+        help="do not lock the file: for file systems without locks, if nothing else writes to it",
+    )
+
+
+def add_json_option(parser: Container) -> None:
+    """Add ``--json``."""
+    parser.add_argument("--json", action="store_true", help="print JSON (schema in docs/cli.md)")
+
+
+def add_folder(parser: Container) -> None:
+    """Add the folder that files are written into, and the option to replace some."""
+    parser.add_argument("folder", metavar="FOLDER", help="where to; new or empty")
+    parser.add_argument(
+        "-f",
+        "--force",
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="write into a folder that has files, and replace those of the same names",
+    )
+
+
+def add_blosc_group(parser: argparse.ArgumentParser) -> None:
+    """Add how to compress a chunk; `blosc_args_from` takes it up."""
+    group = parser.add_argument_group("blosc settings")
+    group.add_argument(
+        "-t",
+        "--typesize",
+        metavar="SIZE",
+        type=_typesize,
+        default=DEFAULT_TYPESIZE,
+        help=f"bytes per item, 1 to {MAX_TYPESIZE} (default: %(default)s)",
+    )
+    group.add_argument(
+        "-l",
+        "--clevel",
+        metavar="LEVEL",
+        type=int,
+        choices=range(10),
+        default=DEFAULT_CLEVEL,
+        help="compression level, 0 (store) to 9 (default: %(default)s)",
+    )
+    shuffle = group.add_mutually_exclusive_group()
+    shuffle.add_argument(
+        "-s",
+        "--no-shuffle",
+        action="store_const",
+        const="none",
+        default="byte",
+        dest="shuffle",
+        help="do not shuffle, the same as --shuffle none",
+    )
+    shuffle.add_argument(
+        "--shuffle",
+        choices=tuple(_SHUFFLES),
+        default="byte",
+        help="filter before the codec (default: %(default)s)",
+    )
+    group.add_argument(
+        "-c",
+        "--codec",
+        metavar="CODEC",
+        choices=CODECS,
+        default=DEFAULT_CNAME,
+        dest="cname",
+        help=f"{', '.join(CODECS)} (default: %(default)s)",
+    )
+
+
+def blosc_args_from(args: argparse.Namespace) -> BloscArgs:
+    """Return the options of `add_blosc_group`."""
+    return BloscArgs(args.typesize, args.clevel, _SHUFFLES[args.shuffle], args.cname)
+
+
+def add_chunk_size_option(group: Container) -> None:
+    """Add ``--chunk-size`` to a parser or a group."""
+    group.add_argument(
+        "-z",
+        "--chunk-size",
+        metavar="SIZE",
+        type=_chunk_size,
+        default=parse_size(DEFAULT_CHUNK_SIZE),
+        help="bytes per chunk, with a suffix B, K, M, G or T if you like, or 'max' "
+        f"(default: {DEFAULT_CHUNK_SIZE})",
+    )
+
+
+def nthreads(text: str) -> int:
+    """Return the argument of ``--nthreads``."""
+    return _ranged(text, 1, MAX_THREADS)
+
+
+def count(text: str) -> int:
+    """Return an argument that counts something."""
+    return _ranged(text, 0, 2**63 - 1)
+
+
+def byte_size(text: str) -> int:
+    """Return an argument that is a number of bytes, maybe with a suffix."""
+    try:
+        nbytes = int(text) if text[-1:].isdigit() else parse_size(text)
+    except ValueError as err:
+        raise argparse.ArgumentTypeError(str(err)) from None
+    if nbytes < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1 byte, not {text!r}")
+    return nbytes
+
+
+def _typesize(text: str) -> int:
+    return _ranged(text, 1, MAX_TYPESIZE)
+
+
+def _chunk_size(text: str) -> int:
+    if text == "max":
+        return MAX_CHUNK_NBYTES
+    try:
+        nbytes = int(text) if text[-1:].isdigit() else parse_size(text)
+    except ValueError as err:
+        raise argparse.ArgumentTypeError(str(err)) from None
+    if not 1 <= nbytes <= MAX_CHUNK_NBYTES:
+        raise argparse.ArgumentTypeError(f"must be 1 to {MAX_CHUNK_NBYTES} bytes, not {text!r}")
+    return nbytes
+
+
+def _ranged(text: str, low: int, high: int) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = low - 1
+    if not low <= value <= high:
+        raise argparse.ArgumentTypeError(f"must be {low} to {high}, not {text!r}")
+    return value

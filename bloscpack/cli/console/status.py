@@ -1,0 +1,66 @@
+"""How a command ended: exit codes, and which error means which.
+
+Errors of these kinds end a command with one line; any other exception is a fault of ours and keeps
+its traceback.
+"""
+
+from collections.abc import Iterable
+from enum import IntEnum
+
+from ...exceptions import BloscpackError, CodecError, FormatError, WrongKindError
+from .output import printable
+
+
+class ExitCode(IntEnum):
+    """Exit codes of ``blpk``; scripts rely on them (docs/cli.md)."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    DAMAGED = 3
+    FOREIGN = 4
+    INTERRUPTED = 130
+
+
+EXPECTED = (BloscpackError, OSError, ValueError, MemoryError, ImportError)
+
+# Of several files, the code of the first of these that any of them has is the command's.
+_BY_WEIGHT = (ExitCode.DAMAGED, ExitCode.FOREIGN, ExitCode.FAILED)
+
+STATUS_NAMES = {
+    ExitCode.OK: "ok",
+    ExitCode.FAILED: "failed",
+    ExitCode.DAMAGED: "damaged",
+    ExitCode.FOREIGN: "foreign",
+}
+
+
+class UsageError(Exception):
+    """A mistake in the command line that the parser cannot see."""
+
+
+def exit_code(err: BaseException) -> ExitCode:
+    """Return the exit code for an error."""
+    if isinstance(err, UsageError):
+        return ExitCode.USAGE
+    if isinstance(err, WrongKindError):
+        return ExitCode.FOREIGN
+    if isinstance(err, FormatError | CodecError):
+        return ExitCode.DAMAGED
+    return ExitCode.FAILED
+
+
+def heaviest(codes: Iterable[ExitCode]) -> ExitCode:
+    """Return the exit code for several files."""
+    found = set(codes)
+    return next((code for code in _BY_WEIGHT if code in found), ExitCode.OK)
+
+
+def describe(err: BaseException) -> str:
+    """Return the message for an error, one printable line."""
+    if isinstance(err, OSError) and not isinstance(err, BloscpackError) and err.strerror:
+        where = f"{err.filename}: " if err.filename is not None else ""
+        return printable(f"{where}{err.strerror}")
+    if isinstance(err, MemoryError):
+        return "not enough memory"
+    return printable(str(err))

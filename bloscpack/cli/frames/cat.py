@@ -1,0 +1,153 @@
+"""``blpk frames cat``: frames of a clip to standard output or a file."""
+
+import argparse
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ...array.layout import AnyArray
+from ...frames.protocol import Clip, frame_indices
+from ...media.image import probe
+from ...storage.url import shown_name
+from ..console.arrayout import add_output_options, check_suffix, form_of, write_part
+from ..console.describe import dtype_text
+from ..console.endpoint import STDIO, check_output, open_output
+from ..console.options import Subparsers, add_command, add_json_option
+from ..console.output import Console, print_json
+from ..console.selection import bare
+from ..console.status import ExitCode, UsageError
+from ..inputs.clips import open_clips, parse_frames
+
+# More frames are read and written in parts of about this size.
+_PIECE_NBYTES = 32 << 20
+_IMAGES = ("png", "jpeg")
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command."""
+    parser = add_command(
+        subparsers,
+        "cat",
+        summary="print frames of a clip",
+        description="Write the pixels of frames in C order; or, with --image, the JPEG or PNG file "
+        "that one frame is kept as.",
+    )
+    parser.add_argument("file_", metavar="STORE", help="frame store or gulp directory")
+    parser.add_argument("id", metavar="ID", help="clip")
+    parser.add_argument(
+        "--select",
+        metavar="FRAMES",
+        help="a number, a range like 0:32:2, or numbers like 3,4,9 (default: all)",
+    )
+    kind = add_output_options(parser)
+    kind.add_argument("--image", action="store_true", help="write the image, as it is kept")
+    add_json_option(kind)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the frames."""
+    console = Console(args)
+    selection = slice(None) if args.select is None else parse_frames(args.select)
+    if args.image and not isinstance(selection, int):
+        raise UsageError("--image writes one frame: give its number with --select")
+    if not args.json:
+        is_safe = args.text and args.output == STDIO
+        check_output(args.output, [args.file_], console, force=args.force or is_safe)
+    form = "raw" if args.image else form_of(args)
+    if form in _IMAGES and not isinstance(selection, int):
+        raise UsageError(
+            f"'{args.output}' holds one frame: give its number with --select; .npy takes several, "
+            "and 'blpk frames sheet' makes one picture of them"
+        )
+    with open_clips(args.file_, args.nthreads) as source:
+        clip = source[args.id]
+        if args.image:
+            single = _image(clip, selection)
+            check_suffix(args.output, probe(single).kind)
+            with open_output(args.output) as sink:
+                sink.write(single)
+            return ExitCode.OK
+        image = _kept_image(clip, selection) if form in _IMAGES and not args.json else None
+        if image is not None and probe(image).kind == form:
+            with open_output(args.output) as sink:  # as it is: exact, and not encoded again
+                sink.write(image)
+            return ExitCode.OK
+        part = _Frames(clip, selection)
+        if args.json:
+            _print_shape(args, part)
+            return ExitCode.OK
+        with open_output(args.output, is_ordered=True) as sink, console.progress() as progress:
+            write_part(sink, part, progress, form)
+    return ExitCode.OK
+
+
+class _Frames:
+    """Frames of a clip."""
+
+    def __init__(self, clip: Clip, selection: Any) -> None:
+        try:
+            indices, is_single = frame_indices(selection, len(clip))
+        except IndexError as err:
+            raise ValueError(f"clip {clip.id!r:.80}: {err}") from None
+        self._clip = clip
+        self._indices = indices
+        self._is_single = is_single
+        # Images may differ in shape: that of the first which is selected counts.
+        first = clip.shape[1:] if not len(indices) else clip.read(int(indices[0])).shape
+        self.shape = first if is_single else (len(indices), *first)
+        self.dtype = clip.dtype
+        self._frame_nbytes = int(np.prod(first)) * clip.dtype.itemsize
+        self.nbytes = self._frame_nbytes * len(indices)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether to read them in parts."""
+        return self.nbytes > _PIECE_NBYTES and len(self._indices) > 1
+
+    def read(self) -> AnyArray:
+        """Return all."""
+        return self._clip.read(int(self._indices[0]) if self._is_single else self._indices)
+
+    def pieces(self) -> Iterator[AnyArray]:
+        """Yield some at a time."""
+        if not self.is_large:
+            yield self.read()
+            return
+        step = max(1, _PIECE_NBYTES // self._frame_nbytes)
+        for start in range(0, len(self._indices), step):
+            yield self._clip.read(self._indices[start : start + step])
+
+
+def _kept_image(clip: Clip, index: Any) -> bytes | None:
+    """Return the image that a frame is kept as; None if it is kept as an array."""
+    try:
+        images = clip.read_images(index)
+    except IndexError as err:
+        raise ValueError(f"clip {clip.id!r:.80}: {err}") from None
+    return None if images is None else images[0]
+
+
+def _image(clip: Clip, index: Any) -> bytes:
+    image = _kept_image(clip, index)
+    if image is None:
+        raise ValueError(
+            f"clip {clip.id!r:.80}: its frames are kept as arrays, not as images; "
+            "'blpk frames sheet' makes a picture of them"
+        )
+    return image
+
+
+def _print_shape(args: argparse.Namespace, part: _Frames) -> None:
+    print_json(
+        "frames cat",
+        {
+            "path": shown_name(args.file_),
+            "id": args.id,
+            "selection": args.select and bare(args.select),
+            "shape": part.shape,
+            "dtype": dtype_text(part.dtype),
+            "nbytes": part.nbytes,
+        },
+    )

@@ -1,0 +1,283 @@
+"""``blpk frames create``: put images, videos, arrays or other clips into a frame store."""
+
+import argparse
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from itertools import chain
+from typing import Any, TextIO
+
+from ...filetypes.open import open_frames
+from ...frames import listing
+from ...frames.ingest.ingest import IngestReport, Remark, ingest
+from ...frames.ingest.items import Item
+from ...frames.store.frameencoding import CODECS
+from ...frames.store.lossless import PRESETS
+from ...storage import disk
+from ...storage.url import shown_name
+from ..console.options import (
+    Subparsers,
+    add_command,
+    add_json_option,
+    add_locking_option,
+    byte_size,
+    count,
+)
+from ..console.output import Console, message, pretty_size, print_json, printable, result
+from ..console.status import STATUS_NAMES, ExitCode, UsageError
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command."""
+    parser = add_command(
+        subparsers,
+        "create",
+        summary="put images, videos, arrays or other clips into a store",
+        description="Make a frame store of images, videos, arrays or a Gulp directory, or add to "
+        "one: what is in it already is passed over, so that a run that was interrupted is "
+        "continued by the same command.",
+    )
+    parser.add_argument("target", metavar="OUT", help="frame store to write")
+    parser.add_argument("inputs", metavar="INPUT", nargs="+", help="file or folder")
+    _add_input_options(parser)
+    _add_store_options(parser)
+    parser.add_argument(
+        "-w",
+        "--workers",
+        metavar="N",
+        type=_positive,
+        help="processes that read and encode (default: the processors, at most 8)",
+    )
+    parser.add_argument(
+        "--allow-skipped", action="store_true", help="end with 0 even if items were skipped"
+    )
+    parser.add_argument(
+        "--allow-empty", action="store_true", help="go on if there is nothing in an input"
+    )
+    parser.add_argument("--log", metavar="FILE", help="write what was skipped, as lines of JSON")
+    add_locking_option(parser)
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def _add_input_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("inputs")
+    group.add_argument(
+        "--from",
+        choices=listing.KINDS,
+        dest="kind",
+        help="what they are: arrays (.npy), images (each a clip), folders of images (each a "
+        "clip), videos, a list (.csv, .json, .jsonl), gulp directories (default: seen from them)",
+    )
+    group.add_argument("--root", metavar="DIR", help="of paths in a list (default: its folder)")
+    group.add_argument(
+        "--outside", action="store_true", help="follow paths and links that lead out of the folder"
+    )
+    group.add_argument(
+        "--path-column", metavar="NAME", default="path", help="of a list (default: %(default)s)"
+    )
+    group.add_argument(
+        "--id-column", metavar="NAME", default="id", help="of a list (default: %(default)s)"
+    )
+    group.add_argument(
+        "--frame-rate",
+        metavar="FPS",
+        type=float,
+        help="of videos: drop or repeat frames (default: each frame once)",
+    )
+    group.add_argument(
+        "--keep-damaged", action="store_true", help="keep what can be decoded of damaged videos"
+    )
+    group.add_argument(
+        "--check", action="store_true", help="decode images that are kept as they are"
+    )
+
+
+def _add_store_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("store")
+    group.add_argument(
+        "-c",
+        "--codec",
+        choices=CODECS,
+        help="of frames (default: images as they are, everything else lossless)",
+    )
+    group.add_argument("--preset", choices=PRESETS, help="of lossless (default: fast)")
+    group.add_argument(
+        "--quality",
+        metavar="N",
+        type=_positive,
+        help="of jpeg, 1 to 100 (default: 90); images are encoded anew",
+    )
+    group.add_argument(
+        "--size", metavar="N", type=_positive, help="pixels of the shorter edge: resize frames"
+    )
+    group.add_argument(
+        "--max-bytes",
+        metavar="SIZE",
+        type=byte_size,
+        help="write files NAME-00000.blp and so on, each full with so many bytes (suffixes K, M, "
+        "G, T)",
+    )
+    group.add_argument(
+        "--resume",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="add to a store that is there (default)",
+    )
+    group.add_argument(
+        "-f",
+        "--force",
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="replace a store that is there",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Create or continue a store."""
+    if args.quality is not None and args.codec != "jpeg":
+        raise UsageError("--quality is for --codec jpeg")
+    if args.size is not None and args.codec is None:
+        raise UsageError("--size needs --codec: resized frames are encoded anew")
+    console = Console(args)
+    with ExitStack() as stack:
+        items = _items(args, stack)
+        log = stack.enter_context(open(args.log, "w", encoding="ascii")) if args.log else None
+        progress = stack.enter_context(console.progress(unit="clips"))
+
+        def tell(remark: Remark) -> None:
+            progress.wipe()
+            if remark.is_skipped:
+                message(printable(str(remark)))
+            else:
+                console.note(printable(str(remark)))
+            if log is not None:
+                _write(log, remark)
+
+        report = ingest(
+            items,
+            args.target,
+            codec=args.codec,
+            preset=args.preset,
+            quality=args.quality,
+            short_edge=args.size,
+            check=args.check,
+            keep_damaged=args.keep_damaged,
+            workers=args.workers,
+            nthreads=args.nthreads,
+            resume=args.resume,
+            overwrite=args.force,
+            max_bytes=args.max_bytes,
+            allow_empty=args.allow_empty,
+            log=tell,
+            progress=progress,
+            locking=args.locking,
+        )
+    code = ExitCode.OK if report.ok or args.allow_skipped else ExitCode.FAILED
+    if args.json:
+        print_json("frames create", _document(args.target, report, code))
+    else:
+        result(printable(f"{args.target}: {_summary(report)}"))
+    return code
+
+
+def _items(args: argparse.Namespace, stack: ExitStack) -> Iterable[Item]:
+    """Return the items of all inputs, a list if their number is known."""
+    found = [_items_of(name, args, stack) for name in args.inputs]
+    if not args.allow_empty:
+        found = [_nonempty(*pair) for pair in zip(found, args.inputs, strict=True)]
+    if all(isinstance(items, list) for items in found):
+        return list(chain.from_iterable(found))
+    return chain.from_iterable(found)
+
+
+def _nonempty(items: Iterable[Item], name: str) -> Iterable[Item]:
+    """Return the items of an input, of which there must be one."""
+    if not isinstance(items, list):
+        return _counted(items, name)
+    if not items:
+        raise _nothing(name)
+    return items
+
+
+def _counted(items: Iterable[Item], name: str) -> Iterator[Item]:
+    is_empty = True
+    for item in items:
+        is_empty = False
+        yield item
+    if is_empty:
+        raise _nothing(name)
+
+
+def _nothing(name: str) -> ValueError:
+    return ValueError(
+        f"{shown_name(name)}: there is nothing in it to ingest; see --from, or give --allow-empty"
+    )
+
+
+def _items_of(name: str, args: argparse.Namespace, stack: ExitStack) -> Iterable[Item]:
+    kind = args.kind or listing.kind_of(name)
+    if kind == "gulp":
+        return list(listing.clips(stack.enter_context(open_frames(name))))
+    if kind == "list":
+        return listing.listed(
+            name,
+            root=args.root,
+            path_column=args.path_column,
+            id_column=args.id_column,
+            frame_rate=args.frame_rate,
+            outside=args.outside,
+        )
+    if kind == "videos":
+        return listing.videos(name, frame_rate=args.frame_rate, outside=args.outside)
+    if kind == "arrays":
+        return listing.arrays(name, outside=args.outside)
+    if kind == "images":
+        return listing.images(name, outside=args.outside)
+    return listing.folders(name, outside=args.outside)
+
+
+def _write(log: TextIO, remark: Remark) -> None:
+    with disk.naming(log.name):
+        log.write(json.dumps(_remark(remark)) + "\n")
+        log.flush()
+
+
+def _remark(remark: Remark) -> dict[str, Any]:
+    return {
+        "id": remark.id,
+        "source": remark.source,
+        "text": remark.text,
+        "skipped": remark.is_skipped,
+    }
+
+
+def _document(target: str, report: IngestReport, code: ExitCode) -> dict[str, Any]:
+    return {
+        "path": target,
+        "status": STATUS_NAMES[code],
+        "paths": report.paths,
+        "nclips": report.nclips,
+        "nframes": report.nframes,
+        "cbytes": report.cbytes,
+        "npresent": report.npresent,
+        "nskipped": len(report.skipped),
+        "remarks": [_remark(remark) for remark in report.remarks],
+    }
+
+
+def _summary(report: IngestReport) -> str:
+    parts = [f"{report.nclips} clips of {report.nframes} frames added"]
+    parts[0] += f" ({pretty_size(report.cbytes)})"
+    if report.npresent:
+        parts.append(f"{report.npresent} there already")
+    if report.skipped:
+        parts.append(f"{len(report.skipped)} skipped")
+    return ", ".join(parts)
+
+
+def _positive(text: str) -> int:
+    value = count(text)
+    if not value:
+        raise argparse.ArgumentTypeError(f"must be at least 1, not {text!r}")
+    return value

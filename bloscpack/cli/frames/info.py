@@ -1,0 +1,91 @@
+"""``blpk frames info``: what a source of clips holds."""
+
+import argparse
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from ...frames.protocol import FrameSource
+from ...storage.url import shown_name
+from ..console.describe import dtype_text
+from ..console.options import Subparsers, add_command, add_json_option
+from ..console.output import double_pretty_size, encode_json, print_json, printable, result
+from ..console.status import ExitCode
+from ..inputs.clips import clip_nbytes, describe_source, kept_as, open_clips
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command."""
+    parser = add_command(
+        subparsers,
+        "info",
+        summary="say what is in a store",
+        description="Print how many clips and frames there are, of which shapes and dtypes, and "
+        "their size. No frame is decoded.",
+    )
+    parser.add_argument("file_", metavar="STORE", help="frame store or gulp directory")
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Describe a source."""
+    with open_clips(args.file_, args.nthreads) as source:
+        document = {"path": shown_name(args.file_), **_describe(args.file_, source)}
+    if args.json:
+        print_json("frames info", document)
+        return ExitCode.OK
+    result(f"kind: {document['kind']}")
+    result(f"clips: {document['nclips']}")
+    result(f"frames: {document['nframes']}")
+    for form in document["formats"]:
+        shape = "x".join(map(str, form["shape"])) or "()"
+        result(
+            f"  {form['nframes']} of {shape} {form['dtype']}, kept as {form['kept_as']}, "
+            f"in {form['nclips']} clips"
+        )
+    result(f"decoded: {double_pretty_size(document['nbytes'])}")
+    if document["cbytes"] is not None:
+        result(f"stored: {double_pretty_size(document['cbytes'])}")
+    if document["attrs"]:
+        result(printable(f"attributes: {encode_json(document['attrs'])}"))
+    return ExitCode.OK
+
+
+def _describe(name: str, source: FrameSource) -> dict[str, Any]:
+    clips: Counter[tuple[Any, ...]] = Counter()
+    frames: Counter[tuple[Any, ...]] = Counter()
+    nbytes = 0
+    for id_ in source:
+        clip = source[id_]
+        form = (clip.shape[1:], dtype_text(clip.dtype), kept_as(clip))
+        clips[form] += 1
+        frames[form] += len(clip)
+        nbytes += clip_nbytes(clip)
+    about = describe_source(source)
+    return {
+        "kind": about["kind"],
+        "nclips": len(source),
+        "nframes": frames.total(),
+        "nbytes": nbytes,
+        "cbytes": _stored_nbytes(name),
+        "formats": [
+            {
+                "shape": list(form[0]),
+                "dtype": form[1],
+                "kept_as": form[2],
+                "nclips": count,
+                "nframes": frames[form],
+            }
+            for form, count in clips.most_common()
+        ],
+        "attrs": about["attrs"],
+    }
+
+
+def _stored_nbytes(name: str) -> int | None:
+    """Return the size of a file, or of the files in a folder; None for a pipe."""
+    path = Path(name)
+    if path.is_dir():
+        return sum(each.stat().st_size for each in path.iterdir() if each.is_file())
+    return path.stat().st_size if path.is_file() else None

@@ -1,0 +1,78 @@
+"""``blpk frames ls``: a line about each clip."""
+
+import argparse
+from typing import Any
+
+from ...frames.protocol import FrameSource
+from ...storage.url import shown_name
+from ..console.describe import dtype_text
+from ..console.options import Subparsers, add_command, add_json_option
+from ..console.output import encode_json, error, print_json, printable, result
+from ..console.status import EXPECTED, STATUS_NAMES, ExitCode, describe, exit_code, heaviest
+from ..inputs.clips import clip_nbytes, kept_as, open_clips
+
+_EMPTY = dict.fromkeys(("shape", "dtype", "kept_as", "nbytes", "meta"))
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command."""
+    parser = add_command(
+        subparsers,
+        "ls",
+        summary="list clips",
+        description="Print for each clip: its shape (frames first), dtype, how its frames are kept "
+        "(arrays, or JPEG or PNG images), its decoded bytes and its id.",
+    )
+    parser.add_argument("file_", metavar="STORE", help="frame store or gulp directory")
+    parser.add_argument("ids", metavar="ID", nargs="*", help="clips to list (default: all)")
+    parser.add_argument("--meta", action="store_true", help="print metadata behind the id")
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """List clips."""
+    codes: list[ExitCode] = []
+    documents: list[dict[str, Any]] = []
+    with open_clips(args.file_, args.nthreads) as source:
+        for id_ in args.ids or source:
+            code, message = ExitCode.OK, None
+            about: dict[str, Any] = dict(_EMPTY)
+            try:
+                about.update(_describe(source, id_, with_meta=args.meta or args.json))
+            except EXPECTED as err:
+                code, message = exit_code(err), describe(err)
+                error(message)
+            if args.json:
+                status = STATUS_NAMES[code]
+                documents.append({"id": id_, "status": status, **about, "error": message})
+            elif code == ExitCode.OK:
+                result(_line(id_, about, with_meta=args.meta))
+            codes.append(code)
+    if args.json:
+        print_json("frames ls", {"path": shown_name(args.file_), "clips": documents})
+    return heaviest(codes)
+
+
+def _describe(source: FrameSource, id_: str, *, with_meta: bool) -> dict[str, Any]:
+    clip = source[id_]
+    return {
+        "shape": list(clip.shape),
+        "dtype": dtype_text(clip.dtype),
+        "kept_as": kept_as(clip),
+        "nbytes": clip_nbytes(clip),
+        "meta": clip.meta if with_meta else None,
+    }
+
+
+def _line(id_: str, about: dict[str, Any], *, with_meta: bool) -> str:
+    columns = [
+        f"{'x'.join(map(str, about['shape'])):<16}",
+        f"{about['dtype']:<6}",
+        f"{about['kept_as']:<6}",
+        f"{about['nbytes']:>11}",
+        id_,
+    ]
+    if with_meta:
+        columns.append(encode_json(about["meta"]))
+    return printable("  ".join(columns))

@@ -1,0 +1,351 @@
+"""``blpk gulp ingest KIND``: images and videos into a gulp directory.
+
+The kinds are GulpIO2's eight scripts, with their options and defaults.
+"""
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ...parallel.threads import available_cpus
+from ...storage import disk
+from ...storage.url import shown_name
+from ..console.options import CommandParser, Subparsers, add_command, add_json_option, count
+from ..console.output import Console, message, print_json, printable, result
+from ..console.status import EXPECTED, ExitCode
+
+if TYPE_CHECKING:
+    from ...gulp.ingest.baseadapter import ListedAdapter
+    from ...gulp.ingest.ingestor import IngestReport, SkippedItem
+
+
+class Kind(NamedTuple):
+    """A kind of input.
+
+    Attributes
+    ----------
+    summary : str
+        What it is.
+    adapter : str
+        The class of the adapter, called with ``(input, [folder,] [output,] **options)``.
+    inputs : tuple of (name, help)
+        The arguments before the output directory.
+    takes_output : bool
+        The adapter is told the output directory.
+    options : tuple of str
+        Of `_OPTIONS`.
+    size : str
+        The parameter of the adapter for the size of frames.
+    frame_rate : float or None
+        The default of ``--frame-rate``.
+    label_name : str or None
+        The default of ``--label-name``.
+    """
+
+    summary: str
+    adapter: str
+    inputs: tuple[tuple[str, str], ...]
+    takes_output: bool = True
+    options: tuple[str, ...] = ()
+    size: str = "frame_size"
+    frame_rate: float | None = None
+    label_name: str | None = None
+
+
+_JSON = ("LIST", "JSON file")
+_VIDEOS = ("VIDEOS", "folder of the videos")
+KINDS = {
+    "json-videos": Kind(
+        "videos <id>/*.mp4 listed in a JSON file",
+        "Custom20BNJsonVideoAdapter",
+        (("LIST", "JSON file, .json or .json.gz: a list of objects"), _VIDEOS),
+        options=("keep_damaged",),
+        frame_rate=8,
+        label_name="template",
+    ),
+    "csv-webm": Kind(
+        "videos <id>.webm listed in a CSV file",
+        "Custom20BNCsvWebmAdapter",
+        (("LIST", "CSV file, rows id;label"), _VIDEOS),
+        options=("keep_damaged",),
+        frame_rate=12,
+    ),
+    "csv-jpeg": Kind(
+        "clips <id>/*.jpg listed in a CSV file",
+        "Custom20BNCsvJpegAdapter",
+        (("LIST", "CSV file, rows id;label"), ("CLIPS", "folder of the clips")),
+        options=("keep_jpegs",),
+    ),
+    "image-folder": Kind(
+        "images in folders, which are the labels",
+        "ImageFolderAdapter",
+        (("IMAGES", "folder of the folders"),),
+        options=("extensions", "keep_jpegs"),
+        size="img_size",
+    ),
+    "image-list": Kind(
+        "images listed in a file",
+        "ImageListAdapter",
+        (("LIST", "file of lines path,label"),),
+        options=("root_path", "keep_jpegs"),
+        size="img_size",
+    ),
+    "video-folder": Kind(
+        "videos in folders, which are the labels",
+        "VideoFolderAdapter",
+        (("VIDEOS", "folder of the folders"),),
+        options=("extensions", "keep_damaged"),
+    ),
+    "kinetics": Kind(
+        "trimmed videos of Kinetics",
+        "KineticsAdapter",
+        (_JSON, _VIDEOS),
+        takes_output=False,
+        options=("keep_damaged",),
+    ),
+    "activitynet": Kind(
+        "videos of Activitynet",
+        "ActivitynetAdapter",
+        (_JSON, _VIDEOS),
+        takes_output=False,
+        options=("phase", "keep_damaged"),
+    ),
+}
+_MAX_DEFAULT_WORKERS = 4
+# Positional names of argparse for the inputs, in order.
+_INPUTS = ("input", "folder")
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command."""
+    parser = add_command(
+        subparsers,
+        "ingest",
+        summary="make a gulp directory of images or videos, or add to one",
+        description="Read images or videos and write them into new chunks of a gulp directory.",
+    )
+    kinds = parser.add_subparsers(
+        title="kinds", metavar="KIND", dest="kind", required=True, parser_class=CommandParser
+    )
+    for name, kind in KINDS.items():
+        _add_kind(kinds, name, kind)
+
+
+def _add_kind(kinds: Subparsers, name: str, kind: Kind) -> None:
+    parser = add_command(kinds, name, summary=kind.summary, description=f"Ingest {kind.summary}.")
+    for dest, (metavar, text) in zip(_INPUTS, kind.inputs, strict=False):
+        parser.add_argument(dest, metavar=metavar, help=text)
+    parser.add_argument("output", metavar="DIR", help="gulp directory, made if it does not exist")
+    parser.add_argument(
+        "--per-chunk",
+        "--videos-per-chunk",
+        "--images-per-chunk",
+        metavar="N",
+        type=_positive,
+        default=100,
+        help="items in a chunk (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--workers",
+        "--num-workers",
+        metavar="N",
+        type=_positive,
+        default=None,
+        help="processes (default: the processors, at most 4)",
+    )
+    parser.add_argument(
+        "--size",
+        "--frame-size",
+        "--image-size",
+        metavar="PIXELS",
+        type=int,
+        default=-1,
+        help="pixels of the shorter edge; -1 leaves frames as they are (default)",
+    )
+    parser.add_argument("--shuffle", action="store_true", help="put the items into random order")
+    parser.add_argument(
+        "--seed", metavar="N", type=int, default=0, help="of that order (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--remove-duplicates",
+        action="store_true",
+        help="leave out items whose ids are in the directory already; without, they are refused",
+    )
+    parser.add_argument(
+        "--allow-skipped",
+        action="store_true",
+        help="succeed although items were left out that cannot be read",
+    )
+    parser.add_argument(
+        "--allow-empty", action="store_true", help="succeed although there is nothing to ingest"
+    )
+    parser.add_argument("--log", metavar="FILE", help="write the items left out, as JSON lines")
+    _add_own_options(parser, kind)
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def _add_own_options(parser: argparse.ArgumentParser, kind: Kind) -> None:
+    """Add the options that only some kinds have."""
+    if kind.frame_rate is not None:
+        parser.add_argument(
+            "--frame-rate",
+            metavar="RATE",
+            type=float,
+            default=kind.frame_rate,
+            help="frames per second; 0 takes every frame (default: %(default)s)",
+        )
+    if kind.label_name is not None:
+        parser.add_argument(
+            "--label-name",
+            metavar="NAME",
+            default=kind.label_name,
+            help="key of the label (default: %(default)s)",
+        )
+    if "keep_damaged" in kind.options:
+        parser.add_argument(
+            "--keep-damaged",
+            action="store_true",
+            help="store what decodes of damaged videos, which are left out otherwise",
+        )
+    if "keep_jpegs" in kind.options:
+        parser.add_argument(
+            "--keep-jpegs",
+            action="store_true",
+            help="store JPEG files as they are, neither decoded nor encoded; not with --size",
+        )
+    if "extensions" in kind.options:
+        parser.add_argument(
+            "--extension",
+            metavar=".EXT",
+            action="append",
+            dest="extensions",
+            help="how names of files end; may be repeated",
+        )
+    if "root_path" in kind.options:
+        parser.add_argument(
+            "--root-path", metavar="FOLDER", default="", help="folder that the paths are in"
+        )
+    if "phase" in kind.options:
+        parser.add_argument(
+            "--phase", metavar="NAME", default="training", help="the subset (default: %(default)s)"
+        )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Ingest."""
+    import random
+
+    from ...gulp.chunk.ids import existing_ids
+    from ...gulp.ingest.ingestor import IngestReport
+
+    console = Console(args)
+    random.seed(args.seed)
+    adapter = _make_adapter(KINDS[args.kind], args)
+    if not len(adapter) and not args.allow_empty:
+        raise ValueError(
+            f"{shown_name(args.input)}: there is nothing in it to ingest; check the folder or "
+            "list, or give --allow-empty"
+        )
+    if args.remove_duplicates:
+        adapter.leave_out(existing_ids(args.output))
+    report = IngestReport()
+    skipped: list[SkippedItem] = []
+    if len(adapter):
+        report = _ingest(console, adapter, args, skipped)
+    else:
+        console.note(f"{shown_name(args.input)}: nothing new to ingest")
+    _write_log(args.log, skipped)
+    if args.json:
+        print_json("gulp ingest", _document(args, report))
+    else:
+        chunks = len(report.chunks)
+        text = f"{report.items} items, {report.frames} frames in {chunks} chunks"
+        result(printable(f"{args.output}: {text}"))
+    if skipped and not args.allow_skipped:
+        return ExitCode.FAILED
+    is_enough = report.items or args.remove_duplicates or args.allow_empty
+    return ExitCode.OK if is_enough else ExitCode.FAILED
+
+
+def _make_adapter(kind: Kind, args: argparse.Namespace) -> "ListedAdapter":
+    from ...gulp import adapters
+
+    inputs = [getattr(args, dest) for dest in _INPUTS[: len(kind.inputs)]]
+    if kind.takes_output:
+        inputs.append(args.output)
+    options: dict[str, Any] = {kind.size: args.size, "shuffle": args.shuffle}
+    if kind.frame_rate is not None:
+        options["frame_rate"] = args.frame_rate
+    if kind.label_name is not None:
+        options["label_name"] = args.label_name
+    for name in ("keep_damaged", "keep_jpegs", "phase"):
+        if name in kind.options:
+            options[name] = getattr(args, name)
+    if "root_path" in kind.options:
+        options["root_folder"] = args.root_path
+    if "extensions" in kind.options and args.extensions:
+        options["file_extensions"] = args.extensions
+    adapter: ListedAdapter = getattr(adapters, kind.adapter)(*inputs, **options)
+    return adapter
+
+
+def _ingest(
+    console: Console,
+    adapter: "ListedAdapter",
+    args: argparse.Namespace,
+    skipped: "list[SkippedItem]",
+) -> "IngestReport":
+    from ...gulp.ingest.ingestor import GulpIngestor
+
+    def on_skip(item: "SkippedItem") -> None:
+        skipped.append(item)
+        message(printable(f"left out: {item.id}: {item.reason}"))
+
+    with console.progress(unit="chunks") as bar:
+        ingestor = GulpIngestor(
+            adapter,
+            args.output,
+            args.per_chunk,
+            args.workers or min(_MAX_DEFAULT_WORKERS, available_cpus()),
+            progress=bar,
+            on_skip=on_skip,
+        )
+        try:
+            report = ingestor()
+        except EXPECTED as err:
+            for note in getattr(err, "__notes__", []):
+                message(printable(note))
+            raise
+    if report.nresumed:
+        console.note(
+            f"{args.output}: took up an ingest that was interrupted after {report.nresumed} chunks"
+        )
+    return report
+
+
+def _write_log(name: str | None, skipped: "list[SkippedItem]") -> None:
+    if name is None:
+        return
+    with disk.naming(name), open(name, "w", encoding="ascii") as file:
+        for item in skipped:
+            file.write(json.dumps(item._asdict()) + "\n")
+
+
+def _document(args: argparse.Namespace, report: "IngestReport") -> dict[str, Any]:
+    return {
+        "path": args.output,
+        "kind": args.kind,
+        "chunks": report.chunks,
+        "items": report.items,
+        "frames": report.frames,
+        "skipped": [item._asdict() for item in report.skipped],
+        "resumed_chunks": report.nresumed,
+    }
+
+
+def _positive(text: str) -> int:
+    number = count(text)
+    if not number:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return number

@@ -1,0 +1,1 @@
+"""Inputs of commands: a source from a name, a selection from text."""

@@ -1,0 +1,112 @@
+"""What ``info`` and ``ls`` say about a frame store."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from ...frames.store.format import FrameFormat
+from ...frames.store.framestore import FrameStore
+from ...frames.store.summary import Summary
+from ...frames.store.verify import is_frame_store
+from ...storage.file import open_source
+from ...storage.url import shown_name
+from ..console.describe import dtype_text
+from ..console.output import double_pretty_size, encode_json, format_metadata
+
+FORMAT_VERSION = 4
+CHECKSUM = "xxh3_64"
+_SHOWN_FORMATS = 10
+
+
+def is_store(where: Any) -> bool:
+    """Return whether what `open_source` takes is a frame store."""
+    source = open_source(where)
+    try:
+        return is_frame_store(source)
+    finally:
+        source.close()
+
+
+def store_text(store: FrameStore) -> Iterator[str]:
+    """Yield the lines of ``blpk info``."""
+    summary = store.summary()
+    yield "FrameStore:"
+    for name in ("clips", "frames", "chunks"):
+        yield f"    {name}: {getattr(summary, f'n{name}')}"
+    yield f"    nbytes: {double_pretty_size(summary.nbytes)}"
+    yield f"    cbytes: {double_pretty_size(store.cbytes)}"
+    yield f"    ratio: {summary.nbytes / store.cbytes:.2f}"
+    yield f"    codec: {store.codec!r}"
+    yield f"    preset: {store.preset!r}"
+    yield f"    quality: {store.quality}"
+    yield f"    checksum: {CHECKSUM!r}"
+    if summary.formats:
+        yield "Kinds of frames:"
+    for form, nclips, nframes in summary.formats[:_SHOWN_FORMATS]:
+        clips = "clip" if nclips == 1 else "clips"
+        frames = "frame" if nframes == 1 else "frames"
+        yield f"    {_format_text(form)}: {nclips} {clips}, {nframes} {frames}"
+    if len(summary.formats) > _SHOWN_FORMATS:
+        yield f"    and {len(summary.formats) - _SHOWN_FORMATS} more kinds"
+    if attrs := store.attrs:
+        yield "Attributes:"
+        yield format_metadata(attrs, len(encode_json(attrs)))
+
+
+def _format_text(form: FrameFormat) -> str:
+    shape = "x".join(map(str, form.shape)) or "()"
+    if form.varies:
+        shape += " and others"
+    return f"{form.codec.name.lower()} {dtype_text(form.dtype)} {shape}"
+
+
+def store_document(name: str, store: FrameStore) -> dict[str, Any]:
+    """Return the document of ``blpk info --json``."""
+    summary = store.summary()
+    return {
+        "path": shown_name(name),
+        "kind": "frames",
+        **_sizes(summary, store),
+        "nclips": summary.nclips,
+        "nframes": summary.nframes,
+        "codec": store.codec,
+        "preset": store.preset,
+        "quality": store.quality,
+        "checksum": CHECKSUM,
+        "format_version": FORMAT_VERSION,
+        "attrs": store.attrs,
+        "formats": [
+            {
+                "codec": form.codec.name.lower(),
+                "dtype": dtype_text(form.dtype),
+                "shape": list(form.shape),
+                "varies": form.varies,
+                "nclips": nclips,
+                "nframes": nframes,
+            }
+            for form, nclips, nframes in summary.formats
+        ],
+        "error": None,
+    }
+
+
+def store_entry(store: FrameStore) -> dict[str, Any]:
+    """Return what ``blpk ls`` says of a store: the shape is that of one kind of frame, or none."""
+    summary = store.summary()
+    form = summary.formats[0][0] if len(summary.formats) == 1 else None
+    return {
+        "kind": "frames",
+        "shape": None if form is None or form.varies else [summary.nframes, *form.shape],
+        "dtype": None if form is None else dtype_text(form.dtype),
+        **_sizes(summary, store),
+        "checksum": CHECKSUM,
+        "format_version": FORMAT_VERSION,
+    }
+
+
+def _sizes(summary: Summary, store: FrameStore) -> dict[str, Any]:
+    return {
+        "nchunks": summary.nchunks,
+        "nbytes": summary.nbytes,
+        "cbytes": store.cbytes,
+        "ratio": summary.nbytes / store.cbytes,
+    }

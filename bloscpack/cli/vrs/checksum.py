@@ -1,0 +1,42 @@
+"""``blpk vrs checksum``: a number that copies with the same content share."""
+
+import argparse
+from typing import Any
+
+from ...storage.url import shown_name
+from ..console.eachfile import run_each
+from ..console.options import Subparsers, add_command, add_json_option
+from ..console.output import Console, printable, result
+from ..console.status import ExitCode
+from ..inputs.recordings import open_recording
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command."""
+    parser = add_command(
+        subparsers,
+        "checksum",
+        summary="print the checksum of tags and records",
+        description="Print the checksum of all tags and records: equal for files that differ only "
+        "in compression, index and chunks, and equal to that of 'vrs checksum'.",
+    )
+    parser.add_argument("files", metavar="FILE", nargs="+", help="VRS file, - for standard input")
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the checksum of each file."""
+    console = Console(args)
+
+    def check(name: str) -> tuple[ExitCode, dict[str, Any]]:
+        with (
+            open_recording(name, args.nthreads, console) as recording,
+            console.progress() as progress,
+        ):
+            checksum = recording.checksum(progress=progress)
+        if not args.json:
+            result(printable(f"{checksum}  {shown_name(name)}"))
+        return ExitCode.OK, {"checksum": checksum}
+
+    return run_each(args, "vrs checksum", check, {"checksum": None})

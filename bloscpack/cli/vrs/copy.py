@@ -1,0 +1,219 @@
+"""``blpk vrs copy`` and ``blpk vrs merge``: recordings made of others."""
+
+import argparse
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from ..console.endpoint import STDIO, check_output
+from ..console.options import Subparsers, add_command, add_json_option, byte_size
+from ..console.output import Console, double_pretty_size, print_json, printable, result
+from ..console.status import STATUS_NAMES, ExitCode, UsageError
+from ..inputs.recordings import add_filter_options, open_recording, times_of
+
+if TYPE_CHECKING:
+    from ...vrs.edit.copying import CopyReport
+    from ...vrs.recording import Recording
+
+PRESETS = (
+    *("none", "fast", "tight"),
+    *("zfaster", "zfast", "zlight", "zmedium", "zheavy", "zhigh", "ztight", "zmax"),
+)
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the commands."""
+    parser = add_command(
+        subparsers,
+        "copy",
+        summary="copy a recording, or a part of it",
+        description="Copy all records of a recording, or those that the options choose, with other "
+        "tags or another compression. Ids and serial numbers stay. Of each stream the last "
+        "configuration and state record before --after are kept.",
+    )
+    parser.add_argument("sources", metavar="SRC", nargs=1, help="VRS file, - for standard input")
+    _add_options(parser)
+    parser.add_argument(
+        "--renumber", action="store_true", help="count the instances of each type from 1 on"
+    )
+    parser.set_defaults(run=run_copy)
+    parser = add_command(
+        subparsers,
+        "merge",
+        summary="make one recording of several",
+        description="Copy the records of several recordings into one, in the order of time. The "
+        "n-th streams of a type are joined; records that two have are copied once.",
+    )
+    parser.add_argument("sources", metavar="SRC", nargs="+", help="VRS file")
+    _add_options(parser)
+    parser.add_argument(
+        "--keep-apart", action="store_true", help="join no streams: give new ids where they clash"
+    )
+    parser.set_defaults(run=run_merge)
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("target", metavar="DST", help="VRS file to write")
+    records = parser.add_argument_group("records")
+    add_filter_options(records)
+    records.add_argument(
+        "--decimate",
+        metavar="[ID=]SECONDS",
+        action="append",
+        default=[],
+        help="of a stream, or of all, only data records that lie so far apart; may be repeated",
+    )
+    tags = parser.add_argument_group("tags")
+    tags.add_argument(
+        "--file-tag",
+        metavar=("KEY", "VALUE"),
+        nargs=2,
+        action="append",
+        default=[],
+        help="set one of the file",
+    )
+    tags.add_argument(
+        "--remove-file-tag", metavar="KEY", action="append", default=[], help="remove one"
+    )
+    tags.add_argument(
+        "--stream-tag",
+        metavar=("ID", "KEY", "VALUE"),
+        nargs=3,
+        action="append",
+        default=[],
+        help="set one of a stream, or of those that fit a pattern",
+    )
+    tags.add_argument(
+        "--remove-stream-tag",
+        metavar=("ID", "KEY"),
+        nargs=2,
+        action="append",
+        default=[],
+        help="remove one of them",
+    )
+    output = parser.add_argument_group("output")
+    output.add_argument(
+        "-c",
+        "--compression",
+        choices=PRESETS,
+        help="compress all payloads anew (default: leave them as they are)",
+    )
+    output.add_argument(
+        "--index", choices=("front", "end"), default="front", help="where it goes (default: front)"
+    )
+    output.add_argument(
+        "-z",
+        "--chunk-size",
+        metavar="SIZE",
+        type=byte_size,
+        help="write files DST, DST_1 and so on, each of less than so many bytes (suffixes K, M, G)",
+    )
+    output.add_argument(
+        "-f",
+        "--force",
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="overwrite a recording that is there",
+    )
+    add_json_option(parser)
+
+
+def run_copy(args: argparse.Namespace) -> int:
+    """Copy a recording."""
+    from ...vrs.edit.copying import copy
+
+    console = Console(args)
+    options = _options(args, console)
+    with open_recording(args.sources[0], args.nthreads, console) as source:
+        options.update(times_of([source], args))
+        with console.progress() as progress:
+            report = copy(source, args.target, renumber=args.renumber, progress=progress, **options)
+        return _tell(args, "vrs copy", [source], report)
+
+
+def run_merge(args: argparse.Namespace) -> int:
+    """Merge recordings."""
+    from ...vrs.edit.merging import merge
+
+    console = Console(args)
+    if args.sources.count(STDIO) > 1:
+        raise UsageError("only one recording can come from standard input")
+    options = _options(args, console)
+    with ExitStack() as stack:
+        sources = [
+            stack.enter_context(open_recording(name, args.nthreads, console))
+            for name in args.sources
+        ]
+        options.update(times_of(sources, args))
+        with console.progress() as progress:
+            report = merge(
+                sources, args.target, keep_apart=args.keep_apart, progress=progress, **options
+            )
+        return _tell(args, "vrs merge", sources, report)
+
+
+def _options(args: argparse.Namespace, console: Console) -> dict[str, Any]:
+    """Return the options of `vrs.copy` and `vrs.merge`, but for the times."""
+    if args.target == STDIO:
+        raise UsageError("a recording is not written to standard output: give a file")
+    decimate = _decimation(args.decimate)
+    check_output(args.target, args.sources, console, force=args.force)
+    stream_tags: dict[str, dict[str, str | None]] = {}
+    for name, key in args.remove_stream_tag:
+        stream_tags.setdefault(name, {})[key] = None
+    for name, key, value in args.stream_tag:
+        stream_tags.setdefault(name, {})[key] = value
+    return {
+        "streams": args.stream,
+        "types": args.types,
+        "decimate": decimate,
+        "tags": {**dict.fromkeys(args.remove_file_tag), **dict(args.file_tag)},
+        "stream_tags": stream_tags,
+        "compression": args.compression,
+        "index": args.index,
+        "chunk_nbytes": args.chunk_size,
+        "overwrite": args.force,
+        "nthreads": args.nthreads,
+    }
+
+
+def _decimation(texts: list[str]) -> dict[str, float] | None:
+    """Return seconds by stream, or by a pattern for all."""
+    found = {}
+    for text in texts:
+        name, _, seconds = text.rpartition("=")
+        try:
+            found[name or "*"] = float(seconds)
+        except ValueError:
+            raise UsageError(f"--decimate: expected SECONDS or ID=SECONDS, not '{text}'") from None
+    return found or None
+
+
+def _tell(
+    args: argparse.Namespace, command: str, sources: "list[Recording]", report: "CopyReport"
+) -> int:
+    """Print what was copied; return 3 if a source has lost something."""
+    is_whole = not any(source.report.gaps or source.report.nmissing for source in sources)
+    code = ExitCode.OK if is_whole else ExitCode.DAMAGED
+    if args.json:
+        document = {
+            "paths": args.sources,
+            "target": args.target,
+            "status": STATUS_NAMES[code],
+            "written": list(report.paths),
+            "nstreams": report.nstreams,
+            "nrecords": report.nrecords,
+            "nskipped": report.nskipped,
+            "nduplicates": report.nduplicates,
+            "cbytes": report.nbytes,
+            "notes": list(report.notes),
+        }
+        print_json(command, document)
+        return code
+    skipped = report.nskipped - report.nduplicates
+    parts = [f"{report.nrecords} records of {report.nstreams} streams"]
+    parts += [f"{skipped} left out"] if skipped else []
+    parts += [f"{report.nduplicates} duplicates"] if report.nduplicates else []
+    parts.append(double_pretty_size(report.nbytes))
+    parts += [f"in {len(report.paths)} files"] if len(report.paths) > 1 else []
+    result(printable(f"{args.target}: {', '.join(parts)}"))
+    return code

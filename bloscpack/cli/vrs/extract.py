@@ -1,0 +1,81 @@
+"""``blpk vrs extract``: images, audio and metadata of a recording as files."""
+
+import argparse
+
+from ...storage.url import shown_name
+from ..console.options import Subparsers, add_command, add_folder, add_json_option
+from ..console.output import Console, double_pretty_size, error, print_json, printable, result
+from ..console.status import STATUS_NAMES, ExitCode
+from ..inputs.recordings import add_file, add_filter_options, add_selection, choose, open_recording
+
+# Those of vrs/extraction.py, which is imported on use.
+KINDS = "image", "audio", "custom", "metadata"
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command."""
+    parser = add_command(
+        subparsers,
+        "extract",
+        summary="write images, audio and metadata into files",
+        description="Write images (JPEG, PNG and JPEG XL as they are, raw ones as PNG), audio "
+        "(WAV), custom blocks, and metadata as lines of JSON into a folder.",
+    )
+    add_file(parser)
+    add_folder(parser)
+    parser.add_argument(
+        "--only",
+        metavar="KIND",
+        choices=KINDS,
+        action="append",
+        help=f"only {', '.join(KINDS)}; may be repeated",
+    )
+    add_filter_options(parser)
+    add_selection(parser)
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Extract."""
+    from ...vrs.export.extraction import extract
+
+    console = Console(args)
+    with open_recording(args.file_, args.nthreads, console) as recording:
+        records = choose(recording, args)
+        with console.progress() as progress:
+            report = extract(
+                recording,
+                args.folder,
+                records=records,
+                kinds=args.only or KINDS,
+                overwrite=args.force,
+                nthreads=args.nthreads,
+                progress=progress,
+            )
+    for problem in report.problems:
+        error(f"{shown_name(args.file_)}: {problem}")
+    code = ExitCode.DAMAGED if report.problems else ExitCode.OK
+    if args.json:
+        print_json(
+            "vrs extract",
+            {
+                "path": shown_name(args.file_),
+                "target": args.folder,
+                "status": STATUS_NAMES[code],
+                "nrecords": report.nrecords,
+                "nfiles": dict(report.nfiles),
+                "nbytes": report.nbytes,
+                "problems": [problem._asdict() for problem in report.problems],
+            },
+        )
+        return code
+    kinds = ", ".join(f"{report.nfiles[kind]} {kind}" for kind in KINDS if report.nfiles[kind])
+    size = double_pretty_size(report.nbytes)
+    result(
+        printable(
+            f"{args.folder}: {report.nrecords} records, {report.nfiles.total()} files "
+            f"({kinds or 'none'}), {size}"
+        )
+    )
+    return code

@@ -1,0 +1,59 @@
+"""``blpk vrs fix-index``: write the index of a recording anew."""
+
+import argparse
+from dataclasses import asdict
+
+from ...storage.url import shown_name
+from ..console.endpoint import STDIO, check_input, check_output, readable
+from ..console.options import Subparsers, add_command, add_json_option
+from ..console.output import Console, print_json, printable, result
+from ..console.status import ExitCode, UsageError
+from ..inputs.recordings import refuse_empty
+
+_SAID = {
+    "none": "the index is right, nothing was changed",
+    "in place": "index written into the file",
+    "rewritten": "replaced by a copy without the bytes that are no record",
+    "copied": "copied with an index",
+}
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command."""
+    parser = add_command(
+        subparsers,
+        "fix-index",
+        summary="write a missing or wrong index anew",
+        description="Find all records by their headers and write the index that leads to them: "
+        "into FILE, or with DST into a new file. Whatever ends the command, all records can be "
+        "found afterwards.",
+    )
+    parser.add_argument("file_", metavar="FILE", help="VRS file that nothing else is writing")
+    parser.add_argument("target", metavar="DST", nargs="?", help="new file; FILE stays as it is")
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Repair, or copy."""
+    from ...vrs.edit.indexrepair import fix_index
+
+    console = Console(args)
+    if STDIO in (args.target, args.file_) and (args.target in (None, STDIO)):
+        raise UsageError("an index is written into a file: give its name, and not '-'")
+    check_input(args.file_, "file")
+    where = args.file_ if args.target is None else readable(args.file_)
+    refuse_empty(args.file_, where)
+    if args.target is not None:
+        check_output(args.target, [args.file_], console, force=False)
+    with console.progress() as progress:
+        repair = fix_index(where, args.target, progress=progress)
+    for note in repair.notes:
+        console.note(f"{shown_name(args.file_)}: {note}")
+    if args.json:
+        document = {"path": shown_name(args.file_), "target": args.target, **asdict(repair)}
+        print_json("vrs fix-index", document)
+        return ExitCode.OK
+    name = args.target or args.file_
+    result(printable(f"{name}: {_SAID[repair.action]}: {repair.nrecords} records"))
+    return ExitCode.OK

@@ -1,0 +1,95 @@
+"""``blpk vrs info``: what a recording holds."""
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...storage.url import shown_name
+from ..console.options import Subparsers, add_command, add_json_option
+from ..console.output import Console, double_pretty_size, print_json, printable, result
+from ..console.status import ExitCode
+from ..inputs.recordings import add_file, open_recording
+
+if TYPE_CHECKING:
+    from ...vrs.recording import Recording
+    from ...vrs.stream import Stream
+
+_MAX_VALUE = 200
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command."""
+    parser = add_command(
+        subparsers,
+        "info",
+        summary="say what is in a recording",
+        description="Print tags, streams, how many records they have and what these are made of. "
+        "No record is read. What was wrong with the file goes to standard error.",
+    )
+    add_file(parser)
+    parser.add_argument("--fields", action="store_true", help="list the fields of metadata")
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Describe a recording."""
+    show(args, fields=args.fields, command="vrs info")
+    return ExitCode.OK
+
+
+def show(args: argparse.Namespace, *, fields: bool, command: str) -> None:
+    """Print what a recording holds; ``blpk info`` does so, too."""
+    from ...vrs.export.documents import recording_document
+
+    with open_recording(args.file_, args.nthreads, Console(args)) as recording:
+        if args.json:
+            document = recording_document(recording)
+            print_json(command, {"path": shown_name(args.file_), "kind": "recording", **document})
+            return
+        for line in _text(recording, fields=fields):
+            result(printable(line))
+
+
+def _text(recording: "Recording", *, fields: bool) -> Iterator[str]:
+    parts = recording.source.parts
+    yield "kind: VRS recording"
+    yield f"version: {recording.header.version}"
+    yield f"index: {recording.index_kind}"
+    yield f"stored: {double_pretty_size(recording.source.size())}" + (
+        f" in {len(parts)} files" if len(parts) > 1 else ""
+    )
+    yield f"records: {len(recording)}"
+    yield f"time: {_times(recording.time_range)}"
+    yield from _tags("tags", recording.file_tags, "")
+    for stream in recording.streams.values():
+        yield from _stream(stream, fields=fields)
+
+
+def _times(limits: tuple[float, float] | None) -> str:
+    return "none" if limits is None else f"{limits[0]!r} to {limits[1]!r} s"
+
+
+def _tags(title: str, tags: dict[str, str], indent: str) -> Iterator[str]:
+    if tags:
+        yield f"{indent}{title}:"
+    for key, value in tags.items():
+        more = f"... ({len(value)} characters)" if len(value) > _MAX_VALUE else ""
+        yield f"{indent}  {key[:_MAX_VALUE]}: {value[:_MAX_VALUE]}{more}"
+
+
+def _stream(stream: "Stream", *, fields: bool) -> Iterator[str]:
+    from ...vrs.export.documents import field_lines, stream_formats
+
+    flavor = f", {stream.flavor}" if stream.flavor else ""
+    yield f"stream {stream.id}: {stream.name}{flavor}"
+    counts = ", ".join(f"{count} {kind}" for kind, count in stream.counts.items() if count)
+    yield f"  records: {counts or 'none'}"
+    if counts:
+        yield f"  time: {_times(stream.time_range)}"
+    for form in stream_formats(stream):
+        yield f"  {form.record_type} version {form.version}: {form.text[:_MAX_VALUE]}"
+        for index, definition in form.layouts.items() if fields else ():
+            for line in field_lines(definition):
+                yield f"    block {index}, {line[:_MAX_VALUE]}"
+    yield from _tags("tags", stream.tags, "  ")

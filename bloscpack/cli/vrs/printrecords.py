@@ -1,0 +1,72 @@
+"""``blpk vrs print``: records and the values of their metadata."""
+
+import argparse
+from collections.abc import Iterator
+from typing import Any
+
+from ...storage.url import shown_name
+from ..console.options import Subparsers, add_command, add_json_option
+from ..console.output import Console, encode_json, error, print_json, printable, result
+from ..console.status import ExitCode
+from ..inputs.recordings import add_file, add_filter_options, add_selection, choose, open_recording
+
+_BARE = ("kind", "nbytes", "values", "error")
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command."""
+    parser = add_command(
+        subparsers,
+        "print",
+        summary="print records",
+        description="Print records: the values of metadata, and what images, audio and custom "
+        "blocks are.",
+    )
+    add_file(parser)
+    add_filter_options(parser)
+    add_selection(parser)
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print records; those that are damaged are told."""
+    from ...vrs.export.documents import iter_documents
+
+    code = ExitCode.OK
+
+    def told() -> Iterator[dict[str, Any]]:
+        nonlocal code
+        for document in iter_documents(records):
+            faults = [document, *document.get("blocks", ())]
+            for text in (fault["error"] for fault in faults if fault.get("error")):
+                code = ExitCode.DAMAGED
+                error(f"{shown_name(args.file_)}: {text}")
+            yield document
+
+    with open_recording(args.file_, args.nthreads, Console(args)) as recording:
+        records = choose(recording, args)
+        if args.json:
+            print_json("vrs print", {"path": shown_name(args.file_), "records": told()})
+            return code
+        for document in told():
+            for line in _text(document):
+                result(printable(line))
+    return code
+
+
+def _text(document: dict[str, Any]) -> Iterator[str]:
+    if "blocks" not in document:  # told as an error
+        return
+    yield (
+        f"record {document['record']}: {document['stream']} {document['type']} version "
+        f"{document['version']}, {document['timestamp']} s, {document['nbytes']} bytes"
+    )
+    for number, block in enumerate(document["blocks"]):
+        about = " ".join(f"{key}={value}" for key, value in block.items() if key not in _BARE)
+        size = "size unknown" if block["nbytes"] is None else f"{block['nbytes']} bytes"
+        yield f"  block {number}: {block['kind']}, {size}{about and ', '}{about}"
+        for key, value in block.get("values", {}).items():
+            yield f"    {key}: {encode_json(value)}"
+    if document["note"]:
+        yield f"  note: {document['note']}"

@@ -1,0 +1,352 @@
+"""Making a new, whole file of what is whole in a damaged or truncated one.
+
+Chunks are copied as they are stored. What is missing between them is filled with zeros, so that
+indices stay; what is missing at the end is cut off.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from math import prod
+from typing import IO, Any
+
+from xxhash import xxh3_64_digest
+
+from ..array.layout import Description, Path, unpack_array_metadata
+from ..container.front import Front, find_front, find_recorded_front
+from ..container.growth import SPARE_PER_CHUNK
+from ..container.salvage import FoundChunk, Salvage
+from ..container.writer import Chunking, Progress, build_header, write_unused
+from ..exceptions import BloscpackError, FileChangedError, FormatError
+from ..format.codec import CODECS, CodecParams, decode_into, encode, new_bytes
+from ..format.header import MAX_CHUNKS, OFFSET_SIZE, Header, pack_offsets
+from ..format.metadata import pack_section
+from ..format.trailer import pack_trailer
+from ..storage.file import FileSource, open_settled_source
+from ..storage.protocol import ByteSink, ByteSource
+from ..storage.sink import open_sink
+from .report import Damage, Report, merged
+
+# The key in attrs under which a new file tells what is missing in it.
+ATTRS_KEY = "bloscpack_recovered"
+
+
+def recover(
+    src: Any,
+    dst: Path | IO[bytes],
+    *,
+    nthreads: int | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Write a new file with what is whole of an array or of bytes; see `checking.recover`."""
+    if same_file(src, dst):
+        raise ValueError(f"source and target are the same file: {os.fspath(src)!r}")
+    source = open_settled_source(src)
+    try:
+        front = find_front(source)
+        salvage = Salvage(source, front, nthreads=nthreads)
+        recorded = find_recorded_front(source, front)
+        if recorded is not None and not salvage.is_complete:
+            other = Salvage(source, recorded, nthreads=nthreads)
+            if other.is_complete:
+                front, salvage = recorded, other
+        if not salvage.is_complete and isinstance(source, FileSource) and source.is_changed():
+            raise FileChangedError("the file was changed while it was searched; nothing was made")
+        if not salvage.chunks and salvage.nchunks != 0:
+            raise FormatError("no whole chunk was found: nothing can be saved")
+        plan = _Plan(front, salvage)
+        report = _report(source, front, salvage, plan)
+        section = plan.section()
+        with open_sink(dst) as sink:
+            _write(sink, source, front, section, plan, progress)
+    except BloscpackError as err:
+        err.path = source.name
+        raise
+    finally:
+        source.close()
+    return report
+
+
+def same_file(src: Any, dst: Any) -> bool:
+    """Return whether two arguments of `recover` are one file."""
+    if not all(isinstance(one, str | os.PathLike) for one in (src, dst)):
+        return src is dst
+    return os.path.exists(dst) and os.path.samefile(src, dst)
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A chunk of the new file: one that is copied, or bytes that were made.
+
+    `made` is empty for a copy.
+    """
+
+    nbytes: int
+    cbytes: int
+    digest: bytes
+    offset: int = 0
+    made: bytes = field(default=b"", repr=False)
+
+
+class _Plan:
+    """What the new file holds.
+
+    Attributes
+    ----------
+    gaps : list of (int, int)
+        Chunks missing inside, start and stop.
+    kept : int
+        Content bytes of the new file.
+    """
+
+    def __init__(self, front: Front, salvage: Salvage) -> None:
+        self._front = front
+        self._salvage = salvage
+        self._zeros: dict[int, _Piece] = {}
+        chunks = salvage.chunks
+        count = max(chunks, default=-1) + 1
+        self.gaps = list(_gaps(chunks, count))
+        step = salvage.chunk_size
+        self.found = (count - 1) * step + chunks[count - 1].nbytes if count else 0
+        self.kept = self.found
+        self._array: Description | None = None
+        with suppress(BloscpackError):  # then it is one of bytes
+            self._array = unpack_array_metadata(front.metadata)
+        self.shape = self._new_shape()
+        self.rows = self._missing_rows()
+
+    @property
+    def row_nbytes(self) -> int:
+        """Bytes of a row; of an array without dimensions, of its item; 0 without an array."""
+        if self._array is None:
+            return 0
+        dtype, shape, is_fortran = self._array
+        return prod(shape[:-1] if is_fortran else shape[1:]) * dtype.itemsize
+
+    def _new_shape(self) -> tuple[int, ...] | None:
+        """Return the shape of the new array, and cut the content to it."""
+        row = self.row_nbytes
+        if self._array is None or not row:
+            return self._array and self._array[1]
+        _, shape, is_fortran = self._array
+        rows = max(self.found // row, 1) if self.found else 0
+        self.kept = rows * row
+        if not shape:
+            self.kept = row
+            return shape
+        return (*shape[:-1], rows) if is_fortran else (rows, *shape[1:])
+
+    def _missing_rows(self) -> list[tuple[int, int]]:
+        """Return the rows of the new array that are zeros, as a whole or in part."""
+        row, step = self.row_nbytes, self._salvage.chunk_size
+        if not row:
+            return []
+        lost = [(start * step, stop * step) for start, stop in self.gaps]
+        if self.kept > self.found:
+            lost.append((self.found, self.kept))
+        last = self.kept // row
+        spans = [(one // row, min(-(-two // row), last)) for one, two in lost if one < self.kept]
+        return list(merged(spans))
+
+    def section(self) -> bytes:
+        """Return the metadata section of the new file."""
+        front = self._front
+        if front.meta is None or self._array is None:
+            return front.section
+        metadata = dict(front.metadata)
+        if self.shape == self._array[1] and not self.rows:
+            return front.section
+        metadata["shape"] = list(self.shape or ())
+        is_cut = prod(self.shape or ()) < prod(self._array[1])
+        if is_cut or self.rows:
+            self._list_missing(metadata)
+        reserved = front.meta.max_meta_size
+        return pack_section(
+            metadata,
+            checksum=front.meta.meta_checksum.name,
+            codec=front.meta.meta_codec,
+            reserve=lambda nbytes: max(nbytes, reserved),
+        )
+
+    def _list_missing(self, metadata: dict[str, Any]) -> None:
+        """Put the rows that are zeros into attrs, beside those of an earlier recovery."""
+        attrs = metadata.get("attrs")
+        attrs = dict(attrs) if isinstance(attrs, dict) else {}
+        before = attrs.get(ATTRS_KEY)
+        rows = [*self.rows, *_rows_before(before)]
+        attrs[ATTRS_KEY] = {"missing_rows": [list(one) for one in merged(rows)]}
+        metadata["attrs"] = attrs
+
+    def chunking(self) -> Chunking:
+        """Return how the new content is cut; the chunks stay, but for one larger than the rest."""
+        step = self._salvage.chunk_size
+        if self._count() == 1 and self.kept > step:
+            step = self.kept
+        if not self.kept:
+            return Chunking(1, max(step, 0), 0)
+        return Chunking.of(self.kept, step)
+
+    def _count(self) -> int:
+        return max(self._salvage.chunks, default=-1) + 1
+
+    def pieces(self, source: ByteSource) -> Iterator[_Piece]:
+        """Yield the chunks of the new file."""
+        chunking = self.chunking()
+        step = chunking.chunk_size
+        for index in range(chunking.nchunks):
+            is_last = index == chunking.nchunks - 1
+            nbytes = chunking.last_chunk if is_last else step
+            found = self._salvage.chunks.get(index)
+            if found is not None and found.nbytes == nbytes:
+                yield _Piece(nbytes, found.cbytes, found.digest, found.offset)
+            elif found is None and index * step >= self._tail_start():
+                yield self._made(self._tail(source, index * step, nbytes))
+            elif found is None:
+                yield self._zero(nbytes)
+            else:
+                content = _decoded(source, found)[:nbytes]
+                yield self._made(content + bytes(nbytes - len(content)))
+
+    def _tail_start(self) -> int:
+        """Return the position in the content of the last chunk that was found."""
+        return max(self._count() - 1, 0) * self._salvage.chunk_size
+
+    def _tail(self, source: ByteSource, start: int, nbytes: int) -> bytes:
+        """Return content from within the last chunk found, zeros behind it."""
+        found = self._salvage.chunks.get(self._count() - 1)
+        at = start - self._tail_start()
+        content = _decoded(source, found)[at : at + nbytes] if found else b""
+        return content + bytes(nbytes - len(content))
+
+    def _zero(self, nbytes: int) -> _Piece:
+        if nbytes not in self._zeros:
+            self._zeros[nbytes] = self._made(bytes(nbytes))
+        return self._zeros[nbytes]
+
+    def _made(self, content: bytes) -> _Piece:
+        chunk = encode(content, self._params())
+        return _Piece(len(content), len(chunk), xxh3_64_digest(chunk), made=chunk)
+
+    def _params(self) -> CodecParams:
+        codec = "zstd" if "zstd" in CODECS else CODECS[0]
+        return CodecParams(codec, typesize=self._front.header.typesize or 1)
+
+
+def _gaps(chunks: Iterable[int], count: int) -> Iterator[tuple[int, int]]:
+    """Yield the ranges of indices below `count` that are not among `chunks`."""
+    before = -1
+    for index in (*sorted(chunks), count):
+        if index > before + 1:
+            yield before + 1, index
+        before = index
+
+
+def _decoded(source: ByteSource, found: FoundChunk) -> bytes:
+    content, view = new_bytes(found.nbytes)
+    with view:
+        decode_into(source.read_at(found.offset, found.cbytes), view)
+    return content
+
+
+def _rows_before(value: Any) -> list[tuple[int, int]]:
+    """Return the rows that an earlier recovery has left in attrs."""
+    rows = value.get("missing_rows") if isinstance(value, dict) else None
+    if not isinstance(rows, list):
+        return []
+    return [
+        (one[0], one[1])
+        for one in rows
+        if isinstance(one, list) and len(one) == 2 and all(type(row) is int for row in one)
+    ]
+
+
+def _report(source: ByteSource, front: Front, salvage: Salvage, plan: _Plan) -> Report:
+    damage = [Damage(what, None, offset, end) for what, offset, end in front.faults]
+    row = plan.row_nbytes
+    missing = list(_gaps(salvage.chunks, max(salvage.nchunks, 0)))
+    digest_size = front.header.checksum.nbytes
+    for start, stop in missing:
+        first = start * salvage.chunk_size
+        last = min(stop * salvage.chunk_size, salvage.nbytes)
+        if stop == salvage.nchunks:
+            last = salvage.nbytes
+        rows = (first // row, -(-last // row)) if row else None
+        before, after = salvage.chunks.get(start - 1), salvage.chunks.get(stop)
+        offset = before.offset + before.cbytes + digest_size if before else None
+        end = after.offset if after else None
+        many = f"chunks {start} to {stop - 1} are" if stop - start > 1 else f"chunk {start} is"
+        where = "cut off" if stop == salvage.nchunks else "zeros in the new file"
+        damage.append(Damage(f"{many} missing: {where}", start, offset, end, first, last, rows))
+    if plan.kept < plan.found:
+        rows = (plan.kept // row, -(-plan.found // row))
+        what = "the last row is not whole: cut off"
+        damage.append(Damage(what, None, None, None, plan.kept, plan.found, rows))
+    for chunk in salvage.unplaced:
+        what = f"a whole chunk of {chunk.nbytes} bytes that nothing gives an index: not saved"
+        damage.append(Damage(what, None, chunk.offset, chunk.offset + chunk.cbytes + digest_size))
+    if salvage.gave_up:
+        damage.append(Damage("the search was given up: too many false chunks"))
+    state = "absent" if front.trailer is None else "valid" if front.is_current else "stale"
+    return Report(
+        source.name,
+        max(salvage.nchunks, 0),
+        salvage.nbytes,
+        damage,
+        state,
+        [f"{front.restored}; restored from the copy in the trailer"] if front.restored else [],
+        saved=len(salvage.chunks),
+    )
+
+
+def _write(
+    sink: ByteSink,
+    source: ByteSource,
+    front: Front,
+    section: bytes,
+    plan: _Plan,
+    progress: Progress | None,
+) -> None:
+    chunking = plan.chunking()
+    old = front.header
+    digest = old.checksum.digest
+    spare = _spare(source, old, chunking.nchunks)
+    header = build_header(
+        chunking,
+        checksum=old.checksum,
+        typesize=old.typesize,
+        offsets=True,
+        max_app_chunks=spare,
+        meta_checksum=front.meta.meta_checksum if front.meta else None,
+    )
+    head = header.pack() + section
+    sink.write(head)
+    sink.write(bytes(OFFSET_SIZE * chunking.nchunks))
+    write_unused(sink, OFFSET_SIZE * spare)
+    position = len(head) + header.table_size
+    offsets: list[int] = []
+    digests: list[bytes] = []
+    done = 0
+    for piece in plan.pieces(source):
+        data = piece.made or source.read_at(piece.offset, piece.cbytes)
+        if xxh3_64_digest(data) != piece.digest:
+            raise FileChangedError("the file was changed while it was recovered; nothing was made")
+        offsets.append(position)
+        digests.append(piece.digest)
+        sink.write(data)
+        inline = digest(data)
+        sink.write(inline)
+        position += len(data) + len(inline)
+        done += piece.nbytes
+        if progress is not None:
+            progress(done, plan.kept)
+    sink.write_at(len(head), pack_offsets(offsets))
+    for part in pack_trailer(head, offsets, b"".join(digests), position):
+        sink.write(part)
+
+
+def _spare(source: ByteSource, old: Header, nchunks: int) -> int:
+    """Return the spare entries of the new table: as many as before, if that can be."""
+    if old.offsets and OFFSET_SIZE * old.max_app_chunks <= source.size():
+        return old.max_app_chunks
+    return min(SPARE_PER_CHUNK * nchunks, MAX_CHUNKS)

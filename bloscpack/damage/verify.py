@@ -1,0 +1,353 @@
+"""Checking a file from front to end: what is damaged, and which content is lost with it.
+
+Where the front is damaged and the trailer has a copy of it, the check goes on with the copy.
+A writer may append meanwhile: what then looks damaged is looked at again, in the later state.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from ..array.layout import check_nbytes, unpack_array_metadata
+from ..container.chunk import StoredChunk
+from ..container.front import with_recorded_front
+from ..container.reader import Container
+from ..container.writer import Progress
+from ..exceptions import (
+    BloscpackError,
+    FileChangedError,
+    FormatError,
+    NotANumpyArray,
+    NotBloscpackError,
+    UnsupportedError,
+)
+from ..format.codec import CHUNK_HEADER_SIZE, decode_into, new_bytes
+from ..format.header import OFFSET_SIZE, Header
+from ..format.trailer import DIGEST_SIZE, PAGE_CHUNKS, trailer_nbytes
+from ..parallel.threads import resolve_nthreads, run_indexed
+from ..storage.file import FileSource, open_settled_source
+from ..storage.protocol import ByteSource
+from ..storage.remote.prefetch import prefetched
+from ..storage.update import UpdateFile
+from .repair import Layout, repair
+from .report import Damage, Report, Rows
+
+# How often a file is looked at again that is changed while it is checked.
+_ATTEMPTS = 50
+
+
+def verify(
+    path: Any,
+    *,
+    nthreads: int | None = None,
+    progress: Progress | None = None,
+    fix: bool = False,
+) -> Report:
+    """Check every part of a file of an array or of bytes; see `checking.verify`."""
+    with ExitStack() as stack:
+        if not fix:
+            return _examine(path, stack, nthreads, progress).report()
+        if not isinstance(path, str | os.PathLike) or not stat.S_ISREG(os.stat(path).st_mode):
+            raise ValueError("fix needs the path of a file: only that can be written to")
+        file = _open_locked(path)
+        if file is not None:
+            stack.callback(file.close)
+        before = os.stat(path) if file is None else file.status()
+        examination = _examine(path if file is None else file, stack, nthreads, progress)
+        return repair(Path(path), file, before, examination.report(), examination.layout)
+
+
+def _open_locked(path: str | os.PathLike[str]) -> UpdateFile | None:
+    """Lock a file; None if it cannot be written, which matters only if something is to be fixed."""
+    try:
+        return UpdateFile.open(path)
+    except OSError as err:
+        if err.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
+        return None
+
+
+def _examine(
+    where: Any, stack: ExitStack, nthreads: int | None, progress: Progress | None
+) -> "_Examination":
+    """Check a file; what is opened for it is closed with the `stack`."""
+    source: ByteSource = where if isinstance(where, UpdateFile) else open_settled_source(where)
+    stack.callback(source.close)
+    examination = _Examination(source, None)
+    examination.run(nthreads, progress)
+    for _ in range(_ATTEMPTS):
+        # A state that a journal tells stays readable; memory and streams have no writers.
+        if not isinstance(source, FileSource) or examination.is_clean or not source.is_changed():
+            break
+        file = source.duplicate()
+        stack.callback(file.close)
+        source = file.settled(replays=False) or file
+        stack.callback(source.close)
+        examination = _Examination(source, examination.known)
+        examination.run(nthreads, progress)
+    return examination
+
+
+class _Examination:
+    """The check of one state of a file: its faults, by the part of the file.
+
+    Chunks that were sound in an `earlier` state are not read again.
+    """
+
+    def __init__(self, source: ByteSource, earlier: Layout | None) -> None:
+        self._source = source
+        self._earlier = earlier
+        self.known: Layout | None = earlier
+        self._front: list[Damage] = []
+        self._table: list[Damage] = []
+        self._chunks: list[Damage] = []
+        self._end: list[Damage] = []
+        self._notices: list[str] = []
+        self._state = "absent"
+        self.container = self._open()
+
+    def report(self) -> Report:
+        """Return what was found."""
+        container = self.container
+        return Report(
+            self._source.name,
+            container.nchunks if container else 0,
+            container.nbytes if container else 0,
+            [*self._front, *self._table, *self._chunks, *self._end],
+            self._state,
+            self._notices,
+        )
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing was found that a writer could have caused."""
+        faults = self._front or self._table or self._chunks or self._end or self._notices
+        return not faults and self._state in ("valid", "absent")
+
+    @property
+    def layout(self) -> Layout | None:
+        """Where everything is, for a repair; None if data or metadata are damaged."""
+        if self.container is None or self._front or self._chunks:
+            return None
+        return self._layout
+
+    def _open(self) -> Container | None:
+        try:
+            return Container(_Lasting(self._source))
+        except (FormatError, UnsupportedError) as err:
+            patched = with_recorded_front(self._source)
+            if patched is None:
+                if isinstance(err, NotBloscpackError | UnsupportedError):
+                    raise
+                self._front.append(_damage(err))
+                return None
+            error: BloscpackError = err
+        self._compare_front(patched.head, error)
+        try:
+            return Container(_Lasting(patched))
+        except (
+            FormatError,
+            UnsupportedError,
+        ):  # large metadata, which have no copy, are damaged too
+            return None
+
+    def _compare_front(self, recorded: bytes, error: BloscpackError) -> None:
+        """Say which parts of the front differ from the copy."""
+        stored = bytes(self._source.read_at(0, len(recorded)))
+        size = Header.unpack(recorded).size
+        what = str(error.args[0])
+        if stored[:size] != recorded[:size]:
+            self._front.append(Damage(what, None, 0, size))
+            what = "metadata: differ from the copy in the trailer"
+        if stored[size:] != recorded[size:] or not self._front:
+            self._front.append(Damage(what, None, size, max(len(recorded), size)))
+
+    def run(self, nthreads: int | None, progress: Progress | None) -> None:
+        """Check everything behind the front."""
+        container = self.container
+        if container is None:
+            return
+        self._state = container.trailer_state
+        self._check_metadata(container)
+        table = self._check_table(container)
+        self._check_chunks(container, table, nthreads, progress)
+        self._check_trailer(container)
+        if not self._chunks and not self._front:
+            try:
+                container.check_end()
+            except FormatError as err:
+                self._front.append(_damage(err))
+
+    def _check_metadata(self, container: Container) -> None:
+        try:
+            dtype, shape, _ = unpack_array_metadata(container.metadata)
+            check_nbytes(container, dtype, shape)
+        except NotANumpyArray:
+            return  # other metadata, or none
+        except ImportError:
+            return  # an optional package would have to say
+        except BloscpackError as err:
+            size = container.header.size
+            meta = container.metadata_header
+            end = size + meta.section_size if meta else size
+            self._front.append(Damage(str(err.args[0]), None, size, end))
+
+    def _check_table(self, container: Container) -> tuple[int, ...]:
+        """Return the entries of the offset table, none without a table or with a damaged one."""
+        if not container.header.offsets or not container.nchunks:
+            return ()
+        end = container.data_offset
+        start = end - container.header.table_size
+        try:
+            return container.read_offsets()
+        except FormatError as err:
+            self._table.append(Damage(str(err.args[0]), None, start, end))
+            return ()
+
+    def _check_chunks(
+        self,
+        container: Container,
+        table: tuple[int, ...],
+        nthreads: int | None,
+        progress: Progress | None,
+    ) -> None:
+        # A header can promise more chunks than the file has bytes: those need no look.
+        smallest = CHUNK_HEADER_SIZE + container.header.checksum.nbytes
+        possible = max(0, container.source.size() - container.data_offset) // smallest
+        count = min(container.nchunks, possible)
+        self.known = self._layout = layout = Layout(container, count)
+        todo: Sequence[int] = range(count)
+        nknown = 0 if self._earlier is None else layout.take_over(self._earlier)
+        if nknown:
+            todo = [index for index in todo if not layout.ends[index]]
+        rows = Rows(container)
+        chunks: dict[int, Damage] = {}
+        lock = Lock()
+        done = nknown * container.chunk_size
+
+        def check(index: int) -> None:
+            nonlocal done
+            nbytes = container.chunk_nbytes(index)
+            first = index * container.chunk_size
+            try:
+                layout.note(index, _check_chunk(container, index))
+            except FileChangedError:
+                raise  # none of it would be true of either version
+            except BloscpackError as err:
+                last = first + nbytes
+                start = getattr(err, "offset", None)
+                end = _end_of(container, table, index, start)
+                chunks[index] = Damage(
+                    str(err.args[0]), index, start, end, first, last, rows.spanned(first, last)
+                )
+            if progress is not None:
+                with lock:
+                    done += nbytes
+                    progress(done, container.nbytes)
+
+        threads = resolve_nthreads(nthreads, container.nbytes)
+        for group in prefetched(self._source, todo, container.extent):
+            run_indexed(check, group, threads)
+        self._compare_table(container, table)
+        self._chunks.extend(chunks[index] for index in sorted(chunks))
+        if count < container.nchunks:
+            what = f"chunks {count} to {container.nchunks - 1} are missing: the file is too short"
+            lost = count * container.chunk_size, container.nbytes
+            self._chunks.append(Damage(what, count, None, None, *lost, rows.spanned(*lost)))
+
+    def _compare_table(self, container: Container, table: tuple[int, ...]) -> None:
+        """Compare the entries with where the chunks were found."""
+        start = container.data_offset - container.header.table_size
+        for index, (entry, offset) in enumerate(zip(table, self._layout.offsets, strict=False)):
+            if offset and entry != offset:
+                what = f"offset table: entry {index} is {entry}, the chunk is at {offset}"
+                at = start + OFFSET_SIZE * index
+                self._table.append(Damage(what, None, at, at + OFFSET_SIZE))
+
+    def _check_trailer(self, container: Container) -> None:
+        """Check what is behind the last chunk."""
+        layout, size = self._layout, container.source.size()
+        trailer, end = container.trailer, layout.end
+        if trailer is None:
+            if not self._chunks:  # else the end is not known
+                self._judge_rest(container, end, size)
+            return
+        for page in range(-(-trailer.nchunks // PAGE_CHUNKS)):
+            start, nbytes = trailer.page_extent(page)
+            if not trailer.matches_digests(page, container.source.read_at(start, nbytes)):
+                first = page * PAGE_CHUNKS
+                what = f"trailer: the digests of chunks {first} to "
+                what += f"{first + nbytes // DIGEST_SIZE - 1} are damaged"
+                self._end.append(Damage(what, None, start, start + nbytes))
+        if trailer.offset != end and not self._chunks:
+            what = f"trailer: starts at {trailer.offset}, the last chunk ends at {end}"
+            self._end.append(Damage(what, None, end, size))
+        if self._end:
+            self._state = "damaged"
+
+    def _judge_rest(self, container: Container, end: int, size: int) -> None:
+        """Tell a damaged trailer from a stale one and from other bytes behind the last chunk."""
+        rest = size - end
+        meta = container.metadata_header
+        head = container.header.size + (meta.section_size if meta else 0)
+        expected = trailer_nbytes(container.nchunks, head)
+        digests = bytes(self._layout.digests[:DIGEST_SIZE])
+        begins = rest >= DIGEST_SIZE and container.source.read_at(end, DIGEST_SIZE) == digests
+        if self._state != "stale" and rest == expected and (begins or self._state == "damaged"):
+            self._state = "damaged"
+            self._end.append(Damage("trailer: damaged", None, end, size))
+        elif self._state != "stale" and begins and rest < expected:
+            self._state = "damaged"
+            what = f"trailer: cut, {rest} of {expected} bytes are there"
+            self._end.append(Damage(what, None, end, size))
+        elif self._state != "absent":
+            self._state = "stale"
+            self._notices.append(
+                "the trailer is stale: another program has changed the file; fix writes it anew"
+            )
+        elif rest > 0:
+            self._notices.append(f"{rest} bytes follow the last chunk at offset {end}")
+
+
+class _Lasting:
+    """A source that stays open when its container is closed, or cannot be opened."""
+
+    def __init__(self, source: ByteSource) -> None:
+        self.name: str | None = source.name
+        self.size = source.size
+        self.read_at = source.read_at
+
+    def close(self) -> None:
+        """Do nothing: the examination closes the file."""
+
+
+def _check_chunk(container: Container, index: int) -> StoredChunk:
+    """Return a chunk whose checksum, digest in the trailer and content were all checked."""
+    stored = container.fetch(index)
+    container.compare_trailer(index, stored)
+    _, view = new_bytes(stored.header.nbytes)
+    with view:
+        decode_into(stored.data, view)
+    return stored
+
+
+def _end_of(
+    container: Container, table: tuple[int, ...], index: int, offset: int | None
+) -> int | None:
+    """Return where a damaged chunk ends, as far as the offset table tells."""
+    if offset is None:
+        return None
+    if index + 1 < len(table):
+        return table[index + 1] if table[index + 1] > offset else None
+    if index == container.nchunks - 1:
+        return container.trailer.offset if container.trailer else container.source.size()
+    return None
+
+
+def _damage(err: BloscpackError) -> Damage:
+    return Damage(str(err.args[0]), None, getattr(err, "offset", None))

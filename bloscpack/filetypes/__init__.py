@@ -1,0 +1,1 @@
+"""File types: open, verify and convert a file by what it is."""

@@ -1,0 +1,259 @@
+"""Writing a source anew as a Benzina dataset, and comparing the two.
+
+Samples of another dataset are copied as they are. Everything else is encoded: without loss, every
+pixel, unless a quality is given. Each frame becomes a sample; what it is called, and its target,
+are in the metadata of its clip under "name" and "target", or "label".
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any, TypedDict
+
+import numpy as np
+
+from ..benzina.codec.picture import read_picture
+from ..benzina.dataset import Dataset
+from ..benzina.dataset import open as open_dataset
+from ..benzina.mp4.format import INPUT, pack_name
+from ..benzina.packing import pack
+from ..benzina.pictureitems import Item
+from ..benzina.sample import Sample
+from ..benzina.writer import Writer
+from ..frames.protocol import Clip, FrameSource
+from ..gulp.clipmetadata import LABELS_KEY
+from ..media import image
+from ..notice import notice
+from ..parallel.threads import map_ordered, resolve_nthreads
+from .clipcopy import Tally, arrays_of, attrs_of, images_of, is_images, meta_of
+from .picturefolder import FolderSource
+
+# Comparing decodes everything: as many threads as there may be.
+_WORTH = 1 << 62
+_INT64 = np.iinfo(np.int64)
+# Of metadata.
+_KEPT = {"name", "target", "label"}
+
+
+class Quality(TypedDict, total=False):
+    """How pictures are encoded; see `benzina.Writer`."""
+
+    codec: str
+    crf: float | None
+    tile: int
+    lossless: bool
+
+
+def dataset_writer(
+    source: FrameSource, quality: Quality, nthreads: int | None
+) -> "SampleCopier | PictureEncoder":
+    """Return what makes a dataset of a source.
+
+    Parameters
+    ----------
+    quality : Quality
+        Without a crf nothing is lost, and samples of a dataset are copied as they are.
+
+    Raises
+    ------
+    ValueError
+        Frames cannot be kept as they are; the message names the clip.
+    """
+    is_exact = quality.get("crf") is None
+    if isinstance(source, Dataset) and is_exact and not set(quality) - {"crf"}:
+        return SampleCopier(source)
+    items = source.folder if isinstance(source, FolderSource) else ClipItems(source, is_exact)
+    splits = _splits_of(source) if len(items) == len(source) else None
+    return PictureEncoder(items, {**quality, "lossless": is_exact}, splits, nthreads)
+
+
+def _splits_of(source: FrameSource) -> dict[str, tuple[int, int]] | None:
+    """Return the splits of a dataset, or those that `clipwriter.attrs_of` kept of one."""
+    kept = attrs_of(source).get("benzina")
+    splits = kept.get("splits") if isinstance(kept, Mapping) else None
+    if not isinstance(splits, Mapping):
+        return None
+    return {str(name): (span[0], span[1]) for name, span in splits.items()}
+
+
+class SampleCopier:
+    """Makes a dataset of the samples of another one, or of a view of one."""
+
+    lossless = True
+
+    def __init__(self, source: Dataset) -> None:
+        self._source = source
+        self.total = len(source)
+
+    def write(self, path: str, tally: Tally) -> None:
+        """Write all samples, with their targets and names."""
+        splits = _splits_of(self._source)
+        with Writer(path, splits=splits) as writer:
+            for sample in self._source.samples():
+                target = sample.target
+                name = sample.name_bytes
+                writer.add_encoded(sample.data, None if target == -1 else target, name)
+                tally.add_frames(1, is_image=True)
+                tally.add_clip()
+
+    def difference(self, path: str, tally: Tally) -> str | None:
+        """Return what is not as it is in the source; None if all is."""
+        with open_dataset(path) as written:
+            if len(written) != self.total:
+                return "the number of samples"
+            for one, two in zip(self._source.samples(), written.samples(), strict=True):
+                if one.data != two.data or one.target != two.target:
+                    return f"sample {one.index}: the bytes, or the target,"
+                if (one.name_bytes or b"") != (two.name_bytes or b""):
+                    return f"sample {one.index}: the name"
+                tally.add_clip()
+        return None
+
+
+class ClipItems:
+    """The frames of all clips as pictures for a dataset.
+
+    Parameters
+    ----------
+    source : FrameSource
+        The clips.
+    is_exact : bool
+        Refuse what a dataset does not keep as it is.
+    """
+
+    def __init__(self, source: FrameSource, is_exact: bool) -> None:
+        self._source = source
+        self._is_exact = is_exact
+        labels = attrs_of(source).get(LABELS_KEY)
+        self._labels: Mapping[str, Any] = labels if isinstance(labels, Mapping) else {}
+        self._count, nempty, left = 0, 0, set()
+        for id_ in source:
+            clip = source[id_]
+            self._count += len(clip)
+            nempty += not len(clip)
+            left |= meta_of(clip).keys() - _KEPT
+            if is_exact and len(clip) and not is_images(clip):
+                _check(clip, clip.dtype, clip.shape[1:])
+        if left:
+            keys = ", ".join(sorted(map(str, left)))
+            notice("%s: a dataset has no place for metadata: %.400s", source.name, keys)
+        if nempty:
+            notice("%s: %d clips without frames are left out", source.name, nempty)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Item]:
+        for id_ in self._source:
+            clip = self._source[id_]
+            meta = meta_of(clip)
+            name = meta.get("name", clip.id)
+            target = self._target(meta)
+            for number, frame in enumerate(self._frames(clip)):
+                called = name if isinstance(name, str) else None
+                if len(clip) > 1:
+                    called = f"{called or clip.id}/{number:06d}"
+                yield Item(frame, target, called)
+
+    def _frames(self, clip: Clip) -> Iterator[Any]:
+        """Yield images as they are, so that they are turned as they say, else arrays."""
+        if not is_images(clip):
+            for frames in arrays_of(clip):
+                yield from frames
+            return
+        for images in images_of(clip):
+            for data in images:
+                if self._is_exact:
+                    info = image.probe(data)
+                    _check(clip, info.dtype, info.shape)
+                yield data
+
+    def _target(self, meta: Mapping[str, Any]) -> int | None:
+        for key in ("target", "label"):
+            value = meta.get(key)
+            if isinstance(value, str):  # GulpIO2 has the numbers of labels beside the clips
+                value = self._labels.get(value)
+            if type(value) is int and _INT64.min <= value <= _INT64.max and value != -1:
+                return value
+        return None
+
+
+def _check(clip: Clip, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+    if dtype != np.uint8 or len(shape) not in (2, 3) or shape[2:] not in ((), (1,), (3,)):
+        raise ValueError(
+            f"clip {clip.id!r:.80}: a dataset keeps uint8 of (H, W) or (H, W, 3) as they are, and "
+            f"its frames are {dtype} of {shape}; give a crf to encode what can be of them"
+        )
+
+
+class PictureEncoder:
+    """Makes a dataset of pictures, by encoding them.
+
+    Attributes
+    ----------
+    lossless : bool
+        Whether every pixel is kept.
+    """
+
+    def __init__(
+        self,
+        items: Any,
+        quality: Quality,
+        splits: dict[str, tuple[int, int]] | None,
+        nthreads: int | None,
+    ) -> None:
+        self._items = items
+        self._quality = quality
+        self.lossless = bool(quality.get("lossless"))
+        self._splits = splits
+        self._nthreads = nthreads
+        self.total = len(items)
+
+    def write(self, path: str, tally: Tally) -> None:
+        """Write all pictures."""
+
+        def done(_count: int, _total: int) -> None:
+            tally.add_frames(1, is_image=False)
+            tally.add_clip()
+
+        pack(
+            self._items,
+            path,
+            progress=done,
+            nthreads=self._nthreads,
+            splits=self._splits,
+            **self._quality,
+        )
+
+    def difference(self, path: str, tally: Tally) -> str | None:
+        """Return what is not as it should be; None if all is.
+
+        Lossy pictures need only have their size.
+        """
+        nthreads = resolve_nthreads(self._nthreads, _WORTH)
+        compare = partial(_compared, is_exact=self.lossless)
+        with open_dataset(path) as written:
+            if len(written) != self.total:
+                return "the number of samples"
+            pairs = zip(self._items, written.samples(), strict=True)
+            for found in map_ordered(compare, pairs, nthreads):
+                if found is not None:
+                    return found
+                tally.add_clip()
+        return None
+
+
+def _compared(pair: tuple[Item, Sample], *, is_exact: bool) -> str | None:
+    """Return what of a sample is not as it should be."""
+    item, sample = pair
+    stored = b"" if item.name is None else pack_name(item.name)[:-1]
+    if (sample.name_bytes or b"") != stored:
+        return f"sample {sample.index}: the name"
+    if sample.target != (-1 if item.target is None else item.target):
+        return f"sample {sample.index}: the target"
+    pixels = read_picture(item.picture)
+    if not is_exact:
+        _, _, width, height = sample.layout.tracks[INPUT].clean
+        return None if pixels.shape[:2] == (height, width) else f"sample {sample.index}: the size"
+    if not np.array_equal(sample.decode(INPUT), pixels):
+        return f"sample {sample.index}: the pixels"
+    return None

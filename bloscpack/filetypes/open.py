@@ -1,0 +1,377 @@
+"""Opening a file by what it is.
+
+Everything with frames is imported on use: a program with arrays alone starts in half the time.
+"""
+
+import builtins
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from ..array.array import Array
+from ..container.reader import Verify
+from ..format.filekind import BLOSCPACK_MAGIC, MP4_BOXES, RECORDING_MAGIC, is_dataset_name
+from ..storage.filelist import expanded, is_pattern
+from ..storage.remote.source import RemotePlace, RemoteSource
+from ..storage.url import is_url, refuse_options
+from .publicname import known_as
+
+if TYPE_CHECKING:
+    from ..frames.protocol import FrameSource
+    from ..frames.store.framestore import FrameStore
+
+
+def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
+    path: Any,
+    mode: str = "r",
+    *,
+    verify: Verify = True,
+    nthreads: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    locking: bool = True,
+) -> Array:
+    """Open a Bloscpack file as an array that is read as it is indexed, and may be appended to.
+
+    Parameters
+    ----------
+    path : str, PathLike, bytes-like or binary file
+        The file, or a URL of it (``s3://``, ``https://``, any that fsspec knows). One without
+        array metadata is an array of its bytes (uint8).
+    mode : {"r", "a"}, default "r"
+        Reading, or reading and appending; the latter needs a path, and one handle at a time may.
+    verify : bool or "always", default True
+        Compare the checksum of each chunk once, the first time it is read; at every read
+        ("always"); or never (False).
+    nthreads : int, optional
+        Threads that decode; as many as there are processors, at most 8, by default.
+    storage_options : mapping, optional
+        For a URL: what fsspec's file system for it takes (keys, ``endpoint_url``, ``headers``).
+    locking : bool, default True
+        Lock the file in mode "a", so that a second writer is refused. False is for file
+        systems without locks, and only if no other program writes to the file; so is
+        ``BLOSCPACK_LOCKING=0`` in the environment.
+
+    Returns
+    -------
+    Array
+        To be closed, or used as a context manager.
+
+    Raises
+    ------
+    WrongKindError
+        The file is of another kind: `NotBloscpackError` if it is not a Bloscpack file. The message
+        names the call that reads it.
+    FormatError, UnsupportedError
+        It is damaged, or of an unknown version; or mode "a" with a URL.
+    LockedError
+        Another writer has it open (mode "a").
+    OSError
+        It cannot be opened; `RemoteError` if a server cannot be reached.
+    ImportError
+        A library for such a URL is missing.
+    ValueError
+        `mode` is neither, or the file is of a kind that nothing can be appended to (mode "a").
+
+    Notes
+    -----
+    Opening a URL makes one request, for the first 64 KiB, and a second one if header, metadata and
+    offset table are longer. A row is one more; a selection as few as there are runs of chunks.
+    The trailer is read with ``verify="always"``, and where the chunks have no checksum: one more
+    request then. `FileChangedError` is raised once the object is of another version.
+
+    Examples
+    --------
+    >>> import bloscpack as bp, numpy as np
+    >>> bp.save("ramp.blp", np.arange(1000000))
+    >>> with bp.open("ramp.blp") as a:
+    ...     a[-3:]
+    array([999997, 999998, 999999])
+    """
+    if mode not in ("r", "a"):
+        raise ValueError(f"mode must be 'r' or 'a', not {mode!r}")
+    return Array(
+        path,
+        mode,
+        verify=verify,
+        nthreads=nthreads,
+        storage_options=storage_options,
+        locking=locking,
+    )
+
+
+@overload
+def open_frames(
+    path: Any,
+    mode: Literal["r"] = "r",
+    *,
+    verify: bool = True,
+    nthreads: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    locking: bool = True,
+) -> "FrameSource": ...
+@overload
+def open_frames(
+    path: Any,
+    mode: str,
+    *,
+    verify: bool = True,
+    nthreads: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    locking: bool = True,
+) -> "FrameStore": ...
+@known_as("bloscpack.frames", "open")
+def open_frames(
+    path: Any,
+    mode: str = "r",
+    *,
+    verify: bool = True,
+    nthreads: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    locking: bool = True,
+) -> "FrameSource":
+    """Open clips of frames.
+
+    Parameters
+    ----------
+    path : str, PathLike, bytes-like or binary file, or list of these
+        A frame store, the folder of a Gulp directory, a VRS recording or a Benzina dataset, or a
+        URL of one; or several stores that are read as one: a list, or a pattern
+        (``"part-*.blp"``) whose files come in the order of their names as text.
+    mode : {"r", "a"}, default "r"
+        Reading, or reading and appending; the latter needs a path, and one handle at a time may.
+    verify : bool, default True
+        Compare the checksum of each chunk when it is read.
+    nthreads : int, optional
+        Threads that decode; as many as there are processors, at most 8, by default.
+    storage_options : mapping, optional
+        For a URL: what fsspec's file system for it takes (keys, ``endpoint_url``, ``headers``).
+    locking : bool, default True
+        Lock the file in mode "a", so that a second writer is refused. False is for file
+        systems without locks, and only if no other program writes to the file; so is
+        ``BLOSCPACK_LOCKING=0`` in the environment.
+
+    Returns
+    -------
+    FrameStore, GulpSource, RecordingSource, Dataset or ManyStores
+        To be closed, or used as a context manager. Of several stores the clips come in the order of
+        the list.
+
+    Raises
+    ------
+    WrongKindError
+        The file is of another kind, or the folder is not a Gulp directory: `NotBloscpackError` if
+        it is not a Bloscpack file. The message names the call that reads it.
+    FormatError, UnsupportedError
+        It is damaged, or of an unknown version.
+    LockedError
+        Another writer has it open (mode "a").
+    OSError
+        It cannot be opened; `RemoteError` if a server cannot be reached.
+    ImportError
+        A library for such a URL is missing.
+    ValueError
+        `mode` is neither, or not for this; or of several stores, two have a clip of one id.
+
+    Notes
+    -----
+    Opening a store behind a URL makes two requests, for its first and its last 64 KiB, or one if
+    it is no larger; the index of a large one is one or two more. The frames of a clip are then as
+    few requests as there are runs of them.
+
+    Examples
+    --------
+    >>> import bloscpack as bp, numpy as np
+    >>> with bp.frames.create("clips.blp") as store:
+    ...     store.append("walk", np.zeros((16, 4, 6, 3), "u1"), {"label": 3})
+    >>> with bp.frames.open("clips.blp") as store:
+    ...     store["walk"][::2].shape, store["walk"].meta
+    ((8, 4, 6, 3), {'label': 3})
+    """
+    if isinstance(path, list | tuple) or is_pattern(path):
+        _check_reads(mode, "several stores")
+        from ..frames.store.manystores import ManyStores
+
+        paths = expanded(path, storage_options)
+        return ManyStores(paths, verify=verify, nthreads=nthreads, storage_options=storage_options)
+    if is_url(path) and mode == "r":
+        return _open_remote_frames(path, verify, nthreads, storage_options)
+    refuse_options(path, storage_options)
+    if not is_url(path) and (other := _open_other_frames(path, mode, nthreads)) is not None:
+        return other
+    from ..frames.store.framestore import FrameStore
+
+    return FrameStore(path, mode, verify=verify, nthreads=nthreads, locking=locking)
+
+
+def _open_other_frames(path: Any, mode: str, nthreads: int | None) -> "FrameSource | None":
+    """Open what is no frame store; None if it may be one."""
+    if isinstance(path, str | os.PathLike) and os.path.isdir(path):
+        from ..gulp.clipsource import GulpSource
+
+        _check_reads(mode, "a Gulp directory")
+        return GulpSource(path)
+    if is_recording(path):
+        from ..vrs.framesource import RecordingSource
+
+        _check_reads(mode, "a VRS recording")
+        return RecordingSource(path, nthreads=nthreads)
+    if is_benzina(path):
+        from ..benzina.dataset import open as open_dataset
+
+        _check_reads(mode, "a Benzina dataset")
+        return open_dataset(path, nthreads=nthreads)
+    return None
+
+
+def _check_reads(mode: str, what: str) -> None:
+    if mode != "r":
+        raise ValueError(f"mode must be 'r' for {what}, not {mode!r}")
+
+
+def _open_remote_frames(
+    url: str, verify: bool, nthreads: int | None, storage_options: Mapping[str, Any] | None
+) -> "FrameSource":
+    """Open what is at a URL; what is no object is looked for as a folder."""
+    from ..frames.store.framestore import FrameStore
+    from ..gulp.clipsource import GulpSource
+    from ..vrs.framesource import RecordingSource
+
+    if url.endswith("/"):
+        return GulpSource(url, storage_options)
+    try:
+        source = RemoteSource(url, storage_options)
+    except (FileNotFoundError, IsADirectoryError) as err:
+        try:
+            return GulpSource(url, storage_options)
+        except FileNotFoundError:
+            raise err from None
+    first = bytes(source.read_at(0, len(RECORDING_MAGIC)))
+    if first == RECORDING_MAGIC:
+        return RecordingSource(source, nthreads=nthreads)
+    is_ours = first.startswith(BLOSCPACK_MAGIC)
+    if first[4:] in MP4_BOXES or (is_dataset_name(source.name) and not is_ours):
+        from ..benzina.dataset import open as open_dataset
+
+        return open_dataset(source, nthreads=nthreads)
+    return FrameStore._over(source, verify=verify, nthreads=nthreads)
+
+
+def is_recording(path: Any, storage_options: Mapping[str, Any] | None = None) -> bool:
+    """Return whether a file, the first of a list of files, or a buffer begins as recordings do.
+
+    A URL, too: by one request, unless it ends as that of a folder does.
+    """
+    if isinstance(path, list | tuple) and path:
+        path = path[0]
+    if is_url(path):
+        first = b"" if path.endswith("/") else _first_remote_bytes(path, storage_options)
+        return first == RECORDING_MAGIC
+    return _first_bytes(path) == RECORDING_MAGIC
+
+
+def _first_remote_bytes(url: str, storage_options: Mapping[str, Any] | None) -> bytes:
+    """Return the first 8 bytes of an object; none if there is no such object, as for a folder."""
+    try:
+        return bytes(RemoteSource(url, storage_options).read_at(0, 8))
+    except (FileNotFoundError, IsADirectoryError):
+        return b""
+
+
+def is_benzina(path: Any) -> bool:
+    """Return whether a file or a buffer is an mp4 that is a Benzina dataset.
+
+    A file called ``*.bzna`` whose beginning is damaged is taken for one, too.
+    """
+    first = _first_bytes(path)
+    if first[4:] not in MP4_BOXES:
+        name = os.fspath(path) if isinstance(path, str | os.PathLike) else None
+        is_ours = first.startswith(BLOSCPACK_MAGIC)
+        return isinstance(name, str) and is_dataset_name(name) and bool(first) and not is_ours
+    from ..benzina.datasetfile import is_dataset
+
+    return is_dataset(path)
+
+
+def _first_bytes(path: Any) -> bytes:
+    """Return the first 8 bytes of a file, an object or a buffer; none of anything else."""
+    if isinstance(path, RemotePlace):
+        return path.head[:8]
+    if isinstance(path, bytes | bytearray | memoryview):
+        return bytes(path[:8])
+    if not isinstance(path, str | os.PathLike) or not os.path.isfile(path):
+        return b""
+    with builtins.open(path, "rb") as stream:
+        return stream.read(8)
+
+
+@known_as("bloscpack.frames", "create")
+def create_frames(
+    path: str | os.PathLike[str],
+    *,
+    codec: str = "lossless",
+    preset: str = "fast",
+    quality: int = 90,
+    attrs: Mapping[str, Any] | None = None,
+    nthreads: int | None = None,
+    overwrite: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    locking: bool = True,
+) -> "FrameStore":
+    """Make a frame store, open for appending.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        Where to. The file is there at once, without clips. May be a URL of S3 or of another store
+        that fsspec can write to: the store is sent when it is closed, and is a local temporary file
+        until then; an error inside of a ``with`` block sends nothing.
+    codec : {"lossless", "jpeg"}, default "lossless"
+        How arrays are kept. JPEG and PNG images are kept as they are in any case.
+    preset : {"fast", "small"}, default "fast"
+        Whether lossless frames are to be decoded fast or to be small.
+    quality : int, default 90
+        Of JPEG, 1 to 100.
+    attrs : mapping, optional
+        JSON values to keep with the store.
+    nthreads : int, optional
+        Threads that encode and decode; as many as there are processors, at most 8, by default.
+    overwrite : bool, default False
+        Replace a file of this name.
+    storage_options : mapping, optional
+        For a URL: what fsspec's file system for it takes (keys, ``endpoint_url``).
+    locking : bool, default True
+        Lock the file while it is written, so that a second writer is refused. False is for file
+        systems without locks, and only if no other program writes to the file; so is
+        ``BLOSCPACK_LOCKING=0`` in the environment.
+
+    Returns
+    -------
+    FrameStore
+        To be closed, or used as a context manager.
+
+    Raises
+    ------
+    FileExistsError
+        There is a file of this name.
+    LockedError
+        A writer has the file open that would be replaced.
+    TypeError, ValueError
+        A parameter is out of its range, or `attrs` are no JSON values.
+    OSError
+        The file cannot be written.
+    UnsupportedError
+        Nothing can be written to such URLs (``https://``).
+    """
+    from ..frames.store.framestore import FrameStore
+
+    return FrameStore.create(
+        path,
+        codec=codec,
+        preset=preset,
+        quality=quality,
+        attrs=attrs,
+        nthreads=nthreads,
+        overwrite=overwrite,
+        storage_options=storage_options,
+        locking=locking,
+    )

@@ -1,0 +1,145 @@
+"""Writing a source anew as a folder of pictures, and comparing the two.
+
+JPEG and PNG images are written as they are, arrays as PNG, exactly. Files are called as in
+extraction (`benzina.filename`); ``samples.json`` says of each which clip and frame it is, and has
+the metadata.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from ..benzina.filename import FileNames
+from ..benzina.samplefiles import LISTS, Listing
+from ..frames.protocol import AnyArray, Clip, FrameSource
+from ..media import image
+from ..notice import notice
+from ..parallel.threads import map_ordered, resolve_nthreads
+from ..storage.folder import Folder
+from .clipcopy import Tally, attrs_of, images_of, is_images, meta_of
+
+_SUFFIXES = {"jpeg": ".jpg", "png": ".png"}
+# Encoding PNG takes long for any picture.
+_WORTH = 1 << 62
+
+
+class _Frame(NamedTuple):
+    """A frame, still to be read."""
+
+    clip: Clip
+    number: int
+    read: Callable[[], bytes | AnyArray]
+
+
+class _File(NamedTuple):
+    """What a file holds."""
+
+    content: bytes
+    suffix: str
+    is_kept: bool
+    """Whether it was one already."""
+
+
+class PictureWriter:
+    """Makes a folder of pictures of a source.
+
+    Parameters
+    ----------
+    source : FrameSource
+        The clips.
+    nthreads : int, optional
+        Threads that decode and encode.
+    """
+
+    lossless = True
+
+    def __init__(self, source: FrameSource, nthreads: int | None) -> None:
+        self._source = source
+        self._nthreads = nthreads
+        self._files: list[str] = []
+        self.total = len(source)
+
+    def write(self, path: str, tally: Tally) -> None:
+        """Write all frames."""
+        folder = Folder(path)
+        names = FileNames(_SUFFIXES.values(), LISTS.values())
+        if left := ", ".join(attrs_of(self._source)):
+            notice("%s: a folder has no place for attributes: %s", self._source.name, left)
+        clip: Clip | None = None
+        with Listing(folder, "json") as lines:
+            nthreads = resolve_nthreads(self._nthreads, _WORTH)
+            for frame, file in map_ordered(_encode, self._frames(), nthreads):
+                if clip is not None and frame.clip is not clip:
+                    tally.add_clip()
+                clip = frame.clip
+                meta = meta_of(clip)
+                name = meta.get("name") if isinstance(meta.get("name"), str) else clip.id
+                stored = name if len(clip) == 1 else f"{name}/{frame.number:06d}"
+                called = names.add(stored, len(self._files), file.suffix)
+                folder.write(called, file.content)
+                self._files.append(called)
+                tally.add_frames(1, is_image=file.is_kept)
+                lines.add(
+                    {"file": called, "clip": clip.id, "frame": frame.number}
+                    | ({"meta": meta} if not frame.number else {})
+                )
+        if clip is not None:
+            tally.add_clip()
+
+    def _frames(self) -> Iterator[_Frame]:
+        for id_ in self._source:
+            clip = self._source[id_]
+            if is_images(clip):
+                number = 0
+                for images in images_of(clip):
+                    for data in images:
+                        yield _Frame(clip, number, partial(bytes, data))
+                        number += 1
+            else:
+                for number in range(len(clip)):
+                    yield _Frame(clip, number, partial(clip.read, number))
+
+    def difference(self, path: str, tally: Tally) -> str | None:
+        """Return what is not as it is in the source; None if all is."""
+        files = (os.path.join(path, *name.split("/")) for name in self._files)
+        pairs = zip(self._frames(), files, strict=True)
+        nthreads = resolve_nthreads(self._nthreads, _WORTH)
+        clip: Clip | None = None
+        for frame, is_same in map_ordered(_compared, pairs, nthreads):
+            if not is_same:
+                return f"clip {frame.clip.id!r:.80}: frame {frame.number}"
+            if clip is not None and frame.clip is not clip:
+                tally.add_clip()
+            clip = frame.clip
+        if clip is not None:
+            tally.add_clip()
+        return None
+
+
+def _compared(pair: tuple[_Frame, str]) -> tuple[_Frame, bool]:
+    frame, path = pair
+    expected = frame.read()
+    with open(path, "rb") as stream:
+        content = stream.read()
+    if isinstance(expected, bytes):
+        return frame, content == expected
+    found, pixels = image.decode(content), _squeezed(expected)
+    return frame, found.dtype == pixels.dtype and np.array_equal(found, pixels)
+
+
+def _encode(frame: _Frame) -> tuple[_Frame, _File]:
+    content = frame.read()
+    if isinstance(content, bytes):
+        return frame, _File(content, _SUFFIXES[image.probe(content).kind], is_kept=True)
+    try:
+        return frame, _File(image.encode_png(_squeezed(content)), _SUFFIXES["png"], is_kept=False)
+    except ValueError as err:
+        raise ValueError(f"clip {frame.clip.id!r:.80}: frame {frame.number}: {err}") from err
+
+
+def _squeezed(pixels: AnyArray) -> AnyArray:
+    """Return gray pixels without an axis of one channel, which PNG has not."""
+    return pixels[..., 0] if pixels.ndim == 3 and pixels.shape[2] == 1 else pixels

@@ -1,0 +1,169 @@
+"""A folder of pictures as a source of clips: each file a clip of one frame, kept as it is.
+
+Which files, in which order, and their classes are those of `benzina.listing.PictureFolder`. JPEG
+and PNG are read; a file of another kind is an error when it is asked for.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..benzina.mp4.format import unpack_text
+from ..benzina.pictureitems import Item, PictureFolder
+from ..exceptions import BloscpackError, NotFoundError
+from ..frames.protocol import (
+    AnyArray,
+    FrameSelection,
+    IntArray,
+    KeyedSource,
+    frame_indices,
+    read_clip,
+)
+from ..media import image
+from ..storage.batch import Piece
+from ..storage.memory import MemorySource
+
+
+class FileClip:
+    """A file of a folder, as a clip of one frame; see `frames.protocol.Clip`."""
+
+    decode_cost = 5
+
+    def __init__(self, item: Item) -> None:
+        self.id = id_of(item)
+        self._item = item
+        self._content: bytes | None = None
+
+    @property
+    def content(self) -> bytes:
+        """The file."""
+        if self._content is None:
+            with open(self._item.picture, "rb") as stream:
+                self._content = stream.read()
+        return self._content
+
+    def _probe(self) -> image.ImageInfo:
+        try:
+            return image.probe(self.content)
+        except BloscpackError as err:
+            err.path = os.fspath(self._item.picture)
+            raise
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """``(1, H, W)`` or ``(1, H, W, C)``."""
+        return 1, *self._probe().shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the pixels."""
+        return self._probe().dtype
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """Name and target, the number of its class; -1 without one."""
+        target = self._item.target
+        return {"name": self.id, "target": -1 if target is None else target}
+
+    def __len__(self) -> int:
+        """Return 1."""
+        return 1
+
+    def __getitem__(self, selection: FrameSelection) -> AnyArray:
+        """Return `read` of a selection."""
+        return self.read(selection)
+
+    def read(self, selection: FrameSelection = None, *, out: AnyArray | None = None) -> AnyArray:
+        """Return frames in one array; see `frames.protocol.Clip`."""
+        return read_clip(self, selection, out=out, nthreads=1)
+
+    def read_images(self, selection: FrameSelection = None) -> list[bytes]:
+        """Return the file, as often as it is selected."""
+        count = len(frame_indices(selection, 1).indices)
+        if count:
+            self._probe()
+        return [self.content] * count if count else []
+
+    def frame_shape(self, indices: IntArray) -> tuple[int, ...]:
+        """Return the shape of the picture."""
+        return self._probe().shape
+
+    def pieces(self, indices: IntArray, frames: AnyArray) -> Iterator[Piece]:
+        """Return what to fetch so that every one of `frames` becomes the picture."""
+        if len(indices):
+            content = self.content
+            yield Piece(MemorySource(content), 0, len(content), partial(_decode, frames))
+
+
+def _decode(frames: AnyArray, data: memoryview) -> None:
+    image.decode_into(data, frames[0])
+    frames[1:] = frames[0]
+
+
+def id_of(item: Item) -> str:
+    """Return the name of a file of a folder as text."""
+    name = item.name or ""
+    return name if isinstance(name, str) else unpack_text(name)
+
+
+class FolderSource(KeyedSource):
+    """The pictures of a folder; see `frames.protocol.FrameSource`.
+
+    Parameters
+    ----------
+    root : str or PathLike
+        The folder.
+
+    Attributes
+    ----------
+    name : str
+        It.
+    folder : PictureFolder
+        What is in it.
+
+    Raises
+    ------
+    OSError
+        It cannot be listed.
+    ValueError
+        Names of two files are the same as text.
+    """
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self.folder = PictureFolder(root)
+        self.name: str | None = self.folder.root
+        self._items = {id_of(item): item for item in self.folder}
+        self._keys = tuple(self._items)
+        if len(self._items) != len(self.folder):
+            raise ValueError(
+                f"folder {self.name!r}: two names differ only in bytes that are no UTF-8; rename "
+                "one of them"
+            )
+
+    def keys(self) -> Sequence[str]:
+        """Return the ids: paths from the folder, with ``/``."""
+        return self._keys
+
+    def __contains__(self, key: object) -> bool:
+        """Return whether there is such a file."""
+        return key in self._items
+
+    def __getitem__(self, key: str) -> FileClip:
+        """Return a clip; nothing is read yet.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such file.
+        """
+        if key not in self._items:
+            error = NotFoundError(f"no picture {key!r:.80}")
+            error.path = self.name
+            raise error
+        return FileClip(self._items[key])
+
+    def close(self) -> None:
+        """Do nothing: files are open only while they are read."""

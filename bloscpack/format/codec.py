@@ -1,0 +1,382 @@
+"""The Blosc-1 chunk: names and ids, parameters, encode, decode, decode a part.
+
+A chunk starts with a 16-byte header (C-Blosc, README_CHUNK_FORMAT.rst) that says how large it is,
+stored and decoded. Both are checked against the bytes present before anything is allocated or
+decoded, and decoding goes into a buffer of exactly the declared size.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from struct import Struct
+from typing import NamedTuple
+
+try:
+    from .._ext import blosc as _blosc
+    from .._ext import snappy as _snappy
+except ImportError as err:
+    raise ImportError(
+        f"a compiled kernel is missing or does not load ({err}); build it with "
+        "'pip install .' (or 'python setup.py build_ext --inplace' in a source tree)"
+    ) from err
+
+from ..exceptions import CodecError, FormatError, NoSuchCodec, TruncatedError, UnsupportedError
+from .bytefield import BytesLike
+
+BLOSC_VERSION = _blosc.VERSION
+# The kernel calls inner functions of C-Blosc, so only the series it was written for will do.
+_EXPECTED_BLOSC = "1.21."
+if not BLOSC_VERSION.startswith(_EXPECTED_BLOSC):
+    raise ImportError(
+        f"the compiled kernel is linked with C-Blosc {BLOSC_VERSION}; expected {_EXPECTED_BLOSC}x: "
+        "build it again with the package 'blosc>=1.11.1,<1.12'"
+    )
+CHUNK_HEADER_SIZE = 1 + 1 + 1 + 1 + 4 + 4 + 4
+MAX_CHUNK_NBYTES = _blosc.MAX_NBYTES  # 2^31 - 1 - 16: C-Blosc counts in int
+MAX_TYPESIZE = 255  # one byte in the chunk header
+
+_CHUNK_HEADER = Struct("<BBBBIII")
+_BLOCK_START_SIZE = 4
+_CHUNK_VERSION = 2  # BLOSC_VERSION_FORMAT; 3 and later are Blosc 2
+
+# Bits of the flags byte, stored on disk.
+_FLAG_BYTE_SHUFFLE = 0x01
+_FLAG_MEMCPY = 0x02
+_FLAG_BIT_SHUFFLE = 0x04
+_FLAG_NOT_SPLIT = 0x10
+
+# Bits 5 to 7 of the flags byte, stored on disk: the format of the compressed streams.
+STREAM_FORMATS = {0: "blosclz", 1: "lz4", 2: "snappy", 3: "zlib", 4: "zstd"}
+
+# The most a stream can expand, by design of its format: an upper bound for what an honest chunk
+# can decode to. LZ4 and BlosClz lengths grow by 255 a byte, a Snappy copy makes 64 bytes of 3, a
+# DEFLATE match 258 of 2 bits, and a Zstandard block of 4 bytes makes up to 128 KiB.
+_MAX_EXPANSION = (256, 256, 64, 1040, 1 << 16, 0, 0, 0)  # by stream format
+
+
+class Shuffle(IntEnum):
+    """The filter before the codec, numbered as C-Blosc's argument."""
+
+    NONE = 0
+    BYTE = 1
+    BIT = 2
+
+
+# Names to compress with; lz4hc writes the lz4 format.
+CODECS = _blosc.CODECS
+
+# Bytes to decode into once; see the kernel.
+new_bytes = _blosc.new_bytes
+
+
+class ChunkHeader(NamedTuple):
+    """The 16 bytes at the start of a chunk.
+
+    Attributes
+    ----------
+    version, versionlz : int
+        Format of the chunk and of its streams.
+    flags : int
+        Filter, split and stream format.
+    typesize : int
+        Bytes per item, for the filter.
+    nbytes : int
+        Decoded size.
+    blocksize : int
+        Decoded size of a block.
+    cbytes : int
+        Stored size, this header included.
+    """
+
+    version: int
+    versionlz: int
+    flags: int
+    typesize: int
+    nbytes: int
+    blocksize: int
+    cbytes: int
+
+    @classmethod
+    def unpack(cls, view: BytesLike, at: int = 0) -> "ChunkHeader":
+        """Unpack and check the header at position `at` of `view`.
+
+        Raises
+        ------
+        TruncatedError
+            Less than 16 bytes are there.
+        FormatError
+            The sizes contradict each other or the codec's limits.
+        UnsupportedError
+            The chunk is of Blosc 2.
+        """
+        if len(view) - at < CHUNK_HEADER_SIZE:
+            raise TruncatedError(
+                f"Blosc header: {max(len(view) - at, 0)} of {CHUNK_HEADER_SIZE} bytes are there"
+            )
+        header = tuple.__new__(cls, _CHUNK_HEADER.unpack_from(view, at))  # _make, without its call
+        version, _, flags, _, nbytes, _, cbytes = header
+        if version != _CHUNK_VERSION:
+            if version > _CHUNK_VERSION:
+                raise UnsupportedError(f"Blosc header: version {version} is not of Blosc 1")
+            raise FormatError(f"Blosc header: version {version}, not {_CHUNK_VERSION}")
+        if cbytes < CHUNK_HEADER_SIZE:
+            raise FormatError(f"Blosc header: stored size {cbytes} is less than the header itself")
+        if nbytes > MAX_CHUNK_NBYTES:
+            raise FormatError(f"Blosc header: decoded size {nbytes} exceeds {MAX_CHUNK_NBYTES}")
+        if flags & _FLAG_MEMCPY:
+            if nbytes + CHUNK_HEADER_SIZE != cbytes:
+                raise FormatError(
+                    f"Blosc header: stored size {cbytes} of an uncompressed chunk of {nbytes} bytes"
+                )
+        elif nbytes > cbytes * _MAX_EXPANSION[flags >> 5]:
+            raise FormatError(
+                f"Blosc header: {cbytes} bytes of {header.codec} cannot decode to {nbytes}"
+            )
+        return header
+
+    @property
+    def codec(self) -> str:
+        """Name of the stream format (``lz4hc`` reads back as ``lz4``)."""
+        return STREAM_FORMATS.get(self.flags >> 5, f"unassigned ({self.flags >> 5})")
+
+    @property
+    def shuffle(self) -> Shuffle:
+        """The filter."""
+        if self.flags & _FLAG_BYTE_SHUFFLE:
+            return Shuffle.BYTE
+        return Shuffle.BIT if self.flags & _FLAG_BIT_SHUFFLE else Shuffle.NONE
+
+    @property
+    def is_memcpy(self) -> bool:
+        """Whether the data are stored as they are."""
+        return bool(self.flags & _FLAG_MEMCPY)
+
+    @property
+    def head_size(self) -> int:
+        """Bytes of the header with the start of every block, as far as the chunk has so many."""
+        if self.is_memcpy or self.blocksize == 0:
+            return CHUNK_HEADER_SIZE
+        nblocks = -(-self.nbytes // self.blocksize)
+        return min(CHUNK_HEADER_SIZE + _BLOCK_START_SIZE * nblocks, self.cbytes)
+
+    @property
+    def needs_expansion(self) -> bool:
+        """Whether the streams are Snappy, which this build of C-Blosc does not know."""
+        return self.codec == "snappy" and not self.is_memcpy and "snappy" not in CODECS
+
+    @property
+    def is_split(self) -> bool:
+        """Whether each byte of the items has a stream of its own."""
+        return not self.flags & _FLAG_NOT_SPLIT
+
+
+@dataclass(frozen=True, slots=True)
+class CodecParams:
+    """How to compress a chunk; checked when made.
+
+    Attributes
+    ----------
+    codec : str
+        One of `CODECS`.
+    clevel : int
+        0 (store) to 9.
+    shuffle : Shuffle
+        The filter.
+    typesize : int
+        Bytes per item, 1 to 255.
+    blocksize : int
+        Bytes per block; 0 lets C-Blosc choose.
+    residual : bool
+        The data are residuals of a prediction: with Zstandard and a block size that fits them they
+        are mostly Huffman coded, whatever the level; else ignored.
+    """
+
+    codec: str = "zstd"
+    clevel: int = 3
+    shuffle: int = Shuffle.BYTE
+    typesize: int = 8
+    blocksize: int = 0
+    residual: bool = False
+
+    def __post_init__(self) -> None:
+        if self.codec not in CODECS:
+            hint = " (this build of C-Blosc lacks it)" if self.codec in STREAM_NAMES else ""
+            raise NoSuchCodec(f"codec {self.codec!r}{hint}; there are {', '.join(CODECS)}")
+        if not 0 <= self.clevel <= 9:
+            raise ValueError(f"clevel must be 0 to 9, not {self.clevel!r}")
+        if self.shuffle not in (0, 1, 2):
+            raise ValueError(f"shuffle must be 0, 1 or 2, not {self.shuffle!r}")
+        if not 1 <= self.typesize <= MAX_TYPESIZE:
+            raise ValueError(f"typesize must be 1 to {MAX_TYPESIZE}, not {self.typesize!r}")
+        if not 0 <= self.blocksize <= MAX_CHUNK_NBYTES:
+            raise ValueError(f"blocksize must be 0 to {MAX_CHUNK_NBYTES}, not {self.blocksize!r}")
+
+
+STREAM_NAMES = frozenset(STREAM_FORMATS.values())
+
+
+def encode(data: BytesLike, params: CodecParams) -> bytes:
+    """Compress `data`, contiguous bytes, to one chunk (a copy). The GIL is released.
+
+    Raises
+    ------
+    ValueError
+        `data` exceeds `MAX_CHUNK_NBYTES`.
+    CodecError
+        C-Blosc failed.
+    """
+    if len(data) > MAX_CHUNK_NBYTES:
+        raise ValueError(f"a chunk holds at most {MAX_CHUNK_NBYTES} bytes, not {len(data)}")
+    chunk = _blosc.compress(
+        data,
+        params.typesize,
+        params.clevel,
+        params.shuffle,
+        params.codec.encode("ascii"),
+        params.blocksize,
+        params.residual,
+    )
+    if isinstance(chunk, int):
+        raise CodecError(
+            f"C-Blosc failed to compress {len(data)} bytes with {params} (code {chunk})",
+            codec=params.codec,
+            code=chunk,
+        )
+    return chunk
+
+
+def decode_into(chunk: BytesLike, out: BytesLike) -> None:
+    """Decode `chunk` into `out`, writable bytes of exactly the decoded size.
+
+    The GIL is released; safe from many threads.
+
+    Raises
+    ------
+    CodecError
+        The chunk is damaged, or does not decode to ``len(out)`` bytes.
+    """
+    code = _blosc.decompress_into(chunk, out)
+    if code != len(out):
+        header = _check_whole(chunk)
+        if header.needs_expansion:
+            chunk = _expand_snappy(chunk, header)
+            code = _blosc.decompress_into(chunk, out)
+        if code != len(out):
+            raise _decode_error(header, len(out), code)
+
+
+def decode_range_into(chunk: BytesLike, start: int, out: BytesLike) -> None:
+    """Decode bytes ``start`` to ``start + len(out)`` of what `chunk` holds into `out`.
+
+    Only the Blosc blocks that hold them are decoded. Errors as for `decode_into`.
+    """
+    code = _blosc.decompress_range_into(chunk, start, out)
+    if code != len(out):
+        header = _check_whole(chunk)
+        if header.needs_expansion:
+            chunk = _expand_snappy(chunk, header)
+            code = _blosc.decompress_range_into(chunk, start, out)
+        if code != len(out):
+            raise _decode_error(header, len(out), code)
+
+
+def extent_of_range(head: BytesLike, start: int, stop: int) -> tuple[int, int]:
+    """Return which bytes of a chunk, from and to, hold the blocks of its bytes `start` to `stop`.
+
+    `head` is the first `ChunkHeader.head_size` bytes of the chunk. Where only the whole chunk can
+    be decoded, the extent starts at 0.
+
+    Raises
+    ------
+    CodecError
+        The head is damaged, or the chunk does not hold such bytes.
+    """
+    extent = _blosc.extent_of_range(head, start, stop)
+    if extent is None:
+        raise CodecError(f"the chunk has no blocks for its bytes {start} to {stop}")
+    return extent
+
+
+def decode_blocks_into(
+    head: BytesLike, stored: BytesLike, low: int, start: int, out: BytesLike
+) -> None:
+    """Decode bytes ``start`` to ``start + len(out)`` from a part of a chunk, `stored`.
+
+    `head` is as for `extent_of_range`, which says what part is needed; `low` is where it starts.
+    Errors as for `decode_into`.
+    """
+    code = _blosc.decompress_blocks_into(head, stored, low, start, out)
+    if code != len(out):
+        raise _decode_error(ChunkHeader.unpack(head), len(out), code)
+
+
+def _check_whole(chunk: BytesLike) -> ChunkHeader:
+    header = ChunkHeader.unpack(chunk)
+    if header.cbytes != len(chunk):
+        raise CodecError(f"chunk of {header.cbytes} bytes, but {len(chunk)} bytes were given")
+    return header
+
+
+def _decode_error(header: ChunkHeader, nbytes: int, code: int) -> CodecError:
+    if code == _blosc.NO_MEMORY:
+        message = f"there is no memory for blocks of {header.blocksize} bytes"
+    elif code == _blosc.WRONG_SIZE:
+        message = f"the chunk has {header.nbytes} bytes decoded, {nbytes} were wanted"
+    else:
+        message = f"C-Blosc cannot decode the {header.cbytes} bytes of {header.codec} (code {code})"
+    return CodecError(message, codec=header.codec, code=code)
+
+
+def _expand_snappy(chunk: BytesLike, header: ChunkHeader) -> bytes:
+    """Return a Snappy chunk with its streams decompressed and stored as they are.
+
+    A Blosc-1 chunk is: header, the position of each block (u32), blocks. A block is one stream, or
+    one for each byte of the items; a stream is its size (i32) and its data, which are not
+    compressed if the size is that of the decoded stream (c-blosc, blosc.c, ``blosc_d``).
+    """
+    if not 0 < header.blocksize <= header.nbytes:
+        raise CodecError(f"block size {header.blocksize} of {header.nbytes} bytes", codec="snappy")
+    view = memoryview(chunk)
+    nblocks = -(-header.nbytes // header.blocksize)
+    table = Struct(f"<{nblocks}I")
+    if CHUNK_HEADER_SIZE + table.size > header.cbytes:
+        raise CodecError(f"{nblocks} blocks do not fit into {header.cbytes} bytes", codec="snappy")
+    flags = header.flags & 0x1F | 1 << 5  # any codec will do for streams that are not compressed
+    # Before the flag for it (c-blosc 1.11), small blocks and wide items were not split either.
+    may_split = header.is_split and 0 < header.typesize <= MAX_SPLITS
+    may_split = may_split and header.blocksize // header.typesize >= _MIN_SPLIT_NBYTES
+    starts = []
+    parts: list[BytesLike] = []
+    position = CHUNK_HEADER_SIZE + table.size
+    for index, start in enumerate(table.unpack_from(view, CHUNK_HEADER_SIZE)):
+        block_nbytes = min(header.blocksize, header.nbytes - index * header.blocksize)
+        nstreams = header.typesize if may_split and block_nbytes == header.blocksize else 1
+        if block_nbytes % nstreams:
+            raise CodecError(f"block {index} has {nstreams} streams", codec="snappy")
+        starts.append(position)
+        for _ in range(nstreams):
+            nbytes = block_nbytes // nstreams
+            stream, start = _snappy_stream(view, start, nbytes)
+            parts += (_STREAM_SIZE.pack(nbytes), stream)
+            position += _STREAM_SIZE.size + nbytes
+    head = header._replace(flags=flags, cbytes=position)
+    return b"".join((_CHUNK_HEADER.pack(*head), table.pack(*starts), *parts))
+
+
+_STREAM_SIZE = Struct("<i")
+MAX_SPLITS = 16  # c-blosc, blosc.c: MAX_SPLITS
+_MIN_SPLIT_NBYTES = 128  # c-blosc, blosc.c: MIN_BUFFERSIZE
+
+
+def _snappy_stream(view: memoryview, start: int, nbytes: int) -> tuple[BytesLike, int]:
+    """Return the decoded stream of `nbytes` at `start`, and the position behind it."""
+    first = start + _STREAM_SIZE.size
+    size = _STREAM_SIZE.unpack_from(view, start)[0] if first <= len(view) else -1
+    if not 0 < size <= len(view) - first:
+        raise CodecError(f"stream of {size} bytes at {start} of {len(view)}", codec="snappy")
+    stored = view[first : first + size]
+    if size == nbytes:
+        return stored, first + size
+    out = bytearray(nbytes)
+    if not _snappy.decompress_into(stored, out):
+        raise CodecError(f"Snappy stream at {start} is damaged", codec="snappy")
+    return out, first + size

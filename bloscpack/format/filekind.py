@@ -1,0 +1,256 @@
+"""Kinds of files and folders: how each is recognised, and the call that reads it.
+
+Every error about a file of the wrong kind gets its words here, so that a new kind is one row. Pure:
+it looks at the first bytes of a file, at the names in a folder, and reads nothing.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ..exceptions import IsAFolderError, NotBloscpackError, WrongKindError
+from .bytefield import BytesLike
+
+# Enough of a file to recognise it: the magic of a tar archive is the farthest from the start.
+HEAD_NBYTES = 512
+
+BLOSCPACK_MAGIC = b"blpk"
+RECORDING_MAGIC = b"VisionRe"
+# Boxes that an mp4 file may begin with, after the size of the first.
+MP4_BOXES = b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"uuid"
+DATASET_SUFFIX = ".bzna"
+
+# Files that an ingest reads, by their names.
+ARRAY_SUFFIXES = (".npy",)
+IMAGE_SUFFIXES = (".jpg", ".jpeg", ".jpe", ".png")
+VIDEO_SUFFIXES = (".mp4", ".webm", ".avi", ".mkv", ".mov", ".m4v", ".mpg", ".mpeg", ".ogv", ".ts")
+
+_DATASET_BRAND = b"bzna"
+# A Bloscpack file of version 4 has its incompatible features here; bit 0 is a frame store
+# (container/format.py).
+_VERSION_AT, _FEATURES_AT, _FRAMES = 4, 40, 0x01
+
+
+class FileKind(NamedTuple):
+    """A kind of file or folder.
+
+    Attributes
+    ----------
+    name : str
+        With its article, for messages.
+    advice : str
+        What to do with it, for messages.
+    """
+
+    name: str
+    advice: str
+
+
+ARRAY = FileKind("a Bloscpack file of an array or bytes", "open it with bloscpack.open")
+FRAME_STORE = FileKind("a frame store", "open it with bloscpack.frames.open or 'blpk frames'")
+RECORDING = FileKind("a VRS recording", "open it with bloscpack.vrs.open or 'blpk vrs'")
+DATASET = FileKind("a Benzina dataset", "open it with bloscpack.benzina.open or 'blpk bzna'")
+GULP_FILE = FileKind(
+    "a file of a Gulp directory", "open the folder it is in with bloscpack.frames.open"
+)
+VIDEO = FileKind(
+    "a video",
+    "bloscpack.frames.ingest(bloscpack.frames.listing.videos(path), 'out.blp') makes a frame store "
+    "of it",
+)
+_IMAGE_ADVICE = (
+    "bloscpack.frames.ingest(bloscpack.frames.listing.images(path), 'out.blp') makes a frame store "
+    "of it"
+)
+_UNPACK_FIRST = "decompress it first"
+
+_MAGICS: tuple[tuple[int, bytes, FileKind], ...] = (
+    (0, RECORDING_MAGIC, RECORDING),
+    (
+        0,
+        b"\x93NUMPY",
+        FileKind(
+            "a NumPy array file (.npy)",
+            "load it with numpy.load; bloscpack.save stores the array",
+        ),
+    ),
+    (
+        0,
+        b"PK\x03\x04",
+        FileKind(
+            "a ZIP archive (.npz, zipped Zarr)",
+            "numpy.load or zarr.open reads it; bloscpack.save stores one array",
+        ),
+    ),
+    (
+        0,
+        b"\x89HDF\r\n\x1a\n",
+        FileKind("an HDF5 file", "read it with h5py; bloscpack.save stores one array"),
+    ),
+    (
+        2,
+        b"b2frame\0",
+        FileKind("a Blosc2 frame", "read it with blosc2.open; bloscpack.save stores the array"),
+    ),
+    (0, b"\xff\xd8\xff", FileKind("a JPEG image", _IMAGE_ADVICE)),
+    (0, b"\x89PNG\r\n\x1a\n", FileKind("a PNG image", _IMAGE_ADVICE)),
+    (0, b"II*\0", FileKind("a TIFF image", "read it with tifffile; bloscpack.save stores arrays")),
+    (0, b"MM\0*", FileKind("a TIFF image", "read it with tifffile; bloscpack.save stores arrays")),
+    (0, b"\x1a\x45\xdf\xa3", VIDEO),  # Matroska, WebM
+    (8, b"AVI ", VIDEO),
+    (0, b"PAR1", FileKind("a Parquet file", "read it with pyarrow or pandas")),
+    (0, b"ARROW1", FileKind("an Arrow file", "read it with pyarrow")),
+    (0, b"\x1f\x8b", FileKind("a gzip file", _UNPACK_FIRST)),
+    (0, b"\x28\xb5\x2f\xfd", FileKind("a Zstandard file", _UNPACK_FIRST)),
+    (0, b"\x04\x22\x4d\x18", FileKind("an LZ4 file", _UNPACK_FIRST)),
+    (0, b"\xfd7zXZ\0", FileKind("an xz file", _UNPACK_FIRST)),
+    (0, b"BZh", FileKind("a bzip2 file", _UNPACK_FIRST)),
+    (257, b"ustar", FileKind("a tar archive", "unpack it first")),
+)
+_SUFFIXES = {".gulp": GULP_FILE, ".gmeta": GULP_FILE}
+
+
+def identify(head: BytesLike, name: str | None = None) -> FileKind | None:
+    """Return the kind of a file; None if it is not a known one.
+
+    Parameters
+    ----------
+    head : bytes-like
+        Its first `HEAD_NBYTES`, or fewer.
+    name : str, optional
+        Its path or URL: data files of a Gulp directory have no magic of their own.
+    """
+    head = bytes(head[:HEAD_NBYTES])
+    if head.startswith(BLOSCPACK_MAGIC):
+        is_store = head[_VERSION_AT : _VERSION_AT + 1] == b"\x04" and (
+            len(head) > _FEATURES_AT and head[_FEATURES_AT] & _FRAMES
+        )
+        return FRAME_STORE if is_store else ARRAY
+    if kind := _SUFFIXES.get(_suffix(name or "")):
+        return kind
+    if head[4:8] in MP4_BOXES:
+        brands = head[8 : int.from_bytes(head[:4], "big")] if head[4:8] == b"ftyp" else b""
+        return DATASET if _DATASET_BRAND in brands or is_dataset_name(name) else VIDEO
+    return next((kind for at, magic, kind in _MAGICS if head[at:].startswith(magic)), None)
+
+
+def is_dataset_name(name: str | None) -> bool:
+    """Return whether a path or URL ends as those of Benzina datasets do."""
+    return name is not None and name.partition("?")[0].endswith(DATASET_SUFFIX)
+
+
+def check_dataset(head: BytesLike, name: str | None) -> None:
+    """Refuse a file that is not an mp4, unless it may be a dataset whose start is damaged.
+
+    Raises
+    ------
+    WrongKindError
+        It is a file of another kind.
+    """
+    kind = identify(head, name)
+    is_possible = name is None or is_dataset_name(name)
+    if kind not in (None, DATASET, VIDEO) or (kind is None and not is_possible and len(head)):
+        raise wrong_kind(head, DATASET.name, name)
+
+
+def wrong_kind(head: BytesLike, wanted: str, name: str | None = None) -> WrongKindError:
+    """Return the error for a file that is not what a call reads.
+
+    Parameters
+    ----------
+    head : bytes-like
+        Its first `HEAD_NBYTES`, or fewer.
+    wanted : str
+        What the call reads, with its article: "a frame store".
+    name : str, optional
+        Its path or URL.
+
+    Returns
+    -------
+    WrongKindError
+        `NotBloscpackError` unless it is a Bloscpack file; the caller adds the path.
+    """
+    kind = identify(head, name)
+    if not len(head):
+        message = f"not {wanted}: it is empty"
+    elif kind is None:
+        message = f"not {wanted}: it starts with {bytes(head[:8])!r}"
+        if wanted == "a Bloscpack file":
+            message += f", not {BLOSCPACK_MAGIC!r}"
+    else:
+        message = f"{kind.name}, not {wanted}: {kind.advice}"
+    if kind in (ARRAY, FRAME_STORE):
+        return WrongKindError(message)
+    return NotBloscpackError(message, offset=0, field="magic")
+
+
+# What files in a folder are, by suffix, and the call that makes something of them.
+_CREATE = "'blpk frames create OUT.blp FOLDER' or bloscpack.frames.ingest with listing.{} makes a "
+_CREATE += "frame store of them"
+_CONTENTS: dict[str, tuple[str, str]] = {
+    **dict.fromkeys(VIDEO_SUFFIXES, ("videos", _CREATE.format("videos"))),
+    **dict.fromkeys(IMAGE_SUFFIXES, ("images", _CREATE.format("folders or listing.images"))),
+    **dict.fromkeys(ARRAY_SUFFIXES, ("NumPy arrays", _CREATE.format("arrays"))),
+    ".blp": ("Bloscpack files", "name the files, or a pattern such as 'FOLDER/*.blp'"),
+    ".bzna": ("Benzina datasets", "open each with bloscpack.benzina.open"),
+    ".vrs": ("VRS recordings", "open each with bloscpack.vrs.open"),
+}
+_ZARR_NAMES = frozenset((".zarray", ".zgroup", ".zmetadata", "zarr.json"))
+
+
+def not_gulp(names: Iterable[str]) -> NotBloscpackError:
+    """Return the error for a folder that is not a Gulp directory; the caller adds the path.
+
+    Parameters
+    ----------
+    names : iterable of str
+        The names of the files and folders in it.
+    """
+    lead = "a folder without pairs of .gulp and .gmeta files, so not a Gulp directory"
+    return NotBloscpackError(f"{lead}: {_describe_folder(names)}")
+
+
+def not_a_file(names: Iterable[str]) -> IsAFolderError:
+    """Return the error for a folder where a file is expected; the caller adds the path.
+
+    Parameters
+    ----------
+    names : iterable of str
+        The names of the files and folders in it.
+    """
+    names = list(names)
+    if {".gulp", ".gmeta"} <= set(map(_suffix, names)):
+        return IsAFolderError(
+            "a Gulp directory, not a file: open it with bloscpack.frames.open or 'blpk gulp'"
+        )
+    return IsAFolderError(f"a folder, not a file: {_describe_folder(names)}")
+
+
+def _describe_folder(names: Iterable[str]) -> str:
+    """Return what is in a folder that is not a Gulp directory, and the call that reads it."""
+    listed = [name for name in names if not name.startswith(".") or name in _ZARR_NAMES]
+    found = Counter(_suffix(name) for name in listed)
+    if not listed:
+        return "it is empty"
+    if _ZARR_NAMES.intersection(listed):
+        return "it is a Zarr store, which zarr.open reads"
+    if ".gulp" in found or ".gmeta" in found:
+        return (
+            f"it has {found['.gulp']} .gulp and {found['.gmeta']} .gmeta files that do not "
+            "belong together; 'blpk gulp check' lists them"
+        )
+    for suffix, _ in found.most_common():
+        if suffix in _CONTENTS:
+            what, advice = _CONTENTS[suffix]
+            return f"it holds {what} ({suffix}); {advice}"
+    shown = ", ".join(repr(name[:40]) for name in sorted(listed)[:3])
+    return (
+        f"it holds {shown}{', ...' * (len(listed) > 3)}; 'blpk frames create OUT.blp "
+        "FOLDER' makes a frame store of the images, videos or arrays in a folder and its subfolders"
+    )
+
+
+def _suffix(name: str) -> str:
+    name = name.rstrip("/")
+    dot = name.rfind(".")
+    return name[dot:].lower() if dot > name.rfind("/") else ""

@@ -1,0 +1,305 @@
+"""The metadata section: any JSON value, optionally compressed, with room to grow.
+
+::
+
+    section = header(32) data padding digest
+
+The digest is over the data as stored and stands behind the padding (bloscpack 0.3.0 to 0.16.0).
+The original's format text puts it directly behind the data, so a section written to the letter of
+that text is read too. Pure: bytes in, values out.
+"""
+
+import json
+import zlib
+from collections.abc import Callable
+from struct import Struct
+from typing import Any, NamedTuple
+
+from ..exceptions import (
+    ChecksumMismatch,
+    FormatError,
+    MetadataSectionTooSmall,
+    TruncatedError,
+    UnsupportedError,
+)
+from .bytefield import BytesLike
+from .checksum import CHECKSUMS, LAST_V3_ID, Checksum, checksum_by_name
+
+METADATA_HEADER_SIZE = 8 + 1 + 1 + 1 + 1 + 4 + 4 + 4 + 8
+MAX_METADATA_NBYTES = 2**32 - 1
+JSON_MAGIC = b"JSON"
+_STORED_MAGIC = b"JSON\0\0\0\0"
+
+DEFAULT_META_CHECKSUM = "adler32"  # as in bloscpack 0.16
+
+# Ids of the codecs, stored on disk.
+META_CODECS = ("None", "zlib")
+
+_HEADER = Struct("<8sBBBBIII8s")
+
+# Metadata may expand so far: a 1.6 MB section of a hostile file otherwise asks for 1.6 GB.
+# `pack_section` stores data that would compress better than this uncompressed, so that we read
+# what we write.
+_FREE_EXPANSION_NBYTES = 16 << 20
+_MAX_EXPANSION = 64
+# So many values, and one more for each stored byte: 16 KB of "[[],[],..." else become a gigabyte
+# of Python objects.
+_FREE_VALUES = 1 << 18
+
+_encode_json = json.JSONEncoder(separators=(",", ":")).encode
+_decoder = json.JSONDecoder()
+
+
+class MetadataHeader(NamedTuple):
+    """The 32 bytes before the metadata.
+
+    Attributes
+    ----------
+    magic_format : bytes
+        Serializer, ``b"JSON"``; NULs stripped.
+    meta_options : int
+        0.
+    meta_checksum : Checksum
+        Over the stored data.
+    meta_codec : str
+        ``"None"`` or ``"zlib"``.
+    meta_level : int
+        0 to 9; kept when compression was dropped.
+    meta_size, max_meta_size, meta_comp_size : int
+        Bytes of the data: decoded, reserved, stored.
+    user_codec : bytes
+        Free, 8 bytes; NULs stripped.
+    """
+
+    magic_format: bytes
+    meta_options: int
+    meta_checksum: Checksum
+    meta_codec: str
+    meta_level: int
+    meta_size: int
+    max_meta_size: int
+    meta_comp_size: int
+    user_codec: bytes
+
+    @property
+    def section_size(self) -> int:
+        """Size of the whole section in bytes."""
+        return METADATA_HEADER_SIZE + self.max_meta_size + self.meta_checksum.nbytes
+
+    def pack(self) -> bytes:
+        """Return the 32 bytes."""
+        return _HEADER.pack(
+            self.magic_format,
+            self.meta_options,
+            self.meta_checksum.id,
+            META_CODECS.index(self.meta_codec),
+            self.meta_level,
+            self.meta_size,
+            self.max_meta_size,
+            self.meta_comp_size,
+            self.user_codec,
+        )
+
+    @classmethod
+    def unpack(
+        cls, view: BytesLike, at: int = 0, *, last_checksum: int = LAST_V3_ID
+    ) -> "MetadataHeader":
+        """Unpack the header at position `at` of `view`.
+
+        Raises
+        ------
+        TruncatedError
+            The header is not whole.
+        FormatError
+            A field is out of its range.
+        UnsupportedError
+            The serializer is not JSON, or an option bit is set.
+        """
+        if len(view) - at < METADATA_HEADER_SIZE:
+            raise TruncatedError(
+                f"metadata header: {max(len(view) - at, 0)} of {METADATA_HEADER_SIZE} bytes are "
+                "there",
+                offset=at,
+            )
+        fields = _HEADER.unpack_from(view, at)
+        magic, options, checksum, codec, level, size, reserved, stored, user = fields
+        if magic != _STORED_MAGIC and magic.strip(b"\0") != JSON_MAGIC:
+            raise UnsupportedError(
+                f"metadata header: magic_format is {magic!r}, not {JSON_MAGIC!r}"
+            )
+        if checksum > last_checksum:
+            raise FormatError(
+                f"metadata header: meta_checksum {checksum} is not 0 to {last_checksum}",
+                field="meta_checksum",
+            )
+        if codec >= len(META_CODECS):
+            raise FormatError(
+                f"metadata header: meta_codec {codec} is not 0 or 1", field="meta_codec"
+            )
+        if level > 9:
+            raise FormatError(
+                f"metadata header: meta_level {level} is not 0 to 9", field="meta_level"
+            )
+        if stored > reserved:
+            raise FormatError(
+                f"metadata header: meta_comp_size {stored} exceeds max_meta_size {reserved}",
+                field="meta_comp_size",
+            )
+        if codec == 0 and size != stored:
+            raise FormatError(
+                f"metadata header: meta_size {size} is not meta_comp_size {stored}, "
+                "although nothing is compressed",
+                field="meta_size",
+            )
+        if size > _FREE_EXPANSION_NBYTES and _expands_too_far(size, stored):
+            raise FormatError(
+                f"metadata header: meta_size {size} is too much for {stored} stored bytes",
+                field="meta_size",
+            )
+        values = (
+            JSON_MAGIC,
+            options,
+            CHECKSUMS[checksum],
+            META_CODECS[codec],
+            level,
+            size,
+            reserved,
+            stored,
+            user.rstrip(b"\0"),
+        )
+        return tuple.__new__(cls, values)  # _make, without its call
+
+
+def pack_section(
+    metadata: Any,
+    *,
+    checksum: str | None = DEFAULT_META_CHECKSUM,
+    codec: str = "zlib",
+    level: int = 6,
+    reserve: int | Callable[[int], int] | None = None,
+) -> bytes:
+    """Return the metadata section for a JSON value.
+
+    Parameters
+    ----------
+    metadata : object
+        Anything ``json.dumps`` takes.
+    checksum, codec, level
+        Names and level; compression that does not pay is dropped.
+    reserve : int or callable of the data's size, optional
+        Bytes to reserve for the data; ten times its size by default, as in bloscpack 0.16.
+
+    Raises
+    ------
+    TypeError, ValueError
+        `metadata` is no JSON value.
+    MetadataSectionTooSmall
+        The data do not fit into `reserve`.
+    """
+    row = checksum_by_name(checksum)
+    data = _encode_json(metadata).encode("ascii")
+    meta_size = len(data)
+    if codec != META_CODECS[0]:
+        compressed = zlib.compress(data, level)
+        stored = len(compressed)
+        too_good = _expands_too_far(meta_size, stored) or _has_too_many_values(data, stored)
+        if stored > meta_size or too_good:
+            codec = META_CODECS[0]
+        else:
+            data = compressed
+    reserved = 10 * meta_size if reserve is None else reserve
+    if callable(reserved):
+        reserved = reserved(meta_size)
+    if not isinstance(reserved, int):
+        raise TypeError(
+            f"max_meta_size must be an int or a callable, not {type(reserved).__name__}"
+        )
+    if len(data) > reserved:
+        raise MetadataSectionTooSmall(
+            f"metadata: {len(data)} bytes do not fit into the {reserved} reserved"
+        )
+    if reserved > MAX_METADATA_NBYTES:
+        raise ValueError(f"max_meta_size must be at most {MAX_METADATA_NBYTES}, not {reserved}")
+    header = MetadataHeader(JSON_MAGIC, 0, row, codec, level, meta_size, reserved, len(data), b"")
+    return b"".join((header.pack(), data, bytes(reserved - len(data)), row.digest(data)))
+
+
+def stored_data(header: MetadataHeader, section: BytesLike) -> bytes:
+    """Return the data as stored in `section`, the whole section, their checksum compared.
+
+    Raises
+    ------
+    TruncatedError
+        The section is not whole.
+    ChecksumMismatch
+        The stored and the computed digest differ.
+    """
+    size = header.section_size
+    if len(section) < size:
+        raise TruncatedError(f"metadata: {len(section)} of {size} bytes are there")
+    section = bytes(section)  # slices of bytes compare faster than those of views
+    end = METADATA_HEADER_SIZE + header.meta_comp_size
+    data = section[METADATA_HEADER_SIZE:end]
+    row = header.meta_checksum
+    if row.nbytes:
+        actual = row.digest(data)
+        expected = section[size - row.nbytes : size]
+        if actual != expected and actual != section[end : end + row.nbytes]:
+            raise ChecksumMismatch(
+                f"metadata: {row.name} is {actual.hex()}, {expected.hex()} is stored",
+                name=row.name,
+                expected=expected,
+                actual=actual,
+            )
+    return data
+
+
+def decode_data(data: bytes, codec: str, nbytes: int) -> Any:
+    """Return the metadata in `data`, `nbytes` long when decoded by `codec`.
+
+    Raises
+    ------
+    FormatError
+        The data do not decompress to that size, or are not JSON.
+    """
+    if codec == "zlib":
+        stored = len(data)
+        data = _inflate(data, nbytes)
+        if _has_too_many_values(data, stored):
+            raise FormatError(f"metadata: too many values in {stored} stored bytes")
+    try:
+        return _decode_json(str(data, "utf-8"))
+    except (ValueError, RecursionError) as err:
+        raise FormatError(f"metadata: not JSON: {err}") from err
+
+
+def _expands_too_far(nbytes: int, stored: int) -> bool:
+    return nbytes > _FREE_EXPANSION_NBYTES and nbytes > stored * _MAX_EXPANSION
+
+
+def _has_too_many_values(data: bytes, stored: int) -> bool:
+    if len(data) <= _FREE_VALUES:
+        return False
+    # Every value but the outermost stands behind one of these.
+    return sum(map(data.count, (b",", b"[", b"{"))) > _FREE_VALUES + stored
+
+
+def _decode_json(text: str) -> Any:
+    try:
+        value, end = _decoder.raw_decode(text)
+    except json.JSONDecodeError:
+        end = -1
+    # Space around the value, or an error to be told: the whole decoder.
+    return value if end == len(text) else _decoder.decode(text)
+
+
+def _inflate(data: bytes, nbytes: int) -> bytes:
+    stream = zlib.decompressobj()
+    try:
+        # One byte more than declared, so that too much shows as such.
+        result = stream.decompress(data, nbytes + 1)
+    except zlib.error as err:
+        raise FormatError(f"metadata: {err}") from err
+    if len(result) != nbytes or not stream.eof:
+        raise FormatError(f"metadata: does not decompress to the declared {nbytes} bytes")
+    return result

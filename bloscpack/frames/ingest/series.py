@@ -1,0 +1,150 @@
+"""The files that an ingest writes: a single store, or a numbered series of them.
+
+The files of a series ``set.blp`` are ``set-00000.blp`` and so on; each is full when it has reached
+a size, and only the last one grows.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any, Self
+
+from ..store.frameencoding import EncodedClip, Options
+from ..store.framestore import FrameStore
+
+_DIGITS = 5
+
+
+class Series:
+    """Stores that hold clips together, of which the last is appended to; a context manager.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        The name of the file, or of the series.
+    options : Options
+        Of new files.
+    attrs : mapping, optional
+        Of new files.
+    max_nbytes : int, optional
+        Write a series; a file that has as many bytes is full.
+    resume : bool
+        Go on with what is there.
+    overwrite : bool
+        Replace what is there.
+    locking : bool
+        Lock the files.
+
+    Raises
+    ------
+    FileExistsError
+        There are files, and they are neither to be continued nor to be replaced.
+    LockedError
+        Another writer is at work.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        options: Options,
+        attrs: Mapping[str, Any] | None,
+        *,
+        max_nbytes: int | None,
+        resume: bool,
+        overwrite: bool,
+        locking: bool = True,
+    ) -> None:
+        self._path = os.fspath(path)
+        self._options = options
+        self._attrs = attrs
+        self._max_nbytes = max_nbytes
+        self._locking = locking
+        self._full: list[FrameStore] = []
+        self._next_number = 0
+        self.paths = self._existing()
+        if self.paths and not (resume or overwrite):
+            raise FileExistsError(f"{self.paths[0]!r} exists already")
+        try:
+            self._last = self._start(overwrite)
+        except BaseException:
+            self._close_full()
+            raise
+
+    def _start(self, overwrite: bool) -> FrameStore:
+        """Return the store to append to."""
+        if self.paths and not overwrite:
+            self._full += [FrameStore(path) for path in self.paths[:-1]]
+            return FrameStore(self.paths[-1], "a", locking=self._locking)
+        stale, self.paths, self._next_number = self.paths, [], 0
+        store = self._create(overwrite)
+        for path in set(stale) - set(self.paths):
+            os.remove(path)
+        return store
+
+    @property
+    def options(self) -> Options:
+        """Of the stores."""
+        return Options(self._last.codec, self._last.preset, self._last.quality)
+
+    def __contains__(self, id_: str) -> bool:
+        return id_ in self._last or any(id_ in store for store in self._full)
+
+    def append(self, id_: str, clip: EncodedClip) -> None:
+        """Append a clip, to a new file if the last one is full."""
+        limit = self._max_nbytes
+        if limit is not None and self._last.cbytes >= limit and len(self._last):
+            self._last.close()
+            self._full.append(FrameStore(self.paths[-1]))
+            self._last = self._create(overwrite=False)
+        self._last._append_encoded(id_, clip)
+
+    def flush(self) -> None:
+        """Make what was appended durable."""
+        self._last.flush()
+
+    def close(self) -> None:
+        """Close all; what was appended is durable."""
+        try:
+            self._last.close()
+        finally:
+            self._close_full()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def _close_full(self) -> None:
+        for store in self._full:
+            store.close()
+
+    def _existing(self) -> list[str]:
+        if self._max_nbytes is None:
+            return [self._path] if os.path.lexists(self._path) else []
+        folder, name = os.path.split(self._path)
+        stem, suffix = os.path.splitext(name)
+        pattern = re.compile(rf"{re.escape(stem)}-([0-9]{{{_DIGITS},}}){re.escape(suffix)}")
+        found = map(pattern.fullmatch, os.listdir(folder or os.curdir))
+        numbers = sorted(int(match[1]) for match in found if match)
+        self._next_number = numbers[-1] + 1 if numbers else 0
+        return [self._numbered(number) for number in numbers]
+
+    def _numbered(self, number: int) -> str:
+        stem, suffix = os.path.splitext(self._path)
+        return f"{stem}-{number:0{_DIGITS}}{suffix}"
+
+    def _create(self, overwrite: bool) -> FrameStore:
+        path = self._path
+        if self._max_nbytes is not None:
+            path = self._numbered(self._next_number)
+            self._next_number += 1
+        store = FrameStore.create(
+            path,
+            **self._options._asdict(),
+            attrs=self._attrs,
+            overwrite=overwrite,
+            locking=self._locking,
+        )
+        self.paths.append(path)
+        return store

@@ -1,0 +1,1 @@
+"""The frame store: format, index, reader, writer and verification."""

@@ -1,0 +1,530 @@
+"""A clip of a frame store: which bytes its frames are, and how they become pixels.
+
+A frame is fetched by itself. Small frames share a chunk; and where frames refer to earlier ones,
+those that are needed are fetched and decoded with them, once for each group of eight.
+"""
+
+import json
+import operator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+from xxhash import xxh3_64_digest
+
+from ...exceptions import BloscpackError, ChecksumMismatch, FormatError
+from ...format.bytefield import BytesLike
+from ...format.codec import CHUNK_HEADER_SIZE, ChunkHeader
+from ...media import image
+from ...parallel.scratch import Scratch
+from ...storage.batch import Piece, fetch
+from ...storage.file import FileSource
+from ...storage.protocol import ByteSource
+from ..protocol import AnyArray, FrameSelection, IntArray, frame_indices, read_clip
+from .format import CHECKSUM, DIGEST_SIZE, Codec
+from .lossless import GROUP_FRAMES, TIME, Geometry, decode_chunk, is_aligned, reference_of
+from .segments import Index
+
+# How long a decoded byte takes, next to one of a Blosc chunk.
+_COSTS = {Codec.LOSSLESS: 1, Codec.IMAGE: 5}
+# A read may always ask for so many bytes, and for so many times what is stored. Beyond that the
+# chunks have to confirm what the index says before memory is allocated.
+_FREE_NBYTES = 64 << 20
+_FREE_EXPANSION = 16
+
+Take = Callable[[int, memoryview], None]
+
+
+class _Store(Protocol):
+    """What a clip needs of its store."""
+
+    name: str | None
+    verify: bool
+    nthreads: int | None
+
+    def _check_open(self) -> None:
+        """Refuse a store that is closed."""
+        ...
+
+
+class StoreClip:
+    """A clip of a frame store: frames are read when it is indexed.
+
+    Attributes
+    ----------
+    id : str
+        Its name.
+    dtype : numpy.dtype
+        Of the pixels.
+    shape : tuple of int
+        ``(T, *frame shape)``; of images that differ in shape, that of the first.
+    codec : {"lossless", "image"}
+        How the frames are kept.
+    decode_cost : int
+        How long a decoded byte takes, next to one of a Blosc chunk.
+    """
+
+    __slots__ = (
+        "_cbytes", "_filters", "_format", "_frame_nbytes", "_geometry", "_has_time", "_index",
+        "_is_simple", "_nframes", "_offsets", "_ordinal", "_shapes", "_source", "_store", "codec",
+        "decode_cost", "dtype", "id", "shape",
+    )  # fmt: skip
+
+    def __init__(
+        self, store: _Store, source: ByteSource, index: Index, id_: str, ordinal: int
+    ) -> None:
+        row = index.row(ordinal)
+        self.id = id_
+        self._store = store
+        self._source = source
+        self._index = index
+        self._ordinal = ordinal
+        self._nframes = row.nframes
+        self._format = row.format
+        self._frame_nbytes = row.format.nbytes
+        self.dtype = row.format.dtype
+        self.shape: tuple[int, ...] = (row.nframes, *row.format.shape)
+        self.codec = row.format.codec.name.lower()
+        self.decode_cost = _COSTS[row.format.codec]
+        offsets, cbytes, self._filters = index.chunks_of(ordinal)
+        self._offsets, self._cbytes = offsets.tolist(), cbytes.tolist()
+        is_lossless = row.format.codec == Codec.LOSSLESS
+        self._has_time = is_lossless and any(map(TIME.__and__, self._filters))
+        self._geometry: Geometry | None = None
+        if is_lossless and self._frame_nbytes:
+            self._geometry = Geometry.of(row.format.shape, self.dtype.itemsize)
+        self._shapes: dict[int, tuple[int, ...]] = {}
+        self._is_simple = (
+            (self._geometry is not None or row.format.codec == Codec.IMAGE)
+            and not row.format.varies
+            and row.format.group == 1
+            and not self._has_time
+            and 0 < self._frame_nbytes <= _FREE_NBYTES
+        )
+
+    def __len__(self) -> int:
+        return self._nframes
+
+    def __repr__(self) -> str:
+        return f"<clip {self.id!r:.80} shape={self.shape} dtype={self.dtype} codec={self.codec}>"
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions, that of the frames included."""
+        return len(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Decoded size in bytes; of images that differ in shape, as if all were as the first."""
+        return self._nframes * self._frame_nbytes
+
+    @property
+    def cbytes(self) -> int:
+        """Stored size of the frames in bytes."""
+        return sum(self._cbytes)
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """What was stored with the clip; parsed at each access, so that it is the caller's own.
+
+        Raises
+        ------
+        FormatError
+            It is damaged.
+        """
+        try:
+            value = json.loads(self._index.meta(self._ordinal))
+        except BloscpackError as err:
+            raise self._located(err, "metadata") from None
+        except (ValueError, RecursionError) as err:
+            raise self._located(FormatError(f"not JSON: {err}"), "metadata") from err
+        if not isinstance(value, dict):
+            raise self._located(FormatError("they are no JSON object"), "metadata")
+        return value
+
+    def __getitem__(self, selection: FrameSelection) -> AnyArray:
+        """Return `read` of a selection."""
+        return self.read(selection)
+
+    def __iter__(self) -> Iterator[AnyArray]:
+        """Yield the frames one by one."""
+        for index in range(self._nframes):
+            yield self.read(index)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
+        """Return all frames for numpy, new.
+
+        Raises
+        ------
+        ValueError
+            `copy` is False: a clip in a file cannot be had without one.
+        """
+        if copy is False:
+            raise ValueError("a clip in a file cannot be had without a copy")
+        whole = self.read()
+        return whole if dtype is None else whole.astype(dtype, copy=False)
+
+    def read(
+        self, selection: FrameSelection = None, *, out: AnyArray | None = None, reduce: int = 1
+    ) -> AnyArray:
+        """Return frames in one array: of shape ``(n, *frame shape)``, for an int ``frame shape``.
+
+        Parameters
+        ----------
+        selection : int, slice, sequence of int, ndarray of int or bool, optional
+            Which frames, in this order; all by default.
+        out : ndarray, optional
+            Of just that shape and dtype; filled and returned.
+        reduce : {1, 2, 4, 8}, default 1
+            Divide height and width by this, rounding up, while frames are decoded, which is faster
+            than to do it afterwards; of clips of JPEG only, and not into `out`.
+
+        Raises
+        ------
+        IndexError, TypeError
+            There is no such frame; the selection is none.
+        ValueError
+            `out` does not fit, the store is closed, frames were selected that differ in shape, or
+            frames are to be reduced that cannot be.
+        FormatError, CodecError
+            A frame is damaged; the message names it.
+        """
+        self._store._check_open()
+        if reduce != 1:
+            return self._read_reduced(selection, out, reduce)
+        if type(selection) is int and out is None and self._is_simple:
+            frame = self._read_one(selection)
+            if frame is not None:
+                return frame
+        return read_clip(self, selection, out=out, nthreads=self._store.nthreads)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as the store does, by place and state, and the id."""
+        return operator.getitem, (self._store, self.id)
+
+    def _read_one(self, index: int) -> AnyArray | None:
+        """Return a frame that is a chunk by itself, None where it is not that easy.
+
+        The usual small read must not pay for what batches need.
+        """
+        if index < 0:
+            index += self._nframes
+        source = self._source
+        if not 0 <= index < self._nframes or not isinstance(source, FileSource):
+            return None
+        nbytes = self._cbytes[index] + DIGEST_SIZE
+        frame: AnyArray = np.empty(self._format.shape, self.dtype)
+        if self._geometry is None:
+            decode = partial(self._decode_image, index, frame)
+        else:
+            out = frame.reshape(-1).view("u1").data
+            decode = partial(self._decode, index, reference=None, out=out)
+        with Scratch(nbytes) as view:
+            if source.read_into(self._offsets[index], view) < nbytes:
+                return None
+            self._check(index, decode, view)
+        return frame
+
+    def _read_reduced(
+        self, selection: FrameSelection, out: AnyArray | None, reduce: int
+    ) -> AnyArray:
+        if reduce not in (2, 4, 8):
+            raise ValueError(f"reduce must be 1, 2, 4 or 8, not {reduce!r}")
+        if self._format.codec != Codec.IMAGE or out is not None:
+            raise ValueError("only frames that are kept as JPEG are reduced, and into a new array")
+        indices, is_single = frame_indices(selection, self._nframes)
+        height, width, *rest = (*self.frame_shape(indices), 0, 0)[: max(2, len(self.shape) - 1)]
+        shape = (-(-height // reduce), -(-width // reduce), *rest)
+        frames = np.empty((len(indices), *shape), self.dtype)
+
+        def decode(place: int, stored: memoryview) -> None:
+            try:
+                frames[place] = image.decode(stored, reduce=reduce)
+            except BloscpackError as err:
+                raise self._located(err, self._called(int(indices[place]))) from None
+
+        work = self.decode_cost * frames.nbytes
+        fetch(self._chunks(indices, decode), nthreads=self._store.nthreads, nbytes=work)
+        return frames[0] if is_single else frames
+
+    def read_images(self, selection: FrameSelection = None) -> list[bytes] | None:
+        """Return frames as the JPEG or PNG files they are kept as; None if they are not.
+
+        Raises
+        ------
+        IndexError, TypeError
+            There is no such frame; the selection is none.
+        FormatError
+            A frame is damaged; the message names it.
+        """
+        self._store._check_open()
+        if self._format.codec != Codec.IMAGE:
+            return None
+        indices = frame_indices(selection, self._nframes).indices
+        images: list[bytes] = [b""] * len(indices)
+
+        def keep(place: int, stored: memoryview) -> None:
+            images[place] = bytes(stored)
+
+        fetch(self._chunks(indices, keep), nthreads=1, nbytes=0)
+        return images
+
+    def chunk_extents(self) -> list[tuple[int, int]]:
+        """Return where each chunk is in the file: offset and size in bytes, without its digest."""
+        return list(zip(self._offsets, self._cbytes, strict=True))
+
+    def frame_shape(self, indices: IntArray) -> tuple[int, ...]:
+        """Return the shape of the frames at `indices`, of an empty selection that of the first one.
+
+        Raises
+        ------
+        ValueError
+            They differ.
+        FormatError
+            The stored bytes cannot hold so much.
+        """
+        if self._format.varies and len(indices):
+            return self._common_shape(indices.tolist())
+        nbytes = len(indices) * self._frame_nbytes
+        if nbytes > _FREE_NBYTES:
+            self._check_size(indices, nbytes)
+        return self.shape[1:]
+
+    def _check_size(self, indices: IntArray, nbytes: int) -> None:
+        """Refuse to decode more than the chunks can hold, before memory for it is allocated."""
+        chunks = np.unique(indices // self._format.group).tolist()
+        stored = sum(self._cbytes[chunk] for chunk in chunks)
+        repeats = max(1, len(indices) // (len(chunks) * self._format.group))
+        if self._format.codec == Codec.IMAGE:
+            fits = nbytes <= _FREE_NBYTES + repeats * image.MAX_EXPANSION * stored
+        else:
+            fits = nbytes <= repeats * _FREE_EXPANSION * stored or all(
+                self._promised_nbytes(chunk) == self._chunk_nbytes(chunk) for chunk in chunks
+            )
+        if not fits:
+            raise self._located(
+                FormatError(f"{stored} stored bytes cannot hold {nbytes}"), "its frames"
+            )
+
+    def _promised_nbytes(self, chunk: int) -> int:
+        """Return the decoded size that a chunk itself tells; it is bounded by the stored one."""
+        head = self._source.read_at(self._offsets[chunk], CHUNK_HEADER_SIZE)
+        try:
+            header = ChunkHeader.unpack(head)
+        except BloscpackError as err:
+            raise self._located(err, self._called(chunk * self._format.group)) from None
+        return header.nbytes if header.cbytes == self._cbytes[chunk] else -1
+
+    def _chunk_nbytes(self, chunk: int) -> int:
+        """Return the decoded size of a chunk."""
+        first = chunk * self._format.group
+        return min(self._format.group, self._nframes - first) * self._frame_nbytes
+
+    def _common_shape(self, indices: list[int]) -> tuple[int, ...]:
+        """Return the shape of images that may differ, but must not."""
+        missing = [index for index in dict.fromkeys(indices) if index not in self._shapes]
+
+        def note(place: int, stored: memoryview) -> None:
+            try:
+                self._shapes[missing[place]] = image.probe(stored).shape
+            except BloscpackError as err:
+                raise self._located(err, self._called(missing[place])) from None
+
+        fetch(self._chunks(np.array(missing, np.int64), note), nthreads=1, nbytes=0)
+        shape = self._shapes[indices[0]]
+        for index in indices:
+            if self._shapes[index] != shape:
+                raise ValueError(
+                    f"clip {self.id!r:.80}: frame {indices[0]} is of shape {shape}, frame {index} "
+                    f"of {self._shapes[index]}: read frames that differ one by one"
+                )
+        return shape
+
+    def pieces(self, indices: IntArray, frames: AnyArray) -> Iterable[Piece]:
+        """Return what to fetch so that ``frames[k]`` becomes the frame ``indices[k]``."""
+        if not frames.nbytes:
+            return ()
+        if self._format.codec == Codec.IMAGE:
+            return self._chunks(indices, partial(self._decode_images, indices.tolist(), frames))
+        if not is_aligned(frames):
+            return self._unaligned_pieces(indices, frames)
+        if self._format.group > 1:
+            return self._shared_pieces(indices, frames)
+        out = frames.reshape(-1).view(np.uint8).data
+        if self._has_time:
+            return self._timed_pieces(indices.tolist(), out)
+        return self._chunks(indices, partial(self._decode_frame, indices.tolist(), out))
+
+    def _chunks(self, indices: IntArray, take: Take) -> list[Piece]:
+        """Return what to fetch so that ``take(k, stored)`` gets the chunk ``indices[k]``."""
+        source, offsets, cbytes, check = self._source, self._offsets, self._cbytes, self._check
+        return [
+            Piece(
+                source,
+                offsets[index],
+                cbytes[index] + DIGEST_SIZE,
+                partial(check, index, partial(take, place)),
+            )
+            for place, index in enumerate(indices.tolist())
+        ]
+
+    def _check(self, chunk: int, take: Callable[[memoryview], None], view: memoryview) -> None:
+        """Compare the digest behind a chunk, and hand it on without it."""
+        stored = view[:-DIGEST_SIZE]
+        if self._store.verify:
+            digest = view[-DIGEST_SIZE:]
+            actual = xxh3_64_digest(stored)
+            if actual != digest:
+                error = ChecksumMismatch(
+                    f"{CHECKSUM} is {actual.hex()}, {digest.hex()} is stored",
+                    name=CHECKSUM,
+                    expected=bytes(digest),
+                    actual=actual,
+                    index=chunk * self._format.group,
+                    offset=self._offsets[chunk],
+                )
+                raise self._located(error, self._called(chunk * self._format.group))
+        take(stored)
+
+    def _decode_frame(
+        self, indices: list[int], out: memoryview, place: int, stored: memoryview
+    ) -> None:
+        start = place * self._frame_nbytes
+        self._decode(indices[place], stored, None, out[start : start + self._frame_nbytes])
+
+    def _decode(
+        self, chunk: int, stored: BytesLike, reference: BytesLike | None, out: memoryview
+    ) -> None:
+        if self._geometry is None:
+            raise ValueError("frames of no bytes are not decoded")
+        try:
+            decode_chunk(stored, self._filters[chunk], self._geometry, reference, out)
+        except BloscpackError as err:
+            raise self._located(err, self._called(chunk)) from None
+
+    def _decode_images(
+        self, indices: list[int], frames: AnyArray, place: int, stored: memoryview
+    ) -> None:
+        self._decode_image(indices[place], frames[place, ...], stored)
+
+    def _decode_image(self, index: int, frame: AnyArray, stored: memoryview) -> None:
+        try:
+            image.decode_into(stored, frame)
+        except BloscpackError as err:
+            raise self._located(err, self._called(index)) from None
+        except ValueError as err:  # of another shape than the index says
+            raise self._located(FormatError(str(err)), self._called(index)) from None
+
+    def _unaligned_pieces(self, indices: IntArray, frames: AnyArray) -> Iterator[Piece]:
+        """Yield pieces for an array of the caller that lies where no item should: by copying."""
+        for place in range(len(indices)):
+            frame = np.empty((1, *frames.shape[1:]), frames.dtype)
+            for piece in self.pieces(indices[place : place + 1], frame):
+                yield piece._replace(
+                    decode=partial(_copy_after, piece.decode, frame, frames, place)
+                )
+
+    def _shared_pieces(self, indices: IntArray, frames: AnyArray) -> Iterator[Piece]:
+        """Yield a piece for each chunk of several small frames."""
+        group = self._format.group
+        chunks = indices // group
+        order = np.argsort(chunks, kind="stable")
+        for places in np.split(order, np.flatnonzero(np.diff(chunks[order])) + 1):
+            chunk = int(chunks[places[0]])
+            take = partial(self._decode_shared, chunk, indices[places] % group, places, frames)
+            yield Piece(
+                self._source,
+                self._offsets[chunk],
+                self._cbytes[chunk] + DIGEST_SIZE,
+                partial(self._check, chunk, take),
+            )
+
+    def _decode_shared(
+        self, chunk: int, inside: IntArray, places: IntArray, frames: AnyArray, stored: memoryview
+    ) -> None:
+        nbytes = self._chunk_nbytes(chunk)
+        whole = np.empty((nbytes // self._frame_nbytes, *self._format.shape), self.dtype)
+        geometry = Geometry.of(whole.shape, self.dtype.itemsize)
+        try:
+            decode_chunk(
+                stored,
+                self._filters[chunk],
+                geometry,
+                None,
+                whole.reshape(-1).view(np.uint8).data,
+            )
+        except BloscpackError as err:
+            raise self._located(err, self._called(chunk * self._format.group)) from None
+        frames[places] = whole[inside]
+
+    def _timed_pieces(self, indices: list[int], out: memoryview) -> Iterator[Piece]:
+        """Yield a piece for each group of frames that refer to each other."""
+        groups: dict[int, dict[int, list[int]]] = {}
+        for place, index in enumerate(indices):
+            groups.setdefault(index // GROUP_FRAMES, {}).setdefault(index, []).append(place)
+        for wanted in groups.values():
+            needed = sorted({each for index in wanted for each in self._references(index)})
+            first, last = needed[0], needed[-1]
+            start = self._offsets[first]
+            stop = self._offsets[last] + self._cbytes[last] + DIGEST_SIZE
+            decode = partial(self._decode_timed, needed, wanted, out)
+            yield Piece(self._source, start, stop - start, decode)
+
+    def _references(self, index: int) -> Iterator[int]:
+        """Yield a frame and those that it needs."""
+        yield index
+        while self._filters[index] & TIME:
+            inside = index % GROUP_FRAMES
+            if not inside:
+                error = FormatError("it refers to a frame before it, which it must not")
+                raise self._located(error, self._called(index))
+            index += reference_of(inside, self._filters[index]) - inside
+            yield index
+
+    def _decode_timed(
+        self, needed: list[int], wanted: dict[int, list[int]], out: memoryview, view: memoryview
+    ) -> None:
+        start, nbytes = self._offsets[needed[0]], self._frame_nbytes
+        done: dict[int, memoryview] = {}
+        for index in needed:
+            places = wanted.get(index, ())
+            target = out[places[0] * nbytes :][:nbytes] if places else memoryview(bytearray(nbytes))
+            inside = index % GROUP_FRAMES
+            reference = None
+            filters = self._filters[index]
+            if filters & TIME:
+                reference = done[index + reference_of(inside, filters) - inside]
+            at = self._offsets[index] - start
+            part = view[at : at + self._cbytes[index] + DIGEST_SIZE]
+            decode = partial(self._decode, index, reference=reference, out=target)
+            self._check(index, decode, part)
+            done[index] = target
+            for place in places[1:]:
+                out[place * nbytes : (place + 1) * nbytes] = target
+
+    def _called(self, index: int) -> str:
+        """Return how to call a frame in messages: with the others of its chunk, and their place."""
+        group = self._format.group
+        chunk = index // group
+        first, last = chunk * group, min(chunk * group + group, self._nframes) - 1
+        frames = f"frame {first}" if first == last else f"frames {first} to {last}"
+        start = self._offsets[chunk]
+        return f"{frames} (bytes {start} to {start + self._cbytes[chunk]})"
+
+    def _located(self, err: BloscpackError, what: str) -> BloscpackError:
+        """Return an error with the clip in its message, and the file."""
+        err.args = (f"clip {self.id!r:.80}: {what}: {err.args[0]}",)
+        err.path = self._store.name
+        return err
+
+
+def _copy_after(
+    decode: Callable[[memoryview], None],
+    frame: AnyArray,
+    frames: AnyArray,
+    place: int,
+    view: memoryview,
+) -> None:
+    decode(view)
+    frames[place, ...] = frame[0, ...]

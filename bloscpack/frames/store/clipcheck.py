@@ -1,0 +1,233 @@
+"""Reading clips of a store frame by frame, to tell which are whole.
+
+Frames are read in batches, as anybody reads them: what passes here can be read. Only where a batch
+fails is each chunk of it tried by itself.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from xxhash import xxh3_64_digest
+
+from ...damage.report import Damage
+from ...exceptions import BloscpackError
+from ...storage.protocol import ByteSource
+from ..protocol import read_batch
+from .clip import StoreClip
+from .format import CHECKSUM, DIGEST_SIZE
+from .lossless import GROUP_FRAMES
+from .segments import Index
+
+# Decoded bytes, and requests, that are read at once.
+_BATCH_NBYTES = 8 << 20
+_BATCH_REQUESTS = 1 << 10
+
+
+class Place(NamedTuple):
+    """Where the chunks of a clip lie.
+
+    Attributes
+    ----------
+    ordinal : int
+        Which clip of the index.
+    start, end : int
+        Absolute positions; the digest of the last chunk ends at `end`.
+    """
+
+    ordinal: int
+    start: int
+    end: int
+
+
+def place_of(index: Index, ordinal: int) -> Place:
+    """Return where the chunks of a clip lie.
+
+    Raises
+    ------
+    FormatError, CodecError
+        The index does not tell.
+    """
+    start = index.offset_of(ordinal)
+    offsets, cbytes, _ = index.chunks_of(ordinal)
+    end = int(offsets[-1] + cbytes[-1]) + DIGEST_SIZE if len(cbytes) else start
+    return Place(ordinal, start, end)
+
+
+def split_overlapping(places: Iterable[Place]) -> tuple[list[Place], list[tuple[Place, Place]]]:
+    """Return those that lie apart, in file order, and each of the others with what it overlaps.
+
+    No writer makes such. A file that has them may promise far more frames than it has bytes for.
+    """
+    apart: list[Place] = []
+    others = []
+    for place in sorted(places, key=lambda each: (each.start, each.end)):
+        if apart and place.start < apart[-1].end and place.start < place.end:
+            others.append((place, apart[-1]))
+        else:
+            apart.append(place)
+    return apart, others
+
+
+def id_text(index: Index, ordinal: int) -> str:
+    """Return the id of a clip; of one that is not UTF-8 what can be read of it."""
+    try:
+        return index.id(ordinal)
+    except BloscpackError:
+        return index.id_bytes(ordinal).decode("utf-8", "replace")
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Some frames of a clip."""
+
+    clip: StoreClip
+    index: Index
+    ordinal: int
+    start: int
+    stop: int
+
+
+class _Store:
+    """What a clip needs of its store."""
+
+    verify = True
+
+    def __init__(self, name: str | None) -> None:
+        self.name = name
+        self.nthreads: int | None = None
+
+    def _check_open(self) -> None:
+        """Do nothing: the file is open as long as clips are checked."""
+
+
+class ClipChecker:
+    """Checks clips, several at once where they are small.
+
+    Parameters
+    ----------
+    source : ByteSource
+        The file.
+    nthreads : int or None
+        Threads that decode.
+    done : callable
+        Called with the number of decoded bytes that were checked since the last call.
+
+    Attributes
+    ----------
+    damage : list of Damage
+        What was found, when all was finished.
+    bad : set of int
+        Ordinals of the clips that are damaged.
+    notices : list of str
+        What could not be checked.
+    """
+
+    def __init__(
+        self, source: ByteSource, nthreads: int | None, done: Callable[[int], None]
+    ) -> None:
+        self.damage: list[Damage] = []
+        self.bad: set[int] = set()
+        self.notices: list[str] = []
+        self._source = source
+        self._nthreads = nthreads
+        self._store = _Store(source.name)
+        self._done = done
+        self._batch: list[_Part] = []
+        self._nbytes = 0
+
+    def check(self, index: Index, ordinal: int) -> None:
+        """Check a clip; its frames perhaps later, together with those of others."""
+        id_ = id_text(index, ordinal)
+        try:
+            index.id(ordinal)
+            clip = StoreClip(self._store, self._source, index, id_, ordinal)
+        except BloscpackError as err:
+            self.add(index, ordinal, err)
+            return
+        except ImportError as err:
+            self._compare_digests(index, ordinal, err)
+            return
+        try:
+            clip.meta  # noqa: B018 - parsed on access
+        except BloscpackError as err:
+            self.add(index, ordinal, err, loses_frames=False)
+        form = index.row(ordinal).format
+        if not form.nbytes:
+            self._compare_digests(index, ordinal, None)
+            return
+        step = max(1, _BATCH_NBYTES // form.nbytes)
+        # Frames that refer to each other, or share a chunk, are decoded together.
+        together = form.group * GROUP_FRAMES
+        step = 1 if form.varies else max(step // together * together, form.group)
+        for start in range(0, len(clip), step):
+            stop = min(start + step, len(clip))
+            self._batch.append(_Part(clip, index, ordinal, start, stop))
+            self._nbytes += (stop - start) * form.nbytes
+            if self._nbytes >= _BATCH_NBYTES or len(self._batch) >= _BATCH_REQUESTS:
+                self.finish()
+
+    def add(
+        self, index: Index, ordinal: int, err: BloscpackError, *, loses_frames: bool = True
+    ) -> None:
+        """Note an error that concerns a clip as a whole."""
+        id_, what = id_text(index, ordinal), str(err.args[0])
+        if not what.startswith("clip "):
+            what = f"clip {id_!r:.80}: {what}"
+        lost = (0, index.nframes_of(ordinal)) if loses_frames else None
+        self.damage.append(Damage(what, None, getattr(err, "offset", None), clip=id_, frames=lost))
+        self.bad.add(ordinal)
+
+    def finish(self) -> None:
+        """Check what waits."""
+        batch, self._batch = self._batch, []
+        nbytes, self._nbytes = self._nbytes, 0
+        if batch and not self._is_readable(batch, self._nthreads):
+            for part in batch:
+                if not self._is_readable([part], self._nthreads):
+                    self._check_chunks(part)
+        self._done(nbytes)
+
+    def _is_readable(self, parts: Sequence[_Part], nthreads: int | None) -> bool:
+        requests = [(part.clip, slice(part.start, part.stop)) for part in parts]
+        try:
+            read_batch(requests, out=None, nthreads=nthreads)
+        except (BloscpackError, ImportError):
+            return False
+        return True
+
+    def _check_chunks(self, part: _Part) -> None:
+        """Read the chunks of a part one by one."""
+        group = part.index.row(part.ordinal).format.group
+        extents = part.clip.chunk_extents()
+        for start in range(part.start, part.stop, group):
+            stop = min(start + group, part.stop)
+            try:
+                read_batch([(part.clip, slice(start, stop))], out=None, nthreads=1)
+            except ImportError as err:
+                self._compare_digests(part.index, part.ordinal, err)
+                return
+            except BloscpackError as err:
+                offset, cbytes = extents[start // group]
+                place = start // group, offset, offset + cbytes
+                what = str(err.args[0])
+                self.damage.append(Damage(what, *place, clip=part.clip.id, frames=(start, stop)))
+                self.bad.add(part.ordinal)
+
+    def _compare_digests(self, index: Index, ordinal: int, why: ImportError | None) -> None:
+        """Compare the digests of a clip that cannot be decoded here, or has nothing to decode."""
+        if why is not None and f"not decoded, only compared: {why}" not in self.notices:
+            self.notices.append(f"not decoded, only compared: {why}")
+        id_, group = id_text(index, ordinal), index.format_bytes(ordinal)[1]
+        nframes = index.nframes_of(ordinal)
+        offsets, sizes, _ = index.chunks_of(ordinal)
+        for chunk, (offset, cbytes) in enumerate(
+            zip(offsets.tolist(), sizes.tolist(), strict=True)
+        ):
+            stored = self._source.read_at(offset, cbytes + DIGEST_SIZE)
+            if xxh3_64_digest(stored[:-DIGEST_SIZE]) != stored[-DIGEST_SIZE:]:
+                lost = chunk * group, min(chunk * group + group, nframes)
+                what = f"clip {id_!r:.80}: frame {lost[0]}: {CHECKSUM} is not the one stored"
+                place = chunk, offset, offset + cbytes
+                self.damage.append(Damage(what, *place, clip=id_, frames=lost))
+                self.bad.add(ordinal)

@@ -1,0 +1,641 @@
+"""Layout of a frame store: chunks of frames, and the index segments that say where they are.
+
+::
+
+    file    = header(64) metadata-section (chunk | segment)*
+    chunk   = stored bytes, digest(8)
+    segment = clips, chunks, metas (the sections), tail(152)
+
+A file only grows: behind the chunks of a clip lies a segment for it, and now and then a segment
+that stands for several. The last one leads to those before it. Pure: it turns bytes into values and
+back, checks what fits into the bytes there are, and reads nothing. docs/formats/frames.md has every
+field.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from math import prod
+from struct import Struct
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from xxhash import xxh3_64_digest, xxh3_64_intdigest
+
+from ...array.dtype import Dtype, pack_scalar, unpack_scalar
+from ...exceptions import (
+    ChecksumMismatch,
+    FormatError,
+    ObjectNumpyArrayRejection,
+    TruncatedError,
+    UnsupportedError,
+)
+from ...format.bytefield import BytesLike
+from ...format.checksum import checksum_by_name
+from ...format.codec import MAX_CHUNK_NBYTES, ChunkHeader, CodecParams, Shuffle, decode_into, encode
+from ...format.filekind import wrong_kind
+from ...format.header import FEATURE_FRAMES, UNKNOWN, Header
+
+IntArray = np.ndarray[Any, np.dtype[Any]]
+
+CHECKSUM = "xxh3_64"
+DIGEST_SIZE = 8
+CONTAINER = "frames"  # the value of "container" in the metadata
+
+SEGMENT_MAGIC = b"BLPKFRMS"
+_VERSION = 1
+# magic, version, flags, formats, clips, chunks, first clip, offset, size, end of the one before
+_TAIL = Struct("<8sHHI6Q")
+_SECTION = Struct("<QQ8s")  # stored size, decoded size, digest of what is stored
+_HOW = Struct("<3B5x")
+NSECTIONS = 3
+TAIL_SIZE = (8 + 2 + 2 + 4 + 6 * 8) + NSECTIONS * (8 + 8 + 8) + 8 + DIGEST_SIZE
+CLIP_SIZE = 8 + 4 + 4 + 8 + 8 + 4  # of a clip in the section of clips, without its id
+_FORMAT = Struct("<4B20s8I8x")
+FORMAT_SIZE = 4 + 20 + 8 * 4 + 8
+CHUNK_SIZE = 4 + 1  # of a chunk in the section of chunks
+MAX_FRAMES = 2**32 - 1
+MAX_NDIM = 8
+MAX_DIM = 2**32 - 1
+
+# A section is compressed where it has some size; per-clip segments never are, so that whatever is
+# in a compressed section is in the file as it is, too: nothing decodes to more than the file.
+_MIN_COMPRESSED_NBYTES = 1024
+_SECTION_PARAMS = CodecParams("zstd", 3, Shuffle.NONE, 1, 1 << 18)
+
+# Frames smaller than this share a chunk, of about so many bytes.
+_SMALL_FRAME_NBYTES = 512
+_GROUP_NBYTES = 4096
+_MAX_GROUP = 255
+# One frame of a group costs the decoding of all.
+_MAX_GROUP_NBYTES = 1 << 20
+
+
+class Codec(IntEnum):
+    """How the frames of a clip are kept; stored on disk."""
+
+    LOSSLESS = 1
+    IMAGE = 2
+
+
+class ImageKind(IntEnum):
+    """What a chunk of codec `Codec.IMAGE` is; stored on disk, in the place of the filter."""
+
+    JPEG = 0
+    PNG = 1
+
+
+class How(IntEnum):
+    """How a section is stored; stored on disk."""
+
+    RAW = 0
+    BLOSC = 1
+
+
+_FLAG_VARIES = 0x01  # of a format: the images of the clip differ in shape
+
+
+def group_of(frame_nbytes: int) -> int:
+    """Return how many frames of this decoded size share a chunk."""
+    if not 0 < frame_nbytes < _SMALL_FRAME_NBYTES:
+        return 1
+    return min(_GROUP_NBYTES // frame_nbytes, _MAX_GROUP)
+
+
+class FrameFormat(NamedTuple):
+    """What the frames of a clip are.
+
+    Attributes
+    ----------
+    codec : Codec
+        How they are kept.
+    group : int
+        Frames per chunk, 1 to 255; the last chunk of a clip may have fewer.
+    varies : bool
+        Whether images of the clip differ in shape.
+    dtype : numpy.dtype
+        Of the pixels, its byte order included.
+    shape : tuple of int
+        Of a frame; of images that differ, of the first.
+    """
+
+    codec: Codec
+    group: int
+    varies: bool
+    dtype: Dtype
+    shape: tuple[int, ...]
+
+    @classmethod
+    def lossless(cls, dtype: Dtype, shape: tuple[int, ...]) -> "FrameFormat":
+        """Return the format of frames that are kept as they are.
+
+        Raises
+        ------
+        TypeError
+            The dtype has fields or holds Python objects.
+        ValueError
+            The shape is more than a store can keep.
+        """
+        if len(shape) > MAX_NDIM:
+            raise ValueError(f"a frame has at most {MAX_NDIM} dimensions, not {len(shape)}")
+        if max(shape, default=0) > MAX_DIM or _bound_of(dtype, shape) > MAX_CHUNK_NBYTES:
+            raise ValueError(
+                f"a frame of shape {shape} and {dtype} exceeds the {MAX_CHUNK_NBYTES} bytes "
+                "that one may have"
+            )
+        group = group_of(dtype.itemsize * prod(shape))
+        return cls(Codec.LOSSLESS, group, False, dtype, shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Decoded size of a frame in bytes."""
+        return self.dtype.itemsize * prod(self.shape)
+
+    def nchunks(self, nframes: int) -> int:
+        """Return how many chunks so many frames take."""
+        return -(-nframes // self.group)
+
+    def pack(self) -> bytes:
+        """Return the row of the format.
+
+        Raises
+        ------
+        TypeError
+            The dtype has no name that fits.
+        """
+        name = pack_scalar(self.dtype).encode("ascii")
+        if len(name) > 20:
+            raise TypeError(f"dtype {self.dtype} has a name of more than 20 characters")
+        dims = (*self.shape, *(0,) * (MAX_NDIM - len(self.shape)))
+        flags = _FLAG_VARIES if self.varies else 0
+        return _FORMAT.pack(self.codec, self.group, len(self.shape), flags, name, *dims)
+
+    @classmethod
+    def unpack(cls, row: BytesLike) -> "FrameFormat":
+        """Unpack a row.
+
+        Raises
+        ------
+        FormatError
+            A field is out of its range.
+        UnsupportedError
+            The codec or a flag is unknown.
+        ImportError
+            The dtype is one of ml_dtypes, which is not installed.
+        """
+        codec, group, ndim, flags, name, *dims = _FORMAT.unpack(row)
+        if codec not in (Codec.LOSSLESS, Codec.IMAGE) or flags & ~_FLAG_VARIES:
+            raise UnsupportedError(
+                f"frame format: codec {codec} with flags {flags:#x} is not known to this release"
+            )
+        if not 1 <= group <= _MAX_GROUP or (codec == Codec.IMAGE and group != 1):
+            raise FormatError(f"frame format: a group of {group} frames", field="group")
+        if codec != Codec.IMAGE and flags & _FLAG_VARIES:
+            raise FormatError("frame format: only images differ in shape", field="flags")
+        if ndim > MAX_NDIM or any(dims[ndim:]) or any(bytes(row[-8:])):
+            raise FormatError(f"frame format: {ndim} dimensions of {dims}", field="dims")
+        text = name.rstrip(b"\0")
+        if not text.isascii():
+            raise FormatError(f"frame format: dtype {text!r} is not ASCII", field="dtype")
+        try:
+            dtype = unpack_scalar(text.decode("ascii"))
+        except ObjectNumpyArrayRejection as err:
+            raise FormatError(f"frame format: {err.args[0]}", field="dtype") from err
+        self = cls(
+            Codec(codec),
+            group,
+            bool(flags),
+            dtype,
+            tuple(dims[:ndim]),
+        )
+        limit = MAX_CHUNK_NBYTES if group == 1 else _MAX_GROUP_NBYTES
+        if _bound_of(self.dtype, self.shape) * group > limit:
+            raise FormatError(
+                f"frame format: a chunk of {group} frames of shape {self.shape} and {self.dtype} "
+                f"exceeds {limit} bytes",
+                field="dims",
+            )
+        return self
+
+
+def _bound_of(dtype: Dtype, shape: tuple[int, ...]) -> int:
+    """Return the bytes of a frame as if no side were 0: numpy does not take more than it either."""
+    return dtype.itemsize * prod(max(1, side) for side in shape)
+
+
+class Section(NamedTuple):
+    """A section of a segment.
+
+    Attributes
+    ----------
+    stored, decoded : int
+        Sizes in bytes.
+    digest : bytes
+        XXH3-64 of what is stored.
+    how : int
+        See `How`.
+    """
+
+    stored: int
+    decoded: int
+    digest: bytes
+    how: int
+
+
+class Tail(NamedTuple):
+    """The end of a segment, which says where the rest is.
+
+    Attributes
+    ----------
+    nformats, nclips, nchunks : int
+        What the segment has.
+    first_clip : int
+        Clips in the segments before it in the chain.
+    offset, nbytes : int
+        Absolute position and size of the whole segment.
+    previous : int
+        Absolute end of the segment before it in the chain; 0 if it is the first.
+    sections : tuple of Section
+        Clips, chunks, metas; they lie in this order from `offset` on.
+    """
+
+    nformats: int
+    nclips: int
+    nchunks: int
+    first_clip: int
+    offset: int
+    nbytes: int
+    previous: int
+    sections: tuple[Section, ...]
+
+    @property
+    def end(self) -> int:
+        """Absolute position behind the segment."""
+        return self.offset + self.nbytes
+
+    @property
+    def total(self) -> int:
+        """Clips in the chain up to and with this segment."""
+        return self.first_clip + self.nclips
+
+    def section_offset(self, number: int) -> int:
+        """Return the absolute position of a section."""
+        return self.offset + sum(section.stored for section in self.sections[:number])
+
+    def pack(self) -> bytes:
+        """Return the bytes."""
+        parts = [_TAIL.pack(SEGMENT_MAGIC, _VERSION, 0, *self[:7])]
+        parts += [_SECTION.pack(*section[:3]) for section in self.sections]
+        parts.append(_HOW.pack(*(section.how for section in self.sections)))
+        packed = b"".join(parts)
+        return packed + xxh3_64_digest(packed)
+
+    @classmethod
+    def unpack(cls, view: BytesLike, end: int) -> "Tail":
+        """Unpack the tail in `view`, which ends at the absolute position `end` of the file.
+
+        Raises
+        ------
+        FormatError
+            There is none, or it is damaged, or it is of another place.
+        UnsupportedError
+            It is of a later version.
+        """
+        if len(view) != TAIL_SIZE:
+            raise TruncatedError(f"index: {len(view)} of {TAIL_SIZE} bytes of its tail are there")
+        magic, version, flags, *fields = _TAIL.unpack_from(view)
+        packed, digest = view[:-DIGEST_SIZE], bytes(view[-DIGEST_SIZE:])
+        if magic != SEGMENT_MAGIC or xxh3_64_digest(packed) != digest:
+            raise FormatError(f"index: no whole segment ends at byte {end}", offset=end)
+        if version != _VERSION or flags:
+            raise UnsupportedError(
+                f"index: version {version} with flags {flags:#x} is not known to this release"
+            )
+        how = _HOW.unpack_from(view, TAIL_SIZE - DIGEST_SIZE - _HOW.size)
+        sections = []
+        for number in range(NSECTIONS):
+            sizes = _SECTION.unpack_from(view, _TAIL.size + number * _SECTION.size)
+            sections.append(Section(sizes[0], sizes[1], sizes[2], how[number]))
+        self = cls._make((*fields, tuple(sections)))
+        self._check(end)
+        return self
+
+    def _check(self, end: int) -> None:
+        """Check the sizes against each other and the bytes in front."""
+        clips, chunks, metas = self.sections
+        ids_nbytes = clips.decoded - self.nclips * CLIP_SIZE - self.nformats * FORMAT_SIZE
+        fits = (
+            self.end == end
+            and self.nbytes == TAIL_SIZE + sum(section.stored for section in self.sections)
+            and self.previous <= self.offset
+            and (self.previous == 0) == (self.first_clip == 0)
+            and self.nformats <= self.nclips
+            and self.nchunks * DIGEST_SIZE <= self.offset
+            and ids_nbytes >= 0
+            and chunks.decoded == self.nchunks * CHUNK_SIZE
+            and metas.decoded >= self.nclips * 8
+        )
+        for section in self.sections:
+            if section.how == How.RAW:
+                fits = fits and section.decoded == section.stored
+            else:
+                fits = fits and section.how == How.BLOSC and section.decoded <= self.offset
+        if not fits:
+            raise FormatError(f"index: the segment before byte {end} has wrong sizes", offset=end)
+
+
+def unpack_section(stored: BytesLike, section: Section, what: str) -> BytesLike:
+    """Return a section decoded, its digest compared.
+
+    Raises
+    ------
+    ChecksumMismatch
+        The digests differ.
+    FormatError, CodecError
+        It does not decode to its size.
+    """
+    if len(stored) != section.stored:
+        raise TruncatedError(f"index: {len(stored)} of {section.stored} bytes of {what} are there")
+    actual = xxh3_64_digest(stored)
+    if actual != section.digest:
+        raise ChecksumMismatch(
+            f"index: {CHECKSUM} of {what} is {actual.hex()}, {section.digest.hex()} is stored",
+            name=CHECKSUM,
+            expected=section.digest,
+            actual=actual,
+        )
+    if section.how == How.RAW:
+        return stored
+    try:
+        header = ChunkHeader.unpack(stored)
+    except UnsupportedError as err:
+        raise FormatError(f"index: {what}: {err.args[0]}") from err
+    if header.nbytes != section.decoded or header.cbytes != section.stored:
+        raise FormatError(f"index: {what} decode to {header.nbytes} bytes, not {section.decoded}")
+    decoded = bytearray(section.decoded)
+    decode_into(stored, decoded)
+    return decoded
+
+
+@dataclass(frozen=True, slots=True)
+class Clips:
+    """The section of clips: one column for each field.
+
+    Attributes
+    ----------
+    offsets : ndarray of uint64
+        Absolute position of the first chunk.
+    nframes, formats : ndarray of uint32
+        Number of frames; ordinal of the format.
+    id_ends : ndarray of uint64
+        Where the id ends in `ids`; it starts where the one before ends.
+    hashes, order : ndarray of uint64, of uint32
+        XXH3-64 of the ids, ascending, and whose each is.
+    rows : list of bytes
+        The formats, packed.
+    ids : bytes-like
+        The ids one behind the other, UTF-8; lone surrogates as if they were characters.
+    """
+
+    offsets: IntArray
+    nframes: IntArray
+    formats: IntArray
+    id_ends: IntArray
+    hashes: IntArray
+    order: IntArray
+    rows: list[bytes]
+    ids: BytesLike
+
+    @classmethod
+    def of(
+        cls,
+        offsets: IntArray,
+        nframes: IntArray,
+        formats: IntArray,
+        ids: Sequence[BytesLike],
+        rows: list[bytes],
+        hashes: IntArray | None = None,
+    ) -> Self:
+        """Return the columns; `hashes`, in the order of the clips, are computed if not given."""
+        if hashes is None:
+            hashes = np.array([hash_of(each) for each in ids], "<u8")
+        order = np.argsort(hashes, kind="stable").astype("<u4")
+        return cls(
+            offsets.astype("<u8", copy=False),
+            nframes.astype("<u4", copy=False),
+            formats.astype("<u4", copy=False),
+            np.cumsum([len(each) for each in ids], dtype="<u8"),
+            hashes[order],
+            order,
+            rows,
+            b"".join(ids),
+        )
+
+    def pack(self) -> bytes:
+        """Return the section."""
+        columns = (self.offsets, self.nframes, self.formats, self.id_ends, self.hashes, self.order)
+        return b"".join((*(column.tobytes() for column in columns), *self.rows, self.ids))
+
+    @classmethod
+    def unpack(cls, view: BytesLike, tail: Tail) -> Self:
+        """Unpack the section of a segment; the columns are views.
+
+        Raises
+        ------
+        FormatError
+            A field is out of its range.
+        """
+        nclips, position = tail.nclips, 0
+        columns = []
+        for dtype in ("<u8", "<u4", "<u4", "<u8", "<u8", "<u4"):
+            column = np.frombuffer(view, dtype, nclips, position)
+            columns.append(column)
+            position += column.nbytes
+        offsets, nframes, formats, id_ends, hashes, order = columns
+        end = position + tail.nformats * FORMAT_SIZE
+        packed, ids = bytes(view[position:end]), view[end:]
+        rows = [packed[at : at + FORMAT_SIZE] for at in range(0, len(packed), FORMAT_SIZE)]
+        self = cls(offsets, nframes, formats, id_ends, hashes, order, rows, ids)
+        if nclips and not (
+            (formats < tail.nformats).all()
+            and (order < nclips).all()
+            and (offsets <= tail.offset).all()
+            and ascends_to(id_ends, len(ids))
+            and (hashes[:-1] <= hashes[1:]).all()
+            and all(row[1] for row in rows)
+        ):
+            raise FormatError("index: a field of the clips is out of its range", offset=tail.offset)
+        return self
+
+    def id_bytes(self, number: int) -> bytes:
+        """Return the id of a clip as it is stored."""
+        start = int(self.id_ends[number - 1]) if number else 0
+        return bytes(self.ids[start : int(self.id_ends[number])])
+
+    def find(self, id_: bytes, hash_: int) -> int:
+        """Return which clip has an id; -1 if none has."""
+        hashes = self.hashes
+        place = int(np.searchsorted(hashes, np.uint64(hash_)))
+        while place < len(hashes) and hashes[place] == hash_:
+            number = int(self.order[place])
+            if self.id_bytes(number) == id_:
+                return number
+            place += 1
+        return -1
+
+    def first_chunks(self) -> IntArray:
+        """Return which chunk of the segment is the first of each clip, and their number behind."""
+        groups = np.array([row[1] for row in self.rows], np.int64)
+        nframes = self.nframes.astype(np.int64)
+        counts = -(-nframes // groups[self.formats]) if len(nframes) else nframes
+        return np.concatenate(([0], np.cumsum(counts)))
+
+
+def ascends_to(ends: IntArray, last: int) -> bool:
+    """Return whether `ends` never fall and the last one is `last`."""
+    if not len(ends):
+        return last == 0
+    return bool((ends[:-1] <= ends[1:]).all()) and int(ends[-1]) == last
+
+
+class Chunks:
+    """The section of chunks: stored size, without the digest, and filter of each.
+
+    The bytes of the sizes lie apart, all lowest ones first: so they compress.
+    """
+
+    __slots__ = ("_planes",)
+
+    def __init__(self, view: BytesLike) -> None:
+        self._planes = np.frombuffer(view, "u1").reshape(CHUNK_SIZE, -1)
+
+    @staticmethod
+    def pack(cbytes: IntArray, filters: BytesLike) -> bytes:
+        """Return the section."""
+        planes = cbytes.astype("<u4").view("u1").reshape(-1, 4).T
+        return planes.tobytes() + bytes(filters)
+
+    def cbytes(self, start: int, stop: int) -> IntArray:
+        """Return stored sizes as int64, without the digests."""
+        planes = self._planes[:4, start:stop]
+        return np.ascontiguousarray(planes.T).view("<u4").reshape(-1).astype(np.int64)
+
+    def filters(self, start: int, stop: int) -> bytes:
+        """Return filters, a byte each."""
+        return self._planes[4, start:stop].tobytes()
+
+
+class Metas:
+    """The section of metadata: JSON texts."""
+
+    __slots__ = ("_ends", "_texts")
+
+    def __init__(self, view: BytesLike, nclips: int) -> None:
+        self._ends = np.frombuffer(view, "<u8", nclips)
+        self._texts = view[8 * nclips :]
+        if not ascends_to(self._ends, len(self._texts)):
+            raise FormatError("index: the metadata do not end where they should")
+
+    @staticmethod
+    def pack(texts: Sequence[BytesLike]) -> bytes:
+        """Return the section."""
+        ends = np.cumsum([len(text) for text in texts], dtype="<u8")
+        return b"".join((ends.tobytes(), *texts))
+
+    def text(self, number: int) -> bytes:
+        """Return the metadata of a clip."""
+        start = int(self._ends[number - 1]) if number else 0
+        return bytes(self._texts[start : int(self._ends[number])])
+
+
+class Content(NamedTuple):
+    """What a segment says.
+
+    Attributes
+    ----------
+    clips : Clips
+        The section of clips.
+    chunks, metas : bytes-like
+        The other sections, decoded.
+    """
+
+    clips: Clips
+    chunks: BytesLike
+    metas: BytesLike
+
+
+def pack_segment(
+    content: Content, *, offset: int, first_clip: int, previous: int, compress: bool
+) -> tuple[Tail, bytes]:
+    """Return a segment for position `offset`, and its tail; other arguments as for `Tail`."""
+    stored, sections = [], []
+    for data in (content.clips.pack(), content.chunks, content.metas):
+        part, how = bytes(data), How.RAW
+        # Not more than the file has before it: see `Tail`.
+        if compress and _MIN_COMPRESSED_NBYTES <= len(data) <= min(MAX_CHUNK_NBYTES, offset):
+            packed = encode(data, _SECTION_PARAMS)
+            if len(packed) < len(data):
+                part, how = packed, How.BLOSC
+        stored.append(part)
+        sections.append(Section(len(part), len(data), xxh3_64_digest(part), how))
+    tail = Tail(
+        len(content.clips.rows),
+        len(content.clips.nframes),
+        len(content.chunks) // CHUNK_SIZE,
+        first_clip,
+        offset,
+        TAIL_SIZE + sum(map(len, stored)),
+        previous,
+        tuple(sections),
+    )
+    return tail, b"".join((*stored, tail.pack()))
+
+
+def hash_of(id_: BytesLike) -> int:
+    """Return the hash by which an id is found."""
+    return xxh3_64_intdigest(id_)
+
+
+def pack_id(id_: str) -> bytes:
+    """Return an id as it is stored."""
+    return id_.encode("utf-8", "surrogatepass")
+
+
+def unpack_id(data: bytes) -> str:
+    """Return an id.
+
+    Raises
+    ------
+    FormatError
+        The bytes are not UTF-8.
+    """
+    try:
+        return data.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError as err:
+        raise FormatError(f"index: id {data[:40]!r} is not UTF-8") from err
+
+
+def store_header() -> Header:
+    """Return the header of every frame store."""
+    row = checksum_by_name(CHECKSUM)
+    return Header(4, False, True, row, 1, UNKNOWN, UNKNOWN, UNKNOWN, 0, FEATURE_FRAMES)
+
+
+def unpack_store_header(view: BytesLike) -> Header:
+    """Unpack the header of a frame store.
+
+    Raises
+    ------
+    FormatError
+        It is damaged.
+    WrongKindError
+        It is that of another kind of file.
+    UnsupportedError
+        The version or a feature is unknown.
+    """
+    header = Header.unpack(view, known_features=FEATURE_FRAMES)
+    if header.features != FEATURE_FRAMES:
+        raise wrong_kind(view, "a frame store")
+    if not header.metadata or header.offsets or header.checksum.name != CHECKSUM:
+        raise FormatError("header: not that of a frame store")
+    return header

@@ -1,0 +1,293 @@
+"""Frames on their way into a store: what was given, as stored chunks one by one.
+
+Frames are an array, an iterable of arrays of one shape, or an iterable of JPEG and PNG images. Of
+an iterable only a few frames are held at a time.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain, islice
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from ...exceptions import BloscpackError
+from ...media import image
+from ...parallel.threads import map_ordered, resolve_nthreads
+from .format import Codec, FrameFormat, ImageKind
+from .lossless import GROUP_FRAMES, PRESETS, choose, encode_clip, is_aligned
+
+AnyArray = np.ndarray[Any, np.dtype[Any]]
+
+CODECS = ("lossless", "jpeg")
+# Frames of an iterable, or of an array that is not contiguous, that are coded together: about so
+# many bytes, and groups of eight chunks, so that frames may be coded against earlier ones.
+_BATCH_NBYTES = 16 << 20
+# Work of a thread that encodes images, next to one that encodes a Blosc chunk.
+_IMAGE_COST = 5
+_IMAGE_KINDS = {"jpeg": ImageKind.JPEG, "png": ImageKind.PNG}
+
+_NONE = object()
+_NOTHING = FrameFormat(Codec.LOSSLESS, 1, False, np.dtype("u1"), ())
+
+
+class Options(NamedTuple):
+    """How frames are kept.
+
+    Attributes
+    ----------
+    codec : {"lossless", "jpeg"}
+        For arrays; images are kept as they are.
+    preset : {"fast", "small"}
+        For lossless.
+    quality : int
+        For jpeg, 1 to 100.
+    """
+
+    codec: str = "lossless"
+    preset: str = "fast"
+    quality: int = 90
+
+    def check(self) -> "Options":
+        """Return the options.
+
+        Raises
+        ------
+        ValueError
+            One is out of its range.
+        """
+        if self.codec not in CODECS:
+            raise ValueError(f"codec must be one of {', '.join(CODECS)}, not {self.codec!r}")
+        if self.preset not in PRESETS:
+            raise ValueError(f"preset must be one of {', '.join(PRESETS)}, not {self.preset!r}")
+        if isinstance(self.quality, bool) or not isinstance(self.quality, int):
+            raise TypeError(f"quality must be an int, not {type(self.quality).__name__}")
+        if not 1 <= self.quality <= 100:
+            raise ValueError(f"quality must be 1 to 100, not {self.quality}")
+        return self
+
+    def replace(self, **given: Any) -> "Options":
+        """Return the options with those that are given, not None, in place of these."""
+        return self._replace(**{k: v for k, v in given.items() if v is not None}).check()
+
+
+class EncodedClip(Protocol):
+    """A clip as stored chunks, which a writer takes one by one before it asks for the rest."""
+
+    @property
+    def format(self) -> FrameFormat:
+        """What the frames are."""
+        ...
+
+    @property
+    def nframes(self) -> int:
+        """How many there are."""
+        ...
+
+    @property
+    def text(self) -> bytes:
+        """The metadata, as `pack_meta` gives them."""
+        ...
+
+    def __iter__(self) -> Iterator[tuple[bytes, int]]:
+        """Yield stored bytes and filter of each chunk."""
+        ...
+
+
+class Encoder:
+    """The chunks of a clip, coded as they are iterated over: an `EncodedClip`."""
+
+    def __init__(
+        self, frames: Any, options: Options, nthreads: int | None, text: bytes = b"{}"
+    ) -> None:
+        self.text = text
+        self.format = _NOTHING
+        self.nframes = 0
+        self._nthreads = nthreads
+        self._options = options
+        self._chunks = self._start(frames)
+
+    def __iter__(self) -> Iterator[tuple[bytes, int]]:
+        """Yield stored bytes and filter of each chunk."""
+        return self._chunks
+
+    def _start(self, frames: Any) -> Iterator[tuple[bytes, int]]:
+        if isinstance(frames, str | bytes | bytearray | memoryview | Mapping):
+            raise TypeError(
+                "frames are an array, or an iterable of arrays or of JPEG or PNG images, "
+                f"not {type(frames).__name__}"
+            )
+        if hasattr(frames, "__array__"):
+            array = np.asarray(frames)
+            _refuse_text(array.dtype)
+            if not array.ndim:
+                raise ValueError("frames have no axis of frames: an array of (T, ...) is needed")
+            if self._options.codec == "jpeg" and len(array):
+                return self._jpegs(iter(array), array.nbytes)
+            self.format = _lossless(array.dtype, array.shape[1:])
+            return self._arrays(self._cut(array))
+        items = iter(frames)
+        first = next(items, _NONE)
+        if first is _NONE:
+            return iter(())
+        if isinstance(first, str | os.PathLike):
+            raise _not_frames(f"{type(first).__name__} such as {first!r:.80}")
+        items = chain([first], items)
+        if isinstance(first, bytes | bytearray | memoryview):
+            return self._images(items)
+        _refuse_text(np.asarray(first).dtype)
+        if self._options.codec == "jpeg":
+            return self._jpegs(items, np.asarray(first).nbytes)
+        frame = np.asarray(first)
+        self.format = _lossless(frame.dtype, frame.shape)
+        return self._arrays(self._stack(items))
+
+    def _batch_nframes(self) -> int:
+        together = self.format.group * GROUP_FRAMES
+        return max(1, _BATCH_NBYTES // max(1, self.format.nbytes * together)) * together
+
+    def _cut(self, array: AnyArray) -> Iterator[AnyArray]:
+        """Yield the frames of an array, contiguous, without a copy of a whole one."""
+        if array.flags.c_contiguous and is_aligned(array):
+            yield array
+            return
+        step = self._batch_nframes()
+        for start in range(0, len(array), step):
+            yield array[start : start + step].copy()
+
+    def _stack(self, frames: Iterator[Any]) -> Iterator[AnyArray]:
+        """Yield single frames in batches."""
+        step, done = self._batch_nframes(), 0
+        while batch := list(islice(frames, step)):
+            stack = np.empty((len(batch), *self.format.shape), self.format.dtype)
+            for number, frame in enumerate(batch):
+                array = np.asarray(frame)
+                if array.shape != self.format.shape or array.dtype != self.format.dtype:
+                    raise ValueError(
+                        f"frame {done + number} is {array.dtype} {array.shape}, those before "
+                        f"{self.format.dtype} {self.format.shape}: a clip has frames of one kind"
+                    )
+                stack[number, ...] = array
+            done += len(batch)
+            yield stack
+
+    def _arrays(self, batches: Iterable[AnyArray]) -> Iterator[tuple[bytes, int]]:
+        scheme = None
+        for batch in batches:
+            if self.format.nbytes == 0:
+                for _ in range(len(batch)):
+                    self.nframes += 1
+                    yield b"", 0
+                continue
+            if not len(batch):
+                continue
+            group = self.format.group
+            chunks = _Chunks(batch, group)
+            if scheme is None:
+                scheme = choose(chunks, self._options.preset)
+                if group > 1:  # the last chunk of several frames may have fewer
+                    scheme = replace(scheme, time=None)
+            nthreads = resolve_nthreads(self._nthreads, batch.nbytes)
+            yield from encode_clip(chunks, scheme, nthreads)
+            self.nframes += len(batch)
+
+    def _jpegs(self, frames: Iterator[Any], nbytes: int) -> Iterator[tuple[bytes, int]]:
+        """Encode arrays as JPEG."""
+        quality = self._options.quality
+        nthreads = resolve_nthreads(self._nthreads, _IMAGE_COST * max(nbytes, _BATCH_NBYTES))
+        yield from self._images(
+            map_ordered(
+                lambda frame: image.encode_jpeg(np.asarray(frame), quality=quality),
+                frames,
+                nthreads,
+            )
+        )
+
+    def _images(self, images: Iterable[Any]) -> Iterator[tuple[bytes, int]]:
+        """Keep images as they are."""
+        for stored in map(bytes, images):
+            try:
+                info = image.probe(stored)
+            except BloscpackError as err:
+                err.args = (f"frame {self.nframes}: {err.args[0]}",)
+                raise
+            if not self.nframes:
+                self.format = FrameFormat(Codec.IMAGE, 1, False, info.dtype, info.shape)
+            elif info.dtype != self.format.dtype:
+                raise ValueError(
+                    f"frame {self.nframes} is {info.dtype}, those before {self.format.dtype}: "
+                    "a clip has frames of one dtype"
+                )
+            elif info.shape != self.format.shape:
+                self.format = self.format._replace(varies=True)
+            self.nframes += 1
+            yield stored, _IMAGE_KINDS[info.kind]
+
+
+class _Chunks(Sequence[AnyArray]):
+    """Frames as what each chunk of them holds: one, or several small ones."""
+
+    def __init__(self, frames: AnyArray, group: int) -> None:
+        self._frames = frames
+        self._group = group
+
+    def __len__(self) -> int:
+        return -(-len(self._frames) // self._group)
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return what a chunk holds, an array even of frames of no dimension."""
+        if self._group == 1:
+            return self._frames[index, ...]
+        return self._frames[index * self._group : (index + 1) * self._group]
+
+
+def _refuse_text(dtype: np.dtype[Any]) -> None:
+    """Refuse arrays of text and of Python objects, which are paths more often than frames."""
+    if dtype.kind in "OTU":
+        raise _not_frames(f"an array of {'Python objects' if dtype.kind == 'O' else 'text'}")
+
+
+def _not_frames(found: str) -> TypeError:
+    return TypeError(
+        f"frames are numbers or JPEG or PNG images (bytes), not {found}: bloscpack.frames.ingest "
+        "reads files, as bloscpack.frames.listing finds them"
+    )
+
+
+def _lossless(dtype: np.dtype[Any], shape: tuple[int, ...]) -> FrameFormat:
+    """Return the format of frames of this kind; what cannot be kept is refused."""
+    form = FrameFormat.lossless(dtype, shape)
+    form.pack()
+    return form
+
+
+def pack_meta(meta: Mapping[str, Any] | None) -> bytes:
+    """Return metadata of a clip as JSON; numpy's numbers and arrays become plain ones.
+
+    Raises
+    ------
+    TypeError, ValueError
+        They are no mapping, or hold something that JSON has not.
+    """
+    if meta is None:
+        return b"{}"
+    if not isinstance(meta, Mapping):
+        raise TypeError(f"meta must be a mapping, not {type(meta).__name__}")
+    return _encode(dict(meta)).encode("ascii")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, np.generic):
+        plain = value.item()
+        if isinstance(plain, bool | int | float | str):
+            return plain
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"meta: a {type(value).__name__} is no JSON value: {value!r:.80}")
+
+
+_encode = json.JSONEncoder(separators=(",", ":"), default=_plain).encode

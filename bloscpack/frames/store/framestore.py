@@ -1,0 +1,612 @@
+"""A frame store: clips by id, read frame by frame, and appended to.
+
+Opening reads the end of the file, where the index is; a read of frames fetches just their chunks.
+Nothing is held open but the file, and reads are positional: threads and forked children share a
+store.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self, overload
+
+from xxhash import xxh3_128_digest
+
+from ...array.attrs import read_only
+from ...exceptions import (
+    BloscpackError,
+    FileChangedError,
+    FormatError,
+    NotFoundError,
+    UnsupportedError,
+)
+from ...notice import warn_unclosed
+from ...opening import closed_on_error
+from ...storage.file import FileSource, open_source
+from ...storage.memory import MemorySource
+from ...storage.protocol import ByteSource
+from ...storage.remote.prefetch import is_remote
+from ...storage.remote.source import RemotePlace
+from ...storage.sink import upload_for
+from ...storage.url import refuse_flush, refuse_url
+from ..protocol import AnyArray, IntArray, Request, read_batch
+from .clip import StoreClip
+from .frameencoding import EncodedClip, Options
+from .segments import Finder, Index
+from .storefront import FRONT_NBYTES, Front
+from .summary import Summary, summarize
+from .writer import StoreWriter
+
+if TYPE_CHECKING:
+    from ...storage.remote.upload import Upload
+
+_ATTRS_ADVICE = (
+    "attrs of a frame store are given to bloscpack.frames.create; copy.deepcopy(attrs) gives "
+    "values of your own"
+)
+# Clips that are kept, so that reading one again finds its chunks at once.
+_MAX_KEPT_CLIPS = 1024
+
+
+class Ids(Sequence[str]):
+    """The ids of a store, in order; each is decoded when it is asked for."""
+
+    __slots__ = ("_index", "_nclips")
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._nclips = index.nclips
+
+    def __len__(self) -> int:
+        return self._nclips
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        """Return an id, or a list of some."""
+        if isinstance(index, slice):
+            return [self._index.id(number) for number in range(*index.indices(self._nclips))]
+        number = range(self._nclips)[index]
+        return self._index.id(number)
+
+    def __iter__(self) -> Iterator[str]:
+        for number in range(self._nclips):
+            yield self._index.id(number)
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and 0 <= self._index.find(key) < self._nclips
+
+    def __repr__(self) -> str:
+        return f"<{self._nclips} ids>"
+
+
+class FrameStore:
+    """Clips of frames in one file, by id.
+
+    Made by `bloscpack.frames.open` and `bloscpack.frames.create`.
+
+    Attributes
+    ----------
+    name : str or None
+        The path, as it was given; None for bytes.
+    mode : {"r", "a"}
+        Whether clips can be appended.
+    attrs : dict
+        The JSON values kept with the store.
+    verify : bool
+        Whether the checksum of each chunk is compared.
+    nthreads : int or None
+        Threads that encode and decode, unless a call says it.
+
+    Notes
+    -----
+    Reading is positional and stateless, so threads and forked children may share a store. A store
+    open for reading pickles as the path of its file and what tells whether that is still the same.
+    """
+
+    def __init__(
+        self,
+        path: Any,
+        mode: str = "r",
+        *,
+        verify: bool = True,
+        nthreads: int | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        locking: bool = True,
+    ) -> None:
+        if mode not in ("r", "a"):
+            raise ValueError(f"mode must be 'r' or 'a', not {mode!r}")
+        if verify not in (True, False):
+            raise ValueError(f"verify must be True or False, not {verify!r}")
+        if mode == "a":
+            refuse_url(path, "appended to")
+            if not isinstance(path, str | os.PathLike):
+                raise TypeError(f"mode 'a' needs a path, not {type(path).__name__!r}")
+            self._attach(StoreWriter.open(path, locking=locking), verify, nthreads)
+            return
+        self._read_index(open_source(path, storage_options), None, verify, nthreads)
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        codec: str = "lossless",
+        preset: str = "fast",
+        quality: int = 90,
+        attrs: Mapping[str, Any] | None = None,
+        nthreads: int | None = None,
+        overwrite: bool = False,
+        storage_options: Mapping[str, Any] | None = None,
+        locking: bool = True,
+    ) -> Self:
+        """Make a new store, open for appending; see `bloscpack.frames.create`."""
+        options = Options(codec, preset, quality).check()
+        upload = upload_for(path, storage_options)
+        self = cls.__new__(cls)
+        try:
+            if upload is not None:
+                upload.check_absent(overwrite)
+                path = upload.path
+            writer = StoreWriter.create(path, options, attrs, overwrite=overwrite, locking=locking)
+        except BaseException:
+            if upload is not None:
+                upload.discard()
+            raise
+        self._attach(writer, True, nthreads)
+        if upload is not None:
+            self._upload, self.name = upload, upload.name
+        return self
+
+    def _attach(self, writer: StoreWriter, verify: bool, nthreads: int | None) -> None:
+        self._start(writer.source, writer, verify, nthreads)
+        self._index, self._front = writer.index, writer.front
+
+    def _start(
+        self, source: ByteSource, writer: StoreWriter | None, verify: bool, nthreads: int | None
+    ) -> None:
+        self.name = source.name
+        self._source = source
+        self._writer = writer
+        self.verify = verify
+        self.nthreads = nthreads
+        self._is_open = True
+        self._upload: Upload | None = None
+        self._clips: dict[str, StoreClip] = {}
+
+    @classmethod
+    def _over(
+        cls,
+        source: ByteSource,
+        state: tuple[int, bytes] | None = None,
+        *,
+        verify: bool = True,
+        nthreads: int | None = None,
+    ) -> Self:
+        """Return a store that reads from `source` and closes it.
+
+        Parameters
+        ----------
+        source : ByteSource
+            The file; it is closed if it is none of a store.
+        state : (int, bytes), optional
+            The `_state` of another handle: of what was appended since nothing is seen.
+
+        Raises
+        ------
+        FileChangedError
+            The file is not the one that `_state` is of.
+        FormatError, UnsupportedError
+            It is damaged, or of another kind.
+        """
+        self = cls.__new__(cls)
+        self._read_index(source, state, verify, nthreads)
+        return self
+
+    def _read_index(
+        self,
+        source: ByteSource,
+        state: tuple[int, bytes] | None,
+        verify: bool,
+        nthreads: int | None,
+    ) -> None:
+        self._start(source, None, verify, nthreads)
+        with closed_on_error(source, self.name):
+            if state is not None:
+                self._front, self._index = _as_of(source, *state)
+                return
+            finder = Finder(source, source.size())
+            self._front = Front(source, finder.read_at(0, FRONT_NBYTES))
+            self._index = finder.find()
+
+    @property
+    def _state(self) -> tuple[int, bytes]:
+        """What tells this state of the file from others: where its index ends, and a digest."""
+        return self._index.end, _identity_of(self._source, self._front, self._index)
+
+    @property
+    def mode(self) -> str:
+        """Whether clips can be appended: "r" or "a"."""
+        return "r" if self._writer is None else "a"
+
+    @property
+    def closed(self) -> bool:
+        """Whether the store is closed."""
+        return not self._is_open
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """The JSON values kept with the store, as `create` was given them; read-only.
+
+        Raises
+        ------
+        FormatError
+            They are damaged.
+        """
+        attrs = self._metadata().get("attrs")
+        return read_only(attrs if isinstance(attrs, dict) else {}, _ATTRS_ADVICE)
+
+    @property
+    def codec(self) -> str:
+        """How arrays are kept unless `append` is told otherwise."""
+        return self._options().codec
+
+    @property
+    def preset(self) -> str:
+        """The preset of lossless that is used unless `append` is told otherwise."""
+        return self._options().preset
+
+    @property
+    def quality(self) -> int:
+        """The quality of JPEG that is used unless `append` is told otherwise."""
+        return self._options().quality
+
+    @property
+    def nframes(self) -> int:
+        """Number of frames of all clips."""
+        return self._index.nframes
+
+    @property
+    def cbytes(self) -> int:
+        """Size of the file in bytes."""
+        self._check_open()
+        return self._source.size()
+
+    def _id_hashes(self) -> IntArray:
+        """Return the hash of each id, as uint64, in no order."""
+        return self._index.hashes()
+
+    def _ids_with(self, hash_: int) -> list[str]:
+        """Return the ids of a hash, nearly always one."""
+        return self._index.ids_with(hash_)
+
+    def summary(self) -> Summary:
+        """Return how many clips, frames and chunks there are, and of which kinds."""
+        return summarize(self._index)
+
+    def _metadata(self) -> dict[str, Any]:
+        try:
+            return self._front.metadata
+        except BloscpackError as err:
+            err.path = self.name
+            raise
+
+    def _options(self) -> Options:
+        metadata = self._metadata()
+        options = Options()
+        try:
+            return options.replace(**{name: metadata.get(name) for name in Options._fields})
+        except (TypeError, ValueError) as err:
+            error = FormatError(f"metadata: {err}")
+            error.path = self.name
+            raise error from err
+
+    def keys(self) -> Sequence[str]:
+        """Return the ids, in order: a view, which decodes each when it is asked for."""
+        return Ids(self._index)
+
+    def __len__(self) -> int:
+        return self._index.nclips
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and self._index.find(key) >= 0
+
+    def __getitem__(self, key: str) -> StoreClip:
+        """Return a clip, of which nothing is decoded yet.
+
+        Raises
+        ------
+        NotFoundError
+            There is none of this id.
+        FormatError
+            The index is damaged.
+        """
+        clip = self._clips.get(key)
+        if clip is not None:
+            return clip
+        self._check_open()
+        if not isinstance(key, str):
+            raise TypeError(f"an id is a str, not {type(key).__name__}")
+        try:
+            ordinal = self._index.find(key)
+            if ordinal < 0:
+                raise NotFoundError(f"there is no clip {key!r:.80} among {len(self)}")
+            clip = StoreClip(self, self._source, self._index, key, ordinal)
+        except BloscpackError as err:
+            err.path = self.name
+            raise
+        if len(self._clips) >= _MAX_KEPT_CLIPS:
+            self._clips = {}
+        self._clips[key] = clip
+        return clip
+
+    def read(
+        self,
+        requests: Iterable[Request],
+        *,
+        out: AnyArray | Sequence[AnyArray] | None = None,
+        nthreads: int | None = None,
+    ) -> AnyArray | list[AnyArray]:
+        """Read frames of many clips at once, sorted by place and decoded on all cores.
+
+        Parameters
+        ----------
+        requests : iterable of (id, selection)
+            Selections as for `StoreClip.read`.
+        out : ndarray or sequence of ndarray, optional
+            What would be returned; filled.
+        nthreads : int, optional
+            Threads that decode; as given to `open` by default.
+
+        Returns
+        -------
+        ndarray or list of ndarray
+            What ``store[id].read(selection)`` gives for each request: one array of shape
+            ``(len(requests), ...)`` if they agree in shape and dtype, else one for each.
+
+        Raises
+        ------
+        NotFoundError
+            There is no clip of an id.
+        IndexError, TypeError, ValueError, FormatError, CodecError
+            As for `StoreClip.read`.
+        """
+        self._check_open()
+        planned = [(self[id_], selection) for id_, selection in requests]
+        return read_batch(planned, out=out, nthreads=nthreads or self.nthreads)
+
+    def append(
+        self,
+        id: str,  # noqa: A002 - what it is
+        frames: Any,
+        meta: Mapping[str, Any] | None = None,
+        *,
+        codec: str | None = None,
+        preset: str | None = None,
+        quality: int | None = None,
+    ) -> None:
+        """Append a clip.
+
+        Parameters
+        ----------
+        id : str
+            Its name: any text that no other clip has.
+        frames : array_like or iterable
+            An array of shape ``(T, *frame shape)`` and any dtype without fields and Python
+            objects; an iterable of frames, all of one shape and dtype, of which only some are held
+            at a time; or an iterable of JPEG or PNG images (bytes), which are kept as they are.
+        meta : mapping, optional
+            JSON values to keep with the clip; numpy's numbers and arrays become plain ones.
+        codec, preset, quality : optional
+            As for `create`, for this clip.
+
+        Raises
+        ------
+        TypeError, ValueError
+            There is such a clip, or something does not fit; nothing was changed.
+        FormatError, UnsupportedError
+            An image is none; nothing was changed.
+        OSError
+            Writing failed; the store is as it was.
+        LockedError
+            The store was opened before a fork, in another process.
+
+        Notes
+        -----
+        When this returns, the clip is there for everyone who opens the file, and outlives the
+        process; it is durable after `flush` or `close`.
+        """
+        writer = self._open_writer()
+        options = self._options().replace(codec=codec, preset=preset, quality=quality)
+        writer.append(id, frames, meta, options, self.nthreads)
+
+    def _append_encoded(self, id: str, clip: EncodedClip) -> None:  # noqa: A002
+        """Append a clip that was encoded elsewhere, by an `Encoder` of the same release.
+
+        Raises
+        ------
+        TypeError, ValueError, LockedError, OSError
+            As by `append`.
+        """
+        self._open_writer().append_encoded(id, clip)
+
+    def flush(self) -> None:
+        """Make everything durable that was appended, and the index short.
+
+        Raises
+        ------
+        UnsupportedError
+            The store is to be an object behind a URL, which appears when it is closed.
+        """
+        writer = self._open_writer()
+        if self._upload is not None:
+            refuse_flush(self._upload.name)
+        writer.flush()
+
+    def refresh(self) -> None:
+        """See the clips that were appended since the store was opened.
+
+        Raises
+        ------
+        FileChangedError
+            The file is another one: open it anew.
+        OSError
+            It is gone.
+        """
+        self._check_open()
+        if is_remote(self._source):
+            self._source.check_current()
+        if self._writer is not None or not isinstance(self._source, FileSource):
+            return
+        is_replaced = self._source.is_replaced()
+        if not is_replaced and self._source.size() == self._index.size:
+            return
+        source = FileSource(self._source.path) if is_replaced else self._source
+        source.name = self.name
+        try:
+            front, index = _continued(self._source, source, self._front, self._index)
+        except BloscpackError as err:
+            err.path = self.name
+            raise
+        # Clips that were had before keep what they are of.
+        self._source, self._front, self._index, self._clips = source, front, index, {}
+
+    def close(self) -> None:
+        """Close the store, with all that was appended made durable; idempotent.
+
+        To a URL this sends the store; if that fails there is none.
+        """
+        is_open, self._is_open = self._is_open, False
+        try:
+            if self._writer is not None and is_open:
+                self._writer.close()
+                if self._upload is not None:
+                    self._upload.commit()
+        finally:
+            self._source.close()
+            if self._upload is not None:
+                self._upload.discard()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._upload is not None and any(exc):
+            self._upload.discard()  # what is sent is sent as a whole
+            self._upload = None
+        # A clip is appended as a whole or not at all: those that are there stay.
+        self.close()
+
+    def __del__(self) -> None:
+        # Of an object whose making failed there may be no attributes.
+        writer = getattr(self, "_writer", None)
+        if writer is None or not self._is_open or not writer.is_mine:
+            return
+        outcome = (
+            "its clips are in the file, but were not synced"
+            if self._upload is None
+            else "nothing was sent"
+        )
+        try:
+            warn_unclosed("frame store", str(self.name), outcome, self)
+        finally:
+            self._is_open = False
+            writer.abandon()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as the place of the file and its identity, not as its content."""
+        return _reopen, (self._place(), self._state, self.verify, self.nthreads)
+
+    def _place(self) -> str | bytes | RemotePlace:
+        """Return what opens the file in another process: a path, a URL, or the bytes themselves.
+
+        Raises
+        ------
+        TypeError
+            It is a file object, which belongs to its process, or open for appending.
+        """
+        self._check_open()
+        if self._writer is not None:
+            raise TypeError(
+                "a store open for appending cannot be pickled or copied: open it by its path"
+            )
+        if isinstance(self._source, FileSource):
+            return self._source.path
+        if isinstance(self._source, MemorySource):
+            return self._source.content()
+        if is_remote(self._source):
+            return self._source.place(FRONT_NBYTES)
+        raise TypeError(
+            "a store read from a file object cannot be pickled or copied: open it by its path, "
+            "or from its bytes"
+        )
+
+    def __repr__(self) -> str:
+        state = "" if self._is_open else " (closed)"
+        return f"<bloscpack.frames.FrameStore {self.name!r} of {len(self)} clips{state}>"
+
+    def _check_open(self) -> None:
+        """Refuse a store that is closed."""
+        if not self._is_open:
+            raise ValueError("I/O operation on a closed frame store")
+
+    def _open_writer(self) -> StoreWriter:
+        self._check_open()
+        if self._writer is None:
+            raise ValueError("the store is open for reading; open it with mode 'a' to append")
+        return self._writer
+
+
+# Stored bytes of the first and of the last clip that must be the same: their digests are elsewhere.
+_LOOK_NBYTES = 64
+
+
+def _identity_of(source: ByteSource, front: Front, index: Index) -> bytes:
+    """Return what tells a state of a store from others.
+
+    That is its header, the end of its index, and how its first and its last clip begin; or, of a
+    remote one, its version.
+    """
+    parts = [front.head[: front.header.size], index.segments[-1].tail.pack()]
+    if is_remote(source):
+        parts.append(source.tag.encode())  # tells more, without a request
+    elif index.nclips:
+        places = (index.offset_of(ordinal) for ordinal in (0, index.nclips - 1))
+        parts += [bytes(source.read_at(place, _LOOK_NBYTES)) for place in places]
+    return xxh3_128_digest(b"".join(parts))
+
+
+def _as_of(source: ByteSource, end: int, identity: bytes) -> tuple[Front, Index]:
+    """Return front and index of a store as it was when its index ended at `end`.
+
+    Raises
+    ------
+    FileChangedError
+        The file is another one, or holds less.
+    """
+    try:
+        front = Front(source)
+        index = Finder(source, end).find_at(end) if end <= source.size() else None
+        if index is not None and _identity_of(source, front, index) == identity:
+            return front, index
+    except (FormatError, UnsupportedError):
+        pass  # it was none of these when the handle was made
+    raise FileChangedError("the file is not the one that was opened, or holds less; open it anew")
+
+
+def _continued(
+    opened: ByteSource, source: ByteSource, front: Front, index: Index
+) -> tuple[Front, Index]:
+    """Return front and index of a store as it is now, which must have been as `index` says."""
+    front, before = _as_of(source, index.end, _identity_of(opened, front, index))
+    later = Finder(source, source.size()).find()
+    return front, later if later.nclips >= before.nclips else before
+
+
+def _reopen(place: Any, state: tuple[int, bytes], verify: bool, nthreads: int | None) -> FrameStore:
+    """Return the store that was pickled, opened anew: as it was, whatever was appended since."""
+    return FrameStore._over(open_source(place), state, verify=verify, nthreads=nthreads)

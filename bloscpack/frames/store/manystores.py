@@ -1,0 +1,360 @@
+"""Several frame stores as one source of clips.
+
+Where a large set lies in several files, they are opened together: ids are looked up in one table,
+and one batch reads from all of them. Few of the files are open at a time.
+"""
+
+import os
+import stat
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import accumulate
+from typing import Any, NamedTuple, Self, overload
+
+import numpy as np
+
+from ...exceptions import NotFoundError
+from ...parallel.threads import run_indexed
+from ...storage.file import open_source
+from ...storage.pool import MAX_OPEN_FILES, FilePool
+from ...storage.protocol import ByteSource
+from ...storage.remote.source import MAX_OBJECTS, RemotePlace, may_wait
+from ...storage.url import is_url, shown
+from ..protocol import AnyArray, Request, read_batch
+from .clip import StoreClip
+from .format import hash_of, pack_id
+from .framestore import FrameStore
+
+_State = tuple[int, bytes]
+
+
+class _Loaded(NamedTuple):
+    """What is known of all files.
+
+    Attributes
+    ----------
+    stores : tuple of FrameStore
+        One for each file.
+    hashes, numbers : ndarray of uint64, of uint32
+        Hashes of all ids, ascending, and which store has each.
+    """
+
+    stores: tuple[FrameStore, ...]
+    hashes: AnyArray
+    numbers: AnyArray
+
+    def candidates(self, id_: str) -> Iterator[FrameStore]:
+        """Yield the stores that have a clip of the hash of an id: one, if it is there."""
+        hash_ = np.uint64(hash_of(pack_id(id_)))
+        place = int(np.searchsorted(self.hashes, hash_))
+        while place < len(self.hashes) and self.hashes[place] == hash_:
+            yield self.stores[int(self.numbers[place])]
+            place += 1
+
+
+class ManyStores:
+    """Several frame stores as one, their clips in the order of the files.
+
+    Made by `bloscpack.frames.open` of a list of paths.
+
+    Parameters
+    ----------
+    paths : sequence of str, PathLike, bytes-like or binary file
+        The stores.
+    verify : bool, default True
+        Compare the checksum of each chunk when it is read.
+    nthreads : int, optional
+        Threads that decode.
+    max_open : int, default 64
+        Files that are open at a time.
+
+    Attributes
+    ----------
+    name : str
+        The first path, and how many more there are.
+    names : list of (str or None)
+        The paths as they were given; None for bytes.
+
+    Raises
+    ------
+    ValueError
+        Two of the files have a clip of one id; or there is no file.
+    FormatError, UnsupportedError, OSError
+        A file is no store, is damaged or cannot be opened; the message names it.
+
+    Notes
+    -----
+    The index of every file is read at once, so that ids that are there twice are found before
+    anything else is done. Threads and forked children may share a handle. It pickles as the places
+    of its files, as a `FrameStore` does; the files are opened again on first use.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[Any],
+        *,
+        verify: bool = True,
+        nthreads: int | None = None,
+        max_open: int = MAX_OPEN_FILES,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        if isinstance(paths, str | bytes | os.PathLike):
+            raise TypeError(f"paths is a list, not {type(paths).__name__}")
+        if verify not in (True, False):
+            raise ValueError(f"verify must be True or False, not {verify!r}")
+        if max_open < 1:
+            raise ValueError(f"max_open must be at least 1, not {max_open}")
+        self._set(list(paths), None, verify, nthreads, max_open, storage_options)
+        if not self._places:
+            raise ValueError("no file was named: a list of at least one path is needed")
+        self._load()
+
+    def _set(
+        self,
+        places: list[Any],
+        states: list[_State] | None,
+        verify: bool,
+        nthreads: int | None,
+        max_open: int,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._places, self._states = places, states
+        self._storage_options = storage_options
+        self.verify, self.nthreads = verify, nthreads
+        self._pool = FilePool(max_open)
+        self._max_open = max_open
+        self._loaded: _Loaded | None = None
+        self._is_open = True
+        self.names = [_name_of(place) for place in places]
+        more = f" and {len(places) - 1} more" if len(places) > 1 else ""
+        self.name: str | None = f"{self.names[0] or 'memory'}{more}" if places else None
+
+    def _load(self) -> _Loaded:
+        """Return what is known of the files, which are opened if that has not been done."""
+        loaded = self._loaded
+        if not self._is_open:
+            raise ValueError("I/O operation on closed frame stores")
+        if loaded is None:
+            loaded = self._loaded = self._open_all()
+        return loaded
+
+    def _open_all(self) -> _Loaded:
+        states: Sequence[_State | None] = self._states or [None] * len(self._places)
+        opened: dict[int, FrameStore] = {}
+
+        def look(number: int) -> None:
+            source = self._open_source(self._places[number])
+            opened[number] = FrameStore._over(
+                source, states[number], verify=self.verify, nthreads=self.nthreads
+            )
+
+        try:
+            nthreads = MAX_OBJECTS if any(map(may_wait, self._places)) else 1
+            run_indexed(look, range(len(self._places)), nthreads)
+            return _loaded([opened[number] for number in range(len(self._places))])
+        except BaseException:
+            for store in opened.values():
+                store.close()
+            raise
+
+    def _open_source(self, place: Any) -> ByteSource:
+        is_path = isinstance(place, str | os.PathLike) and not is_url(place)
+        if is_path and stat.S_ISREG(os.stat(place).st_mode):
+            return self._pool.open(place)
+        return open_source(place, self._storage_options if is_url(place) else None)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the files are closed."""
+        return not self._is_open
+
+    @property
+    def stores(self) -> tuple[FrameStore, ...]:
+        """The single stores, which are closed together with this."""
+        return self._load().stores
+
+    @property
+    def nframes(self) -> int:
+        """Number of frames of all clips."""
+        return sum(store.nframes for store in self.stores)
+
+    def keys(self) -> Sequence[str]:
+        """Return the ids, in the order of the files: a view, which decodes each when asked for."""
+        return ManyIds([store.keys() for store in self.stores])
+
+    def __len__(self) -> int:
+        return len(self._load().hashes)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __contains__(self, key: object) -> bool:
+        loaded = self._load()
+        return isinstance(key, str) and any(key in each for each in loaded.candidates(key))
+
+    def __getitem__(self, key: str) -> StoreClip:
+        """Return a clip, of which nothing is decoded yet.
+
+        Raises
+        ------
+        NotFoundError
+            There is none of this id in any file.
+        FormatError
+            The index is damaged.
+        """
+        if not isinstance(key, str):
+            raise TypeError(f"an id is a str, not {type(key).__name__}")
+        for store in self._load().candidates(key):
+            with suppress(NotFoundError):
+                return store[key]
+        error = NotFoundError(f"there is no clip {key!r:.80} among {len(self)}")
+        error.path = self.name
+        raise error
+
+    def read(
+        self,
+        requests: Iterable[Request],
+        *,
+        out: AnyArray | Sequence[AnyArray] | None = None,
+        nthreads: int | None = None,
+    ) -> AnyArray | list[AnyArray]:
+        """Read frames of many clips at once, whichever files they are in.
+
+        Parameters, result and errors are those of `FrameStore.read`.
+        """
+        planned = [(self[id_], selection) for id_, selection in requests]
+        return read_batch(planned, out=out, nthreads=nthreads or self.nthreads)
+
+    def refresh(self) -> None:
+        """See the clips that were appended to any of the files since they were opened.
+
+        Raises
+        ------
+        ValueError
+            By now two files have a clip of one id; nothing was changed.
+        FileChangedError
+            A file is another one: open them anew.
+        """
+        stores = self._load().stores
+        for store in stores:
+            store.refresh()
+        self._loaded = _loaded(stores)
+
+    def close(self) -> None:
+        """Close the files; idempotent."""
+        self._is_open = False
+        loaded, self._loaded = self._loaded, None
+        for store in loaded.stores if loaded else ():
+            store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as the places of the files and what tells whether they are still the same."""
+        stores = self._load().stores
+        places, states = [each._place() for each in stores], [each._state for each in stores]
+        return _reopen, (places, states, self.verify, self.nthreads, self._max_open)
+
+    def __repr__(self) -> str:
+        if self._loaded is None:
+            state = "not opened yet" if self._is_open else "closed"
+        else:
+            state = f"{len(self)} clips"
+        return f"<bloscpack.frames.ManyStores of {len(self._places)} files, {state}>"
+
+
+class ManyIds(Sequence[str]):
+    """The ids of several stores, one store after the other."""
+
+    __slots__ = ("_ends", "_parts")
+
+    def __init__(self, parts: list[Sequence[str]]) -> None:
+        self._parts = parts
+        self._ends = list(accumulate(map(len, parts)))
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        """Return an id, or a list of some."""
+        if isinstance(index, slice):
+            return [self[number] for number in range(*index.indices(len(self)))]
+        number = range(len(self))[index]
+        part = bisect_right(self._ends, number)
+        return self._parts[part][number - (self._ends[part - 1] if part else 0)]
+
+    def __iter__(self) -> Iterator[str]:
+        for part in self._parts:
+            yield from part
+
+    def __contains__(self, key: object) -> bool:
+        return any(key in part for part in self._parts)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} ids of {len(self._parts)} stores>"
+
+
+def _name_of(place: Any) -> str | None:
+    if isinstance(place, RemotePlace):
+        place = place.url
+    if is_url(place):
+        return shown(place)
+    return os.fsdecode(place) if isinstance(place, str | os.PathLike) else None
+
+
+def _loaded(stores: Sequence[FrameStore]) -> _Loaded:
+    """Return the table of the ids of all stores.
+
+    Raises
+    ------
+    ValueError
+        Two have a clip of one id.
+    """
+    parts = [store._id_hashes() for store in stores]
+    hashes = np.concatenate(parts)
+    numbers = np.repeat(np.arange(len(stores), dtype=np.uint32), [len(part) for part in parts])
+    order = np.argsort(hashes, kind="stable")
+    hashes, numbers = hashes[order], numbers[order]
+    for start in np.flatnonzero(hashes[1:] == hashes[:-1]).tolist():
+        if not start or hashes[start - 1] != hashes[start]:
+            _check_same_hash(stores, hashes, numbers, start)
+    return _Loaded(tuple(stores), hashes, numbers)
+
+
+def _check_same_hash(
+    stores: Sequence[FrameStore], hashes: AnyArray, numbers: AnyArray, start: int
+) -> None:
+    """Refuse ids that are there twice among those of one hash, the first of which is at `start`."""
+    stop = int(np.searchsorted(hashes, hashes[start], "right"))
+    owners: dict[str, FrameStore] = {}
+    for number in dict.fromkeys(numbers[start:stop].tolist()):
+        store = stores[number]
+        for id_ in store._ids_with(int(hashes[start])):
+            if owners.setdefault(id_, store) is not store:
+                names = f"{owners[id_].name or 'memory'} and in {store.name or 'memory'}"
+                raise ValueError(
+                    f"clip {id_!r:.80} is in {names}: files that are opened together must not "
+                    "share ids"
+                )
+
+
+def _reopen(
+    places: list[Any],
+    states: list[_State],
+    verify: bool,
+    nthreads: int | None,
+    max_open: int,
+) -> ManyStores:
+    """Return the handle that was pickled; its files are opened on first use."""
+    many = ManyStores.__new__(ManyStores)
+    many._set(places, states, verify, nthreads, max_open)
+    return many

@@ -1,0 +1,362 @@
+"""Making a new, whole store of the whole clips of a damaged one.
+
+The index need not be whole for that. Segments are looked for from the end of the file: each is
+behind the clips that it tells of, so the search goes on in front of them. Where one is damaged,
+those that it was merged from are found. Chunks are copied as they are stored.
+"""
+
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from xxhash import xxh3_64_digest
+
+from ...container.writer import Progress
+from ...damage.report import Damage, Report
+from ...exceptions import BloscpackError, FileChangedError, FormatError, UnsupportedError
+from ...format.header import MAX_HEADER_SIZE
+from ...storage.holes import Holes
+from ...storage.protocol import ByteSink, ByteSource
+from ...storage.sink import open_sink
+from .clipcheck import ClipChecker, Place, id_text, place_of
+from .format import (
+    DIGEST_SIZE,
+    SEGMENT_MAGIC,
+    TAIL_SIZE,
+    Chunks,
+    Clips,
+    Content,
+    Metas,
+    Tail,
+    pack_segment,
+    store_header,
+)
+from .frameencoding import Options
+from .segments import Finder, Index, Segment
+from .storefront import Front, pack_front
+from .verify import mended_front, whole_segment
+
+# Blocks of the search for segments.
+_FIRST_BLOCK_NBYTES = 1 << 12
+_BLOCK_NBYTES = 1 << 20
+# What segments that turn out to be damaged may cost, in sizes of the file: they may overlap.
+_MAX_VAIN = 4
+# What a segment of the new index holds.
+_MAX_CLIPS = 1 << 20
+_MAX_CHUNKS = 1 << 24
+_MAX_METAS_NBYTES = 1 << 28
+
+
+@dataclass(frozen=True, slots=True)
+class FoundClip:
+    """A clip of the damaged store.
+
+    Attributes
+    ----------
+    index : Index
+        That of the segment that tells of it.
+    place : Place
+        Where it is.
+    """
+
+    index: Index
+    place: Place
+
+    @property
+    def nchunks(self) -> int:
+        """Number of chunks."""
+        return len(self.index.chunks_of(self.place.ordinal)[0])
+
+    @property
+    def nbytes(self) -> int:
+        """Decoded size in bytes; 0 if its format is unknown here."""
+        try:
+            row = self.index.row(self.place.ordinal)
+        except (BloscpackError, ImportError):
+            return 0
+        return row.nframes * row.format.nbytes
+
+
+def recover_store(
+    source: ByteSource,
+    dst: Any,
+    *,
+    nthreads: int | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Write a new store with every whole clip of a damaged one.
+
+    Parameters
+    ----------
+    source : ByteSource
+        The damaged store; it is only read.
+    dst : str, PathLike or binary file
+        The new one, which appears whole or not at all.
+    nthreads : int, optional
+        Threads that decode, to check what was found.
+    progress : callable, optional
+        Called with (bytes done, bytes in all), stored, again and again.
+
+    Returns
+    -------
+    Report
+        `damage` lists what is missing and why, `saved` counts the chunks that are not.
+
+    Raises
+    ------
+    FormatError
+        No clip is whole; `dst` is not touched.
+    FileChangedError
+        The file was changed meanwhile; `dst` is not touched.
+    """
+    salvage = Salvage(source)
+    checker = ClipChecker(source, nthreads, lambda nbytes: None)
+    for clip in salvage.clips:
+        checker.check(clip.index, clip.place.ordinal)
+    checker.finish()
+    whole = [clip for clip in salvage.clips if clip.place.ordinal not in checker.bad]
+    if not whole and (salvage.nclips or not salvage.has_index):
+        raise FormatError("no whole clip was found: nothing can be saved")
+    head, damage = _front_bytes(source)
+    with open_sink(dst) as sink:
+        nchunks = _write(sink, source, head, whole, progress)
+    damage += [*salvage.missing(), *checker.damage]
+    return Report(
+        source.name,
+        sum(clip.nchunks for clip in salvage.clips),
+        sum(clip.nbytes for clip in salvage.clips),
+        sorted(damage, key=lambda each: each.offset or 0),
+        "damaged" if salvage.is_damaged else "valid",
+        [f"{len(whole)} of {salvage.nclips} clips saved", *salvage.notices, *checker.notices],
+        nchunks,
+    )
+
+
+def _front_bytes(source: ByteSource) -> tuple[bytes, list[Damage]]:
+    """Return the front of the new store, with the old metadata if they are sound, and damage."""
+    damage = []
+    try:
+        front = Front(source)
+    except BloscpackError as err:
+        damage.append(Damage(str(err.args[0]), None, 0, MAX_HEADER_SIZE))
+        front = mended_front(source)
+    offset = front.header.size
+    try:
+        front.metadata  # noqa: B018 - decoded on access
+        section = bytes(source.read_at(offset, front.end - offset))
+        return store_header().pack() + section, damage
+    except BloscpackError as err:
+        what = f"{err.args[0]}: the attributes of the store are lost"
+        damage.append(Damage(what, None, offset))
+    return pack_front(Options()._asdict(), {}), damage
+
+
+class Salvage:
+    """The clips that some whole segment of a store tells of.
+
+    Attributes
+    ----------
+    clips : list of FoundClip
+        In the order of the file; ids differ, and no two overlap.
+    nclips : int
+        Clips there were, as far as can be told.
+    has_index : bool
+        Whether any segment was found.
+    is_damaged : bool
+        Whether segments are missing.
+    notices : list of str
+        What is worth knowing.
+    """
+
+    def __init__(self, source: ByteSource) -> None:
+        self._source = source
+        self._holes = Holes(source)
+        self._finder = Finder(source, source.size())
+        self._ids: set[bytes] = set()
+        self._vain = _MAX_VAIN * source.size() + _BLOCK_NBYTES
+        self._lost: dict[int, Damage] = {}
+        self.clips: list[FoundClip] = []
+        self.nclips = 0
+        self.has_index = self.is_damaged = False
+        self.notices: list[str] = []
+        self._search()
+        self.clips.reverse()
+
+    def missing(self) -> Iterator[Damage]:
+        """Yield the clips of which nothing is known."""
+        yield from self._lost.values()
+        known = {clip.place.ordinal for clip in self.clips} | self._lost.keys()
+        expected = 0
+        for ordinal in (*sorted(known), self.nclips):
+            if ordinal > expected:
+                one = ordinal == expected + 1
+                names = f"clip {expected}" if one else f"clips {expected} to {ordinal - 1}"
+                yield Damage(f"{names} of {self.nclips}: no whole index tells where they are")
+            expected = max(expected, ordinal + 1)
+
+    def _search(self) -> None:
+        size = end = self._source.size()
+        while (segment := self._segment_before(end)) is not None:
+            tail = segment.tail
+            if not self.has_index and tail.end < size:
+                self.notices.append(f"{size - tail.end} bytes behind the last index are left out")
+            self.has_index = True
+            self.nclips = max(self.nclips, tail.total)
+            end = self._take(segment)
+
+    def _take(self, segment: Segment) -> int:
+        """Take the clips of a segment, and return where what lies before them ends."""
+        end, first = segment.tail.offset, segment.tail.first_clip
+        index = Index(self._finder, [segment])
+        for ordinal in reversed(range(first, segment.tail.total)):
+            id_ = index.id_bytes(ordinal)
+            try:
+                place = place_of(index, ordinal)
+            except BloscpackError as err:
+                what = f"clip {id_text(index, ordinal)!r:.80}: {err}"
+                self._lost[ordinal] = Damage(what, clip=id_text(index, ordinal))
+                continue
+            if place.end <= end and id_ not in self._ids:
+                self._ids.add(id_)
+                self.clips.append(FoundClip(index, place))
+                end = place.start
+        return end
+
+    def _segment_before(self, end: int) -> Segment | None:
+        """Return the last whole segment up to `end`; nearly always it ends there."""
+        segment = self._segment_at(end)
+        stop, step = end, _FIRST_BLOCK_NBYTES
+        overlap = len(SEGMENT_MAGIC) - 1
+        while segment is None and stop >= TAIL_SIZE:
+            stop = self._holes.data_before(stop)
+            start = max(0, stop - step)
+            # A magic may lie across the border of two blocks.
+            block = bytes(self._source.read_at(start, min(end, stop + overlap) - start))
+            place = block.rfind(SEGMENT_MAGIC)
+            while place >= 0 and segment is None:
+                tail_end = start + place + TAIL_SIZE
+                segment = self._segment_at(tail_end) if tail_end < end else None
+                place = block.rfind(SEGMENT_MAGIC, 0, place + overlap)
+            stop, step = start, min(2 * step, _BLOCK_NBYTES)
+        return segment
+
+    def _segment_at(self, end: int) -> Segment | None:
+        """Return the segment that ends at `end` if it is whole."""
+        if end < TAIL_SIZE:
+            return None
+        try:
+            tail = Tail.unpack(self._source.read_at(end - TAIL_SIZE, TAIL_SIZE), end)
+        except (FormatError, UnsupportedError):
+            return None
+        segment = whole_segment(self._source, tail) if self._vain >= 0 else None
+        if segment is None:
+            self._vain -= tail.nbytes + sum(section.decoded for section in tail.sections)
+            self.is_damaged = True
+            self.nclips = max(self.nclips, tail.total)
+        return segment
+
+
+class _NewIndex:
+    """The index of the new store, as it grows."""
+
+    def __init__(self) -> None:
+        self.first_clip = self.previous = 0
+        self._clear()
+
+    def _clear(self) -> None:
+        self.offsets: list[int] = []
+        self._nframes: list[int] = []
+        self._formats: list[int] = []
+        self._rows: dict[bytes, int] = {}
+        self._ids: list[bytes] = []
+        self._cbytes = array("I")
+        self._filters = bytearray()
+        self._texts: list[bytes] = []
+        self._texts_nbytes = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether what is there should become a segment."""
+        return (
+            len(self.offsets) >= _MAX_CLIPS
+            or len(self._cbytes) >= _MAX_CHUNKS
+            or self._texts_nbytes >= _MAX_METAS_NBYTES
+        )
+
+    def add(self, clip: FoundClip, offset: int) -> None:
+        """Take a clip whose first chunk is at `offset` now."""
+        index, ordinal = clip.index, clip.place.ordinal
+        row = index.format_bytes(ordinal)
+        _, cbytes, filters = index.chunks_of(ordinal)
+        text = index.meta(ordinal)
+        self.offsets.append(offset)
+        self._nframes.append(index.nframes_of(ordinal))
+        self._formats.append(self._rows.setdefault(row, len(self._rows)))
+        self._ids.append(index.id_bytes(ordinal))
+        self._cbytes.extend(cbytes.tolist())
+        self._filters += filters
+        self._texts.append(text)
+        self._texts_nbytes += len(text)
+
+    def pack(self, offset: int) -> bytes:
+        """Return a segment for position `offset`, and begin the next one."""
+        clips = Clips.of(
+            np.array(self.offsets, "<u8"),
+            np.array(self._nframes, "<u4"),
+            np.array(self._formats, "<u4"),
+            self._ids,
+            list(self._rows),
+        )
+        chunks = Chunks.pack(np.array(self._cbytes, "<u4"), self._filters)
+        tail, packed = pack_segment(
+            Content(clips, chunks, Metas.pack(self._texts)),
+            offset=offset,
+            first_clip=self.first_clip,
+            previous=self.previous,
+            compress=True,
+        )
+        self.first_clip, self.previous = tail.total, tail.end
+        self._clear()
+        return packed
+
+
+def _write(
+    sink: ByteSink,
+    source: ByteSource,
+    front: bytes,
+    clips: list[FoundClip],
+    progress: Progress | None,
+) -> int:
+    """Write the new store, and return how many chunks it has."""
+    sink.write(front)
+    position, nchunks, done = len(front), 0, 0
+    total = sum(clip.place.end - clip.place.start for clip in clips)
+    index = _NewIndex()
+    for clip in clips:
+        index.add(clip, position)
+        for part in _checked_chunks(source, clip):
+            sink.write(part)
+            position += len(part)
+            done += len(part)
+            nchunks += 1
+            if progress is not None:
+                progress(done, total)
+        if index.is_full:
+            packed = index.pack(position)
+            sink.write(packed)
+            position += len(packed)
+    if index.offsets or not clips:
+        sink.write(index.pack(position))
+    return nchunks
+
+
+def _checked_chunks(source: ByteSource, clip: FoundClip) -> Iterator[bytes]:
+    """Yield the chunks of a clip with their digests, compared once more."""
+    offsets, cbytes, _ = clip.index.chunks_of(clip.place.ordinal)
+    for offset, nbytes in zip(offsets.tolist(), cbytes.tolist(), strict=True):
+        stored = bytes(source.read_at(offset, nbytes + DIGEST_SIZE))
+        if xxh3_64_digest(stored[:nbytes]) != stored[nbytes:]:
+            raise FileChangedError("the file was changed while it was recovered; nothing was made")
+        yield stored

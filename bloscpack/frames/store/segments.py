@@ -1,0 +1,534 @@
+"""The index of an open frame store: the chain of segments, found from the end of the file.
+
+The last segment that is whole counts, with those it leads to. What lies behind it is an append that
+was not finished. A segment that is damaged is replaced by those that it was merged from: they lie
+before it and lead to just as many clips.
+
+Only the clips section of each segment is read when a store is opened; the others on first use.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...exceptions import CodecError, FormatError
+from ...format.bytefield import BytesLike
+from ...notice import notice
+from ...storage.holes import Holes
+from ...storage.protocol import ByteSource
+from .format import (
+    DIGEST_SIZE,
+    SEGMENT_MAGIC,
+    TAIL_SIZE,
+    Chunks,
+    Clips,
+    Content,
+    FrameFormat,
+    Metas,
+    Tail,
+    hash_of,
+    pack_id,
+    unpack_id,
+    unpack_section,
+)
+
+IntArray = np.ndarray[Any, np.dtype[np.int64]]
+
+# The index of nearly every small store, in one read.
+TAIL_NBYTES = 1 << 16
+# The ids of segments of fewer clips are found by a dict: there may be hundreds of these.
+_FEW_CLIPS = 64
+# What a search may read, in sizes of the file: each byte is a few times part of something.
+_MAX_SEARCH = 8
+_BLOCK_NBYTES = 1 << 20
+
+SECTION_NAMES = ("clips", "chunks", "metadata")
+
+
+class ClipRow(NamedTuple):
+    """What the index says of a clip.
+
+    Attributes
+    ----------
+    offset : int
+        Absolute position of its first chunk.
+    nframes : int
+        Number of frames.
+    format : FrameFormat
+        What they are.
+    """
+
+    offset: int
+    nframes: int
+    format: FrameFormat
+
+
+class Segment:
+    """A segment of the index; its sections of chunks and metadata are read on first use."""
+
+    __slots__ = ("_chunks", "_first_chunks", "_formats", "_metas", "_source", "clips", "tail")
+
+    def __init__(self, source: ByteSource, tail: Tail, clips: Clips) -> None:
+        self.tail = tail
+        self.clips = clips
+        self._source = source
+        self._first_chunks = clips.first_chunks()
+        if self._first_chunks[-1] != tail.nchunks:
+            raise FormatError(
+                f"index: the clips have {self._first_chunks[-1]} chunks, not {tail.nchunks}",
+                offset=tail.offset,
+            )
+        self._formats: dict[int, FrameFormat] = {}
+        self._chunks: Chunks | None = None
+        self._metas: Metas | None = None
+
+    @classmethod
+    def read(cls, source: ByteSource, tail: Tail) -> "Segment":
+        """Read the clips of a segment.
+
+        Raises
+        ------
+        FormatError, CodecError
+            They are damaged.
+        """
+        return cls(source, tail, Clips.unpack(read_section(source, tail, 0), tail))
+
+    def row(self, number: int) -> ClipRow:
+        """Return what is said of a clip."""
+        clips = self.clips
+        which = int(clips.formats[number])
+        form = self._formats.get(which)
+        if form is None:
+            form = self._formats[which] = FrameFormat.unpack(clips.rows[which])
+        return ClipRow(int(clips.offsets[number]), int(clips.nframes[number]), form)
+
+    def chunks(self) -> Chunks:
+        """Return the section of chunks."""
+        if self._chunks is None:
+            self._chunks = Chunks(read_section(self._source, self.tail, 1))
+        return self._chunks
+
+    def metas(self) -> Metas:
+        """Return the section of metadata."""
+        if self._metas is None:
+            self._metas = Metas(read_section(self._source, self.tail, 2), self.tail.nclips)
+        return self._metas
+
+    def chunk_range(self, number: int) -> tuple[int, int]:
+        """Return the chunks of a clip, from and to, as ordinals in the segment."""
+        return int(self._first_chunks[number]), int(self._first_chunks[number + 1])
+
+    def content(self) -> Content:
+        """Return all sections, decoded."""
+        chunks, metas = (read_section(self._source, self.tail, number) for number in (1, 2))
+        return Content(self.clips, chunks, metas)
+
+
+def read_section(source: ByteSource, tail: Tail, number: int) -> BytesLike:
+    """Read a section and decode it, its digest compared."""
+    section = tail.sections[number]
+    offset = tail.section_offset(number)
+    try:
+        stored = source.read_at(offset, section.stored)
+        return unpack_section(stored, section, SECTION_NAMES[number])
+    except FormatError as err:
+        err.offset = offset
+        raise
+
+
+class Index:
+    """The clips of a store, as of some segment that was the last.
+
+    Attributes
+    ----------
+    nclips : int
+        Number of clips.
+    end : int
+        Absolute position behind the last segment.
+    size : int
+        Size of the file when it was looked at.
+    """
+
+    def __init__(self, finder: "Finder", segments: list[Segment]) -> None:
+        self._finder = finder
+        self.size = finder.size
+        self.segments = tuple(segments)
+        self._few: dict[bytes, int] = {}
+        for segment in segments:
+            self._note(segment)
+
+    def _note(self, segment: Segment) -> None:
+        if segment.tail.nclips < _FEW_CLIPS:
+            first = segment.tail.first_clip
+            for number in range(segment.tail.nclips):
+                self._few[segment.clips.id_bytes(number)] = first + number
+
+    @property
+    def nclips(self) -> int:
+        """Number of clips."""
+        return self.segments[-1].tail.total
+
+    @property
+    def nframes(self) -> int:
+        """Number of frames of all clips."""
+        return sum(int(each.clips.nframes.sum(dtype=np.int64)) for each in self.segments)
+
+    @property
+    def end(self) -> int:
+        """Absolute position behind the last segment."""
+        return self.segments[-1].tail.end
+
+    def add(self, segment: Segment, replaced: int) -> None:
+        """Put a segment at the end, in the place of the last `replaced` ones."""
+        kept = self.segments[: len(self.segments) - replaced]
+        if replaced:
+            self._few = {}
+            for each in kept:
+                self._note(each)
+        self._note(segment)
+        self.segments = (*kept, segment)
+
+    def find(self, id_: str) -> int:
+        """Return the ordinal of a clip; -1 if there is none of this id."""
+        data = pack_id(id_)
+        ordinal = self._few.get(data, -1)
+        if ordinal >= 0:
+            return ordinal
+        hash_ = hash_of(data)
+        for segment in reversed(self.segments):
+            if segment.tail.nclips >= _FEW_CLIPS:
+                number = segment.clips.find(data, hash_)
+                if number >= 0:
+                    return segment.tail.first_clip + number
+        return -1
+
+    def hashes(self) -> IntArray:
+        """Return the hash of each id, as uint64, in no order."""
+        return np.concatenate([segment.clips.hashes for segment in self.segments])
+
+    def ids_with(self, hash_: int) -> list[str]:
+        """Return the ids of a hash: nearly always one."""
+        found = []
+        for clips in (segment.clips for segment in self.segments):
+            start, stop = (
+                int(np.searchsorted(clips.hashes, np.uint64(hash_), side))
+                for side in ("left", "right")
+            )
+            found += [unpack_id(clips.id_bytes(int(n))) for n in clips.order[start:stop]]
+        return found
+
+    def _locate(self, ordinal: int) -> tuple[Segment, int]:
+        """Return the segment of a clip, and which of its clips that is."""
+        for segment in reversed(self.segments):
+            if segment.tail.first_clip <= ordinal:
+                return segment, ordinal - segment.tail.first_clip
+        raise IndexError(f"clip {ordinal} of {self.nclips}")
+
+    def id(self, ordinal: int) -> str:
+        """Return the id of a clip."""
+        return unpack_id(self.id_bytes(ordinal))
+
+    def id_bytes(self, ordinal: int) -> bytes:
+        """Return the id of a clip as it is stored."""
+        segment, number = self._locate(ordinal)
+        return segment.clips.id_bytes(number)
+
+    def format_bytes(self, ordinal: int) -> bytes:
+        """Return the format of a clip as it is stored."""
+        segment, number = self._locate(ordinal)
+        return segment.clips.rows[int(segment.clips.formats[number])]
+
+    def offset_of(self, ordinal: int) -> int:
+        """Return where the first chunk of a clip is, whatever its frames are."""
+        segment, number = self._locate(ordinal)
+        return int(segment.clips.offsets[number])
+
+    def nframes_of(self, ordinal: int) -> int:
+        """Return the number of frames of a clip."""
+        segment, number = self._locate(ordinal)
+        return int(segment.clips.nframes[number])
+
+    def ids(self) -> Iterator[str]:
+        """Yield the ids in order."""
+        for segment in self.segments:
+            for number in range(segment.tail.nclips):
+                yield unpack_id(segment.clips.id_bytes(number))
+
+    def row(self, ordinal: int) -> ClipRow:
+        """Return what is said of a clip."""
+        segment, number = self._locate(ordinal)
+        return segment.row(number)
+
+    def chunks_of(self, ordinal: int) -> tuple[IntArray, IntArray, bytes]:
+        """Return absolute offsets, stored sizes (without digest) and filters of a clip's chunks."""
+        while True:
+            segment, number = self._locate(ordinal)
+            try:
+                chunks = segment.chunks()
+                break
+            except (FormatError, CodecError) as err:
+                self._replace(segment, err)
+        start, stop = segment.chunk_range(number)
+        cbytes = chunks.cbytes(start, stop)
+        steps = np.cumsum(cbytes + DIGEST_SIZE)
+        offset = int(segment.clips.offsets[number])
+        if len(steps) and offset + int(steps[-1]) > segment.tail.offset:
+            raise FormatError(
+                f"index: the chunks of clip {self.id(ordinal)!r:.80} end behind their index",
+                offset=offset,
+            )
+        return offset + steps - cbytes - DIGEST_SIZE, cbytes, chunks.filters(start, stop)
+
+    def meta(self, ordinal: int) -> bytes:
+        """Return the metadata of a clip, JSON."""
+        while True:
+            segment, number = self._locate(ordinal)
+            try:
+                return segment.metas().text(number)
+            except (FormatError, CodecError) as err:
+                self._replace(segment, err)
+
+    def content(self, segment: Segment) -> Content:
+        """Return all sections of a segment; of a damaged one, which is replaced, the error."""
+        try:
+            return segment.content()
+        except (FormatError, CodecError) as err:
+            self._replace(segment, err)
+            raise
+
+    def _replace(self, segment: Segment, err: FormatError | CodecError) -> None:
+        """Put those before it in the file in the place of a damaged segment.
+
+        Raises
+        ------
+        FormatError, CodecError
+            There are none: `err`.
+        """
+        found = self._finder.stand_in(segment.tail)
+        if found is None:
+            raise err
+        notice("%s: %s; the segments before it are used", self._finder.name, err.args[0])
+        behind = [each for each in self.segments if each.tail.first_clip >= segment.tail.total]
+        later = Index(self._finder, [*found, *(each for each in behind if each is not segment)])
+        self.segments, self._few = later.segments, later._few
+
+
+class Finder:
+    """Finds whole segments in a file, from the end.
+
+    Parameters
+    ----------
+    source : ByteSource
+        The file.
+    size : int
+        How much of it to look at, in bytes.
+    """
+
+    def __init__(self, source: ByteSource, size: int) -> None:
+        self._source = source
+        self.size = size
+        self._start = max(0, size - TAIL_NBYTES)
+        self._window = memoryview(source.read_at(self._start, size - self._start))
+        self._bad: set[int] = set()
+        self._left = _MAX_SEARCH * size + TAIL_NBYTES
+        self.name = source.name or "memory"
+
+    def read_at(self, offset: int, nbytes: int) -> BytesLike:
+        """Return bytes of the file, those near the end without reading them again."""
+        if offset >= self._start:
+            return self._window[offset - self._start : offset - self._start + nbytes]
+        return self._source.read_at(offset, nbytes)
+
+    def find(self) -> Index:
+        """Return the index that counts.
+
+        Raises
+        ------
+        FormatError
+            No segment is whole.
+        """
+        chain = self._chain(self._tail(self.size))
+        if chain is None:
+            for tail in self._tails_before(self.size):
+                chain = self._chain(tail)
+                if chain is not None:
+                    self._tell(chain[-1].tail.end)
+                    break
+        if chain is None:
+            raise FormatError(
+                "no index is whole, so that no clip can be found; "
+                "'blpk frames verify' tells what is there"
+            )
+        return Index(self, chain)
+
+    def find_at(self, end: int) -> Index | None:
+        """Return the index as of the segment that ends at `end`; None if there is none."""
+        chain = self._chain(self._tail(end))
+        return None if chain is None else Index(self, chain)
+
+    def _tell(self, end: int) -> None:
+        notice(
+            "%s: the last %d bytes are not a whole clip and are ignored "
+            "(an append that was not finished)",
+            self.name,
+            self.size - end,
+        )
+
+    def stand_in(self, tail: Tail) -> list[Segment] | None:
+        """Return a chain of as many clips that ends before a damaged segment; None without one."""
+        self._bad.add(tail.end)
+        return self._chain_of(tail.offset, tail.total)
+
+    def _tail(self, end: int) -> Tail | None:
+        """Return the tail of the segment that ends at `end` if it is whole."""
+        if end < TAIL_SIZE or end in self._bad:
+            return None
+        view = self.read_at(end - TAIL_SIZE, TAIL_SIZE)
+        if view[: len(SEGMENT_MAGIC)] != SEGMENT_MAGIC:
+            return None
+        try:
+            return Tail.unpack(view, end)
+        except FormatError:
+            return None
+
+    def _segment(self, tail: Tail) -> Segment | None:
+        """Return a segment if its clips are whole."""
+        if tail.end in self._bad:
+            return None
+        self._spend(tail.sections[0].stored)
+        try:
+            return Segment.read(_Near(self), tail)
+        except (FormatError, CodecError):
+            self._bad.add(tail.end)
+            return None
+
+    def _chain(self, last: Tail | None) -> list[Segment] | None:
+        """Return the segments that end with `last`; None if one is not whole or missing."""
+        segment = None if last is None else self._segment(last)
+        if segment is None:
+            return None
+        chain = [segment]
+        while chain:
+            tail = chain[-1].tail
+            if not tail.first_clip:
+                return chain[::-1]
+            before = self._segment_of(self._tail(tail.previous), tail.first_clip)
+            before = before or self._segment_before(tail.previous, tail.first_clip)
+            if before is None:
+                # Whatever leads to this one leads nowhere, unless another takes its place.
+                self._bad.add(tail.end)
+                chain.pop()
+            else:
+                chain.append(before)
+        return None
+
+    def _chain_of(self, before: int, total: int) -> list[Segment] | None:
+        """Return a chain of `total` clips that ends at `before` or earlier."""
+        while (segment := self._segment_before(before, total)) is not None:
+            chain = self._chain(segment.tail)
+            if chain is not None:
+                return chain
+        return None
+
+    def _segment_of(self, tail: Tail | None, total: int) -> Segment | None:
+        return self._segment(tail) if tail is not None and tail.total == total else None
+
+    def _segment_before(self, end: int, total: int) -> Segment | None:
+        """Return the last whole segment up to `end` whose chain has `total` clips.
+
+        Those of fewer clips end the search: they lie before all of more.
+        """
+        for tail in self._tails_before(end):
+            if tail.total < total:
+                return None
+            segment = self._segment_of(tail, total)
+            if segment is not None:
+                return segment
+        return None
+
+    def _tails_before(self, end: int) -> Iterator[Tail]:
+        """Yield whole tails that end at `end` or earlier, the last first."""
+        stop, holes = end, Holes(self._source)
+        while stop >= TAIL_SIZE:
+            stop = holes.data_before(stop)
+            start = max(0, stop - _BLOCK_NBYTES)
+            # A magic may lie across the border of two blocks.
+            block = bytes(self.read_at(start, min(end, stop + len(SEGMENT_MAGIC) - 1) - start))
+            self._spend(len(block))
+            place = block.rfind(SEGMENT_MAGIC)
+            while place >= 0:
+                tail_end = start + place + TAIL_SIZE
+                tail = self._tail(tail_end) if tail_end <= end else None
+                if tail is not None:
+                    yield tail
+                place = block.rfind(SEGMENT_MAGIC, 0, place + len(SEGMENT_MAGIC) - 1)
+            stop = start
+
+    def _spend(self, nbytes: int) -> None:
+        """Count what is read: no file makes a search go on for long."""
+        self._left -= nbytes
+        if self._left < 0:
+            raise FormatError("the index is damaged in too many places; no clip can be found")
+
+
+class _Near:
+    """The file of a finder, read through what that has read already."""
+
+    def __init__(self, finder: Finder) -> None:
+        self.name = finder._source.name
+        self._finder = finder
+
+    def size(self) -> int:
+        """Return the size of the file."""
+        return self._finder._source.size()
+
+    def read_at(self, offset: int, nbytes: int) -> BytesLike:
+        """Return bytes of the file."""
+        return self._finder.read_at(offset, nbytes)
+
+    def close(self) -> None:
+        """Do nothing: the file is somebody else's."""
+
+
+def has_magic(source: ByteSource, start: int, stop: int) -> bool:
+    """Return whether there are marks of a segment between two positions of a file."""
+    holes = Holes(source)
+    rest = b""
+    position = start
+    while position < stop:
+        block = rest + source.read_at(position, min(_BLOCK_NBYTES, stop - position))
+        if SEGMENT_MAGIC in block:
+            return True
+        rest = block[1 - len(SEGMENT_MAGIC) :]
+        position += _BLOCK_NBYTES
+        data = holes.data_from(position)
+        if data > position:  # the mark starts with what is not 0
+            position, rest = data, b""
+    return False
+
+
+def merged(parts: list[Content]) -> Content:
+    """Return what several segments say, one behind the other, as one."""
+    rows: dict[bytes, int] = {}
+    formats, hashes, ids, texts = [], [], [], []
+    for clips, _, metas in parts:
+        places = [rows.setdefault(row, len(rows)) for row in clips.rows]
+        formats.append(np.array(places, "<u4")[clips.formats])
+        own = np.empty(len(clips.order), "<u8")
+        own[clips.order] = clips.hashes
+        hashes.append(own)
+        nclips = len(clips.nframes)
+        ids += [clips.id_bytes(number) for number in range(nclips)]
+        reader = Metas(metas, nclips)
+        texts += [reader.text(number) for number in range(nclips)]
+    tables = [np.frombuffer(part.chunks, "u1").reshape(5, -1) for part in parts]
+    clips = Clips.of(
+        np.concatenate([part.clips.offsets for part in parts]),
+        np.concatenate([part.clips.nframes for part in parts]),
+        np.concatenate(formats),
+        ids,
+        list(rows),
+        np.concatenate(hashes),
+    )
+    return Content(clips, np.concatenate(tables, axis=1).tobytes(), Metas.pack(texts))

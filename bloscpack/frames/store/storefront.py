@@ -1,0 +1,111 @@
+"""The front of a frame store: what kind of file it is, and the metadata of the whole.
+
+The clips are found without it. So only the header is checked when a store is opened: damage in the
+metadata loses these and no frame.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...exceptions import FormatError, TruncatedError
+from ...format.bytefield import BytesLike
+from ...format.checksum import CHECKSUMS
+from ...format.metadata import MetadataHeader, decode_data, pack_section, stored_data
+from ...storage.protocol import ByteSource
+from .format import CHECKSUM, CONTAINER, store_header, unpack_store_header
+
+# Header and metadata of nearly every store, in one read.
+FRONT_NBYTES = 4096
+
+
+def pack_front(options: Mapping[str, Any], attrs: Mapping[str, Any]) -> bytes:
+    """Return header and metadata section of a store.
+
+    Parameters
+    ----------
+    options : mapping
+        What appending does by default: codec, preset and quality.
+    attrs : mapping
+        The user's.
+
+    Raises
+    ------
+    TypeError, ValueError
+        `attrs` are no JSON values.
+    """
+    metadata = {"container": CONTAINER, **options, "attrs": dict(attrs)}
+    # Not compressed, so that the bytes do not depend on which zlib there is; nothing grows here.
+    section = pack_section(
+        metadata, checksum=CHECKSUM, codec="None", level=0, reserve=lambda nbytes: nbytes
+    )
+    return store_header().pack() + section
+
+
+class Front:
+    """Header and metadata of a store, the latter decoded on first use.
+
+    Parameters
+    ----------
+    source : ByteSource
+        The file.
+    head : bytes-like, optional
+        Its first bytes, if they were read already: `FRONT_NBYTES`, or all of a smaller file.
+
+    Raises
+    ------
+    FormatError, UnsupportedError
+        It is no frame store, or its header is damaged.
+    """
+
+    def __init__(self, source: ByteSource, head: BytesLike | None = None) -> None:
+        self._source = source
+        self.head = bytes(source.read_at(0, FRONT_NBYTES) if head is None else head)
+        self.header = unpack_store_header(self.head)
+        self._metadata: dict[str, Any] | None = None
+
+    @property
+    def end(self) -> int:
+        """Absolute position behind the metadata.
+
+        Raises
+        ------
+        FormatError
+            Their header is damaged.
+        """
+        return self.header.size + self._metadata_header().section_size
+
+    def _metadata_header(self) -> MetadataHeader:
+        return MetadataHeader.unpack(self.head, self.header.size, last_checksum=CHECKSUMS[-1].id)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The metadata of the file.
+
+        Raises
+        ------
+        FormatError
+            They are damaged, or not those of a frame store.
+        """
+        if self._metadata is None:
+            self._metadata = self._read_metadata()
+        return self._metadata
+
+    def _read_metadata(self) -> dict[str, Any]:
+        offset = self.header.size
+        meta = self._metadata_header()
+        if meta.max_meta_size != meta.meta_comp_size:
+            raise FormatError(
+                f"metadata header: max_meta_size {meta.max_meta_size} is not meta_comp_size "
+                f"{meta.meta_comp_size}",
+                offset=offset + 16,
+                field="max_meta_size",
+            )
+        section = self.head[offset : offset + meta.section_size]
+        if len(section) < meta.section_size:
+            if offset + meta.section_size > self._source.size():
+                raise TruncatedError("metadata: they end behind the file", offset=offset)
+            section = bytes(self._source.read_at(offset, meta.section_size))
+        value = decode_data(stored_data(meta, section), meta.meta_codec, meta.meta_size)
+        if not isinstance(value, dict) or value.get("container") != CONTAINER:
+            raise FormatError("metadata: not those of a frame store", offset=offset)
+        return value

@@ -1,0 +1,229 @@
+"""Checking a frame store from front to end: which frames are damaged, and which index segments.
+
+Every byte of a store belongs to its front, to a chunk or to a segment, so that a flipped bit is
+found wherever it is: in segments, too, that were merged since and that nobody reads any more.
+"""
+
+from ...container.writer import Progress
+from ...damage.report import Damage, Report
+from ...exceptions import BloscpackError, CodecError, FormatError, UnsupportedError, WrongKindError
+from ...format.header import MAX_HEADER_SIZE
+from ...storage.protocol import ByteSource
+from .clipcheck import ClipChecker, Place, id_text, place_of, split_overlapping
+from .format import SEGMENT_MAGIC, TAIL_SIZE, Metas, Tail, store_header
+from .segments import Finder, Index, Segment, has_magic
+from .storefront import FRONT_NBYTES, Front
+from .summary import Summary, summarize
+
+
+def is_frame_store(source: ByteSource) -> bool:
+    """Return whether a file is a frame store, by its header or, if that is damaged, by its end."""
+    try:
+        Front(source)
+    except (FormatError, WrongKindError):  # a damaged header may look like another kind
+        return _tail_at(source, source.size()) is not None
+    except UnsupportedError:
+        return False
+    return True
+
+
+def _tail_at(source: ByteSource, end: int) -> Tail | None:
+    """Return the tail of a segment that ends at `end`; None if there is none."""
+    try:
+        return Tail.unpack(source.read_at(max(0, end - TAIL_SIZE), TAIL_SIZE), end)
+    except (FormatError, UnsupportedError):
+        return None
+
+
+def verify_store(
+    source: ByteSource, *, nthreads: int | None = None, progress: Progress | None = None
+) -> Report:
+    """Check front, index and every frame of a store.
+
+    Parameters
+    ----------
+    source : ByteSource
+        The file; it is only read.
+    nthreads : int, optional
+        Threads that decode; as many as there are processors, at most 8, by default.
+    progress : callable, optional
+        Called with (bytes done, bytes in all), decoded, again and again.
+
+    Returns
+    -------
+    Report
+        Damage names clips and their frames. What lies behind the last clip is no damage if it can
+        be the start of one, whose append was not finished; `notices` tell how much it is.
+
+    Raises
+    ------
+    NotBloscpackError
+        The file is of another kind.
+    UnsupportedError
+        It is of an unknown version.
+    """
+    return _Examination(source).run(nthreads, progress)
+
+
+def mended_front(source: ByteSource) -> Front:
+    """Return the front of a store whose header is damaged: all stores have the same."""
+    header = store_header().pack()
+    return Front(source, header + bytes(source.read_at(len(header), FRONT_NBYTES - len(header))))
+
+
+class _Examination:
+    """The check of a store, as it was when it began: a writer may append meanwhile."""
+
+    def __init__(self, source: ByteSource) -> None:
+        self._source = source
+        self._front: list[Damage] = []
+        self._index_damage: list[Damage] = []
+        self._notices: list[str] = []
+        self._summary = Summary(0, 0, 0, 0, [])
+        self._done = 0
+
+    def run(self, nthreads: int | None, progress: Progress | None) -> Report:
+        """Check everything."""
+        data_offset = self._check_front()
+        frames: list[Damage] = []
+        state = "absent"
+        finder = Finder(self._source, self._source.size())
+        try:
+            index = finder.find()
+        except FormatError as err:
+            self._index_damage.append(Damage(str(err.args[0]), None, None))
+        else:
+            self._summary = summarize(index)
+            frames = self._check_clips(index, data_offset, nthreads, progress)
+            self._judge_rest(index.end, finder)
+            state = "damaged" if self._index_damage else "valid"
+        damage = [*self._front, *frames, *self._index_damage]
+        return Report(
+            self._source.name,
+            self._summary.nchunks,
+            self._summary.nbytes,
+            sorted(damage, key=lambda each: each.offset or 0),
+            state,
+            self._notices,
+        )
+
+    def _check_front(self) -> int | None:
+        """Return where the data begin; None where that is not known."""
+        try:
+            front = Front(self._source)
+        except (FormatError, WrongKindError) as err:
+            if not is_frame_store(self._source):
+                raise
+            self._front.append(Damage(str(err.args[0]), None, 0, MAX_HEADER_SIZE))
+            front = mended_front(self._source)
+        end: int | None = None
+        try:
+            end = front.end
+            front.metadata  # noqa: B018 - decoded on access
+        except BloscpackError as err:
+            self._front.append(Damage(str(err.args[0]), None, front.header.size, end))
+        return end
+
+    def _check_clips(
+        self,
+        index: Index,
+        data_offset: int | None,
+        nthreads: int | None,
+        progress: Progress | None,
+    ) -> list[Damage]:
+        """Check the frames of all clips, and the segments between them."""
+
+        def done(nbytes: int) -> None:
+            self._done += nbytes
+            if progress is not None:
+                progress(self._done, self._summary.nbytes)
+
+        checker = ClipChecker(self._source, nthreads, done)
+        places: list[Place] = []
+        for ordinal in range(index.nclips):
+            try:
+                places.append(place_of(index, ordinal))
+            except BloscpackError as err:
+                checker.add(index, ordinal, err)
+        apart, overlapping = split_overlapping(places)
+        for place, other in overlapping:
+            name = id_text(index, other.ordinal)
+            error = FormatError(
+                f"its chunks overlap those of clip {name!r:.80}", offset=place.start
+            )
+            checker.add(index, place.ordinal, error)
+        for place in apart:
+            checker.check(index, place.ordinal)
+        checker.finish()
+        self._check_ids(index, checker)
+        self._check_segments(index, data_offset, apart)
+        self._notices += checker.notices
+        return checker.damage
+
+    def _check_ids(self, index: Index, checker: ClipChecker) -> None:
+        """Check that each clip is found by its id."""
+        for ordinal in range(index.nclips):
+            if ordinal in checker.bad:
+                continue
+            found = index.find(index.id(ordinal))
+            if found != ordinal:
+                why = "has another hash" if found < 0 else f"is that of clip {found}, too"
+                checker.add(index, ordinal, FormatError(f"index: its id {why}"))
+
+    def _check_segments(self, index: Index, data_offset: int | None, places: list[Place]) -> None:
+        """Check that whatever lies between the chunks of clips are whole segments."""
+        start, end = data_offset, index.end
+        first = min([index.segments[0].tail.offset, *(place.start for place in places)])
+        if start is not None and start > first:
+            what = "metadata: they end behind the first clip"
+            self._front.append(Damage(what, None, MAX_HEADER_SIZE, first))
+        for place in places:
+            if start is not None and place.start > start:
+                self._check_gap(start, place.start)
+            start = max(start or 0, place.end)
+        if start is not None and end > start:
+            self._check_gap(start, end)
+        elif start is None:
+            self._check_gap(index.segments[0].tail.offset, end)
+
+    def _check_gap(self, start: int, end: int) -> None:
+        while end > start:
+            tail = _tail_at(self._source, end)
+            if tail is None or tail.offset < start or whole_segment(self._source, tail) is None:
+                what = "index: no whole segment"
+                self._index_damage.append(Damage(what, None, start, end))
+                return
+            end = tail.offset
+
+    def _judge_rest(self, end: int, finder: Finder) -> None:
+        """Tell damaged segments behind the last whole one from an append that was not finished."""
+        size = finder.size
+        if end == size:
+            return
+        # The end of a segment is written last.
+        tail = bytes(finder.read_at(max(end, size - TAIL_SIZE), TAIL_SIZE))
+        stop = size - TAIL_SIZE + len(SEGMENT_MAGIC)
+        if has_magic(self._source, end, stop) or _resembles_tail(tail, size):
+            what = "index: damaged; clips may be missing that recover finds"
+            self._index_damage.append(Damage(what, None, end, size))
+        else:
+            self._notices.append(
+                f"{size - end} bytes behind the last clip, at offset {end}, are no whole clip: an "
+                "append that was not finished"
+            )
+
+
+def whole_segment(source: ByteSource, tail: Tail) -> Segment | None:
+    """Return the segment that a tail is of, if all of it is sound."""
+    try:
+        segment = Segment.read(source, tail)
+        Metas(segment.content().metas, tail.nclips)
+    except (FormatError, CodecError):
+        return None
+    return segment
+
+
+def _resembles_tail(view: bytes, end: int) -> bool:
+    """Return whether bytes that end at `end` are a tail whose magic is damaged."""
+    offset, nbytes = (int.from_bytes(view[at : at + 8], "little") for at in (40, 48))
+    return len(view) == TAIL_SIZE and offset + nbytes == end

@@ -1,0 +1,342 @@
+"""Writing a frame store: clips one behind the other, each with its index behind it.
+
+Nothing that counts is ever overwritten, so that no crash and no failed write harms what was there:
+what lies behind the last whole segment is of no clip. A clip counts as soon as its
+segment is written, and is durable after `flush`.
+
+The segment of a single clip leads to the one before. So that the chain stays short, segments are
+merged now and then: every one that holds not more than twice what was merged so far. A chain of n
+clips then has about log n segments, and n clips cost n log n bytes of index.
+"""
+
+import os
+from array import array
+from collections.abc import Callable, Mapping
+from threading import RLock
+from typing import Any, Self
+
+import numpy as np
+from xxhash import xxh3_64_digest
+
+from ...exceptions import CodecError, FormatError
+from ...notice import notice
+from ...opening import closed_on_error
+from ...storage.file import FileSource
+from ...storage.update import UpdateFile, forked_error
+from .format import DIGEST_SIZE, MAX_FRAMES, Chunks, Clips, Content, Metas, pack_id, pack_segment
+from .frameencoding import EncodedClip, Encoder, Options, pack_meta
+from .segments import Finder, Segment, has_magic, merged
+from .storefront import Front, pack_front
+
+# Stored bytes that are written by one call.
+_WRITE_NBYTES = 1 << 20
+# Segments of a chain before some are merged without being asked to.
+_MAX_SINGLE = 256
+# What a merged segment may hold, so that none takes long to read.
+_MAX_CLIPS = 1 << 20
+_MAX_CHUNKS = 1 << 24
+_MAX_METAS_NBYTES = 1 << 28
+
+
+class StoreWriter:
+    """A frame store open for appending, locked; made by `create` or `open`.
+
+    Attributes
+    ----------
+    source : FileSource
+        The file, for reading.
+    index : Index
+        All clips.
+    front : Front
+        Header and metadata of the file.
+    """
+
+    def __init__(self, file: UpdateFile) -> None:
+        self._file = file
+        # Reads are for forked children, too.
+        self.source = FileSource(file.path)
+        self.source.name = file.name
+        self.front = Front(self.source)
+        self.index = index = Finder(self.source, self.source.size()).find()
+        self._pid = os.getpid()
+        self._end = index.end
+        self._single = sum(each.tail.nclips == 1 for each in index.segments)
+        self._is_dirty = False
+        self._is_broken = False
+        self._is_open = True
+        self._lock = RLock()
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        options: Options,
+        attrs: Mapping[str, Any] | None,
+        *,
+        overwrite: bool,
+        locking: bool = True,
+    ) -> Self:
+        """Make an empty store, durably.
+
+        Raises
+        ------
+        FileExistsError
+            There is a file of this name, and `overwrite` is False.
+        LockedError
+            A writer has the file open that would be replaced.
+        """
+        name, target = os.fspath(path), os.path.realpath(path)
+        if not overwrite and os.path.lexists(target):
+            raise FileExistsError(
+                f"{name!r} exists already: open it with mode 'a' to append, or give overwrite=True"
+            )
+        front = pack_front(options._asdict(), attrs or {})
+        none = np.zeros(0, "<u8")
+        content = Content(Clips.of(none, none, none, [], []), b"", b"")
+        _, segment = pack_segment(
+            content, offset=len(front), first_clip=0, previous=0, compress=False
+        )
+        file = UpdateFile.create(target, name, locking=locking)
+        with closed_on_error(file):
+            file.write_at(0, front, segment)
+            file.sync()
+            file.publish(target, None)
+            return cls(file)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, locking: bool = True) -> Self:
+        """Open a store for appending; what a writer that died has left behind it is cut off.
+
+        Raises
+        ------
+        LockedError
+            Another writer has it open.
+        FormatError, UnsupportedError
+            It is damaged, or of another kind.
+        """
+        file = UpdateFile.open(path, locking=locking)
+        with closed_on_error(file, os.fspath(path)):
+            self = cls(file)
+            self._settle()
+        return self
+
+    def _settle(self) -> None:
+        """Cut off an append that was not finished.
+
+        Where there are marks of a segment in it, it may be damaged instead: then it stays, and what
+        is appended goes behind it.
+        """
+        size = self._file.size()
+        if self._end == size:
+            return
+        if has_magic(self.source, self._end, size):
+            notice("%s: %d damaged bytes at its end are kept", self.name, size - self._end)
+            self._end = size
+        else:
+            self._file.truncate(self._end)
+
+    @property
+    def name(self) -> str:
+        """The path, as the caller called it."""
+        return self._file.name or self._file.path
+
+    def append(
+        self,
+        id_: str,
+        frames: Any,
+        meta: Mapping[str, Any] | None,
+        options: Options,
+        nthreads: int | None,
+    ) -> None:
+        """Write a clip; see `FrameStore.append`."""
+        text = pack_meta(meta)
+        self._append(id_, lambda: Encoder(frames, options, nthreads, text))
+
+    def append_encoded(self, id_: str, clip: EncodedClip) -> None:
+        """Write a clip that was encoded elsewhere."""
+        self._append(id_, lambda: clip)
+
+    def _append(self, id_: str, start: Callable[[], EncodedClip]) -> None:
+        self._check_process()
+        if not isinstance(id_, str):
+            raise TypeError(f"an id is a str, not {type(id_).__name__}")
+        with self._lock:
+            self._check_usable()
+            if self.index.find(id_) >= 0:
+                raise ValueError(f"there is a clip {id_!r:.80} already")
+            try:
+                segment, end = self._write_clip(id_, start())
+            except BaseException:
+                self._cut()
+                raise
+            # The segment of an empty store leads nowhere.
+            self.index.add(segment, 0 if self.index.nclips else 1)
+            self._end, self._is_dirty = end, True
+            self._single += 1
+            if self._single >= _MAX_SINGLE:
+                try:
+                    self._merge()
+                except OSError as err:  # the clip is there; the next flush tries again
+                    notice("%s: the index could not be merged: %s", self.name, err)
+
+    def _write_clip(self, id_: str, encoder: EncodedClip) -> tuple[Segment, int]:
+        position = self._end
+        parts: list[bytes] = []
+        waiting = 0
+        cbytes, filters = array("I"), bytearray()
+        for stored, filter_id in encoder:
+            parts += (stored, xxh3_64_digest(stored))
+            waiting += len(stored) + DIGEST_SIZE
+            cbytes.append(len(stored))
+            filters.append(filter_id)
+            if waiting >= _WRITE_NBYTES:
+                self._file.write_at(position, b"".join(parts))
+                position += waiting
+                parts, waiting = [], 0
+        if encoder.nframes > MAX_FRAMES:
+            raise ValueError(f"a clip has at most {MAX_FRAMES} frames, not {encoder.nframes}")
+        id_bytes = pack_id(id_)
+        clips = Clips.of(
+            np.array([self._end], "<u8"),
+            np.array([encoder.nframes], "<u4"),
+            np.zeros(1, "<u4"),
+            [id_bytes],
+            [encoder.format.pack()],
+        )
+        chunks = Chunks.pack(np.array(cbytes, "<u4"), filters)
+        last = self.index.segments[-1].tail
+        tail, segment = pack_segment(
+            Content(clips, chunks, Metas.pack([encoder.text])),
+            offset=position + waiting,
+            first_clip=last.total,
+            previous=last.end if last.total else 0,
+            compress=False,
+        )
+        made = Segment(self.source, tail, clips)
+        self._write_segment(position, b"".join((*parts, segment)))
+        return made, tail.end
+
+    def _write_segment(self, position: int, data: bytes) -> None:
+        """Write something that ends with a segment."""
+        try:
+            self._file.write_at(position, data)
+        except BaseException:
+            self._cut(durably=True)
+            raise
+
+    def _cut(self, *, durably: bool = False) -> None:
+        """Cut off what a failed append has written.
+
+        A whole segment may be there, of something that nobody was told of: what is written over its
+        chunks must not be taken for them, not even after a loss of power.
+        """
+        try:
+            if self._file.size() > self._end:
+                self._file.truncate(self._end)
+                if durably:
+                    self._file.sync()
+        except OSError:
+            self._is_broken = True
+
+    def flush(self) -> None:
+        """Make everything durable, and the index short; nothing is done if nothing was appended."""
+        self._check_process()
+        with self._lock:
+            self._check_usable()
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._is_dirty:
+            # What a merged segment leads to must be on the disk before it is.
+            self._file.sync()
+            if self._merge():
+                self._file.sync()
+            self._is_dirty = False
+
+    def _merge(self) -> bool:
+        """Write one segment for the last ones of the chain, and return whether that was needed."""
+        while True:
+            segments = self._mergeable()
+            if len(segments) < 2:
+                self._single = 0
+                return False
+            try:
+                content = merged([self.index.content(each) for each in segments])
+            except (FormatError, CodecError):
+                # A damaged one was replaced, or that was not possible: then all stay as they are.
+                if segments == self._mergeable():
+                    self._single = 0
+                    return False
+                continue
+            break
+        first = segments[0].tail
+        tail, packed = pack_segment(
+            content,
+            offset=self._end,
+            first_clip=first.first_clip,
+            previous=first.previous,
+            compress=True,
+        )
+        made = Segment(self.source, tail, content.clips)
+        self._write_segment(self._end, packed)
+        self._end = tail.end
+        self.index.add(made, len(segments))
+        self._single = 0
+        return True
+
+    def _mergeable(self) -> list[Segment]:
+        """Return the segments to merge: the last ones, as far as each is not far larger."""
+        taken: list[Segment] = []
+        nclips = nchunks = nbytes = 0
+        for segment in reversed(self.index.segments):
+            tail = segment.tail
+            nclips += tail.nclips
+            nchunks += tail.nchunks
+            nbytes += tail.sections[2].decoded
+            if taken and (
+                tail.nclips > 2 * (nclips - tail.nclips)
+                or not tail.nclips
+                or nclips > _MAX_CLIPS
+                or nchunks > _MAX_CHUNKS
+                or nbytes > _MAX_METAS_NBYTES
+            ):
+                break
+            taken.append(segment)
+        return taken[::-1]
+
+    def close(self) -> None:
+        """Flush and give the lock back; idempotent."""
+        if os.getpid() != self._pid:
+            self._file.close()
+            return
+        with self._lock:
+            is_open, self._is_open = self._is_open, False
+            try:
+                if is_open and not self._is_broken:
+                    self._flush()
+            finally:
+                self._file.close()
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether this process opened the store; a forked child did not."""
+        return os.getpid() == self._pid
+
+    def abandon(self) -> None:
+        """Give the lock back and sync nothing."""
+        self._is_open = False
+        self._file.close()
+
+    def _check_process(self) -> None:
+        """Refuse a forked child, before it waits for a lock that nobody will give back."""
+        if os.getpid() != self._pid:
+            raise forked_error(self._pid, self.name)
+
+    def _check_usable(self) -> None:
+        if not self._is_open:
+            raise ValueError("I/O operation on a closed frame store")
+        if self._is_broken:
+            raise OSError(
+                f"{self.name}: an append failed, and what it wrote could not be cut off; "
+                "close the store and open it again"
+            )

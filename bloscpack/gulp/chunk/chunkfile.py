@@ -1,0 +1,378 @@
+"""A chunk of a Gulp directory: a file of JPEG records and its index.
+
+An instance keeps the index and, while it is open for writing, a file. It is read by position,
+through a descriptor of each call, so that threads, forked children and iterations do not disturb
+each other. What is written counts when the index is: data first, then the index under a temporary
+name, synced and renamed.
+"""
+
+import io
+import operator
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from typing import IO, Any, SupportsIndex
+
+import numpy as np
+
+from ...exceptions import BloscpackError, FormatError
+from ...storage import disk
+from ...storage.file import FileObjectSource, FileSource
+from ...storage.protocol import ByteSource
+from ...textlist import text_list
+from ..gulperrors import DuplicateIdException, UnknownItemError
+from ..utils import jpeg_bytes_to_img
+from .format import ImgInfo, padding
+from .jpegrecords import encode_frame, encode_frames, read_records
+from .serializer import AbstractSerializer, json_serializer
+
+Selector = slice | Sequence[int] | np.ndarray[Any, Any] | None
+Frames = list[Any]
+
+
+def extract_input_for_getitem(element: Any) -> tuple[str, Any]:
+    """Return id and selector of an index: ``id`` or ``(id, selector)``.
+
+    Raises
+    ------
+    TypeError
+        It is neither an int, a str nor such a pair.
+    """
+    if isinstance(element, tuple) and len(element) == 2:
+        return str(element[0]), element[1]
+    if isinstance(element, int | str):
+        return str(element), None
+    raise TypeError("Undefined input type! id or (id, slice) expected")
+
+
+class GulpChunk:
+    """A pair of files with items, each a list of frames and metadata.
+
+    Parameters
+    ----------
+    data_file_path, meta_file_path : str or PathLike
+        The file of the frames and that of the index; they need not exist.
+    serializer : AbstractSerializer, optional
+        How the index is kept.
+    jpeg_decoder : callable, optional
+        Makes what is returned for a frame of its JPEG bytes; by default the pixels. Others than
+        the default are called in order, in the calling thread.
+
+    Attributes
+    ----------
+    meta_dict : OrderedDict
+        The index: ``{id: {"frame_info": [[loc, pad, length], ...], "meta_data": [{...}]}}``.
+    """
+
+    def __init__(
+        self,
+        data_file_path: str | os.PathLike[str],
+        meta_file_path: str | os.PathLike[str],
+        serializer: AbstractSerializer = json_serializer,
+        jpeg_decoder: Callable[[bytes], Any] = jpeg_bytes_to_img,
+    ) -> None:
+        self.jpeg_decoder = jpeg_decoder
+        self.serializer = serializer
+        self.data_file_path = data_file_path
+        self.meta_file_path = meta_file_path
+        self.meta_dict: Any = self._get_or_create_dict()
+        # Whom each id of the directory belongs to, shared by its chunks.
+        self._owners: dict[str, Any] = {}
+        self._opened: list[IO[bytes]] = []
+        self._last: IO[bytes] | None = None
+
+    @property
+    def fp(self) -> IO[bytes] | None:
+        """The data file as it was opened last, if it is open or has been."""
+        try:
+            return self._opened[-1]
+        except IndexError:
+            return self._last
+
+    @fp.setter
+    def fp(self, file: IO[bytes] | None) -> None:
+        self._last = file
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Open files and the ids of the directory stay behind."""
+        return {**self.__dict__, "_owners": {}, "_opened": [], "_last": None}
+
+    def __contains__(self, id_: object) -> bool:
+        return str(id_) in self.meta_dict
+
+    def __getitem__(self, element: Any) -> tuple[Frames, dict[Any, Any]]:
+        """Return `read_frames` of ``chunk[id]`` or ``chunk[id, selector]``."""
+        id_, selector = extract_input_for_getitem(element)
+        return self.read_frames(id_, selector)
+
+    def __iter__(self) -> Iterator[tuple[Frames, dict[Any, Any]]]:
+        return self.iter_all()
+
+    @contextmanager
+    def open(self, flag: str = "rb") -> Iterator[None]:
+        """Open the chunk for the length of a ``with`` block.
+
+        Parameters
+        ----------
+        flag : {"rb", "wb", "ab"}
+            Read; write anew; append. "wb" empties the chunk, index included. At the end of the
+            block what was written is flushed; after an error nothing of it counts.
+
+        Raises
+        ------
+        NotImplementedError
+            Another flag.
+        OSError
+            The file cannot be opened.
+        """
+        if flag not in ("rb", "wb", "ab"):
+            raise NotImplementedError(f"This file does not support the mode: '{flag}'")
+        file: IO[bytes] = open(self.data_file_path, flag)  # noqa: SIM115 - closed below
+        self._opened.append(file)
+        try:
+            if flag == "wb":
+                self._forget()
+            yield
+            if flag != "rb":
+                self.flush()
+        except BaseException:
+            if flag != "rb":
+                self._roll_back(file, flag)
+            raise
+        finally:
+            self._last = file
+            self._opened.remove(file)
+            file.close()
+
+    def _forget(self) -> None:
+        """Empty the index, on disk too: it would point into new data."""
+        self.meta_dict = OrderedDict()
+        self._disown()
+        with suppress(FileNotFoundError):
+            disk.unlink(os.fspath(self.meta_file_path))
+
+    def _roll_back(self, file: IO[bytes], flag: str) -> None:
+        """Take back what was appended; of a chunk written anew leave no file behind."""
+        with suppress(OSError, ValueError):
+            file.close()
+        if flag == "wb":
+            with suppress(OSError):
+                disk.unlink(os.fspath(self.data_file_path))
+        self.meta_dict = self._get_or_create_dict()
+        self._disown()
+
+    def _disown(self) -> None:
+        """Give up the ids that the index does not have."""
+        own = [id_ for id_, owner in self._owners.items() if owner == self.data_file_path]
+        for id_ in own:
+            if id_ not in self.meta_dict:
+                del self._owners[id_]
+
+    def flush(self) -> None:
+        """Write out the frames, then the index; both are durable afterwards."""
+        file = self._file()
+        with disk.naming(os.fsdecode(self.data_file_path)):
+            file.flush()
+            if any(file is opened for opened in self._opened):
+                disk.sync(file.fileno())
+        self.serializer.dump(self.meta_dict, self.meta_file_path)
+
+    def append(self, id_: Any, meta_data: Any, frames: Iterable[Any]) -> None:
+        """Append an item; the chunk is open for writing.
+
+        Parameters
+        ----------
+        id_ : str or other
+            Its id is ``str(id_)``. To an item of this chunk frames are added; its metadata stay.
+        meta_data : mapping
+            What JSON can say; numpy's numbers are converted.
+        frames : iterable of (ndarray or bytes)
+            Arrays, uint8 of ``(H, W)`` or ``(H, W, 3)``, are encoded; JPEG bytes are kept as they
+            are.
+
+        Raises
+        ------
+        DuplicateIdException
+            Another chunk of the directory has this id.
+        TypeError
+            The metadata are no mapping, or not JSON.
+        ValueError
+            A frame cannot be encoded.
+
+        Notes
+        -----
+        After an error the item is not there at all.
+        """
+        id_ = str(id_)
+        check = getattr(self.serializer, "check", None)
+        if check is not None:
+            dict(meta_data)  # that is how it is read
+            check(meta_data)
+        self._own(id_)
+        # Encoded before the first is written, so that an item is whole or absent.
+        encoded = list(encode_frames(frames))
+        self._append_meta(id_, meta_data)
+        for data in encoded:
+            self._write_frame(id_, data)
+
+    def _own(self, id_: str) -> None:
+        owner = self._owners.setdefault(id_, self.data_file_path)
+        if owner != self.data_file_path:
+            raise DuplicateIdException(f"{os.fsdecode(owner)} has an item {id_!r:.80} already")
+
+    def _append_meta(self, id_: Any, meta_data: Any) -> None:
+        self._item(id_)["meta_data"].append(meta_data)
+
+    def _write_frame(self, id_: Any, frame: Any) -> None:
+        file = self._file()
+        data = encode_frame(frame)
+        pad = padding(len(data))
+        info = ImgInfo(loc=file.tell(), pad=pad, length=len(data) + pad)
+        with disk.naming(os.fsdecode(self.data_file_path)):
+            file.write(data + bytes(pad))
+        self._item(id_)["frame_info"].append(info)
+
+    def _item(self, id_: Any) -> Any:
+        """Return the entry of an item in the index, a new one if there is none."""
+        id_ = str(id_)
+        if id_ not in self.meta_dict:
+            self.meta_dict[id_] = self._default_factory()
+        return self.meta_dict[id_]
+
+    @staticmethod
+    def _default_factory() -> OrderedDict[str, list[Any]]:
+        return OrderedDict([("frame_info", []), ("meta_data", [])])
+
+    _pad_image = staticmethod(padding)
+
+    def _get_or_create_dict(self) -> Any:
+        if os.path.exists(self.meta_file_path):
+            return self.serializer.load(self.meta_file_path)
+        return OrderedDict()
+
+    def _file(self) -> IO[bytes]:
+        """Return the file to write to, which may be open for reading too, or the last one."""
+        opened = reversed(self._opened)
+        file = next((file for file in opened if file.writable()), self.fp)
+        if file is None:
+            raise ValueError(
+                f"{os.fsdecode(self.data_file_path)} is not open: use 'with chunk.open():'"
+            )
+        return file
+
+    def read_frames(self, id_: Any, slice_: Selector = None) -> tuple[Frames, dict[Any, Any]]:
+        """Return frames and metadata of an item; the chunk is open.
+
+        Parameters
+        ----------
+        id_ : int or str
+            The item.
+        slice_ : slice, or list or array of int, optional
+            Which frames, in this order; all by default.
+
+        Returns
+        -------
+        frames : list
+            Arrays, or what `jpeg_decoder` makes.
+        meta_data : dict
+            A shallow copy.
+
+        Raises
+        ------
+        UnknownItemError
+            There is no such item; a TypeError and a KeyError.
+        TypeError, IndexError
+            The selector is of another kind, or a frame is out of range.
+        FormatError, FrameError
+            The index or a frame is damaged; both are ValueErrors.
+        ValueError
+            The chunk is not open.
+        """
+        if any(file.readable() for file in self._opened):
+            return self._read_item(id_, slice_)
+        file = self._file()
+        if file.closed:
+            raise ValueError(
+                f"{os.fsdecode(self.data_file_path)} is closed: use 'with chunk.open():'"
+            )
+        if not file.readable():
+            raise io.UnsupportedOperation("the chunk is open for writing")
+        return self._read(FileObjectSource(file), id_, slice_)  # a file that the caller has set
+
+    def _read_item(self, id_: Any, slice_: Selector = None) -> tuple[Frames, dict[Any, Any]]:
+        """Return what `read_frames` does; the chunk need not be open."""
+        with closing(FileSource(self.data_file_path)) as source:
+            return self._read(source, id_, slice_)
+
+    def _read(
+        self, source: ByteSource, id_: Any, selector: Selector
+    ) -> tuple[Frames, dict[Any, Any]]:
+        id_ = str(id_)
+        try:
+            found = self._get_frame_infos(id_)
+            if found is None:
+                raise UnknownItemError(f"no item {id_!r:.80}")
+            triplets, meta_data = found
+            numbers = _selected(selector, len(triplets))
+            wanted = [(number, triplets[number]) for number in numbers]
+            return read_records(source, id_, wanted, self.jpeg_decoder), meta_data
+        except BloscpackError as err:
+            if err.path is None:
+                err.path = os.fsdecode(self.data_file_path)
+            raise
+
+    def _get_frame_infos(self, id_: Any) -> tuple[list[Any], dict[Any, Any]] | None:
+        """Return places of frames and a copy of the metadata; None if there is no such item."""
+        id_ = str(id_)
+        if id_ not in self.meta_dict:
+            return None
+        try:
+            item = self.meta_dict[id_]
+            triplets, meta_data = item["frame_info"], dict(item["meta_data"][0])
+        except (KeyError, IndexError, TypeError, ValueError) as err:
+            raise FormatError(f"item {id_!r:.80}: no frame_info and meta_data: {err!r}") from err
+        if not isinstance(triplets, list):
+            raise FormatError(f"item {id_!r:.80}: its frame_info is no list")
+        return triplets, meta_data
+
+    def iter_all(
+        self, accepted_ids: Iterable[str] | None = None, shuffle: bool = False
+    ) -> Iterator[tuple[Frames, dict[Any, Any]]]:
+        """Iterate over frames and metadata of the items.
+
+        Parameters
+        ----------
+        accepted_ids : iterable of str, optional
+            Items to take; in the order of the chunk.
+        shuffle : bool, optional
+            In random order, by ``numpy.random.shuffle``.
+        """
+        ids = list(self.meta_dict)
+        if accepted_ids is not None:
+            accepted = set(text_list("accepted_ids", accepted_ids))
+            ids = [id_ for id_ in ids if id_ in accepted]
+        if shuffle:
+            np.random.shuffle(ids)
+        with self.open("rb"):
+            for id_ in ids:
+                frames, meta_data = self.read_frames(id_)
+                yield frames, meta_data
+
+
+def _selected(selector: Selector, nframes: int) -> list[int]:
+    """Return the ordinals of the frames that a selector picks."""
+    if selector is None:
+        return list(range(nframes))
+    if isinstance(selector, slice):
+        return list(range(*selector.indices(nframes)))
+    if isinstance(selector, list | np.ndarray):
+        ordinals = range(nframes)
+        return [ordinals[_as_index(number)] for number in selector]
+    raise TypeError(
+        f"frames are selected by a slice or a list or array of ints, not {selector!r:.80}"
+    )
+
+
+def _as_index(number: SupportsIndex) -> int:
+    return operator.index(number)

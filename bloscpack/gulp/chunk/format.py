@@ -1,0 +1,266 @@
+"""The files of a Gulp directory: names, index text, places of frames.
+
+A chunk is a pair of files: ``data_N.gulp`` holds JPEG records, each padded with NULs to a multiple
+of four bytes, ``meta_N.gmeta`` one JSON object: ``{id: {"frame_info": [[loc, pad, length], ...],
+"meta_data": [{...}, ...]}}``. `length` includes the padding. The text we write is the text that
+GulpIO2 0.0.4 writes. Pure: bytes and names in, values out.
+"""
+
+import json
+import re
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...exceptions import FormatError, UnsupportedError
+from ...format.bytefield import BytesLike
+from ..gulperrors import DirectoryError
+
+DATA_PREFIX, DATA_SUFFIX = "data", ".gulp"
+META_PREFIX, META_SUFFIX = "meta", ".gmeta"
+ALIGNMENT = 4
+
+# A file of this size has 40 million frames; it would be read and parsed as a whole.
+MAX_META_NBYTES = 1 << 30
+# Objects and arrays in an index: so many, and one more for so many bytes. A triplet has at least
+# 9 characters; but 1 MB of "{},{},{},..." would become 80 MB of Python objects.
+_FREE_BRACKETS = 1 << 14
+_NBYTES_PER_BRACKET = 8
+# No file system has larger files; sums of two such numbers fit into 64 bits.
+MAX_OFFSET = 10**18
+
+_NUMBER = re.compile(r"\d+")
+
+
+class ImgInfo(NamedTuple):
+    """Where a frame lies.
+
+    Attributes
+    ----------
+    loc : int
+        Position of its record in the data file, in bytes.
+    pad : int
+        Bytes of padding at the end of the record.
+    length : int
+        Bytes of the record, with the padding.
+    """
+
+    loc: int
+    pad: int
+    length: int
+
+
+class ChunkNames(NamedTuple):
+    """The files of a chunk.
+
+    Attributes
+    ----------
+    number : int
+        Of the chunk.
+    data, meta : str
+        Names, or paths, of the two files.
+    """
+
+    number: int
+    data: str
+    meta: str
+
+
+class Listing(NamedTuple):
+    """What the names in a folder say.
+
+    Attributes
+    ----------
+    chunks : list of ChunkNames
+        In the order of GulpIO2: that of the names as text, so that 10 comes before 2.
+    orphans : list of str
+        Data files without an index, as a writer leaves them that was killed.
+    next_number : int
+        The first one above all that are used, by orphans too.
+    """
+
+    chunks: list[ChunkNames]
+    orphans: list[str]
+    next_number: int
+
+
+def chunk_names(number: int) -> ChunkNames:
+    """Return the names of the files of a chunk, as they are written."""
+    return ChunkNames(
+        number,
+        f"{DATA_PREFIX}_{number}{DATA_SUFFIX}",
+        f"{META_PREFIX}_{number}{META_SUFFIX}",
+    )
+
+
+def list_chunks(names: Iterable[str]) -> Listing:
+    """Return the chunks among the files of a folder.
+
+    Any ``data*.gulp`` and ``meta*.gmeta`` counts; the first digits in a name are the number.
+
+    Raises
+    ------
+    DirectoryError
+        A name has no number, two have the same, or an index has no data file.
+    """
+    listed = list(names)
+    data = _by_number(listed, DATA_PREFIX, DATA_SUFFIX)
+    meta = _by_number(listed, META_PREFIX, META_SUFFIX)
+    for number, name in meta.items():
+        if number not in data:
+            raise DirectoryError(f"{name}: there is no data file of chunk {number}")
+    order = sorted(data, key=data.__getitem__)
+    return Listing(
+        [ChunkNames(number, data[number], meta[number]) for number in order if number in meta],
+        [data[number] for number in order if number not in meta],
+        1 + max(data, default=-1),
+    )
+
+
+def _by_number(names: list[str], prefix: str, suffix: str) -> dict[int, str]:
+    found: dict[int, str] = {}
+    for name in sorted(names):
+        if not (name.startswith(prefix) and name.endswith(suffix)):
+            continue
+        digits = _NUMBER.search(name)
+        if digits is None:
+            raise DirectoryError(f"{name}: a chunk needs a number in its name")
+        number = int(digits[0])
+        if number in found:
+            raise DirectoryError(f"{found[number]} and {name} are both chunk {number}")
+        found[number] = name
+    return found
+
+
+def padding(nbytes: int) -> int:
+    """Return how many NULs follow an image of `nbytes` bytes."""
+    return -nbytes % ALIGNMENT
+
+
+def check_jpeg(image: BytesLike) -> None:
+    """Refuse a frame that is no JPEG; images of other kinds are no frames of GulpIO2.
+
+    Raises
+    ------
+    FormatError
+        It does not start as one.
+    """
+    if image[:2] != b"\xff\xd8":
+        raise FormatError(f"no JPEG: it starts with {bytes(image[:4])!r}")
+
+
+def dump_meta(thing: Any) -> str:
+    """Return an index, or any JSON value, as the text that GulpIO2 writes.
+
+    numpy's numbers and arrays, as values and as keys, are written as Python's.
+
+    Raises
+    ------
+    TypeError
+        Something in it is no JSON value.
+    """
+    try:
+        return json.dumps(thing, default=_plain)
+    except TypeError:
+        return json.dumps(_with_plain_keys(thing), default=_plain)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, np.generic | np.ndarray) and value.dtype.kind in "biuf":
+        return value.tolist()
+    raise TypeError(f"{value!r:.80} of type {type(value).__name__} cannot be written as JSON")
+
+
+def _with_plain_keys(thing: Any) -> Any:
+    if isinstance(thing, dict):
+        return {
+            key.item() if isinstance(key, np.generic) else key: _with_plain_keys(value)
+            for key, value in thing.items()
+        }
+    if isinstance(thing, list | tuple):
+        return [_with_plain_keys(value) for value in thing]
+    return thing
+
+
+def decode_text(data: bytes) -> str:
+    """Return the text of an index after bounding what it can become.
+
+    Raises
+    ------
+    FormatError
+        It is not UTF-8, or has far more objects than any index.
+    UnsupportedError
+        It is larger than `MAX_META_NBYTES`.
+    """
+    check_meta_nbytes(len(data))
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as err:
+        raise FormatError(f"the index is not UTF-8 text: {err}", offset=err.start) from err
+    if len(text) > _FREE_BRACKETS:
+        brackets = text.count("[") + text.count("{")
+        if brackets > _FREE_BRACKETS + len(text) // _NBYTES_PER_BRACKET:
+            raise FormatError(f"the index has {brackets} objects in {len(data)} bytes")
+    return text
+
+
+def check_meta_nbytes(nbytes: int) -> None:
+    """Refuse an index too large to be read.
+
+    Raises
+    ------
+    UnsupportedError
+        It is larger than `MAX_META_NBYTES`.
+    """
+    if nbytes > MAX_META_NBYTES:
+        raise UnsupportedError(f"the index has {nbytes} bytes; at most {MAX_META_NBYTES} are read")
+
+
+def load_meta(data: bytes) -> Any:
+    """Return the value in the JSON text `data`; objects become OrderedDicts.
+
+    Raises
+    ------
+    FormatError
+        The bytes are not JSON, or the outermost object has two members of one name.
+    """
+    outermost = 0
+
+    def ordered(pairs: list[tuple[str, Any]]) -> OrderedDict[str, Any]:
+        nonlocal outermost
+        outermost = len(pairs)  # the last call is for the outermost object
+        return OrderedDict(pairs)
+
+    text = decode_text(data)
+    try:
+        thing = json.loads(text, object_pairs_hook=ordered)
+    except (ValueError, RecursionError) as err:
+        raise FormatError(f"the index is not JSON: {err}") from err
+    if isinstance(thing, OrderedDict) and len(thing) != outermost:
+        raise FormatError(f"the index has {outermost - len(thing)} ids more than once")
+    return thing
+
+
+def frame_info(triplet: Any) -> ImgInfo:
+    """Return a triplet of an index, checked.
+
+    Raises
+    ------
+    FormatError
+        It is not three integers, or they are no place in a file.
+    """
+    if not (
+        isinstance(triplet, list | tuple)
+        and len(triplet) == 3
+        and all(type(number) is int for number in triplet)
+    ):
+        raise FormatError(f"its place {triplet!r:.80} is not three integers")
+    info = ImgInfo(*triplet)
+    if not (0 <= info.loc < MAX_OFFSET and 0 <= info.pad <= info.length < MAX_OFFSET):
+        raise FormatError(
+            f"its place is loc {info.loc}, pad {info.pad}, length {info.length}; none may be "
+            "negative, and pad at most length"
+        )
+    return info

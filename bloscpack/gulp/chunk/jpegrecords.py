@@ -1,0 +1,154 @@
+"""The records of a chunk: frames to JPEGs and back, on several threads."""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...exceptions import FormatError, TruncatedError
+from ...media import image
+from ...parallel.threads import map_ordered, resolve_nthreads
+from ...storage.batch import Piece, fetch
+from ...storage.protocol import ByteSource
+from ..gulperrors import FrameError
+from ..utils import img_to_jpeg_bytes, jpeg_bytes_to_img
+from .format import ImgInfo, check_jpeg, frame_info
+
+# What coding a stored byte of a JPEG takes, in bytes of a Blosc chunk, for the number of threads:
+# about 7 pixels' worth, each of which takes 5 times as long.
+_WORK_PER_STORED_BYTE = 32
+_WORK_PER_PIXEL_BYTE = 5
+
+
+def read_records(
+    source: ByteSource,
+    id_: str,
+    wanted: Sequence[tuple[int, Any]],
+    decoder: Callable[[bytes], Any],
+) -> list[Any]:
+    """Return what `decoder` makes of frames.
+
+    Parameters
+    ----------
+    source : ByteSource
+        The data file.
+    id_ : str
+        The item, for messages.
+    wanted : sequence of (int, triplet)
+        Ordinal and place of each frame.
+    decoder : callable
+        GulpIO2's own is called in threads, others in order in the calling thread.
+
+    Raises
+    ------
+    FormatError, FrameError
+        A frame is damaged, or its place is none.
+    """
+    infos = [_checked(triplet, id_, number) for number, triplet in wanted]
+    numbers = [number for number, _ in wanted]
+    _check_ends(id_, numbers, infos, source.size())
+    in_threads = decoder is jpeg_bytes_to_img
+    frames: list[Any] = [None] * len(infos)
+    budget = _Budget(id_, source.size(), len(infos), len(set(numbers)))
+
+    def piece(k: int) -> Piece:
+        info = infos[k]
+
+        def decode(record: memoryview) -> None:
+            data = bytes(record[: len(record) - info.pad])
+            frames[k] = _decode(decoder, data, id_, numbers[k]) if in_threads else data
+            budget.spend(frames[k].nbytes if in_threads else len(data))
+
+        return Piece(source, info.loc, info.length, decode)
+
+    work = _WORK_PER_STORED_BYTE * sum(info.length for info in infos) if in_threads else 0
+    fetch([piece(k) for k in range(len(infos))], nthreads=None, nbytes=work)
+    if in_threads:
+        return frames
+    return [
+        _decode(decoder, data, id_, number) for number, data in zip(numbers, frames, strict=True)
+    ]
+
+
+def _checked(triplet: Any, id_: str, number: int) -> ImgInfo:
+    try:
+        return frame_info(triplet)
+    except FormatError as err:
+        raise FormatError(f"item {id_!r:.80}, frame {number}: {err.args[0]}") from err
+
+
+def _check_ends(id_: str, numbers: list[int], infos: list[ImgInfo], size: int) -> None:
+    for number, info in zip(numbers, infos, strict=True):
+        if info.loc + info.length > size:
+            raise TruncatedError(
+                f"item {id_!r:.80}, frame {number}: its record ends at byte "
+                f"{info.loc + info.length}, the file has {size}",
+                offset=info.loc,
+            )
+
+
+class _Budget:
+    """Memory for the frames of one call: what their file can hold, if records are not shared.
+
+    A frame that the caller repeats counts once.
+    """
+
+    def __init__(self, id_: str, size: int, nframes: int, distinct: int) -> None:
+        self._id = id_
+        repeats = -(-nframes // distinct) if distinct else 1
+        self._left = (image.MAX_NBYTES + image.MAX_EXPANSION * size) * repeats
+
+    def spend(self, nbytes: int) -> None:
+        """Count the bytes of a frame; threads that race may count one less."""
+        self._left -= nbytes
+        if self._left < 0:
+            raise FormatError(
+                f"item {self._id!r:.80}: its frames take far more memory than the file can hold"
+            )
+
+
+def _decode(decoder: Callable[[bytes], Any], data: bytes, id_: str, number: int) -> Any:
+    try:
+        return decoder(data)
+    except FrameError as err:
+        err.args = (f"item {id_!r:.80}, frame {number}: {err.args[0]}",)
+        raise
+
+
+def encode_frame(frame: Any) -> bytes:
+    """Return the JPEG of a frame; bytes are one already.
+
+    Raises
+    ------
+    ValueError
+        JPEG does not hold such an array, or the bytes are no JPEG.
+    """
+    if not isinstance(frame, bytes | bytearray | memoryview):
+        return _encoder()(frame)
+    check_jpeg(frame)
+    return bytes(frame)
+
+
+def _encoder() -> Callable[[Any], bytes]:
+    """Return what encodes frames: ``fileio.img_to_jpeg_bytes``.
+
+    Programs replace it there, to store frames with other settings or as they are.
+    """
+    encoder: Callable[[Any], bytes] = getattr(
+        sys.modules.get(f"{__package__}.fileio"), "img_to_jpeg_bytes", img_to_jpeg_bytes
+    )
+    return encoder
+
+
+def encode_frames(frames: Iterable[Any]) -> Iterator[bytes]:
+    """Return the JPEGs of frames, made on as many threads as they are worth.
+
+    An encoder of the caller is called in order, in the calling thread.
+    """
+    if _encoder() is not img_to_jpeg_bytes:
+        return map(encode_frame, frames)
+    if not isinstance(frames, Sequence | np.ndarray):
+        frames = list(frames)
+    work = sum(getattr(frame, "nbytes", 0) for frame in frames) * _WORK_PER_PIXEL_BYTE
+    return map_ordered(encode_frame, frames, resolve_nthreads(None, work))

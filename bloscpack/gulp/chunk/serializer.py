@@ -1,0 +1,120 @@
+"""How the index of a chunk is kept: as JSON text, or pickled. An index is replaced as a whole."""
+
+import os
+from abc import ABC, abstractmethod
+from contextlib import suppress
+from typing import Any
+
+from ...exceptions import BloscpackError
+from ...storage import disk
+from ...storage.update import create_like, temporary_path
+from .format import check_meta_nbytes, dump_meta, load_meta
+from .pickledindex import dump_pickle, load_pickle
+
+Path = str | os.PathLike[str]
+
+
+class AbstractSerializer(ABC):
+    """Reads and writes the index of a chunk."""
+
+    @abstractmethod
+    def load(self, file_name: Path) -> Any:
+        """Return what the file `file_name` holds."""
+
+    @abstractmethod
+    def dump(self, thing: Any, file_name: Path) -> None:
+        """Write `thing` to the file `file_name`."""
+
+    def check(self, meta_data: Any) -> None:  # noqa: B027 - those of programs need not have it
+        """Raise what `dump` would raise for these metadata; TypeError, as a rule."""
+
+
+class JSONSerializer(AbstractSerializer):
+    """The index as JSON text, which every Gulp directory has."""
+
+    def load(self, file_name: Path) -> Any:
+        """Return the value in a file; objects become OrderedDicts.
+
+        Raises
+        ------
+        FormatError
+            The file is not JSON; a ValueError.
+        """
+        return _read(file_name, load_meta)
+
+    def dump(self, thing: Any, file_name: Path) -> None:
+        """Write a value; after a crash the file is the old or the new one.
+
+        Raises
+        ------
+        TypeError
+            `thing` is not JSON; the file is left alone.
+        """
+        _replace(file_name, dump_meta(thing).encode("ascii"))
+
+    def check(self, meta_data: Any) -> None:
+        """Raise a TypeError if these metadata are not JSON."""
+        dump_meta(meta_data)
+
+
+class PickleSerializer(AbstractSerializer):
+    """The index as a pickle, of which nothing but an index is accepted."""
+
+    def load(self, file_name: Path) -> Any:
+        """Return the value in a file.
+
+        Raises
+        ------
+        FormatError
+            It is damaged, or builds anything but plain values and the two types of an index.
+        """
+        return _read(file_name, load_pickle)
+
+    def dump(self, thing: Any, file_name: Path) -> None:
+        """Write a value; after a crash the file is the old or the new one.
+
+        Raises
+        ------
+        TypeError
+            `thing` is more than plain values; the file is left alone.
+        """
+        _replace(file_name, dump_pickle(thing))
+
+    def check(self, meta_data: Any) -> None:
+        """Raise a TypeError if these metadata are more than plain values."""
+        dump_pickle(meta_data)
+
+
+json_serializer = JSONSerializer()
+pickle_serializer = PickleSerializer()
+
+
+def _read(file_name: Path, load: Any) -> Any:
+    try:
+        with open(file_name, "rb") as stream:
+            check_meta_nbytes(os.fstat(stream.fileno()).st_size)
+            return load(stream.read())
+    except BloscpackError as err:
+        err.path = os.fsdecode(file_name)
+        raise
+
+
+def _replace(file_name: Path, data: bytes) -> None:
+    """Write a file under another name, sync it, rename it, sync the folder."""
+    target = os.fsdecode(os.path.realpath(file_name))
+    temporary = temporary_path(target)
+    name = os.fsdecode(file_name)
+    descriptor = create_like(temporary, target, name)
+    try:
+        with disk.naming(name):
+            try:
+                disk.write_at(descriptor, 0, data)
+                disk.sync(descriptor)
+            finally:
+                os.close(descriptor)
+            disk.replace(temporary, target)
+    except BaseException:
+        with suppress(OSError):
+            disk.unlink(temporary)
+        raise
+    disk.sync_folder(os.path.dirname(target))

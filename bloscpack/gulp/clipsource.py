@@ -1,0 +1,418 @@
+"""A Gulp directory as a source of clips: see `frames.protocol`.
+
+Of each chunk the text of its index is kept, with the places of its items; triplets and metadata
+are parsed when a clip is used. Data files are opened on use and read by position; some stay open.
+Threads may share a source, and a forked child may go on using it. It pickles as its path.
+"""
+
+import math
+import operator
+import os
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..exceptions import BloscpackError, FormatError, NotFoundError, TruncatedError
+from ..format.bytefield import BytesLike
+from ..format.filekind import not_gulp
+from ..frames.protocol import (
+    AnyArray,
+    FrameSelection,
+    IntArray,
+    KeyedSource,
+    Request,
+    frame_indices,
+    read_batch,
+    read_clip,
+)
+from ..media import image
+from ..parallel.threads import map_ordered
+from ..storage.batch import Piece, fetch
+from ..storage.filelist import ListedFolder
+from ..storage.protocol import ByteSource
+from ..storage.remote.prefetch import at_hand
+from .chunk.format import ChunkNames, check_jpeg, check_meta_nbytes
+from .chunk.textindex import Triplets, parse_entries, parse_meta_data, parse_triplets, scan_index
+from .directory import listing_of
+from .gulperrors import DirectoryError
+
+MAX_OPEN_FILES = 64
+# Indices of a remote directory that are fetched at once.
+_REQUESTS = 8
+
+# Enough for the header of a JPEG without large comments; what is longer is read whole.
+_HEADER_NBYTES = 1 << 12
+_UINT8 = np.dtype("u1")
+_CLOSED = "the Gulp directory is closed"
+
+
+class GulpSource(KeyedSource):
+    """The clips of a Gulp directory, in GulpIO2's order of chunks.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        The folder, or a URL of it.
+    storage_options : mapping, optional
+        For a URL: what fsspec's file system for it takes.
+
+    Attributes
+    ----------
+    name : str
+        The folder, as it was given.
+
+    Raises
+    ------
+    NotBloscpackError
+        There is no pair of .gulp and .gmeta files in the folder.
+    DirectoryError
+        The files do not fit together, or two chunks have an item of one id.
+    FormatError, UnsupportedError
+        An index is damaged or far too large.
+    OSError
+        The folder or a file in it cannot be read.
+
+    Notes
+    -----
+    Opening a URL asks for the list of files and for each index. A clip is one more request, as its
+    records follow each other; of a web server, whose lists tell no sizes, also one for each data
+    file, when it is used first.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._folder = ListedFolder(path, storage_options)
+        self.name: str | None = self._folder.name
+        self._chunks: list[ChunkNames] = []
+        self._texts: list[str] = []
+        self._first = array("q")  # ordinal of the first clip of each chunk
+        self._places = array("q")  # four positions in the text for each clip
+        self._ordinals: dict[str, int] = {}
+        self._files: dict[int, ByteSource] = {}
+        self._closed = False
+        chunks = listing_of(self._folder.names, self._folder.name).chunks
+        if not chunks:
+            error = not_gulp(self._folder.names)
+            error.path = self._folder.name
+            raise error
+        for chunk, data in zip(chunks, self._read_indices(chunks), strict=True):
+            self._add(chunk, data)
+        self._keys = tuple(self._ordinals)
+
+    def _read_indices(self, chunks: Sequence[ChunkNames]) -> Iterator[bytes]:
+        """Yield the indices of chunks; remote ones are fetched on several threads."""
+        nthreads = _REQUESTS if self._folder.is_remote else 1
+        return map_ordered(self._read_index, chunks, nthreads)
+
+    def _read_index(self, chunk: ChunkNames) -> bytes:
+        source = self._folder.open(chunk.meta)
+        try:
+            size = source.size()
+            check_meta_nbytes(size)
+            return bytes(source.read_at(0, size))
+        except BloscpackError as err:
+            err.path = self._folder.path(chunk.meta)
+            raise
+        finally:
+            source.close()
+
+    def _add(self, chunk: ChunkNames, data: bytes) -> None:
+        path = self._folder.path(chunk.meta)
+        try:
+            text, places = scan_index(data)
+            self._first.append(len(self._ordinals))
+            for id_, frames, meta_data in places:
+                if id_ in self._ordinals:
+                    other = self._chunks[self._chunk_of(self._ordinals[id_])].meta
+                    raise DirectoryError(f"Duplicate id detected {id_!r:.80}: {other} has it too")
+                self._ordinals[id_] = len(self._ordinals)
+                self._places.extend((*frames, *meta_data))
+        except BloscpackError as err:
+            err.path = path
+            raise
+        self._chunks.append(chunk)
+        self._texts.append(text)
+
+    def _chunk_of(self, ordinal: int) -> int:
+        return bisect_right(self._first, ordinal) - 1
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._folder.__reduce__()[1]
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether the folder is behind a URL."""
+        return self._folder.is_remote
+
+    def keys(self) -> Sequence[str]:
+        """Return the ids, in order."""
+        return self._keys
+
+    def __contains__(self, key: object) -> bool:
+        """Return whether there is a clip of this id."""
+        return isinstance(key, str) and key in self._ordinals
+
+    def __getitem__(self, key: str) -> "GulpClip":
+        """Return a clip, of which nothing is read yet.
+
+        Raises
+        ------
+        NotFoundError
+            There is none of this id.
+        """
+        ordinal = self._ordinals.get(key) if isinstance(key, str) else None
+        if ordinal is None:
+            error = NotFoundError(f"no clip {key!r:.80}")
+            error.path = self.name
+            raise error
+        return GulpClip(self, key, ordinal)
+
+    def read(
+        self,
+        requests: Iterable[Request],
+        *,
+        out: AnyArray | Sequence[AnyArray] | None = None,
+        nthreads: int | None = None,
+    ) -> AnyArray | list[AnyArray]:
+        """Read frames of many clips at once; see `frames.protocol.read_batch`."""
+        planned = [(self[id_], selection) for id_, selection in requests]
+        with at_hand(place for clip, selection in planned for place in clip.places(selection)):
+            return read_batch(planned, out=out, nthreads=nthreads)
+
+    def close(self) -> None:
+        """Release the files; idempotent."""
+        self._closed = True
+        self._files = {}
+
+    def texts(self, ordinal: int) -> tuple[str, str]:
+        """Return the texts of the triplets and of the metadata of a clip."""
+        text = self._texts[self._chunk_of(ordinal)]
+        start, end, meta_start, meta_end = self._places[4 * ordinal : 4 * ordinal + 4]
+        return text[start:end], text[meta_start:meta_end]
+
+    def meta_path(self, ordinal: int) -> str:
+        """Return the path of the index that has a clip."""
+        return self._folder.path(self._chunks[self._chunk_of(ordinal)].meta)
+
+    def data_file(self, ordinal: int) -> ByteSource:
+        """Return the file that has the frames of a clip.
+
+        A file that is dropped here is closed when nobody reads from it any more.
+        """
+        if self._closed:
+            raise ValueError(_CLOSED)
+        number = self._chunk_of(ordinal)
+        file = self._files.get(number)
+        if file is None:
+            while len(self._files) >= MAX_OPEN_FILES:
+                # Another thread may be at it: then it makes the room.
+                with suppress(RuntimeError, StopIteration):
+                    self._files.pop(next(iter(self._files)), None)
+            file = self._folder.open(self._chunks[number].data)
+            self._files[number] = file
+        return file
+
+
+class GulpClip:
+    """An item of a Gulp directory; see `frames.protocol.Clip`."""
+
+    dtype = _UINT8
+    # A pixel of a JPEG takes so much longer than one that Blosc decodes.
+    decode_cost = 5
+
+    __slots__ = ("_known", "_ordinal", "_source", "id")
+
+    def __init__(self, source: GulpSource, id_: str, ordinal: int) -> None:
+        self.id = id_
+        self._source = source
+        self._ordinal = ordinal
+        self._known: Triplets | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as the directory does, and the id: ordinals change with the directory."""
+        return operator.getitem, (self._source, self.id)
+
+    def _triplets(self) -> Triplets:
+        if self._known is None:
+            self._known = self._parse(parse_triplets, 0)
+        return self._known
+
+    def _parse(self, parse: Callable[[str], Any], which: int) -> Any:
+        try:
+            return parse(self._source.texts(self._ordinal)[which])
+        except FormatError as err:
+            error = FormatError(f"clip {self.id!r:.80}: {err.args[0]}")
+            error.path = self._source.meta_path(self._ordinal)
+            raise error from err
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """The first entry of its metadata, as GulpIO2 gives it; parsed at each access.
+
+        Raises
+        ------
+        FormatError
+            There is none.
+        """
+        meta: dict[str, Any] = self._parse(parse_meta_data, 1)
+        return meta
+
+    @property
+    def meta_data(self) -> list[Any] | None:
+        """All entries of its metadata, as they are in the file; None if there is no list."""
+        entries: list[Any] | None = self._parse(parse_entries, 1)
+        return entries
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """``(T, H, W)`` or ``(T, H, W, C)`` of the first frame; ``(0,)`` without frames."""
+        return len(self), *(self._probe(0).shape if len(self) else ())
+
+    def __len__(self) -> int:
+        """Return the number of frames."""
+        return len(self._triplets())
+
+    def __getitem__(self, selection: FrameSelection) -> AnyArray:
+        """Return `read` of a selection."""
+        return self.read(selection)
+
+    def read(self, selection: FrameSelection = None, *, out: AnyArray | None = None) -> AnyArray:
+        """Return frames in one array; see `frames.protocol.Clip`."""
+        with at_hand(self.places(selection)):
+            return read_clip(self, selection, out=out, nthreads=None)
+
+    def places(self, selection: FrameSelection) -> Iterator[tuple[ByteSource, int, int]]:
+        """Yield where the records of frames are, of a remote directory; else nothing."""
+        if not self._source.is_remote:
+            return
+        file = self._source.data_file(self._ordinal)
+        for index in frame_indices(selection, len(self)).indices.tolist():
+            loc, _, length = self._place(index, file.size())
+            yield file, loc, length
+
+    def read_images(self, selection: FrameSelection = None) -> list[bytes]:
+        """Return frames as they are kept: JPEG files, without the padding."""
+        indices = frame_indices(selection, len(self)).indices
+        images: list[bytes] = [b""] * len(indices)
+
+        def keep(k: int, data: memoryview) -> None:
+            images[k] = bytes(data)
+
+        fetch(list(self._pieces(indices, keep)), nthreads=1, nbytes=0)
+        return images
+
+    def frame_shape(self, indices: IntArray) -> tuple[int, ...]:
+        """Return the shape of the first of the frames, or of the clip's first."""
+        if not len(indices):
+            return self.shape[1:]
+        shape = self._probe(int(indices[0])).shape
+        self._check_nbytes(indices, math.prod(shape))
+        return shape
+
+    def _check_nbytes(self, indices: IntArray, frame_nbytes: int) -> None:
+        """Refuse frames that take far more memory than their file can hold: shared records.
+
+        A frame that the caller repeats counts once.
+        """
+        file = self._source.data_file(self._ordinal)
+        limit = image.MAX_NBYTES + image.MAX_EXPANSION * file.size()
+        if len(indices) * frame_nbytes > limit and len(np.unique(indices)) * frame_nbytes > limit:
+            error = FormatError(
+                f"clip {self.id!r:.80}: {len(indices)} frames of {frame_nbytes} bytes are far more "
+                f"than {file.size()} stored bytes can hold"
+            )
+            error.path = file.name
+            raise error
+
+    def pieces(self, indices: IntArray, frames: AnyArray) -> Iterable[Piece]:
+        """Return what to fetch so that ``frames[k]`` becomes the frame ``indices[k]``."""
+
+        def decode(k: int, data: memoryview) -> None:
+            self._decode(data, frames[k, ...], indices, k)
+
+        return self._pieces(indices, decode)
+
+    def _pieces(
+        self, indices: IntArray, take: Callable[[int, memoryview], None]
+    ) -> Iterator[Piece]:
+        """Yield what to fetch so that ``take(k, image)`` gets the frame ``indices[k]``."""
+        file = self._source.data_file(self._ordinal)
+        size = file.size()
+        for k, index in enumerate(indices.tolist()):
+            loc, pad, length = self._place(index, size)
+            yield Piece(file, loc, length, partial(_without_padding, take, k, pad))
+
+    def _place(self, index: int, size: int) -> tuple[int, int, int]:
+        """Return the triplet of a frame in a file of `size` bytes."""
+        loc, pad, length = self._triplets()[index].tolist()
+        if loc < 0:
+            error = FormatError(f"{self._called(index)}: its place is not three such integers")
+            error.path = self._source.meta_path(self._ordinal)
+            raise error
+        if loc + length > size:
+            error = TruncatedError(
+                f"{self._called(index)}: its record ends at byte {loc + length}, the file has "
+                f"{size}",
+                offset=loc,
+            )
+            error.path = self._source.data_file(self._ordinal).name
+            raise error
+        return loc, pad, length
+
+    def _called(self, index: int) -> str:
+        return f"clip {self.id!r:.80}, frame {index}"
+
+    def _probe(self, index: int) -> image.ImageInfo:
+        """Return what the header of a frame says."""
+        file = self._source.data_file(self._ordinal)
+        loc, pad, length = self._place(index, file.size())
+        nbytes = length - pad
+        try:
+            try:
+                return _probe_jpeg(file.read_at(loc, min(nbytes, _HEADER_NBYTES)))
+            except FormatError:
+                if nbytes <= _HEADER_NBYTES:
+                    raise
+            return _probe_jpeg(file.read_at(loc, nbytes))
+        except BloscpackError as err:
+            raise self._blamed(err, index) from None
+
+    def _decode(self, data: memoryview, frame: AnyArray, indices: IntArray, k: int) -> None:
+        index = int(indices[k])
+        try:
+            check_jpeg(data)
+            image.decode_into(data, frame)
+        except BloscpackError as err:
+            raise self._blamed(err, index) from None
+        except ValueError:
+            raise ValueError(
+                f"{self._called(index)} has shape {image.probe(data).shape}, frame "
+                f"{indices[0]} has {frame.shape}: read frames that differ one by one"
+            ) from None
+
+    def _blamed(self, err: BloscpackError, index: int) -> BloscpackError:
+        """Return an error that says which frame it is about."""
+        if err.path is None:
+            err.args = (f"{self._called(index)}: {err.args[0]}",)
+            err.path = self._source.data_file(self._ordinal).name
+        return err
+
+
+def _probe_jpeg(data: BytesLike) -> image.ImageInfo:
+    check_jpeg(data)
+    return image.probe(data)
+
+
+def _without_padding(
+    take: Callable[[int, memoryview], None], k: int, pad: int, record: memoryview
+) -> None:
+    with record[: len(record) - pad] as data:
+        take(k, data)

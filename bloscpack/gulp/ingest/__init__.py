@@ -1,0 +1,1 @@
+"""Ingest into a Gulp directory: adapters, plan, journal and chunks."""

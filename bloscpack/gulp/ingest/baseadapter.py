@@ -1,0 +1,237 @@
+"""What an ingest reads from: adapters, which list items and give their frames.
+
+An item is a dict of ``id``, ``meta`` (a dict) and ``frames`` (a list). Ours never stop at an item
+that cannot be read: it comes with no frames and says why under ``error``; the ingest leaves it out
+and reports it. Ids and names that come from files are taken literally and may not lead out of the
+folder that the items lie in.
+"""
+
+import errno
+import os
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+from ...exceptions import BloscpackError
+from ...textlist import text_list
+from ..gulperrors import DuplicateIdException
+from ..labels import Labels
+from ..utils import remove_entries_with_duplicate_ids
+
+Path = str | os.PathLike[str]
+Item = dict[str, Any]
+
+# What says nothing about the item that was read at the time.
+_OUR_OWN_TROUBLE = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC}
+
+
+class AbstractDatasetAdapter(ABC):
+    """A set of items to be ingested; inherit from it and say how to get yours.
+
+    An adapter travels to worker processes, so it must be picklable, and should list its items in
+    the constructor and read frames in `iter_data`. It may have a method ``item_ids()`` that returns
+    the ids of all items in order, as text: then an ingest looks for ids that are there already
+    before it starts, and knows the order of an ingest that was interrupted. A method ``prepare()``
+    is called once, before the first chunk is written.
+    """
+
+    @abstractmethod
+    def iter_data(self, slice_element: slice | None = None) -> Iterator[Item]:
+        """Yield the items of a slice, all by default.
+
+        Each is a dict: ``id`` (str or int); ``meta``, a dict that JSON holds; ``frames``, a list of
+        uint8 arrays ``(H, W)`` or ``(H, W, 3)``, or of JPEGs that are stored as they are: bytes, or
+        paths of files. Without frames an item is left out; ``error``, a str, may then say why.
+        """
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return the number of items."""
+
+
+class Custom20BNAdapterMixin:
+    """Numbers for labels, kept in ``label2idx.json``.
+
+    It takes `output_folder` and, to be written, `labels2idx` from the class that it is mixed into;
+    `data` holds dicts.
+    """
+
+    output_folder: Path
+    data: Sequence[dict[str, Any]]
+    labels2idx: dict[Any, int]
+
+    def check_if_label2idx_exists(self) -> bool:
+        """Return whether the file is there."""
+        return Labels(self.output_folder).exists()
+
+    def read_label2idx(self) -> dict[str, int]:
+        """Return what the file says."""
+        return Labels(self.output_folder).read()
+
+    def create_label2idx_dict(self, label_name: str) -> dict[Any, int]:
+        """Return numbers for the labels of `data`; those of the file are kept."""
+        return Labels(self.output_folder).number(entry[label_name] for entry in self.data)
+
+    def write_label2idx_dict(self) -> None:
+        """Write `labels2idx`, unless the file says it already."""
+        Labels(self.output_folder).write(self.labels2idx)
+
+
+class ListedAdapter(AbstractDatasetAdapter):
+    """Items listed in `all_meta`; a subclass says how to read the frames of one.
+
+    Parameters
+    ----------
+    all_meta : list of dict
+        One for each item.
+    shuffle : bool
+        Put them into random order (`random.shuffle`; seed `random` to have the same one again).
+    """
+
+    def __init__(self, all_meta: list[Item], *, shuffle: bool) -> None:
+        self.all_meta = all_meta
+        self.shuffle = shuffle
+        if shuffle:
+            random.shuffle(self.all_meta)
+
+    def __len__(self) -> int:
+        return len(self.all_meta)
+
+    def item_ids(self) -> list[str]:
+        """Return the ids of all items, in order."""
+        return [str(self._id(meta)) for meta in self.all_meta]
+
+    def leave_out(self, ids: Collection[str]) -> int:
+        """Take items of these ids from the list and return how many there were."""
+        before, ids = len(self), set(text_list("ids", ids))
+        self.all_meta = [meta for meta in self.all_meta if str(self._id(meta)) not in ids]
+        return before - len(self)
+
+    def iter_data(self, slice_element: slice | None = None) -> Iterator[Item]:
+        """Yield the items of a slice; see `AbstractDatasetAdapter`."""
+        for meta in self.all_meta[slice_element or slice(0, len(self))]:
+            item = {"id": self._id(meta), "meta": self._meta(meta), "frames": []}
+            try:
+                item["frames"] = self._frames(meta)
+            except (BloscpackError, OSError, ValueError, AssertionError) as err:
+                if isinstance(err, OSError) and err.errno in _OUR_OWN_TROUBLE:
+                    raise
+                item["error"] = _reason(err)
+            yield item
+        self.prepare()
+
+    def _id(self, meta: Item) -> Any:
+        return meta["id"]
+
+    def _meta(self, meta: Item) -> Item:
+        """Return what is stored with the item."""
+        return meta
+
+    def prepare(self) -> None:
+        """Write what belongs beside the chunks, unless it is there."""
+
+    @abstractmethod
+    def _frames(self, meta: Item) -> Sequence[Any]:
+        """Return the frames of an item; an error leaves the item out."""
+
+
+class LabelledAdapter(ListedAdapter):
+    """Listed items with labels that have numbers."""
+
+    output_folder: Path
+    label2idx: dict[Any, int]
+
+    def create_label2idx_dict(self) -> dict[Any, int]:
+        """Return numbers for the labels of `data`; those of ``label2idx.json`` are kept."""
+        return Labels(self.output_folder).number(entry["label"] for entry in self.data)
+
+    def write_label2idx_dict(self) -> None:
+        """Write ``label2idx.json``, unless it says this already."""
+        Labels(self.output_folder).write(self.label2idx)
+
+    data: Sequence[dict[str, Any]]
+
+    def prepare(self) -> None:
+        """Write ``label2idx.json``, unless it is there."""
+        self.write_label2idx_dict()
+
+
+def drop_or_refuse_duplicates(
+    entries: list[Item], output_folder: Path, *, remove: bool
+) -> list[Item]:
+    """Return `entries` without ids that come twice or are in the folder already, if asked for.
+
+    Raises
+    ------
+    DuplicateIdException
+        Ids come twice and are not to be removed, or nothing is left.
+    """
+    if remove:
+        return remove_entries_with_duplicate_ids(output_folder, entries)
+    refuse_duplicates([(str(entry["id"]), str(entry["id"])) for entry in entries])
+    return entries
+
+
+def refuse_duplicates(ids_and_names: Sequence[tuple[str, str]]) -> None:
+    """Refuse items that would have one id: their frames would become one clip.
+
+    Raises
+    ------
+    DuplicateIdException
+        Two have the same; it names both.
+    """
+    first: dict[str, str] = {}
+    for id_, name in ids_and_names:
+        if id_ in first:
+            which = f" ({first[id_]} and {name})" if name != id_ else ""
+            raise DuplicateIdException(
+                f"the id {id_!r} comes twice{which}: each item needs its own"
+            )
+        first[id_] = name
+
+
+def inside(folder: Path, name: Any) -> str:
+    """Return the path of `name`, a str or number read from a file, in `folder`.
+
+    Raises
+    ------
+    ValueError
+        It would lead out of the folder.
+    """
+    text = str(name)
+    parts = text.replace(os.sep, "/").split("/")
+    if os.path.isabs(text) or os.path.splitdrive(text)[0] or ".." in parts or "\0" in text:
+        raise ValueError(f"{text!r} leads out of the folder {os.fspath(folder)}")
+    return os.path.join(folder, text)
+
+
+def walk(folder: Path, extensions: Sequence[str]) -> list[str]:
+    """Return the paths of all files below a folder that end in one of `extensions`, sorted.
+
+    Hidden files and folders are left out; links are followed, not in circles.
+    """
+    found: list[str] = []
+    ends = tuple(text_list("file_extensions", extensions))
+    _walk(os.fspath(folder), ends, found, ())
+    return sorted(found)
+
+
+def _walk(folder: str, ends: tuple[str, ...], found: list[str], above: tuple[str, ...]) -> None:
+    real = os.path.realpath(folder)
+    if real in above:
+        return
+    with os.scandir(folder or ".") as entries:
+        for entry in entries:
+            if entry.name.startswith("."):
+                continue
+            if entry.is_dir():
+                _walk(os.path.join(folder, entry.name), ends, found, (*above, real))
+            elif entry.name.endswith(ends):
+                found.append(os.path.join(folder, entry.name))
+
+
+def _reason(err: BaseException) -> str:
+    if isinstance(err, OSError) and err.strerror and err.filename is not None:
+        return f"{err.filename}: {err.strerror}"
+    return str(err) or type(err).__name__

@@ -1,0 +1,269 @@
+"""Adapters for images: in folders, in a list, and as the frames of clips.
+
+With ``keep_jpegs`` files that are JPEG already are stored as they are, neither decoded nor
+encoded, which is several times as fast and loses nothing; GulpIO2 always encodes anew.
+"""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from ...exceptions import FormatError
+from ...media.image import probe
+from ..utils import find_images_in_folder, resize_by_short_edge
+from .baseadapter import (
+    Custom20BNAdapterMixin,
+    Item,
+    LabelledAdapter,
+    ListedAdapter,
+    Path,
+    inside,
+    refuse_duplicates,
+    walk,
+)
+from .listfiles import read_csv, read_image_list
+
+_EXTENSIONS = (".jpg", ".png")
+
+
+def read_image(path: str, size: int, *, keep_jpegs: bool) -> Any:
+    """Return the pixels of an image file, or the bytes of a JPEG that is to be kept.
+
+    Raises
+    ------
+    ImageNotFound
+        It is missing, or no image.
+    FormatError
+        It is to be kept, and its header is damaged.
+    """
+    if keep_jpegs and size < 1:
+        with open(path, "rb") as file:
+            data = file.read()
+        if data[:2] == b"\xff\xd8":
+            try:
+                probe(data)
+            except FormatError as err:
+                raise FormatError(f"{path}: {err}") from err
+            return data
+    return resize_by_short_edge(path, size)
+
+
+class Custom20BNCsvJpegAdapter(ListedAdapter, Custom20BNAdapterMixin):
+    """Clips listed in a CSV file, frames as JPEG files.
+
+    Parameters
+    ----------
+    csv_file : str or PathLike
+        Rows ``id;label``.
+    folder : str or PathLike
+        Holds ``<id>/*.jpg``; the frames are sorted by name.
+    output_folder : str or PathLike
+        For ``label2idx.json``.
+    shuffle : bool, optional
+        Put the items into random order.
+    frame_size : int, optional
+        Pixels of the shorter edge; -1 leaves frames as they are.
+    shm_dir_path : str or PathLike, optional
+        Not used.
+    keep_jpegs : bool, optional
+        Store the files as they are, if they are not resized.
+
+    Raises
+    ------
+    DuplicateIdException
+        An id comes twice.
+    FormatError
+        A row has no label.
+    """
+
+    def __init__(
+        self,
+        csv_file: Path,
+        folder: Path,
+        output_folder: Path,
+        shuffle: bool = False,
+        frame_size: int = -1,
+        shm_dir_path: Path = "/dev/shm",  # noqa: S108
+        *,
+        keep_jpegs: bool = False,
+    ) -> None:
+        self.data = self.read_csv(csv_file)
+        refuse_duplicates([(entry["id"], entry["id"]) for entry in self.data])
+        self.output_folder = output_folder
+        self.labels2idx = self.create_label2idx_dict("label")
+        self.folder = folder
+        self.frame_size = int(frame_size)
+        self.shm_dir_path = shm_dir_path
+        self.keep_jpegs = keep_jpegs
+        super().__init__(self.get_meta(), shuffle=bool(shuffle))
+
+    def read_csv(self, csv_file: Path) -> list[Item]:
+        """Return the rows as dicts of ``id`` and ``label``."""
+        return read_csv(csv_file)
+
+    def get_meta(self) -> list[Item]:
+        """Return what is stored with each item: ``id``, ``label`` and ``idx``."""
+        return [
+            {"id": entry["id"], "label": entry["label"], "idx": self.labels2idx[entry["label"]]}
+            for entry in self.data
+        ]
+
+    def _frames(self, meta: Item) -> Sequence[Any]:
+        folder = inside(self.folder, meta["id"])
+        paths = find_images_in_folder(folder, formats=["jpg"])
+        if not paths:
+            raise FileNotFoundError(f"{folder}: no .jpg files")
+        return [read_image(path, self.frame_size, keep_jpegs=self.keep_jpegs) for path in paths]
+
+    def prepare(self) -> None:
+        """Write ``label2idx.json``, unless it is there."""
+        self.write_label2idx_dict()
+
+
+class ImageListAdapter(LabelledAdapter):
+    """Images named in a list.
+
+    Parameters
+    ----------
+    input_file : str or PathLike
+        Lines ``path,label``.
+    output_folder : str or PathLike
+        For ``label2idx.json``.
+    root_folder : str or PathLike, optional
+        What the paths are in; they may not lead out of it. By default they are taken as they are.
+    shuffle : bool, optional
+        Put the items into random order.
+    img_size : int, optional
+        Pixels of the shorter edge; -1 leaves images as they are.
+    keep_jpegs : bool, optional
+        Store JPEG files as they are, if they are not resized.
+
+    Raises
+    ------
+    DuplicateIdException
+        Two images have one id: the name of the file behind ``label-``.
+    FormatError
+        A line has no label.
+    """
+
+    def __init__(
+        self,
+        input_file: Path,
+        output_folder: Path,
+        root_folder: Path = "",
+        shuffle: bool = False,
+        img_size: int = -1,
+        *,
+        keep_jpegs: bool = False,
+    ) -> None:
+        self.input_file = input_file
+        self.output_folder = output_folder
+        self.root_folder = self.folder = root_folder
+        self.data = self.parse_paths(input_file)
+        refuse_duplicates([(entry["id"], entry["path"]) for entry in self.data])
+        self.label2idx = self.create_label2idx_dict()
+        self.img_size = int(img_size)
+        self.keep_jpegs = keep_jpegs
+        super().__init__(self.get_meta(), shuffle=bool(shuffle))
+
+    @staticmethod
+    def parse_paths(input_file: Path) -> list[Item]:
+        """Return the lines as dicts of ``id``, ``label`` and ``path``."""
+        return read_image_list(input_file)
+
+    def get_meta(self) -> list[Item]:
+        """Return an entry for each image: ``id``, ``label``, ``path`` and ``idx``."""
+        return [{**entry, "idx": self.label2idx[entry["label"]]} for entry in self.data]
+
+    def _meta(self, meta: Item) -> Item:
+        return {key: value for key, value in meta.items() if key != "path"}
+
+    def _frames(self, meta: Item) -> Sequence[Any]:
+        path = str(meta["path"])
+        if os.fspath(self.root_folder):
+            path = inside(self.root_folder, path)
+        return [read_image(path, self.img_size, keep_jpegs=self.keep_jpegs)]
+
+
+class FolderAdapter(LabelledAdapter):
+    """Files of a tree, each labelled by the folder it lies in."""
+
+    file_extensions: Sequence[str]
+
+    def parse_folder(self, folder: Path) -> list[Item]:
+        """Return the files as dicts of ``id``, ``label`` and ``path``, the folder it lies in."""
+        return files_by_folder(folder, self.file_extensions)
+
+    def get_meta(self) -> list[Item]:
+        """Return what is stored with each file: ``id``, ``label``, ``path`` and ``idx``."""
+        return [{**entry, "idx": self.label2idx[entry["label"]]} for entry in self.data]
+
+
+class ImageFolderAdapter(FolderAdapter):
+    """Images in a tree of folders; the folder an image lies in is its label.
+
+    Parameters
+    ----------
+    folder : str or PathLike
+        The tree; a slash at the end makes no difference.
+    output_folder : str or PathLike
+        For ``label2idx.json``.
+    file_extensions : sequence of str, optional
+        How names of images end.
+    shuffle : bool, optional
+        Put the items into random order.
+    img_size : int, optional
+        Pixels of the shorter edge; -1 leaves images as they are.
+    keep_jpegs : bool, optional
+        Store JPEG files as they are, if they are not resized.
+
+    Raises
+    ------
+    DuplicateIdException
+        Two images have one id: ``<last folder>-<name of the file>``.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        output_folder: Path,
+        file_extensions: Sequence[str] = _EXTENSIONS,
+        shuffle: bool = False,
+        img_size: int = -1,
+        *,
+        keep_jpegs: bool = False,
+    ) -> None:
+        self.file_extensions = file_extensions
+        self.data = self.parse_folder(folder)
+        self.output_folder = output_folder
+        self.label2idx = self.create_label2idx_dict()
+        self.folder = folder
+        self.img_size = int(img_size)
+        self.keep_jpegs = keep_jpegs
+        super().__init__(self.get_meta(), shuffle=bool(shuffle))
+
+    def _frames(self, meta: Item) -> Sequence[Any]:
+        return [read_image(path_of(meta), self.img_size, keep_jpegs=self.keep_jpegs)]
+
+
+def files_by_folder(folder: Path, extensions: Sequence[str]) -> list[Item]:
+    """Return the files of a tree as dicts of ``id``, ``label`` and ``path``, in order of path.
+
+    Raises
+    ------
+    DuplicateIdException
+        Two have one id.
+    """
+    paths = walk(folder, extensions)
+    entries = []
+    for path in paths:
+        parent, name = os.path.split(path)
+        label = parent.split("/")[-1]
+        entries.append({"id": f"{label}-{name}", "label": label, "path": parent})
+    refuse_duplicates([(str(e["id"]), path) for e, path in zip(entries, paths, strict=True)])
+    return entries
+
+
+def path_of(meta: Item) -> str:
+    """Return the path of the file of an entry of `files_by_folder`."""
+    return os.path.join(str(meta["path"]), str(meta["id"])[len(str(meta["label"])) + 1 :])

@@ -1,0 +1,206 @@
+"""The journal of an ingest: what was planned and what is done, for the next run after a crash.
+
+It lies, with the chunks that are being written, in the folder ``.ingest`` of the gulp directory,
+which is gone when the ingest is done. It is text, one JSON value in a line: the plan, then one line
+for each chunk, synced before its files get their names. It is locked while the ingest runs.
+"""
+
+import json
+import os
+import shutil
+from typing import Any, NamedTuple, Self
+
+from ...exceptions import LockedError
+from ...storage import disk
+from ...storage.lock import is_locking, try_lock_for_writing
+from ..chunk.format import chunk_names
+
+FOLDER = ".ingest"
+_NAME = "journal"
+# A line has the ids of items that were left out; the file is ours, but may be damaged.
+_MAX_NBYTES = 1 << 28
+
+
+class Plan(NamedTuple):
+    """What an ingest is to do.
+
+    Attributes
+    ----------
+    items, items_per_chunk : int
+        How many items there are, and go into a chunk.
+    ids : str or None
+        A digest of the ids in order, if they are known ahead.
+    """
+
+    items: int
+    items_per_chunk: int
+    ids: str | None
+
+
+class Done(NamedTuple):
+    """A chunk that is written.
+
+    Attributes
+    ----------
+    position : int
+        Ordinal of the chunk in the plan.
+    number : int
+        In the names of its files.
+    nbytes : list of int
+        Sizes of the data file and the index.
+    items, frames : int
+        How many it has.
+    skipped : list of [id, reason]
+        Items that were left out.
+    """
+
+    position: int
+    number: int
+    nbytes: list[int]
+    items: int
+    frames: int
+    skipped: list[list[str]]
+
+
+class Journal:
+    """The journal of a gulp directory, locked; a context manager.
+
+    Parameters
+    ----------
+    folder : str
+        The gulp directory.
+    plan : Plan
+        What is to be done. What an ingest of the same plan has done before a crash is in `done`.
+
+    Attributes
+    ----------
+    is_resumed, is_other : bool
+        An ingest of this plan was interrupted here; or one of another plan, until `begin`.
+    done : dict
+        `Done` by position.
+
+    Raises
+    ------
+    LockedError
+        Another ingest is at work there.
+    """
+
+    def __init__(self, folder: str, plan: Plan) -> None:
+        self.folder = folder
+        self.scratch = os.path.join(folder, FOLDER)
+        self._path = os.path.join(self.scratch, _NAME)
+        self.is_finished = False
+        self._fd = self._open()
+        try:
+            old_plan, chunks, self._end = self._read()
+            self.is_resumed = old_plan == plan
+            self.is_other = old_plan is not None and old_plan != plan
+            self.done = {chunk.position: chunk for chunk in chunks} if self.is_resumed else {}
+            self._plan = plan
+            self._remove_leftovers()
+        except BaseException:
+            os.close(self._fd)
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        """Give the lock back; the journal stays if something is done, but not all."""
+        try:
+            if not self.is_finished:
+                self._remove_leftovers()
+                if not (self.done or self.is_other):
+                    self.finish()
+        finally:
+            os.close(self._fd)
+
+    def begin(self) -> None:
+        """Note the plan, unless it is taken up; what was noted of another one is lost."""
+        if not self.is_resumed:
+            with disk.naming(self._path):
+                disk.truncate(self._fd, 0)
+            self._end = 0
+            self._append(self._plan._asdict())
+            self.is_other = False
+
+    def add(self, chunk: Done) -> None:
+        """Note that a chunk is written; durable when this returns."""
+        self._append(chunk._asdict())
+        self.done[chunk.position] = chunk
+
+    def is_there(self, chunk: Done) -> bool:
+        """Return whether the files of a chunk have their names."""
+        names = chunk_names(chunk.number)
+        try:
+            sizes = [
+                os.stat(os.path.join(self.folder, name)).st_size
+                for name in (names.data, names.meta)
+            ]
+        except FileNotFoundError:
+            return False
+        return sizes == chunk.nbytes
+
+    def finish(self) -> None:
+        """Remove the journal, and all that is beside it."""
+        self.is_finished = True
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def new_name(self, position: int) -> str:
+        """Return a path, without suffix, for a chunk until it gets its names.
+
+        It is new: a worker of an ingest that was killed may still be at the old one.
+        """
+        return os.path.join(self.scratch, f"{position}-{os.urandom(4).hex()}")
+
+    def _open(self) -> int:
+        """Open the file and lock it."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+        while True:
+            os.makedirs(self.scratch, exist_ok=True)
+            try:
+                fd = os.open(self._path, flags, 0o666)
+            except FileNotFoundError:  # the ingest that had it has removed the folder
+                continue
+            try:
+                is_mine = not is_locking() or try_lock_for_writing(fd, self._path)
+            except OSError:
+                os.close(fd)
+                raise
+            if not is_mine:
+                os.close(fd)
+                raise LockedError(f"{self.folder}: another ingest is writing to it")
+            try:
+                if os.path.samestat(os.fstat(fd), os.stat(self._path)):
+                    return fd
+            except FileNotFoundError:
+                pass
+            os.close(fd)  # removed between opening and locking it
+
+    def _read(self) -> tuple[Plan | None, list[Done], int]:
+        """Return the plan, the chunks, and where the last whole line ends."""
+        data = b""
+        while len(data) < _MAX_NBYTES and (part := os.pread(self._fd, 1 << 20, len(data))):
+            data += part
+        end = data.rfind(b"\n") + 1
+        try:
+            lines: list[dict[str, Any]] = [json.loads(line) for line in data[:end].splitlines()]
+            if not lines:
+                return None, [], 0
+            return Plan(**lines[0]), [Done(**line) for line in lines[1:]], end
+        except (ValueError, TypeError, RecursionError):
+            return None, [], 0  # damaged: as if it were not there
+
+    def _remove_leftovers(self) -> None:
+        """Remove chunks that were being written when an ingest died."""
+        for name in os.listdir(self.scratch):
+            if name != _NAME:
+                disk.unlink(os.path.join(self.scratch, name))
+
+    def _append(self, value: dict[str, Any]) -> None:
+        line = json.dumps(value).encode("ascii") + b"\n"
+        with disk.naming(self._path):
+            disk.write_at(self._fd, self._end, line)
+            disk.truncate(self._fd, self._end + len(line))
+            disk.sync(self._fd)
+        self._end += len(line)

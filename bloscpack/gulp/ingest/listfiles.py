@@ -1,0 +1,118 @@
+"""The files that list items: JSON, CSV, and lists of paths. Errors name file and line."""
+
+import csv
+import gzip
+import json
+import os
+from typing import Any
+
+from ...exceptions import FormatError
+
+Path = str | os.PathLike[str]
+Entry = dict[str, Any]
+
+
+def read_json(path: Path) -> Any:
+    """Return the value in a JSON file.
+
+    Raises
+    ------
+    FormatError
+        It is not JSON.
+    """
+    with open(path, "rb") as file:
+        return _load(path, file)
+
+
+def read_gz_json(path: Path) -> Any:
+    """Return the value in a JSON file compressed with gzip.
+
+    Raises
+    ------
+    FormatError
+        It is not JSON, or not gzip.
+    """
+    with gzip.open(path, "rb") as file:
+        try:
+            return _load(path, file)
+        except (EOFError, gzip.BadGzipFile) as err:
+            raise FormatError(f"{os.fspath(path)}: not gzip: {err}") from err
+
+
+def _load(path: Path, file: Any) -> Any:
+    try:
+        return json.load(file)
+    except (ValueError, RecursionError) as err:
+        raise FormatError(f"{os.fspath(path)}: not JSON: {err}") from err
+
+
+def entries_of(path: Path, content: Any, *keys: str) -> list[Entry]:
+    """Return `content`, a list of objects that have `keys`.
+
+    Raises
+    ------
+    FormatError
+        It is something else.
+    """
+    if not isinstance(content, list):
+        raise FormatError(f"{os.fspath(path)}: a list of objects is needed")
+    for number, entry in enumerate(content):
+        missing = [key for key in keys if not isinstance(entry, dict) or key not in entry]
+        if missing:
+            raise FormatError(f"{os.fspath(path)}: entry {number} has no {missing[0]!r}")
+    return content
+
+
+def objects_of(path: Path, content: Any) -> dict[str, Entry]:
+    """Return `content`, an object of objects.
+
+    Raises
+    ------
+    FormatError
+        It is something else.
+    """
+    if not isinstance(content, dict) or not all(isinstance(v, dict) for v in content.values()):
+        raise FormatError(f"{os.fspath(path)}: an object of id: object is needed")
+    return content
+
+
+def read_csv(path: Path, *, label: str | None = None) -> list[Entry]:
+    """Return the rows ``id;label`` of a file; `label` is for rows without one.
+
+    Raises
+    ------
+    FormatError
+        A row has no label.
+    """
+    entries = []
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        rows = csv.reader(file, delimiter=";")
+        for row in rows:
+            if len(row) == 1 and label is not None:
+                entries.append({"id": row[0], "label": label})
+            elif len(row) == 1:
+                raise FormatError(f"{os.fspath(path)}, line {rows.line_num}: no label behind a ';'")
+            elif row:
+                entries.append({"id": row[0], "label": row[1]})
+    return entries
+
+
+def read_image_list(path: Path) -> list[Entry]:
+    """Return the lines ``path,label`` of a file; blanks around both are dropped.
+
+    Raises
+    ------
+    FormatError
+        A line has no label.
+    """
+    entries = []
+    with open(path, encoding="utf-8-sig") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            image, comma, label = (part.strip() for part in line.rpartition(","))
+            if not (image and comma and label):
+                raise FormatError(f"{os.fspath(path)}, line {number}: 'path,label' is needed")
+            id_ = os.path.basename(f"{label}-{image}")
+            entries.append({"id": id_, "label": label, "path": image})
+    return entries

@@ -1,0 +1,432 @@
+"""Adapters for videos, decoded in memory (`bloscpack.media.video`).
+
+A video that is damaged or cut short is left out and reported; with ``keep_damaged`` the frames
+that decode are stored, and the report says what is missing.
+"""
+
+import os
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...exceptions import FormatError, NotFoundError
+from ...media.video import read_video
+from ..utils import get_single_video_path, resize_by_short_edge
+from .baseadapter import (
+    Custom20BNAdapterMixin,
+    Item,
+    ListedAdapter,
+    Path,
+    drop_or_refuse_duplicates,
+    inside,
+    refuse_duplicates,
+)
+from .imageadapters import FolderAdapter, path_of
+from .listfiles import entries_of, objects_of, read_csv, read_gz_json, read_json
+
+Frame = np.ndarray[Any, np.dtype[Any]]
+
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the default of GulpIO2, not used
+_EXTENSIONS = (".mp4", ".webm")
+# (vid)_(start)_(end), in six digits of seconds each.
+_TRIMMED = re.compile(r"(.+)_\d{6}_\d{6}")
+
+
+class VideoAdapter(ListedAdapter):
+    """Videos; a subclass says which file belongs to an entry."""
+
+    frame_size: int
+    frame_rate: float | None = None
+    keep_damaged = False
+
+    def get_bursted_frames(self, video_path: Path) -> list[Frame]:
+        """Return the frames of a video, resized.
+
+        Raises
+        ------
+        FormatError
+            It is no video, damaged or cut short (unless `keep_damaged`), or has no frames.
+        """
+        with read_video(video_path, frame_rate=self.frame_rate) as video:
+            frames = [resize_by_short_edge(frame, self.frame_size) for frame in video]
+        if not video.report.ok and not self.keep_damaged:
+            raise FormatError(video.report.describe())
+        if not frames:
+            raise FormatError(f"{os.fspath(video_path)}: no frames in it")
+        return frames
+
+
+class Custom20BNJsonVideoAdapter(VideoAdapter, Custom20BNAdapterMixin):
+    """Videos listed in a JSON file.
+
+    Parameters
+    ----------
+    json_file : str or PathLike
+        ``.json`` or ``.json.gz``: a list of objects with an ``id`` and a label.
+    folder : str or PathLike
+        Holds ``<id>/*.mp4``, exactly one.
+    output_folder : str or PathLike
+        For ``label2idx.json``.
+    shuffle : bool, optional
+        Put the items into random order.
+    frame_size : int, optional
+        Pixels of the shorter edge; -1 leaves frames as they are.
+    frame_rate : float, optional
+        Frames per second; 0 takes every frame.
+    shm_dir_path : str or PathLike, optional
+        Not used.
+    label_name : str, optional
+        The key of the label.
+    remove_duplicate_ids : bool, optional
+        Leave out ids that are in the output folder already, and the second of two in the list.
+    keep_damaged : bool, optional
+        Store what decodes of damaged videos.
+
+    Raises
+    ------
+    RuntimeError
+        The file has another suffix.
+    FormatError
+        It does not hold such a list.
+    DuplicateIdException
+        An id comes twice, or all are there already.
+    """
+
+    def __init__(
+        self,
+        json_file: Path,
+        folder: Path,
+        output_folder: Path,
+        shuffle: bool = False,
+        frame_size: int = -1,
+        frame_rate: float = 8,
+        shm_dir_path: Path = _SHARED_MEMORY,
+        label_name: str = "template",
+        remove_duplicate_ids: bool = False,
+        *,
+        keep_damaged: bool = False,
+    ) -> None:
+        self.json_file = json_file
+        name = os.fspath(json_file)
+        if name.endswith(".json.gz"):
+            content = self.read_gz_json(json_file)
+        elif name.endswith(".json"):
+            content = self.read_json(json_file)
+        else:
+            raise RuntimeError("Wrong data file format (.json.gz or .json)")
+        self.data = entries_of(json_file, content, "id", label_name)
+        self.label_name = label_name
+        self.output_folder = output_folder
+        self.labels2idx = self.create_label2idx_dict(label_name)
+        self.folder = folder
+        self.frame_size = int(frame_size)
+        self.frame_rate = _rate(frame_rate)
+        self.shm_dir_path = shm_dir_path
+        self.keep_damaged = keep_damaged
+        entries = drop_or_refuse_duplicates(
+            self.get_meta(), output_folder, remove=remove_duplicate_ids
+        )
+        super().__init__(entries, shuffle=bool(shuffle))
+
+    def read_json(self, json_file: Path) -> Any:
+        """Return the value in a JSON file."""
+        return read_json(json_file)
+
+    def read_gz_json(self, gz_json_file: Path) -> Any:
+        """Return the value in a compressed JSON file."""
+        return read_gz_json(gz_json_file)
+
+    def get_meta(self) -> list[Item]:
+        """Return what is stored with each item: ``id``, ``label`` and ``idx``."""
+        return _labelled(self.data, self.label_name, self.labels2idx)
+
+    def _frames(self, meta: Item) -> Sequence[Any]:
+        path = get_single_video_path(inside(self.folder, meta["id"]), format_="mp4")
+        return self.get_bursted_frames(path)
+
+    def prepare(self) -> None:
+        """Write ``label2idx.json``, unless it is there."""
+        self.write_label2idx_dict()
+
+
+class Custom20BNCsvWebmAdapter(VideoAdapter, Custom20BNAdapterMixin):
+    """Videos ``<id>.webm`` listed in a CSV file.
+
+    Parameters
+    ----------
+    csv_file : str or PathLike
+        Rows ``id;label``, or ``id`` alone, whose label is "dummy".
+    folder : str or PathLike
+        Holds ``<id>.webm``.
+    output_folder : str or PathLike
+        For ``label2idx.json``.
+    shuffle, frame_size, frame_rate, shm_dir_path, remove_duplicate_ids, keep_damaged : optional
+        As in `Custom20BNJsonVideoAdapter`.
+    label_name : str, optional
+        ``"label"``, the only column that there is.
+
+    Raises
+    ------
+    DuplicateIdException
+        An id comes twice, or all are there already.
+    """
+
+    def __init__(
+        self,
+        csv_file: Path,
+        folder: Path,
+        output_folder: Path,
+        shuffle: bool = False,
+        frame_size: int = -1,
+        frame_rate: float = 12,
+        shm_dir_path: Path = _SHARED_MEMORY,
+        label_name: str = "label",
+        remove_duplicate_ids: bool = False,
+        *,
+        keep_damaged: bool = False,
+    ) -> None:
+        self.data = self.read_csv(csv_file)
+        if label_name not in ("label", "id"):
+            raise ValueError(f"label_name: a CSV file has id and label, not {label_name!r}")
+        self.label_name = label_name
+        self.output_folder = output_folder
+        self.labels2idx = self.create_label2idx_dict(label_name)
+        self.folder = folder
+        self.frame_size = int(frame_size)
+        self.frame_rate = _rate(frame_rate)
+        self.shm_dir_path = shm_dir_path
+        self.keep_damaged = keep_damaged
+        entries = drop_or_refuse_duplicates(
+            self.get_meta(), output_folder, remove=remove_duplicate_ids
+        )
+        super().__init__(entries, shuffle=bool(shuffle))
+
+    def read_csv(self, csv_file: Path) -> list[Item]:
+        """Return the rows as dicts of ``id`` and ``label``."""
+        return read_csv(csv_file, label="dummy")
+
+    def get_meta(self) -> list[Item]:
+        """Return what is stored with each item: ``id``, ``label`` and ``idx``."""
+        return _labelled(self.data, self.label_name, self.labels2idx)
+
+    def get_single_video_file_path(self, folder_name: Path, format_: str = "webm") -> str:
+        """Return the path of a video: `folder_name` with a suffix.
+
+        Raises
+        ------
+        AssertionError
+            It is not there.
+        """
+        path = f"{os.fspath(folder_name)}.{format_}"
+        if not os.path.isfile(path):
+            raise AssertionError(f"{path}: no such file")
+        return path
+
+    def _frames(self, meta: Item) -> Sequence[Any]:
+        path = self.get_single_video_file_path(inside(self.folder, meta["id"]), format_="webm")
+        return self.get_bursted_frames(path)
+
+    def prepare(self) -> None:
+        """Write ``label2idx.json``, unless it is there."""
+        self.write_label2idx_dict()
+
+
+class VideoFolderAdapter(FolderAdapter, VideoAdapter):
+    """Videos in a tree of folders, at their own frame rate; the folder is the label.
+
+    Parameters
+    ----------
+    folder : str or PathLike
+        The tree; a slash at the end makes no difference.
+    output_folder : str or PathLike
+        For ``label2idx.json``.
+    file_extensions : sequence of str, optional
+        How names of videos end.
+    shuffle, frame_size, shm_dir_path, keep_damaged : optional
+        As in `Custom20BNJsonVideoAdapter`.
+
+    Raises
+    ------
+    DuplicateIdException
+        Two videos have one id: ``<last folder>-<name of the file>``.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        output_folder: Path,
+        file_extensions: Sequence[str] = _EXTENSIONS,
+        shuffle: bool = False,
+        frame_size: int = -1,
+        shm_dir_path: Path = _SHARED_MEMORY,
+        *,
+        keep_damaged: bool = False,
+    ) -> None:
+        self.file_extensions = file_extensions
+        self.data = self.parse_folder(folder)
+        self.output_folder = output_folder
+        self.label2idx = self.create_label2idx_dict()
+        self.folder = folder
+        self.frame_size = int(frame_size)
+        self.shm_dir_path = shm_dir_path
+        self.keep_damaged = keep_damaged
+        super().__init__(self.get_meta(), shuffle=bool(shuffle))
+
+    def _frames(self, meta: Item) -> Sequence[Any]:
+        return self.get_bursted_frames(path_of(meta))
+
+
+class _StoredMetaAdapter(VideoAdapter):
+    """Files in `vid_storage`; their metadata are in a JSON file, by id."""
+
+    json_storage: dict[str, Item]
+
+    def __init__(self, *, shuffle: bool) -> None:
+        ids = [(self._id_of(file), file) for file in self.vid_storage]
+        refuse_duplicates(ids)
+        super().__init__([{"id": id_, "file": file} for id_, file in ids], shuffle=shuffle)
+        self.vid_storage = [entry["file"] for entry in self.all_meta]
+
+    vid_storage: list[str]
+
+    def _id_of(self, file: str) -> str:
+        raise NotImplementedError
+
+    def _meta(self, meta: Item) -> Item:
+        return self.json_storage.get(meta["id"], {})
+
+
+class ActivitynetAdapter(_StoredMetaAdapter):
+    """Videos ``<id>.<suffix>`` of one subset of Activitynet.
+
+    Parameters
+    ----------
+    json_file : str or PathLike
+        ``{"database": {id: {"subset": ..., ...}, ...}}``; the inner object is the metadata.
+    folder : str or PathLike
+        Holds the videos; those without an entry are not taken, nor partial downloads (``part``).
+    shuffle, frame_size, shm_dir_path, keep_damaged : optional
+        As in `Custom20BNJsonVideoAdapter`. Without shuffling the order is that of the names.
+    phase : str, optional
+        The subset.
+    """
+
+    def __init__(
+        self,
+        json_file: Path,
+        folder: Path,
+        shuffle: bool = False,
+        frame_size: int = -1,
+        shm_dir_path: Path = _SHARED_MEMORY,
+        phase: str = "training",
+        *,
+        keep_damaged: bool = False,
+    ) -> None:
+        self.json_file = json_file
+        self.json_storage = self.read_json(json_file)
+        self.folder = folder
+        self.set_video_storage(phase)
+        self.frame_size = int(frame_size)
+        self.shm_dir_path = shm_dir_path
+        self.keep_damaged = keep_damaged
+        super().__init__(shuffle=bool(shuffle))
+
+    def read_json(self, json_file: Path) -> dict[str, Item]:
+        """Return the entries by id."""
+        content = read_json(json_file)
+        if not isinstance(content, dict) or "database" not in content:
+            raise FormatError(f"{os.fspath(json_file)}: no object with a 'database'")
+        return objects_of(json_file, content["database"])
+
+    def set_video_storage(self, phase: str = "training") -> None:
+        """List the videos of a subset."""
+        self.vid_storage = [
+            name
+            for name in sorted(os.listdir(self.folder))
+            if not name.endswith("part")
+            and self.json_storage.get(self._id_of(name), {}).get("subset") == phase
+            and os.path.isfile(os.path.join(self.folder, name))
+        ]
+
+    def _id_of(self, file: str) -> str:
+        return file.split(".")[0]
+
+    def _frames(self, meta: Item) -> Sequence[Any]:
+        return self.get_bursted_frames(os.path.join(self.folder, meta["file"]))
+
+
+class KineticsAdapter(_StoredMetaAdapter):
+    """Trimmed videos of Kinetics, ``<label>/<id>_<start>_<end>.mp4``.
+
+    Parameters
+    ----------
+    json_file : str or PathLike
+        ``{id: {...}, ...}``; the inner object is the metadata.
+    folder : str or PathLike
+        Holds a folder of videos for each label.
+    shuffle, frame_size, shm_dir_path, keep_damaged : optional
+        As in `Custom20BNJsonVideoAdapter`. Without shuffling the order is that of the paths.
+    """
+
+    def __init__(
+        self,
+        json_file: Path,
+        folder: Path,
+        shuffle: bool = False,
+        frame_size: int = -1,
+        shm_dir_path: Path = _SHARED_MEMORY,
+        *,
+        keep_damaged: bool = False,
+    ) -> None:
+        self.json_file = json_file
+        self.json_storage = self.read_json(json_file)
+        self.folder = folder
+        self.set_video_storage()
+        self.frame_size = int(frame_size)
+        self.shm_dir_path = shm_dir_path
+        self.keep_damaged = keep_damaged
+        super().__init__(shuffle=bool(shuffle))
+
+    def read_json(self, json_file: Path) -> dict[str, Item]:
+        """Return the entries by id."""
+        return objects_of(json_file, read_json(json_file))
+
+    def set_video_storage(self) -> None:
+        """List the videos, as paths that begin with `folder`."""
+        self.vid_storage = sorted(
+            os.path.join(self.folder, label, name)
+            for label in os.listdir(self.folder)
+            if not label.startswith(".") and os.path.isdir(os.path.join(self.folder, label))
+            for name in os.listdir(os.path.join(self.folder, label))
+            if name.endswith(".mp4") and not name.startswith(".")
+        )
+
+    def _id_of(self, file: str) -> str:
+        """Return the id in a name; one that has an entry, if any reading of the name has."""
+        stem = os.path.basename(file).removesuffix(".mp4")
+        trimmed = _TRIMMED.fullmatch(stem)
+        readings = [trimmed[1]] if trimmed else []
+        readings += [stem, stem.split("_00")[0]]
+        return next((id_ for id_ in readings if id_ in self.json_storage), readings[0])
+
+    def _frames(self, meta: Item) -> Sequence[Any]:
+        if meta["id"] not in self.json_storage:
+            raise NotFoundError(f"{meta['file']}: no entry {meta['id']!r} in {self.json_file}")
+        return self.get_bursted_frames(meta["file"])
+
+
+def _labelled(data: Sequence[Item], label_name: str, numbers: dict[Any, int]) -> list[Item]:
+    return [
+        {"id": entry["id"], "label": entry[label_name], "idx": numbers[entry[label_name]]}
+        for entry in data
+    ]
+
+
+def _rate(frame_rate: float) -> float | None:
+    """Return a frame rate; 0 stands for every frame."""
+    rate = float(frame_rate)
+    if not rate >= 0:
+        raise ValueError(f"frame_rate must be at least 0, not {frame_rate}")
+    return rate or None

@@ -1,0 +1,159 @@
+"""Saving an array to a file that appears whole or not at all."""
+
+import os
+from collections.abc import Mapping
+from typing import IO, Any
+
+from ..array.arraylike import as_array, is_dask_array, is_data_array
+from ..array.layout import Path, is_fortran, plan_layout, stored_bytes
+from ..container.blocks import with_small_blocks
+from ..container.writer import Progress, write_container
+from ..parallel.threads import resolve_nthreads
+from ..storage.sink import open_sink
+
+
+def save(
+    path: Path | IO[bytes],
+    array: Any,
+    *,
+    chunks: int | tuple[int, ...] | None = None,
+    codec: str = "zstd",
+    clevel: int | None = None,
+    shuffle: str | int | bool = "auto",
+    checksum: str | None = "crc32",
+    attrs: Mapping[str, Any] | None = None,
+    nthreads: int | None = None,
+    progress: Progress | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> None:
+    """Save an array to a file that appears whole or not at all.
+
+    Parameters
+    ----------
+    path : str, PathLike or binary file
+        Where to. A file of this name is replaced once the new one is complete and synced. May be
+        a URL of S3 or of another store that fsspec can write to.
+    array : array_like
+        Any dtype but object. Stored in Fortran order if it is in that order, else in C order.
+        A DataArray of xarray has its name, dims, coords and attrs stored as well. An array of
+        Dask is saved by parts (`bloscpack.integrations.dask.save`), in C order, to a path or URL.
+    chunks : int or tuple of int, optional
+        Rows per chunk, along the first axis (the last of a Fortran-ordered array); a tuple gives
+        the whole shape of a chunk. Whole rows of about 1 MiB by default.
+    codec : str, default "zstd"
+        "zstd", "lz4", "lz4hc", "blosclz" or "zlib".
+    clevel : int, optional
+        0 (store) to 9. By default 3 for zstd, 9 for lz4hc, 5 for the others.
+    shuffle : {"auto", "none", "byte", "bit"}, default "auto"
+        Filter before the codec; "auto" shuffles bytes of items larger than one.
+    checksum : str or None, default "crc32"
+        Behind each chunk; "xxh3_64" and "xxh3_128" make a file of format version 4, which
+        bloscpack 0.16 cannot read.
+    attrs : mapping, optional
+        JSON values to keep with the array; they replace attrs of the same name of a DataArray.
+    nthreads : int, optional
+        Threads that compress; as many as there are processors, at most 8, by default. The scheduler
+        of Dask decides for an array of Dask.
+    progress : callable, optional
+        Called with (bytes done, bytes in all) after each chunk; once, at the end, for an array of
+        Dask.
+    storage_options : mapping, optional
+        For a URL: what fsspec's file system for it takes (keys, ``endpoint_url``).
+
+    Raises
+    ------
+    ObjectNumpyArrayRejection
+        `array` holds Python objects.
+    TypeError
+        `array` is not an array, or holds more than an array does, which would be lost: a mapping,
+        a table of pandas, a masked array with masked items.
+    ValueError, TypeError
+        A parameter is out of its range.
+    OSError
+        The file cannot be written.
+    UnsupportedError
+        Nothing can be written to such URLs (``https://``).
+
+    Notes
+    -----
+    To S3 the file is sent in parts while it is compressed, and appears when the last has arrived.
+    To other URLs it is put when it is finished, and is a local temporary file until then.
+
+    Examples
+    --------
+    >>> import bloscpack as bp, numpy as np
+    >>> bp.save("ramp.blp", np.arange(6).reshape(2, 3), attrs={"unit": "m"})
+    >>> bp.load("ramp.blp")
+    array([[0, 1, 2],
+           [3, 4, 5]])
+    """
+    if is_data_array(array):
+        attrs = {**_labels_of(array), **(attrs or {})}
+        array = array.data
+    if is_dask_array(array):
+        _save_by_parts(
+            path,
+            array,
+            progress,
+            chunks=chunks,
+            codec=codec,
+            clevel=clevel,
+            shuffle=shuffle,
+            checksum=checksum,
+            attrs=attrs,
+            storage_options=storage_options,
+        )
+        return
+    array = as_array(array)
+    layout = plan_layout(
+        (array.dtype, array.shape, is_fortran(array)),
+        chunks=chunks,
+        codec=codec,
+        clevel=clevel,
+        shuffle=shuffle,
+        checksum=checksum,
+        attrs=attrs,
+    )
+    chunking, params = layout.chunking, layout.params
+    content = stored_bytes(array)
+    threads = resolve_nthreads(nthreads, array.nbytes)
+    extent = layout.sample_extent
+    if extent is not None:
+        sample = content[extent[0] : extent[1]]
+        params = with_small_blocks(params, sample, chunking.chunk_size, nthreads=threads)
+    header = layout.header
+    front_nbytes = header.size + len(layout.section) + header.table_size
+    with open_sink(path, storage_options, front_nbytes=front_nbytes) as sink:
+        write_container(
+            sink,
+            header,
+            layout.section,
+            chunking.cut(content),
+            params,
+            nthreads=threads,
+            progress=progress,
+            trailer=True,
+        )
+
+
+def _labels_of(array: Any) -> dict[str, Any]:
+    """Return the attrs that describe a DataArray."""
+    from .axislabels import pack_labels  # on use: few programs have labels
+
+    coords = {name: (coord.dims, coord.values, coord.attrs) for name, coord in array.coords.items()}
+    return pack_labels(array.name, array.dims, array.shape, coords, array.attrs)
+
+
+def _save_by_parts(
+    path: Path | IO[bytes], array: Any, progress: Progress | None, **options: Any
+) -> None:
+    from .dask import save as save_parts  # on use: Dask takes long to load
+
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(
+            "an array of Dask is saved by parts, to a path or URL and not to a file object; "
+            "save x.compute() to a file object"
+        )
+    save_parts(array, path, **options)
+    if progress is not None:
+        progress(array.nbytes, array.nbytes)

@@ -1,0 +1,1 @@
+"""Images and videos, decoded and encoded in this process."""

@@ -1,0 +1,434 @@
+"""Videos as RGB frames, decoded by PyAV in this process: no program is run, no shell, no network.
+
+Every decoded frame comes once and upright, the way ``ffmpeg`` turns it by default. With a frame
+rate the frames are those that ``ffmpeg -r`` chooses (its rule for constant rates, as of FFmpeg 7:
+fftools/ffmpeg_filter.c, video_sync_process). What a codec notices to be damaged, packets that do
+not decode and a video that ends before its time are counted in a `VideoReport`, for the caller to
+decide about. A flipped bit that the codec has no means to notice is not seen.
+"""
+
+import math
+import os
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, BinaryIO, Self
+
+import numpy as np
+
+from ..exceptions import FormatError, UnsupportedError
+from ..opening import closed_on_error
+from ..parallel.imports import import_av
+
+Path = str | os.PathLike[str]
+Frame = np.ndarray[Any, np.dtype[np.uint8]]
+
+_MAX_MESSAGES = 16
+# FFmpeg's names of containers.
+_MATROSKA, _MOV = "matroska,webm", "mov,mp4,m4a,3gp,3g2,mj2"
+_MAX_MISSING_SECONDS = 0.1
+# The matrix of a video holds 16.16 fixed point numbers: ISO/IEC 14496-12, tkhd.
+_MATRIX_NBYTES = 9 * 4
+# A gap in the times of a video is filled with copies, as by ffmpeg; its own bound is far higher.
+_MAX_COPIES = 100_000
+
+
+@dataclass(slots=True)
+class VideoReport:
+    """What is known of a video so far; complete when all frames have been taken.
+
+    Attributes
+    ----------
+    path : str
+        The file.
+    rotation : int
+        Degrees, clockwise, that the frames were turned by: 0, 90, 180 or 270.
+    flipped : bool
+        The frames were mirrored too.
+    rate : float
+        Frames per second on average, as the file says; 0 if it does not.
+    ndecoded : int
+        Frames that were decoded (with a frame rate, not the number that came out).
+    ndamaged : int
+        Packets that did not decode, and frames that the codec says are damaged.
+    is_cut : bool
+        The video ends before its time.
+    messages : list of str
+        What was wrong, at most 16 lines.
+    """
+
+    path: str
+    rotation: int = 0
+    flipped: bool = False
+    rate: float = 0.0
+    ndecoded: int = 0
+    ndamaged: int = 0
+    is_cut: bool = False
+    messages: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was found to be damaged or missing."""
+        return not self.ndamaged and not self.is_cut
+
+    def describe(self) -> str:
+        """Return what is wrong, one line; empty if nothing is."""
+        if self.ok:
+            return ""
+        found = []
+        if self.ndamaged:
+            found.append(f"{self.ndamaged} damaged frames or packets")
+        if self.is_cut:
+            found.append("cut short")
+        return f"{self.path}: {' and '.join(found)} ({self.messages[0]})"
+
+    def damaged(self, message: str) -> None:
+        """Count a frame or packet."""
+        self.ndamaged += 1
+        self.note(message)
+
+    def note(self, message: str) -> None:
+        """Keep a line about the video."""
+        if len(self.messages) < _MAX_MESSAGES:
+            self.messages.append(message)
+
+
+class VideoFrames(Iterator[Frame]):
+    """The frames of a video, decoded as they are taken; made by `read_video`.
+
+    A context manager; taking the last frame closes it too. One thread at a time.
+
+    Attributes
+    ----------
+    report : VideoReport
+        Rotation, counts and what was damaged.
+    """
+
+    def __init__(self, path: Path, *, frame_rate: float | None = None) -> None:
+        self.report = VideoReport(os.fspath(path))
+        if frame_rate is not None and not (frame_rate > 0 and math.isfinite(frame_rate)):
+            raise ValueError(f"frame_rate must be a positive number, not {frame_rate!r}")
+        self._av = import_av()
+        self._file = open(path, "rb")  # noqa: SIM115 - closed by close()
+        with closed_on_error(self._file):
+            self._container = self._open()
+            self._stream = self._best_stream()
+        rate = self._stream.average_rate or self._stream.guessed_rate or 0
+        self.report.rate = float(rate)
+        self._turn: Callable[[Frame], Frame] | None = None
+        self._frames = self._upright() if frame_rate is None else self._at_rate(frame_rate)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Frame:
+        try:
+            return next(self._frames)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; no frame comes any more."""
+        self._frames.close()
+        self._container.close()
+        self._file.close()
+
+    def _open(self) -> Any:
+        """Open the container: from our own file, so that a name is never taken for a protocol."""
+        # A playlist may name other files and addresses: none of them is opened.
+        options = {"protocol_whitelist": "none"}
+        try:
+            return self._av.open(_Reader(self._file), options=options)
+        except (self._av.error.FFmpegError, ValueError) as err:
+            raise FormatError(
+                f"{self.report.path}: not a video that can be read: {_text(err)}"
+            ) from err
+
+    def _best_stream(self) -> Any:
+        streams = self._container.streams
+        stream = streams.best("video")
+        if stream is None or stream.codec_context is None:
+            self._container.close()
+            raise FormatError(f"{self.report.path}: no video in it that can be decoded")
+        return stream
+
+    def _packets(self) -> Iterator[Any]:
+        """Yield the packets of the video, and None at its end."""
+        own = self._stream.index
+        ends: dict[int, float] = {own: 0.0}
+        packets = self._container.demux()
+        while True:
+            try:
+                packet = next(packets, None)
+            except self._av.error.FFmpegError as err:
+                self.report.damaged(f"the file cannot be read further: {_text(err)}")
+                break
+            if packet is None:
+                break
+            index = packet.stream.index
+            time = packet.dts if packet.pts is None else packet.pts
+            if time is not None and packet.time_base is not None:
+                end = float((time + (packet.duration or 0)) * packet.time_base)
+                ends[index] = max(ends.get(index, 0.0), end)
+            if index == own and packet.size:
+                yield packet
+        self._compare_end(ends[own], max(ends.values()))
+        yield None
+
+    def _compare_end(self, video_end: float, end: float) -> None:
+        """Take note of a video whose packets end before the time that the file gives.
+
+        In these containers data that are cut off may be no error: of the others nothing is known
+        that can be relied on, or the end of the file does tell.
+        """
+        name = self._container.format.name
+        frame = 1 / self.report.rate if self.report.rate else 0.0
+        if name == _MATROSKA:
+            if not self._container.duration:
+                return
+            # Of all streams together, by whichever lasts longest.
+            seconds = float(Fraction(self._container.duration, self._av.time_base))
+            tolerance = max(_MAX_MISSING_SECONDS, 2 * frame)
+        elif name == _MOV:
+            if not self._stream.duration:
+                return
+            start = self._stream.start_time or 0
+            seconds = float((start + self._stream.duration) * self._stream.time_base)
+            end, tolerance = video_end, frame / 2
+        else:
+            return
+        if end < seconds - tolerance:
+            self.report.is_cut = True
+            self.report.note(f"it ends after {end:.2f} of {seconds:.2f} seconds")
+
+    def _decoded(self) -> Iterator[Any]:
+        """Yield PyAV's frames; what does not decode is counted."""
+        codec = self._stream.codec_context
+        for packet in self._packets():
+            is_cut_off = packet is not None and packet.is_corrupt
+            if is_cut_off:
+                self.report.damaged(f"after {self.report.ndecoded} frames: data are cut off")
+            try:
+                frames = codec.decode(packet)
+            except self._av.error.FFmpegError as err:
+                if not is_cut_off:
+                    self.report.damaged(f"after {self.report.ndecoded} frames: {_text(err)}")
+                continue
+            for frame in frames:
+                if frame.is_corrupt and not is_cut_off:
+                    self.report.damaged(f"frame {self.report.ndecoded} is damaged")
+                self.report.ndecoded += 1
+                yield frame
+
+    def _array(self, frame: Any) -> Frame:
+        """Return the pixels of a frame of PyAV, upright: a new C-contiguous array."""
+        if self._turn is None:
+            self._turn = self._find_turn(frame)
+        rgb: Frame = self._turn(frame.to_ndarray(format="rgb24"))
+        # A view of the decoder's own memory would change with it.
+        return rgb if rgb.flags.owndata and rgb.flags.c_contiguous else rgb.copy(order="C")
+
+    def _find_turn(self, frame: Any) -> Callable[[Frame], Frame]:
+        """Return how to make frames upright, from the matrix that comes with the first one."""
+        data = frame.side_data.get("DISPLAYMATRIX")
+        if data is None or len(bytes(data)) != _MATRIX_NBYTES:
+            return _as_it_is
+        matrix = np.frombuffer(bytes(data), np.int32).astype(np.float64)
+        found = _turn_of(matrix)
+        if found is None:
+            raise UnsupportedError(
+                f"{self.report.path}: the video is to be turned by an angle other than a quarter"
+            )
+        self.report.rotation, self.report.flipped, turn = found
+        return turn
+
+    def _upright(self) -> Generator[Frame, None, None]:
+        for frame in self._decoded():
+            yield self._array(frame)
+
+    def _at_rate(self, rate: float) -> Generator[Frame, None, None]:
+        """Yield the frames that ``ffmpeg -r rate`` keeps, repeated as often as it does."""
+        time_base = self._stream.time_base
+        start = Fraction(self._container.start_time or 0, self._av.time_base)
+        clock = _Clock(rate, start, self.report.rate)
+        last: Any = None
+        for frame in self._decoded():
+            # `duration` is missing in older PyAV.
+            duration = (getattr(frame, "duration", 0) or 0) * time_base
+            time = None if frame.pts is None else frame.pts * time_base
+            before, count = clock.copies(time, duration)
+            for number in range(count):
+                # A gap before the first frame is filled with that one.
+                yield self._array(last if number < before and last is not None else frame)
+            last = frame
+        for _ in range(clock.copies_at_end()):
+            yield self._array(last)
+
+
+def read_video(path: Path, *, frame_rate: float | None = None) -> VideoFrames:
+    """Open a video for reading frame by frame.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        A file of any kind that the FFmpeg libraries of PyAV read.
+    frame_rate : float, optional
+        Frames per second: frames are dropped or repeated as ``ffmpeg -r`` does. By default every
+        frame comes once.
+
+    Returns
+    -------
+    VideoFrames
+        An iterator of uint8 arrays of shape (height, width, 3), RGB, each the caller's own; its
+        `report` says how the frames were turned and what was damaged.
+
+    Raises
+    ------
+    FormatError
+        The file is not a video, or has no stream of frames that can be decoded.
+    UnsupportedError
+        While the first frame is taken: it is to be turned by an angle that is no quarter.
+    OSError
+        The file cannot be opened.
+    ImportError
+        PyAV is missing.
+
+    Examples
+    --------
+    >>> with read_video("clip.mp4", frame_rate=8) as frames:  # doctest: +SKIP
+    ...     clip = np.stack(list(frames))
+    ...     print(frames.report.rotation, frames.report.ndamaged)
+    """
+    return VideoFrames(path, frame_rate=frame_rate)
+
+
+class _Reader:
+    """A file for PyAV: seeking before its start is an answer, not an exception."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._size = os.fstat(file.fileno()).st_size
+        self.read = file.read
+        self.tell = file.tell
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Move to a position and return it, -1 if there is none."""
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._file.tell(), os.SEEK_END: self._size}[whence]
+        return self._file.seek(base + offset) if base + offset >= 0 else -1
+
+
+class _Clock:
+    """Which frames a constant rate keeps: ffmpeg's rule, in units of one output frame."""
+
+    def __init__(self, rate: float, start: Fraction, rate_of_source: float) -> None:
+        self._rate = Fraction(rate).limit_denominator(1_000_000)
+        self._start = start
+        self._usual = float(self._rate) / rate_of_source if rate_of_source else 1.0
+        self._next = 0
+        self._expected = 0.0  # where a frame without a time of its own stands
+        self._before = [0, 0, 0]
+
+    def copies(self, time: Fraction | None, duration: Fraction) -> tuple[int, int]:
+        """Return of what comes now (how many repeat the last frame, how many in all).
+
+        `time` and `duration` of the frame are in seconds.
+        """
+        length = float(duration * self._rate) or self._usual
+        position = self._expected
+        if time is not None:
+            position = float((time - self._start) * self._rate)
+            # As ffmpeg: no exact halves, which would be rounded by chance.
+            position += math.copysign(1 / (1 << 17), position) if position else 0.0
+        self._expected = position + length
+        drift = position - self._next
+        end = drift + length
+        if drift < 0 < end:
+            drift = 0.0
+        before, count = 0, 1
+        if end < -1.1:
+            count = 0
+        elif end > 1.1:
+            count = min(round(end), _MAX_COPIES)
+            if drift > 1.1:
+                before = min(round(drift - 0.6), count)
+        self._next += count
+        self._before = [before, *self._before[:2]]
+        return before, count
+
+    def copies_at_end(self) -> int:
+        """Return how often the last frame is repeated behind the last one."""
+        return sorted(self._before)[1]
+
+
+def _turn_of(matrix: np.ndarray[Any, Any]) -> tuple[int, bool, Callable[[Frame], Frame]] | None:
+    """Return (degrees clockwise, mirrored, how) for a matrix, or None if it is no quarter.
+
+    The cases and their order are those of ffmpeg (fftools/ffmpeg_filter.c, autorotate).
+    """
+    a, b, _, c, d = matrix[:5]
+    across, down = math.hypot(a, c), math.hypot(b, d)
+    if not across or not down:
+        return 0, False, _as_it_is
+    angle = round(math.degrees(math.atan2(b / down, a / across))) % 360
+    if abs(angle - 90) <= 1:
+        return (90, True, _transpose) if c > 0 else (90, False, _clockwise)
+    if abs(angle - 270) <= 1:
+        return (270, True, _antitranspose) if c < 0 else (270, False, _counterclockwise)
+    if abs(angle - 180) <= 1:
+        return (180, False, _half) if d < 0 else (180, True, _mirror)
+    if min(angle, 360 - angle) > 1:
+        return None
+    return (0, True, _upside_down) if d < 0 else (0, False, _as_it_is)
+
+
+def _as_it_is(frame: Frame) -> Frame:
+    return frame
+
+
+def _clockwise(frame: Frame) -> Frame:
+    return np.rot90(frame, -1)
+
+
+def _counterclockwise(frame: Frame) -> Frame:
+    return np.rot90(frame)
+
+
+def _half(frame: Frame) -> Frame:
+    return frame[::-1, ::-1]
+
+
+def _mirror(frame: Frame) -> Frame:
+    return frame[:, ::-1]
+
+
+def _upside_down(frame: Frame) -> Frame:
+    return frame[::-1]
+
+
+def _transpose(frame: Frame) -> Frame:
+    return frame.swapaxes(0, 1)
+
+
+def _antitranspose(frame: Frame) -> Frame:
+    return frame[::-1, ::-1].swapaxes(0, 1)
+
+
+def _text(err: Exception) -> str:
+    """Return what an error of PyAV says, without its number."""
+    return str(getattr(err, "strerror", None) or err)
+
+
+def is_available() -> bool:
+    """Return whether PyAV is there, so that videos can be read."""
+    try:
+        import_av()
+    except ImportError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""The API of bloscpack 0.16."""

@@ -1,0 +1,305 @@
+"""Appending as bloscpack 0.16 does it: the same bytes, in place, without a trailer.
+
+The last chunk is filled up and compressed anew, further chunks go behind it, and header, offset
+table and metadata follow. Everything that can be refused is refused before the first byte is
+written, and what lies beyond the old end is written first, the header last. A file by its name is
+changed under a journal (`journaled`); a file object of the caller has none.
+"""
+
+import io
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO, Any
+
+from ..container.growth import check_appendable
+from ..container.reader import Container
+from ..container.writer import Chunking, Progress
+from ..exceptions import FormatError, NotEnoughSpace
+from ..format.codec import CodecParams, encode
+from ..format.header import UNUSED_ENTRY, Header, pack_offsets
+from ..format.metadata import MetadataHeader, pack_section
+from ..parallel.threads import map_ordered, resolve_nthreads
+from ..storage.file import read_fully
+from ..storage.sink import SpoolSink
+from ..storage.update import UpdateFile
+
+
+@dataclass(frozen=True, slots=True)
+class AppendPlan:
+    """What an append of some bytes will do; made and checked before anything is written.
+
+    Attributes
+    ----------
+    fill_nbytes : int
+        New bytes that go into the last chunk.
+    chunking : Chunking or None
+        How the rest is cut; None if there is none.
+    header : Header
+        The header afterwards.
+    """
+
+    fill_nbytes: int
+    chunking: Chunking | None
+    header: Header
+
+    @property
+    def nchunks(self) -> int:
+        """Number of new chunks."""
+        return self.chunking.nchunks if self.chunking else 0
+
+
+def plan_append(container: Container, nbytes: int) -> AppendPlan:
+    """Return what an append of `nbytes` bytes to `container` will do.
+
+    Raises
+    ------
+    UnsupportedError
+        There is no offset table, or the version is not 3 or 4.
+    NotEnoughSpace
+        The offset table has too few spare entries.
+    ValueError
+        The file holds no bytes and has no chunk size to go by.
+    """
+    check_appendable(container)
+    header = container.header
+    # Sizes that the header leaves open are known once the file is open.
+    header = header._replace(chunk_size=container.chunk_size, last_chunk=container.last_chunk)
+    room = container.chunk_size - container.last_chunk
+    if nbytes <= room:
+        return AppendPlan(nbytes, None, header._replace(last_chunk=header.last_chunk + nbytes))
+    chunking = Chunking.of(nbytes - room, container.chunk_size)
+    spare = header.max_app_chunks - chunking.nchunks
+    if spare < 0:
+        raise NotEnoughSpace(
+            f"{chunking.nchunks} more chunks are needed, the offset table has room for "
+            f"{header.max_app_chunks}; pack the file again with a larger max_app_chunks"
+        )
+    after = header._replace(
+        nchunks=header.nchunks + chunking.nchunks,
+        last_chunk=chunking.last_chunk,
+        max_app_chunks=spare,
+    )
+    return AppendPlan(room, chunking, after)
+
+
+def append_content(
+    file: IO[bytes],
+    container: Container,
+    plan: AppendPlan,
+    content: IO[bytes],
+    params: CodecParams,
+    section: bytes | None = None,
+    *,
+    nthreads: int | None = None,
+    progress: Progress | None = None,
+) -> None:
+    """Carry out `plan`.
+
+    Parameters
+    ----------
+    file : seekable binary file, open for reading and writing
+        The file that `container` reads.
+    container : Container
+        Before the append.
+    plan : AppendPlan
+        From `plan_append`.
+    content : binary file
+        Gives the new bytes.
+    params : CodecParams
+        How to compress them, and the last chunk again.
+    section : bytes, optional
+        A new metadata section, as long as the old one.
+    nthreads : int, optional
+        Threads that compress.
+    progress : callable, optional
+        Called with (bytes done, bytes in all) after each chunk.
+
+    Raises
+    ------
+    ChecksumMismatch, FormatError, CodecError
+        The last chunk or the offset table is damaged. Nothing was written.
+    ValueError
+        `content` ended early. The file holds what it held.
+    """
+    digest = container.header.checksum.digest
+    container.check_end()
+    offsets = list(container.read_offsets())
+    last = container.nchunks - 1
+    position, before = container.read_located(last)
+    if position != offsets[last]:
+        raise FormatError(
+            f"offset table: entry {last} is {offsets[last]}, which is not the last chunk",
+            field="offsets",
+        )
+    merged = before + _read_exactly(content, plan.fill_nbytes)
+    filled = encode(merged, params)
+    filled += digest(filled)
+    done = plan.fill_nbytes
+    total = done + (plan.chunking.nbytes if plan.chunking else 0)
+    note = progress or (lambda done, total: None)
+    note(done, total)
+
+    def compress(piece: bytes) -> tuple[int, bytes]:
+        chunk = encode(piece, params)
+        return len(piece), chunk + digest(chunk)
+
+    start = position = offsets[last] + len(filled)
+    pieces = _pieces(content, plan.chunking)
+    with _written_at(file, start) as target:
+        for nbytes, stored in map_ordered(compress, pieces, resolve_nthreads(nthreads, total)):
+            offsets.append(position)
+            target.write(stored)
+            position += len(stored)
+            done += nbytes
+            note(done, total)
+    file.seek(offsets[last])
+    file.write(filled)
+    front = container.header.size
+    if section is not None:
+        file.seek(front)
+        file.write(section)
+    front += container.metadata_header.section_size if container.metadata_header else 0
+    file.seek(front)
+    # The next entry was spare, and nothing looked at it: let it be marked so.
+    file.write(pack_offsets(offsets) + UNUSED_ENTRY * min(plan.header.max_app_chunks, 1))
+    file.seek(0)
+    file.write(plan.header.pack())
+    file.flush()
+
+
+def rewrite_section(
+    old: MetadataHeader,
+    metadata: Any,
+    *,
+    checksum: str | None = None,
+    codec: str = "zlib",
+    level: int = 6,
+) -> bytes:
+    """Return a metadata section for `metadata` of the same length as the one that `old` heads.
+
+    Raises
+    ------
+    MetadataSectionTooSmall
+        It does not fit.
+    """
+    return pack_section(
+        metadata,
+        checksum=checksum or old.meta_checksum.name,
+        codec=codec,
+        level=level,
+        reserve=old.max_meta_size,
+    )
+
+
+class JournaledFile(io.RawIOBase):
+    """A file by its name, as a file object: the first write makes its journal."""
+
+    def __init__(self, file: UpdateFile) -> None:
+        super().__init__()
+        self._file = file
+        self._position = 0
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def writable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Move, and return where to."""
+        base = (0, self._position, self._file.size())[whence]
+        self._position = base + offset
+        return self._position
+
+    def tell(self) -> int:
+        """Return the position."""
+        return self._position
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Read from the position."""
+        if size is None or size < 0:
+            size = max(self._file.size() - self._position, 0)
+        data = self._file.read_at(self._position, size)
+        self._position += len(data)
+        return data
+
+    def write(self, data: Any) -> int:
+        """Write all of `data` at the position."""
+        if not self._file.has_journal:
+            self._begin()
+        self._file.write_at(self._position, data)
+        self._position += len(data)
+        return len(data)
+
+    def _begin(self) -> None:
+        container = Container(self._file)
+        last = container.fetch(container.nchunks - 1).offset
+        meta = container.metadata_header
+        front = container.header.size + (meta.section_size if meta else 0)
+        extents = [(0, front), (last, self._file.size() - last)]
+        self._file.begin(container.data_offset, extents)
+
+
+@contextmanager
+def journaled(path: str | os.PathLike[str], *, locking: bool = True) -> Iterator[IO[bytes]]:
+    """Give the file at `path` as a file object; all changes count at the end of the block, or none.
+
+    Raises
+    ------
+    LockedError
+        Another writer has it open.
+    """
+    file = UpdateFile.open(path, locking=locking)
+    try:
+        stream: Any = JournaledFile(file)  # typeshed has no raw stream that is an IO[bytes]
+        yield stream
+        if file.has_journal:
+            file.end()
+    except BaseException:
+        file.undo()
+        raise
+    finally:
+        file.close()
+
+
+@contextmanager
+def _written_at(file: IO[bytes], start: int) -> Iterator[IO[bytes] | SpoolSink]:
+    """Give what takes the bytes from `start` on; they are written when all are there.
+
+    The content may end early. Under a journal that does no harm: they are written at once.
+    """
+    if isinstance(file, JournaledFile):
+        file.seek(start)
+        yield file
+        return
+    spool = SpoolSink()
+    try:
+        yield spool
+        file.seek(start)
+        for block in spool.iter_blocks():
+            file.write(block)
+    finally:
+        spool.abort()
+
+
+def _pieces(content: IO[bytes], chunking: Chunking | None) -> Iterator[bytes]:
+    if chunking is None:
+        return
+    for _ in range(chunking.nchunks - 1):
+        yield _read_exactly(content, chunking.chunk_size)
+    yield _read_exactly(content, chunking.last_chunk)
+
+
+def _read_exactly(content: IO[bytes], nbytes: int) -> bytes:
+    data = read_fully(content, nbytes)
+    if len(data) != nbytes:
+        raise ValueError(f"the new content ended {nbytes - len(data)} bytes early")
+    return data

@@ -1,0 +1,1 @@
+"""Threads and processes, and imports that are safe with both."""

@@ -1,0 +1,443 @@
+"""Work in other processes: the one place that starts any.
+
+What needs Python as much as processors (decoding videos, resizing, reading many small files) scales
+with processes only. A task goes to a worker as a pickle, what the worker makes of it comes back in
+parts, and the caller gets the parts of all tasks in the order of the tasks, whoever was first.
+
+Memory is bounded: tasks are handed out a limited number ahead, and when the parts that wait for
+their turn take too much, only the one whose turn it is is read; a worker that nobody reads from
+waits at its pipe. A worker that is killed is noticed by the end of its pipe, and workers end when
+the program has gone, so that nothing waits for the dead.
+"""
+
+import os
+import signal
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import suppress
+from functools import partial
+from threading import Thread
+from typing import Any, Generic, Self, TypeVar
+
+from ..exceptions import WorkerError
+from .threads import MAX_DEFAULT_THREADS, available_cpus, in_worker
+
+Shared = TypeVar("Shared")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Task = TypeVar("Task")
+Part = TypeVar("Part")
+
+# Tasks for each worker whose turn has not come.
+_AHEAD = 8
+MAX_WAITING_NBYTES = 256 << 20
+_SECONDS_TO_END = 5.0
+
+_READY, _PART, _DONE = range(3)
+
+
+def resolve_nworkers(nworkers: int | None) -> int:
+    """Return the number of processes to use: 1 is this one.
+
+    By default 1 in a process of `multiprocessing`, else the processors this process may use, at
+    most 8.
+
+    Raises
+    ------
+    ValueError
+        `nworkers` is less than 1.
+    """
+    if nworkers is None:
+        return 1 if in_worker() else min(MAX_DEFAULT_THREADS, available_cpus())
+    if nworkers < 1:
+        raise ValueError(f"workers must be at least 1, not {nworkers}")
+    return nworkers
+
+
+def map_in_processes(
+    function: Callable[[Shared, Item], Result],
+    shared: Shared,
+    items: Iterable[Item],
+    nprocesses: int,
+) -> Generator[Result, None, None]:
+    """Yield ``function(shared, item)`` in the order of `items`.
+
+    Parameters
+    ----------
+    function : callable
+        A function of a module, if there is more than one process.
+    shared : object
+        Sent once to each process.
+    items : iterable
+        Taken as they are needed: at most ``2 * nprocesses`` ahead of their turn.
+    nprocesses : int
+        With 1 the work is done in this process.
+
+    Raises
+    ------
+    ValueError
+        `nprocesses` is less than 1.
+    WorkerError
+        A process was killed.
+
+    Notes
+    -----
+    An error of `function` is raised when its turn has come; what other processes have begun is
+    finished first, and the rest dropped. The same happens when the iterator is closed.
+    """
+    if resolve_nworkers(nprocesses) == 1:
+        return (function(shared, item) for item in items)
+    return _map(function, shared, items, nprocesses)
+
+
+def _map(
+    function: Callable[[Shared, Item], Result],
+    shared: Shared,
+    items: Iterable[Item],
+    nprocesses: int,
+) -> Generator[Result, None, None]:
+    one = partial(_single, function, shared)
+    with Workers[Item, Result](one, nprocesses, method=None, ahead=2 * nprocesses) as workers:
+        try:
+            for job in workers.run(items):
+                yield from job.parts()
+        except (Exception, GeneratorExit):
+            workers.finish()
+            raise
+
+
+def _single(
+    function: Callable[[Shared, Item], Result], shared: Shared, item: Item
+) -> Iterator[Result]:
+    yield function(shared, item)
+
+
+class Job(Generic[Task, Part]):
+    """A task on its way.
+
+    Attributes
+    ----------
+    task : Task
+        What was asked for.
+    """
+
+    def __init__(self, task: Task, pool: "Workers[Task, Part]") -> None:
+        self.task = task
+        self._pool = pool
+        self._received: deque[tuple[int, Part]] = deque()  # with their sizes, as pickles
+        self._ended = False
+        self._dropped = False
+        self._error: BaseException | None = None
+        self._told = False  # the error, to the caller
+        self._function: Callable[[Task], Iterable[Part]] | None = None  # to call in this process
+
+    def parts(self) -> Iterator[Part]:
+        """Yield the parts as they come.
+
+        Called again after a `WorkerError`, it gives the task to another worker and starts anew.
+
+        Raises
+        ------
+        WorkerError
+            The process that worked on it has ended.
+        Exception
+            What the function raised.
+        """
+        if self._function is not None:
+            yield from self._function(self.task)
+            return
+        if self._told and isinstance(self._error, WorkerError):
+            self._told, self._error, self._ended = False, None, False
+            self._pool._again(self)
+        while True:
+            while self._received:
+                nbytes, part = self._received.popleft()
+                self._pool._waiting_nbytes -= nbytes
+                yield part
+            if self._ended:
+                break
+            self._pool._pump(self)
+        if self._error is not None:
+            self._told = True
+            raise self._error
+
+    def _do_here(self, function: Callable[[Task], Iterable[Part]]) -> None:
+        self._function = function
+
+    def _receive(self, part: Part, nbytes: int) -> None:
+        if not self._dropped:
+            self._received.append((nbytes, part))
+            self._pool._waiting_nbytes += nbytes
+
+    def _end(self, error: BaseException | None) -> None:
+        self._ended, self._error = True, error
+
+    def _drop(self) -> None:
+        self._dropped = True
+        self._pool._waiting_nbytes -= sum(nbytes for nbytes, _ in self._received)
+        self._received.clear()
+
+
+class _Worker(Generic[Task, Part]):
+    """One process, our end of its pipe, and the job it has been given."""
+
+    def __init__(self, process: Any, pipe: Any) -> None:
+        self.process = process
+        self.pipe = pipe
+        self.job: Job[Task, Part] | None = None
+        self.is_ready = False
+
+    def end(self) -> int | None:
+        """End the process and return its exit code, negative for a signal."""
+        self.pipe.close()
+        self.process.terminate()
+        self.process.join(_SECONDS_TO_END)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join()
+        code: int | None = self.process.exitcode
+        self.process.close()
+        return code
+
+
+class Workers(Generic[Task, Part]):
+    """Processes that compute ``function(task)``; a context manager, for one thread.
+
+    Parameters
+    ----------
+    function : callable
+        Of a module, so that it pickles; takes a task and returns an iterable of parts.
+    count : int
+        Processes at most. Each is started when there is a task for it.
+    method : {"spawn", "forkserver", "fork"} or None, optional
+        How `multiprocessing` starts them; None is what the program has set. Spawned ones inherit no
+        lock, thread or open file.
+    ahead : int, optional
+        Tasks that are taken before their turn; by default 8 for each process.
+    max_waiting_nbytes : int, optional
+        Bytes of parts that wait for their turn before the workers have to wait as well.
+
+    Notes
+    -----
+    Unless they are forked, the workers import the program's main module: it has to keep what it
+    does behind ``if __name__ == "__main__":``. Workers ignore Ctrl-C; it ends them through us.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[Task], Iterable[Part]],
+        count: int,
+        *,
+        method: str | None = "spawn",
+        ahead: int | None = None,
+        max_waiting_nbytes: int = MAX_WAITING_NBYTES,
+    ) -> None:
+        import multiprocessing
+
+        self._context: Any = multiprocessing.get_context(method)
+        self._function = function
+        self._count = count
+        self._ahead = _AHEAD * count if ahead is None else ahead
+        self._max_waiting_nbytes = max_waiting_nbytes
+        self._waiting_nbytes = 0
+        self._workers: list[_Worker[Task, Part]] = []
+        self._pending: deque[Job[Task, Part]] = deque()  # not given to a worker, in order
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all processes, whatever they are doing; idempotent."""
+        self._pending.clear()
+        for worker in self._workers:  # all at once, and only then one by one
+            worker.process.terminate()
+        while self._workers:
+            self._workers.pop().end()
+
+    def finish(self) -> None:
+        """Begin no more, and wait for what has been begun."""
+        self._pending.clear()
+        while busy := [worker.job for worker in self._workers if worker.job is not None]:
+            self._pump(busy[0])
+
+    def run(
+        self, tasks: Iterable[Task], *, here: Callable[[Task], bool] | None = None
+    ) -> Iterator[Job[Task, Part]]:
+        """Yield a job for each task, in order; meanwhile the next ones are worked on.
+
+        Tasks for which `here` returns True are done in this process, when their parts are taken.
+        What is left of the parts of a job is dropped when the next job is asked for. Tasks are
+        taken in the thread that iterates.
+
+        Raises
+        ------
+        WorkerError
+            A process ended before it took any work.
+        """
+        jobs: deque[Job[Task, Part]] = deque()
+        for task in tasks:
+            job = Job(task, self)
+            jobs.append(job)
+            if here is not None and here(task):
+                job._do_here(self._function)
+            else:
+                self._pending.append(job)
+                self._dispatch()
+            if len(jobs) > self._ahead:
+                yield from self._turn(jobs.popleft())
+        while jobs:
+            yield from self._turn(jobs.popleft())
+
+    def _turn(self, job: Job[Task, Part]) -> Iterator[Job[Task, Part]]:
+        yield job
+        job._drop()
+
+    def _again(self, job: Job[Task, Part]) -> None:
+        self._pending.appendleft(job)
+        self._dispatch()
+
+    def _dispatch(self) -> None:
+        """Give pending jobs to idle workers, and start these."""
+        while self._pending:
+            worker = next((each for each in self._workers if each.job is None), None)
+            if worker is None:
+                if len(self._workers) >= self._count:
+                    return
+                worker = self._start()
+            worker.job = self._pending.popleft()
+            # One that has ended tells so when it is read from.
+            with suppress(OSError):
+                worker.pipe.send(worker.job.task)
+
+    def _start(self) -> _Worker[Task, Part]:
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(
+            target=_work, args=(self._function, theirs), name="bloscpack", daemon=True
+        )
+        try:
+            process.start()
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        worker: _Worker[Task, Part] = _Worker(process, ours)
+        self._workers.append(worker)
+        return worker
+
+    def _pump(self, job: Job[Task, Part]) -> None:
+        """Wait for messages and deal with them; `job` is the one whose turn it is."""
+        from multiprocessing.connection import wait
+
+        listening = self._workers
+        if self._waiting_nbytes >= self._max_waiting_nbytes:
+            listening = [each for each in listening if each.job is job] or listening
+        pipes = {each.pipe: each for each in listening}
+        for pipe in wait(list(pipes)):
+            self._take_message(pipes[pipe])
+
+    def _take_message(self, worker: _Worker[Task, Part]) -> None:
+        from multiprocessing.reduction import ForkingPickler
+
+        try:
+            message = worker.pipe.recv_bytes()
+        except (EOFError, OSError):
+            self._bury(worker)
+            return
+        kind, value = ForkingPickler.loads(message)
+        if kind == _READY:
+            worker.is_ready = True
+        elif worker.job is not None:
+            if kind == _PART:
+                worker.job._receive(value, len(message))
+            else:
+                worker.job._end(_with_cause(*value) if value else None)
+                worker.job = None
+                self._dispatch()
+
+    def _bury(self, worker: _Worker[Task, Part]) -> None:
+        """Remove a worker that has ended by itself."""
+        self._workers.remove(worker)
+        worker.process.join(_SECONDS_TO_END)
+        reason = _describe(worker.end())
+        if not worker.is_ready:
+            raise WorkerError(
+                f"a worker process ended before it took any work ({reason}): a program that uses "
+                'workers keeps what it does behind `if __name__ == "__main__":`',
+                started=False,
+            )
+        if worker.job is not None:
+            worker.job._end(
+                WorkerError(f"a worker process ended before its work was done ({reason})")
+            )
+        self._dispatch()
+
+
+def _with_cause(err: Exception, text: str) -> Exception:
+    err.__cause__ = _RemoteTraceback(text)
+    return err
+
+
+def _describe(code: int | None) -> str:
+    """Return what an exit code of `multiprocessing` says."""
+    if code is None or code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"killed by signal {-code}"
+
+
+def _work(function: Callable[[Any], Iterable[Any]], pipe: Any) -> None:
+    """Compute what comes through `pipe` until it ends: what a worker does."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_with_program, daemon=True).start()
+    with suppress(EOFError, OSError):  # nobody is at the other end
+        pipe.send((_READY, None))
+        while True:
+            for message in _messages(function, pipe.recv()):
+                pipe.send(message)
+
+
+def _end_with_program() -> None:
+    """End this process, whatever it is doing, when the one that started it has gone."""
+    from multiprocessing import parent_process
+
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _messages(function: Callable[[Any], Iterable[Any]], task: Any) -> Iterator[tuple[int, Any]]:
+    """Yield the parts of a task, and at the end what went wrong."""
+    try:
+        for part in function(task):
+            yield _PART, part
+    except Exception as err:
+        yield _DONE, _portable(err)
+    else:
+        yield _DONE, None
+
+
+def _portable(err: Exception) -> tuple[Exception, str]:
+    """Return an error that pickles, and its traceback as text."""
+    from multiprocessing.reduction import ForkingPickler
+    from traceback import format_exception
+
+    text = "".join(format_exception(err))
+    try:
+        ForkingPickler.loads(ForkingPickler.dumps(err))
+    except Exception:
+        return RuntimeError(f"{type(err).__name__}: {err}"), text
+    return err, text
+
+
+class _RemoteTraceback(Exception):  # noqa: N818 - what is printed is its name
+    """The cause of an error from a worker: where it was raised there."""
+
+    def __str__(self) -> str:
+        return f"in a worker process\n\n{self.args[0]}"

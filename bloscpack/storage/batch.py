@@ -1,0 +1,154 @@
+"""Fetching many stored pieces in one go: sorted, coalesced, read by position, decoded on threads.
+
+Who wants frames says where each lies and how it is decoded into its place; in what order the file
+is read, in how many calls and by how many threads, is decided here, for every kind of source.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from ..exceptions import TruncatedError
+from ..format.bytefield import BytesLike
+from ..parallel.scratch import Scratch
+from ..parallel.threads import resolve_nthreads, run_indexed
+from .file import FileSource
+from .protocol import ByteSource
+from .remote.prefetch import prefetched_pieces
+
+# What is read at once stays in a core's own cache until it is decoded.
+MAX_RUN_NBYTES = 1 << 18
+# Bytes nobody asked for that are read rather than skipped: a call costs about as much as 16 KiB of
+# these, and on several threads some waiting for the interpreter as well.
+MAX_GAP_NBYTES = 1 << 15
+# Runs for each thread, so that none waits long for the last one.
+_RUNS_PER_THREAD = 4
+
+
+class Piece(NamedTuple):
+    """Stored bytes and what to do with them.
+
+    Attributes
+    ----------
+    source : ByteSource
+        Where they are.
+    offset, nbytes : int
+        Their place in it.
+    decode : callable
+        Takes a view of the bytes, which is valid during the call only, and puts what they hold into
+        its place. Called without order, from any thread.
+    into : memoryview, optional
+        Of `nbytes` bytes, where they are wanted as they are: they are read straight to there, and
+        `decode` is given this view.
+    """
+
+    source: ByteSource
+    offset: int
+    nbytes: int
+    decode: Callable[[memoryview], None]
+    into: memoryview | None = None
+
+
+def fetch(pieces: Sequence[Piece], *, nthreads: int | None, nbytes: int) -> None:
+    """Read and decode all `pieces`.
+
+    Parameters
+    ----------
+    pieces : sequence of Piece
+        In any order; pieces that overlap are read once and decoded each.
+    nthreads : int or None
+        Threads that decode; see `threads.resolve_nthreads`.
+    nbytes : int
+        How much work the decoding is, as the decoded bytes of a Blosc chunk that takes as long.
+
+    Raises
+    ------
+    TruncatedError
+        A source ends before a piece does.
+    Exception
+        What `decode` raises; of several, that of the piece that lies first.
+    """
+    nthreads = resolve_nthreads(nthreads, nbytes)
+    for group in prefetched_pieces(pieces):
+        runs = list(_coalesce(group, nthreads))
+        run_indexed(_reader(runs), range(len(runs)), nthreads)
+
+
+def _reader(runs: list[list[Piece]]) -> Callable[[int], None]:
+    return lambda index: _read_run(runs[index])
+
+
+def _coalesce(pieces: Sequence[Piece], nthreads: int) -> Iterator[list[Piece]]:
+    """Yield the pieces in the order they lie, in runs that are each read by one call."""
+    ordinals: dict[int, int] = {}
+    for piece in pieces:
+        ordinals.setdefault(id(piece.source), len(ordinals))
+    limit = len(pieces)
+    if nthreads > 1:
+        limit = max(1, limit // (nthreads * _RUNS_PER_THREAD))
+    run: list[Piece] = []
+    end = 0
+    for piece in sorted(pieces, key=lambda each: (ordinals[id(each.source)], each.offset)):
+        stop = piece.offset + piece.nbytes
+        if run and not (
+            piece.into is None
+            and run[-1].into is None
+            and piece.source is run[0].source
+            and piece.offset <= end + MAX_GAP_NBYTES
+            and (max(stop, end) - run[0].offset <= MAX_RUN_NBYTES or stop <= end)
+            and len(run) < limit
+        ):
+            yield run
+            run = []
+        end = max(stop, end) if run else stop
+        run.append(piece)
+    if run:
+        yield run
+
+
+def _read_run(run: list[Piece]) -> None:
+    source, start = run[0].source, run[0].offset
+    nbytes = max(piece.offset + piece.nbytes for piece in run) - start
+    if run[0].into is not None:
+        _read_straight(run[0], run[0].into)
+        return
+    if not isinstance(source, FileSource):
+        _decode_run(run, source.read_at(start, nbytes))
+        return
+    if nbytes > MAX_RUN_NBYTES:  # no more than what is there: sizes from a file may lie
+        nbytes = max(0, min(nbytes, source.size() - start))
+    with Scratch(nbytes) as view, view[: source.read_into(start, view)] as stored:
+        _decode_run(run, stored)
+
+
+def _read_straight(piece: Piece, view: memoryview) -> None:
+    source = piece.source
+    if isinstance(source, FileSource):
+        found = source.read_into(piece.offset, view)
+    else:
+        stored = source.read_at(piece.offset, len(view))
+        found = len(stored)
+        view[:found] = stored
+    if found < len(view):
+        raise _cut_off(piece, found)
+    piece.decode(view)
+
+
+def _cut_off(piece: Piece, found: int) -> TruncatedError:
+    error = TruncatedError(
+        f"{piece.nbytes} bytes at offset {piece.offset}: {found} are there", offset=piece.offset
+    )
+    error.path = None if piece.source.name is None else os.fspath(piece.source.name)
+    return error
+
+
+def _decode_run(run: list[Piece], stored: BytesLike) -> None:
+    start = run[0].offset
+    with memoryview(stored) as view:
+        for piece in run:
+            _, offset, nbytes, decode, _ = piece
+            first = offset - start
+            if first + nbytes > len(view):
+                raise _cut_off(piece, max(0, len(view) - first))
+            with view[first : first + nbytes] as data:
+                decode(data)

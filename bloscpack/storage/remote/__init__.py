@@ -1,0 +1,1 @@
+"""Bytes behind URLs: S3, HTTP and whatever else fsspec reads."""

@@ -1,0 +1,170 @@
+"""Fetching what will be read before it is, where every read is a request.
+
+Nothing is done for files and memory: reading them costs no more than a copy.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from operator import itemgetter
+from typing import IO, Any, TypeGuard, TypeVar
+
+from .. import disk
+from ..protocol import ByteSource
+from .source import MAX_RUN_NBYTES, Extent, Prefetch, RemoteSource
+
+# Stored bytes of a group; two are in memory at a time.
+MAX_GROUP_NBYTES = 32 << 20
+# Of the first group where somebody may stop soon.
+_FIRST_NBYTES = 1 << 20
+
+Item = TypeVar("Item")
+Piece = TypeVar("Piece", bound=tuple[Any, ...])
+Place = tuple[ByteSource, int, int]
+"""Source, offset and size."""
+
+
+def is_remote(source: ByteSource) -> TypeGuard[RemoteSource]:
+    """Return whether every read of `source` may be a request."""
+    return isinstance(source, RemoteSource)
+
+
+def prefetched(
+    source: ByteSource,
+    items: Sequence[Item],
+    extent_of: Callable[[Item], Extent | None],
+    *,
+    ramps: bool = False,
+) -> Iterator[Sequence[Item]]:
+    """Yield `items` in groups, in their order, what each needs at hand until the next is asked for.
+
+    Parameters
+    ----------
+    source : ByteSource
+        Where the items lie. If that is not remote all of them are one group.
+    items : sequence
+        What will be read.
+    extent_of : callable
+        Gives offset and size of an item, None if that is not known: it is read alone.
+    ramps : bool, default False
+        Begin with small groups, for whoever may stop early.
+
+    Notes
+    -----
+    The next group is fetched meanwhile, so two are in memory.
+    """
+    if not is_remote(source):
+        yield items
+        return
+
+    def place_of(item: Item) -> Place | None:
+        extent = extent_of(item)
+        return None if extent is None else (source, *extent)
+
+    yield from _one_ahead(_groups(items, place_of, _FIRST_NBYTES if ramps else MAX_GROUP_NBYTES))
+
+
+def copy_to(source: ByteSource, stream: IO[bytes], name: str) -> None:
+    """Write all bytes of a source to a stream, those of a remote one by requests of 8 MiB.
+
+    Errors of writing get the `name` of the stream.
+    """
+    size = source.size()
+    extents = [
+        (offset, min(MAX_RUN_NBYTES, size - offset)) for offset in range(0, size, MAX_RUN_NBYTES)
+    ]
+    for group in prefetched(source, extents, lambda extent: extent):
+        for extent in group:
+            data = source.read_at(*extent)
+            with disk.naming(name):
+                stream.write(data)
+    with disk.naming(name):
+        stream.flush()
+
+
+def prefetched_pieces(pieces: Sequence[Piece]) -> Iterator[Sequence[Piece]]:
+    """Yield pieces of several sources in groups as `prefetched` does, those of a file in its order.
+
+    A piece is a tuple that begins with its source, offset and size. What is not remote is not
+    looked at.
+    """
+    if RemoteSource not in map(type, map(itemgetter(0), pieces)):
+        yield pieces
+        return
+    ordered = sorted(pieces, key=lambda piece: (str(piece[0].name), piece[1]))
+    yield from _one_ahead(_groups(ordered, itemgetter(0, 1, 2), MAX_GROUP_NBYTES))
+
+
+@contextmanager
+def at_hand(places: Iterable[Place]) -> Iterator[None]:
+    """Have remote places, (source, offset, size) each, in memory inside of the block.
+
+    For reads that follow from each other. Nothing is done if these are more than some 64 MB.
+    """
+    remote = [place for place in places if is_remote(place[0])]
+    if not remote or sum(place[2] for place in remote) > 2 * MAX_GROUP_NBYTES:
+        yield
+        return
+    prefetches = _start(remote)
+    try:
+        _arrived((), prefetches)
+        yield
+    finally:
+        _end(prefetches)
+
+
+def _one_ahead(
+    groups: Iterator[tuple[Sequence[Item], list[Prefetch]]],
+) -> Iterator[Sequence[Item]]:
+    """Yield the items of groups that have come, the next one being on its way."""
+    under_way: list[tuple[Sequence[Item], list[Prefetch]]] = []
+    try:
+        for group in groups:
+            under_way.append(group)
+            if len(under_way) == 2:
+                yield _arrived(*under_way[0])
+                _end(under_way.pop(0)[1])
+        if under_way:
+            yield _arrived(*under_way[0])
+    finally:
+        for _, prefetches in under_way:
+            _end(prefetches)
+
+
+def _arrived(items: Sequence[Item], prefetches: list[Prefetch]) -> Sequence[Item]:
+    for prefetch in prefetches:
+        prefetch.wait()
+    return items
+
+
+def _end(prefetches: list[Prefetch]) -> None:
+    for prefetch in prefetches:
+        prefetch.end()
+
+
+def _groups(
+    items: Sequence[Item], place_of: Callable[[Item], Place | None], limit: int
+) -> Iterator[tuple[Sequence[Item], list[Prefetch]]]:
+    """Yield groups of at most `limit` bytes, then of twice as many, and what fetches them."""
+    group: list[Item] = []
+    places: list[Place] = []
+    nbytes = 0
+    for item in items:
+        place = place_of(item)
+        if group and nbytes + (place[2] if place else 0) > limit:
+            yield group, _start(places)
+            group, places, nbytes = [], [], 0
+            limit = min(2 * limit, MAX_GROUP_NBYTES)
+        group.append(item)
+        if place is not None:
+            places.append(place)
+            nbytes += place[2]
+    if group:
+        yield group, _start(places)
+
+
+def _start(places: Iterable[Place]) -> list[Prefetch]:
+    by_source: dict[int, tuple[RemoteSource, list[Extent]]] = {}
+    for source, offset, nbytes in places:
+        if is_remote(source):
+            by_source.setdefault(id(source), (source, []))[1].append((offset, nbytes))
+    return [source.prefetch(extents) for source, extents in by_source.values()]

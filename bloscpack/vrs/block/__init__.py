@@ -1,0 +1,1 @@
+"""Blocks of a record: images, audio and their pixels."""

@@ -1,0 +1,250 @@
+"""Pixels of coded images: JPEG and PNG, JPEG XL and video where their packages are installed.
+
+JPEG and PNG go through image.py, which bounds what an image may take before it is decoded; video
+goes through PyAV, JPEG XL through Pillow with its plugin, with the same bounds for what an image
+or a frame says that it has. All are imported on use. There is no image that is silently empty: what
+cannot be decoded raises and says what to install.
+"""
+
+import io
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ...exceptions import CodecError, FormatError, UnsupportedError
+from ...format.bytefield import BytesLike
+from ...media import image
+from ...parallel.imports import import_av, import_pillow, importing
+from . import jxl
+from .normalization import normalize, planar_to_rgb
+from .pixels import ImageConversion, ImageFormat, ImageSpec, PixelFormat, image_planes, image_view
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+# PyAV's decoders by the codec names of recordings, without dots and in lower case.
+_VIDEO_CODECS = {
+    "h264": "h264",
+    "avc": "h264",
+    "h265": "hevc",
+    "hevc": "hevc",
+    "vp8": "vp8",
+    "vp9": "vp9",
+    "av1": "av1",
+    "mjpeg": "mjpeg",
+}
+_NORMALIZING = ImageConversion.NORMALIZE, ImageConversion.NORMALIZE_GREY8
+_RGBA_NBYTES = 4
+# A coded frame may be larger than what is shown of it, by up to one of the codec's largest blocks.
+_MAX_PADDING = 128
+
+
+def convert_image(
+    data: memoryview, spec: ImageSpec, conversion: ImageConversion
+) -> tuple[Array, ImageSpec]:
+    """Return the pixels of an image that needs no other frames, and their spec.
+
+    Parameters
+    ----------
+    data : memoryview
+        The bytes of the block.
+    spec : ImageSpec
+        Of the block.
+    conversion : ImageConversion
+        `DECOMPRESS`, `NORMALIZE` or `NORMALIZE_GREY8`; of others the first is done.
+
+    Raises
+    ------
+    CodecError, FormatError
+        The image is damaged.
+    UnsupportedError
+        No decoder is known for this format.
+    ImportError
+        A package that decodes it is missing.
+    """
+    if spec.image_format == ImageFormat.RAW:
+        if conversion in _NORMALIZING and _has_whole_blocks(spec):
+            return planar_to_rgb(image_planes(data, spec), spec)
+        pixels, made = _without_padding(image_view(data, spec), spec)
+    elif spec.image_format in (ImageFormat.JPG, ImageFormat.PNG):
+        pixels = image.decode(data, fast=False)
+        made = _spec_of(pixels, is_jpeg=image.probe(data).kind == "jpeg")
+        pixels = _plain(pixels)
+    elif spec.image_format == ImageFormat.JXL:
+        pixels = _plain(_decode_jxl(data))
+        made = _spec_of(pixels, is_jpeg=False)
+    elif spec.image_format == ImageFormat.CUSTOM_CODEC:
+        raise UnsupportedError(
+            f"image of the custom codec {spec.codec_name!a}: only the program that made it decodes"
+            " it; the bytes are in Block.data"
+        )
+    else:
+        raise UnsupportedError(
+            f"image of format {spec.image_format}: the recording does not say how it is coded"
+        )
+    return _normalized(pixels, made, conversion)
+
+
+def _has_whole_blocks(spec: ImageSpec) -> bool:
+    """Return whether it is a planar image that two by two pixels with the same chroma fill."""
+    return spec.nplanes > 1 and not (spec.width % 2 or spec.height % 2)
+
+
+def _normalized(
+    pixels: Array, spec: ImageSpec, conversion: ImageConversion
+) -> tuple[Array, ImageSpec]:
+    if conversion == ImageConversion.NORMALIZE:
+        return normalize(pixels, spec)
+    if conversion == ImageConversion.NORMALIZE_GREY8:
+        return normalize(pixels, spec, grey16=False)
+    return pixels, spec
+
+
+def _without_padding(pixels: Array, spec: ImageSpec) -> tuple[Array, ImageSpec]:
+    """Return an image of one plane as if its rows followed one another."""
+    if spec.nplanes > 1 or not spec.stride:
+        return pixels, spec
+    tight = replace(spec, stride=0)
+    tight = replace(tight, buffer_size=tight.raw_nbytes or 0)
+    if pixels.shape[1] == spec.stride and pixels.ndim == 2 and not spec.bytes_per_pixel:
+        pixels = pixels[:, : tight.row_nbytes]
+    return pixels, tight
+
+
+_PIXELS = {
+    ("|u1", ()): PixelFormat.GREY8,
+    ("<u2", ()): PixelFormat.GREY16,
+    ("|b1", ()): PixelFormat.GREY8,
+    ("|u1", (2,)): PixelFormat.RGBA8,
+    ("|u1", (3,)): PixelFormat.RGB8,
+    ("|u1", (4,)): PixelFormat.RGBA8,
+}
+
+
+def _spec_of(pixels: Array, *, is_jpeg: bool) -> ImageSpec:
+    pixel_format = _PIXELS.get((pixels.dtype.str, pixels.shape[2:]))
+    if pixel_format is None or (is_jpeg and pixel_format == PixelFormat.RGBA8):
+        raise UnsupportedError(
+            f"image of {pixels.dtype} {pixels.shape}: VRS has no pixel format for it"
+        )
+    height, width = pixels.shape[:2]
+    spec = ImageSpec(width, height, pixel_format=pixel_format, image_format=ImageFormat.RAW)
+    return replace(spec, buffer_size=spec.raw_nbytes or 0)
+
+
+def _plain(pixels: Array) -> Array:
+    """Return pixels with one bit as grey8, and grey with alpha as rgba8."""
+    if pixels.dtype == np.bool_:
+        return pixels.astype(np.uint8) * np.uint8(255)
+    if pixels.shape[2:] == (2,):
+        return np.ascontiguousarray(pixels[..., [0, 0, 0, 1]])
+    return pixels
+
+
+def _decode_jxl(data: BytesLike) -> Array:
+    try:
+        with importing:
+            import pillow_jxl  # noqa: F401 - registers itself with Pillow
+    except ImportError as err:
+        raise ImportError(
+            "JPEG XL images need a plugin of Pillow: install pillow-jxl-plugin,"
+            ' or "bloscpack[vrs]"',
+            name="pillow_jxl",
+        ) from err
+    pillow = import_pillow()
+    width, height = jxl.image_size(data)
+    if _RGBA_NBYTES * width * height > max(image.MAX_NBYTES, image.MAX_EXPANSION * len(data)):
+        raise FormatError(
+            f"JPEG XL image of {width}x{height}: {len(data)} stored bytes cannot hold it"
+        )
+    try:
+        with pillow.open(io.BytesIO(data), formats=["JXL"]) as opened:
+            return np.asarray(opened).copy()
+    except MemoryError:
+        raise
+    except Exception as err:  # Pillow lets many types out of its decoders
+        raise CodecError(f"JPEG XL: {err}", codec="jxl") from err
+
+
+def video_codec(spec: ImageSpec) -> str | None:
+    """Return the codec of a video: ``"h264"``, ``"hevc"``, ...; None if it is not known here."""
+    return _VIDEO_CODECS.get(spec.codec_name.replace(".", "").replace("-", "").lower())
+
+
+def decode_video(
+    frames: Sequence[BytesLike], spec: ImageSpec, conversion: ImageConversion
+) -> tuple[Array, ImageSpec]:
+    """Return the pixels of the last of `frames`, and their spec.
+
+    Parameters
+    ----------
+    frames : sequence of bytes-like
+        Coded frames: a key frame and those after it.
+    spec : ImageSpec
+        Of the last one.
+    conversion : ImageConversion
+        As in `convert_image`; all that is not grey becomes rgb8.
+
+    Raises
+    ------
+    CodecError, FormatError
+        The frames are damaged, or have another size than the recording says.
+    UnsupportedError
+        A codec without a decoder.
+    ImportError
+        PyAV is missing.
+
+    Notes
+    -----
+    Work and time grow with the number of frames.
+    """
+    stored = sum(map(len, frames))
+    nbytes = 3 * spec.width * spec.height
+    if not nbytes or nbytes > max(image.MAX_NBYTES, image.MAX_EXPANSION * stored):
+        raise FormatError(
+            f"video frame of {spec.width}x{spec.height}: {stored} stored bytes cannot hold it"
+        )
+    name = video_codec(spec)
+    if name is None:
+        raise UnsupportedError(
+            f"video of codec {spec.codec_name!a}: no decoder is known for it"
+            f" (there are some for {', '.join(sorted(_VIDEO_CODECS))})"
+        )
+    av = import_av()
+    try:
+        frame = _last_frame(av, name, frames, spec)
+        is_grey = frame.format.name.startswith("gray") or spec.pixel_format == PixelFormat.GREY8
+        pixels = frame.to_ndarray(format="gray" if is_grey else "rgb24")
+    except av.error.FFmpegError as err:
+        raise CodecError(f"video frame: {err.strerror or err}", codec=name) from err
+    pixels = np.ascontiguousarray(pixels)
+    return _normalized(pixels, _spec_of(pixels, is_jpeg=False), conversion)
+
+
+def _last_frame(av: Any, name: str, frames: Sequence[BytesLike], spec: ImageSpec) -> Any:
+    context = av.CodecContext.create(name, "r")
+    context.thread_count = 1
+    context.options = {
+        "max_pixels": str((spec.width + _MAX_PADDING) * (spec.height + _MAX_PADDING))
+    }
+    last = None
+    for number, data in enumerate((*frames, None)):
+        packet = None
+        if data is not None:
+            packet = av.Packet(bytes(data))
+            packet.pts = packet.dts = number
+        for frame in context.decode(packet):
+            if frame.pts == len(frames) - 1:
+                last = frame
+    if last is None:
+        raise CodecError("video frame: the decoder gave no picture for it", codec=name)
+    if (last.width, last.height) != (spec.width, spec.height):
+        raise CodecError(
+            f"video frame of {last.width}x{last.height}, the recording says"
+            f" {spec.width}x{spec.height}",
+            codec=name,
+        )
+    if last.is_corrupt:
+        raise CodecError("video frame: damaged, or a frame before it is", codec=name)
+    return last

@@ -1,0 +1,145 @@
+"""Where a field lies in the payloads of a stream: block, piece and position."""
+
+from typing import NamedTuple
+
+from ...exceptions import NotFoundError, UnsupportedError
+from ..layout.datalayout import INDEX_ENTRY_SIZE, DataLayout
+from ..layout.pieces import Piece, PieceKind
+from ..read.decoding import StreamDecoder
+from ..read.recordset import RecordSet, least_nbytes, tagged_versions
+
+_MAX_LISTED = 30
+
+
+class FieldPlace(NamedTuple):
+    """Where a field lies in the payloads of one format version.
+
+    Attributes
+    ----------
+    version : int
+        The format version.
+    layout : DataLayout
+        Of the metadata block.
+    key : str
+        Of the piece, in the layout.
+    piece : Piece
+        It.
+    start : int or None
+        Where the block begins in all payloads; None if that varies.
+    """
+
+    version: int
+    layout: DataLayout
+    key: str
+    piece: Piece
+    start: int | None
+
+    @property
+    def offset(self) -> int:
+        """Position in the block: of the value, or of the entry in the index."""
+        at = 0
+        for key, piece in self.layout.fixed:
+            if key == self.key:
+                return at
+            at += piece.nbytes
+        number = [key for key, _ in self.layout.variable].index(self.key)
+        return self.layout.fixed_nbytes + INDEX_ENTRY_SIZE * number
+
+    @property
+    def text(self) -> str:
+        """What is there, for messages."""
+        size = f" of {self.piece.size}" if self.piece.kind is PieceKind.ARRAY else ""
+        return f"{self.piece.type_name}{size} in version {self.version}"
+
+
+def find_places(
+    records: RecordSet, versions: list[int], name: str, block: int | None
+) -> list[FieldPlace]:
+    """Return where a field is in the records of each version.
+
+    Parameters
+    ----------
+    records : RecordSet
+        Of one stream and type.
+    versions : list of int
+        Format versions; if there are none, the last one that the tags define.
+    name : str
+        Label of a piece, or its key in the layout.
+    block : int or None
+        Index of the metadata block in the record format, where several have the label.
+
+    Raises
+    ------
+    NotFoundError
+        One of the versions has no such field.
+    ValueError
+        It is not clear which is meant, or the field has another type in another version.
+    UnsupportedError
+        A piece of unknown type hides where it is.
+    """
+    return _agreed([_find(records, each, name, block) for each in versions or _listed(records)])
+
+
+def _listed(records: RecordSet) -> list[int]:
+    """Return the last version that the stream's tags define, for want of records."""
+    versions = tagged_versions(records)
+    if not versions:
+        raise NotFoundError(f"there are no {records.called}, and no tag says what they would be")
+    return versions[-1:]
+
+
+def _find(records: RecordSet, version: int, name: str, block: int | None) -> FieldPlace:
+    """Return where the field is in records of a version."""
+    decoder = records.decoder(version)
+    layouts = decoder.layouts
+    if block is not None:
+        layouts = {index: layout for index, layout in layouts.items() if index == block}
+    found = [index for index, layout in layouts.items() if _keys_of(layout, name)]
+    where = f"version {version} of the {records.called}"
+    if block is not None:
+        where = f"block {block} of {where}"
+    if not found:
+        keys = [key for layout in layouts.values() for key in layout.keys]
+        shown = [f"{key:.60}" for key in keys[:_MAX_LISTED]]
+        listed = ", ".join(shown + ["..."] * (len(keys) > _MAX_LISTED))
+        raise NotFoundError(f"{where} has no field {name!r:.80}; it has {listed or 'none'}")
+    if len(found) > 1:
+        raise ValueError(f"{where} has a field {name!r:.80} in blocks {found}: choose by block=")
+    layout = layouts[found[0]]
+    keys = _keys_of(layout, name)
+    if len(keys) > 1:
+        raise ValueError(f"{where} has several fields {name!r:.80}: choose {' or '.join(keys)}")
+    piece = layout.pieces[layout.keys.index(keys[0])]
+    if keys[0] in layout.missing:
+        reason = layout.undecodable or f"its type {piece.type_name!r:.80} is unknown"
+        raise UnsupportedError(f"{where}: field {name!r:.80} cannot be decoded: {reason}")
+    return FieldPlace(version, layout, keys[0], piece, _start_of(decoder, found[0]))
+
+
+def _keys_of(layout: DataLayout, name: str) -> list[str]:
+    if name in layout.keys:
+        return [name]
+    pairs = zip(layout.keys, layout.pieces, strict=True)
+    return [key for key, piece in pairs if piece.label == name]
+
+
+def _start_of(decoder: StreamDecoder, block: int) -> int | None:
+    """Return where a block begins in every payload; None if that varies."""
+    start, layouts = 0, decoder.layouts
+    for index, content in enumerate(decoder.contents[:block]):
+        layout = layouts.get(index)
+        nbytes = least_nbytes(content, layout)
+        if nbytes is None or (layout is not None and layout.variable):
+            return None
+        start += nbytes
+    return start
+
+
+def _agreed(places: list[FieldPlace]) -> list[FieldPlace]:
+    first = places[0]
+    for place in places[1:]:
+        if (place.piece.type_name, place.piece.size) != (first.piece.type_name, first.piece.size):
+            raise ValueError(
+                f"field {first.key!r:.80} is {first.text}, {place.text}: choose by version="
+            )
+    return places

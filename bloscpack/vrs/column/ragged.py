@@ -1,0 +1,119 @@
+"""Columns whose rows differ in size: one array of all values, and where each row begins in it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..format.description import decode_text, encode_text
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Offsets = NDArray[np.int64]
+
+
+def _row(index: int, nrows: int) -> int:
+    if not -nrows <= index < nrows:
+        raise IndexError(f"row {index} of {nrows}")
+    return index % nrows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Strings:
+    """Many strings: their bytes one after the other.
+
+    Attributes
+    ----------
+    offsets : ndarray of int64, shape (N + 1,)
+        String k is bytes ``offsets[k]`` to ``offsets[k + 1]``.
+    data : ndarray of uint8
+        As stored, normally UTF-8.
+
+    Notes
+    -----
+    ``strings[k]`` is a str, with surrogate escapes for bytes that are not UTF-8; a slice gives
+    `Strings` that share `data`.
+    """
+
+    offsets: Offsets
+    data: NDArray[np.uint8]
+
+    @classmethod
+    def pack(cls, texts: list[str]) -> "Strings":
+        """Return the strings of a list."""
+        parts = [encode_text(text) for text in texts]
+        offsets = np.zeros(len(parts) + 1, np.int64)
+        np.cumsum([len(part) for part in parts], out=offsets[1:])
+        return cls(offsets, np.frombuffer(b"".join(parts), np.uint8))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Strings": ...
+    def __getitem__(self, index: int | slice) -> "str | Strings":
+        if isinstance(index, slice):
+            start, stop, step = index.indices(len(self))
+            if step != 1:
+                raise ValueError(f"strings are sliced in steps of 1, not {step}")
+            return Strings(self.offsets[start : max(start, stop) + 1], self.data)
+        k = _row(index, len(self))
+        return decode_text(self.data[self.offsets[k] : self.offsets[k + 1]].tobytes())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.tolist())
+
+    def tolist(self) -> list[str]:
+        """Return all strings."""
+        first = int(self.offsets[0])
+        data = self.data[first : self.offsets[-1]].tobytes()
+        ends = (self.offsets - first).tolist()
+        return [decode_text(data[a:b]) for a, b in pairwise(ends)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ragged:
+    """Rows of values, as many in each as there are.
+
+    Attributes
+    ----------
+    offsets : ndarray of int64, shape (N + 1,)
+        Row k is values ``offsets[k]`` to ``offsets[k + 1]``.
+    values : ndarray or Strings
+        Of all rows; of points and matrices ``(n, 3)`` or ``(n, 3, 3)``.
+    keys : Strings or None
+        Of maps: the key of each value.
+
+    Notes
+    -----
+    ``ragged[k]`` is row k: a view of `values`; of strings a list; of maps a dict.
+    """
+
+    offsets: Offsets
+    values: "Array | Strings"
+    keys: Strings | None = None
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> Any:
+        k = _row(index, len(self))
+        part = slice(int(self.offsets[k]), int(self.offsets[k + 1]))
+        values = self.values[part]
+        if isinstance(values, Strings):
+            row: Any = values.tolist()
+        else:
+            row = values
+        return row if self.keys is None else dict(zip(self.keys[part].tolist(), row, strict=True))
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[k] for k in range(len(self)))
+
+    @property
+    def lengths(self) -> Offsets:
+        """How many values each row has, shape (N,)."""
+        return np.diff(self.offsets)

@@ -1,0 +1,1 @@
+"""Recordings made of others: copied, merged, repaired."""

@@ -1,0 +1,174 @@
+"""What a copy takes of a recording: which streams and records, and what tags they get."""
+
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import TypeAlias
+
+import numpy as np
+
+from ...exceptions import NotFoundError
+from ...frames.protocol import IntArray
+from ..format.description import Description, StreamTags, check_tag
+from ..format.format import RecordType, StreamId
+from ..format.recordindex import RecordTable
+from ..recording import Recording
+from ..sequence import RecordSequence, StreamName, TypeName, stream_text
+
+TagChanges: TypeAlias = Mapping[str, str | None]
+"""Tags to set; None for one to remove."""
+Decimation: TypeAlias = float | Mapping[str, float]
+"""Seconds from one data record of a stream to the next, for all streams or by stream."""
+
+
+def choose_streams(
+    sequence: RecordSequence, streams: StreamName | Iterable[StreamName] | None
+) -> list[int]:
+    """Return the ordinals of the streams to copy, in order.
+
+    Of a recording all by default, also those without records; of a selection those in it.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such stream.
+    """
+    if streams is not None:
+        return sequence._match_streams(streams)
+    table = sequence._content.table
+    if isinstance(sequence, Recording):
+        return list(range(len(table.streams)))
+    present: list[int] = np.unique(table.stream[sequence.rows]).tolist()
+    return present
+
+
+def choose_rows(
+    sequence: RecordSequence,
+    *,
+    streams: StreamName | Iterable[StreamName] | None = None,
+    types: TypeName | Iterable[TypeName] | None = None,
+    after: float | None = None,
+    before: float | None = None,
+    decimate: Decimation | None = None,
+) -> IntArray:
+    """Return the records to copy, in the order of time; parameters as for `copying.copy`.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such stream.
+    ValueError
+        There is no such type, the limits are the wrong way round, or an interval is no number of
+        seconds.
+    """
+    if after is not None and before is not None and not after <= before:
+        raise ValueError(f"after {after} s and before {before} s: there is no such time")
+    rows = np.sort(sequence.filter(streams, types, before=before).rows)
+    table = sequence._content.table
+    start = np.empty(0, np.int64)
+    if after is not None:
+        times = table.timestamp[rows]
+        start, rows = _last_settings(table, rows[times < after]), rows[times >= after]
+    if decimate is not None:
+        by_stream = decimate if isinstance(decimate, Mapping) else {"*": decimate}
+        for name, interval in by_stream.items():
+            for ordinal in sequence._match_streams(name):
+                rows = _decimated(table, rows, ordinal, interval)
+    return np.concatenate([start, rows])
+
+
+def _last_settings(table: RecordTable, rows: IntArray) -> IntArray:
+    """Return the last configuration and the last state record of each stream, in order."""
+    types = table.record_type[rows]
+    rows = rows[(types == RecordType.CONFIGURATION) | (types == RecordType.STATE)]
+    keys = table.stream[rows].astype(np.int64) << 8 | table.record_type[rows]
+    last = np.unique(keys[::-1], return_index=True)[1]
+    return np.sort(rows[::-1][last])
+
+
+def _decimated(table: RecordTable, rows: IntArray, ordinal: int, interval: float) -> IntArray:
+    """Return `rows` without the data records of a stream that come too soon after another."""
+    if not interval >= 0:
+        raise ValueError(f"decimate {interval!r}: expected seconds, 0 or more")
+    is_data = (table.stream[rows] == ordinal) & (table.record_type[rows] == RecordType.DATA)
+    times = table.timestamp[rows[is_data]]
+    # Those with a time that is no number come last, and stay.
+    nkept = len(times) - int(np.isnan(times).sum())
+    keep = np.zeros(len(times), np.bool_)
+    keep[nkept:] = True
+    place = 0
+    while place < nkept:
+        keep[place] = True
+        following = int(np.searchsorted(times[:nkept], times[place] + interval))
+        place = max(place + 1, following)
+    return np.sort(np.concatenate([rows[~is_data], rows[is_data][keep]]))
+
+
+def changed_tags(tags: Mapping[str, str], changes: TagChanges | None) -> dict[str, str]:
+    """Return tags with some set, and those removed whose change is None.
+
+    Raises
+    ------
+    TypeError, ValueError
+        A tag is no text.
+    """
+    changed = dict(tags)
+    for name, value in (changes or {}).items():
+        if value is None:
+            changed.pop(name, None)
+            continue
+        check_tag(name, value)
+        changed[name] = value
+    return changed
+
+
+def changed_stream_tags(
+    streams: Mapping[StreamId, StreamTags],
+    stream_ids: Iterable[StreamId],
+    changes: Mapping[str, TagChanges] | None,
+) -> dict[StreamId, StreamTags]:
+    """Return tags of streams with changes.
+
+    Parameters
+    ----------
+    streams : mapping of StreamId to StreamTags
+        Tags as they are.
+    stream_ids : iterable of StreamId
+        All streams, with tags or without.
+    changes : mapping of str to mapping, or None
+        By id or pattern.
+
+    Raises
+    ------
+    NotFoundError
+        No stream has an id that is given without a wildcard.
+    TypeError, ValueError
+        A tag is no text.
+    """
+    changed = dict(streams)
+    texts = {stream_id: str(stream_id) for stream_id in stream_ids}
+    for name, tags in (changes or {}).items():
+        text = stream_text(name)
+        is_pattern = any(character in text for character in "*?[")
+        found = [
+            id_
+            for id_, own in texts.items()
+            if own == text or (is_pattern and fnmatchcase(own, text))
+        ]
+        if not found and not is_pattern:
+            raise NotFoundError(f"no stream {text!r:.80}, whose tags were to be changed")
+        for stream_id in found:
+            known = changed.get(stream_id, StreamTags())
+            changed[stream_id] = StreamTags(changed_tags(known.user, tags), known.vrs)
+    return changed
+
+
+def described(
+    streams: Mapping[StreamId, StreamTags],
+    ids: Mapping[StreamId, StreamId],
+    file_tags: Mapping[str, str],
+) -> Description:
+    """Return the description of a copy whose streams get new ids.
+
+    A stream without tags stays out of it: with an entry, readers would make up a serial number.
+    """
+    return Description({ids[k]: streams[k] for k in ids if k in streams}, dict(file_tags))

@@ -1,0 +1,301 @@
+"""Writing the index of a recording anew: where it is missing, damaged or wrong.
+
+Records are found by their headers. Where they lie one behind the other the index is put behind the
+last one, in place; of a recording in several files the first one, which holds the index, is
+replaced. Else the recording is replaced by a copy. At every moment the file is one whose records
+can all be found.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from struct import Struct
+from typing import Any, Literal
+
+import numpy as np
+
+from ...exceptions import FileChangedError, FormatError, UnsupportedError
+from ...storage import disk
+from ...storage.update import create_like, temporary_path
+from ..format.format import (
+    DESCRIPTION_TYPE_ID,
+    FILE_HEADER_SIZE,
+    INDEX_TYPE_ID,
+    RECORD_HEADER_SIZE,
+    Compression,
+    FileHeader,
+    RecordType,
+)
+from ..format.indexrecord import classic_index, internal_header, pack_split
+from ..format.recordindex import (
+    CLASSIC_VERSION,
+    INDEX_ENTRY,
+    SPLIT_VERSION,
+    ZSTD_LEVEL,
+    RecordTable,
+)
+from ..read.filesource import ChunkedSource, open_recording_source
+from ..read.recordlist import Listing, read_internal_header, scan_listing
+from ..recording import Recording, open_quietly
+from .copying import copy
+from .transfer import Progress
+
+# Where the file header has the offsets of the index, the description and the first record.
+_OFFSETS_AT = 8 + 8 + 4 + 4
+_OFFSETS = Struct("<qqq")
+_DAMAGED = "in several files with damage between its records"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRepair:
+    """What was done about an index.
+
+    Attributes
+    ----------
+    action : {"none", "in place", "rewritten", "copied"}
+        Nothing, as it was right; it was written into the file; the file was replaced by a copy; or
+        a new file was made.
+    nrecords : int
+        Records that can be found now.
+    notes : tuple of str
+        What was wrong, and what was lost.
+    """
+
+    action: str
+    nrecords: int
+    notes: tuple[str, ...]
+
+
+def fix_index(
+    path: Any,
+    dst: str | os.PathLike[str] | None = None,
+    *,
+    progress: Progress | None = None,
+) -> IndexRepair:
+    """Write the index of a recording anew where that is missing, damaged or wrong.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        The recording, which nothing else may be writing; with `dst` also all that `open` opens.
+    dst : str or PathLike, optional
+        A new file for all records that are found; `path` is left alone then. By default `path` is
+        repaired: what lies behind its last whole record is cut off, and where there are damaged
+        bytes between records, it is replaced by a copy without them.
+    progress : callable, optional
+        Called while a copy is made; see `copy`.
+
+    Returns
+    -------
+    IndexRepair
+        What was done.
+
+    Raises
+    ------
+    FormatError
+        It is no recording, or one that is not of this kind of damage.
+    UnsupportedError
+        It is in several files and damaged between records, or numbered neighbours of it do not
+        continue it: give `dst`.
+    FileChangedError
+        It was changed meanwhile; nothing was done.
+    FileExistsError
+        There is a file `dst`.
+    OSError
+        It cannot be read or written.
+
+    Notes
+    -----
+    Whatever ends the program, all records can be found afterwards. An index that is right, but for
+    records that are damaged themselves, is left as it is.
+    """
+    if dst is not None:
+        with open_quietly(path, index="rebuild") as recording:
+            report = copy(recording, dst, progress=progress)
+            return IndexRepair("copied", report.nrecords, tuple(recording.report.lines()[1:]))
+    target = os.path.realpath(path)
+    with open_quietly(path) as recording, open_recording_source(path) as source:
+        header = FileHeader.unpack(source.read_at(0, FILE_HEADER_SIZE))
+        nfiles = len(source.parts)
+        listing = scan_listing(source, header, resync=True)
+        notes = tuple(recording.report.lines())
+        if _is_right(recording, listing):
+            return IndexRepair("none", len(recording), notes)
+        if len(source.parts) < nfiles:
+            # An index would leave them out for good, and they may be damaged rather than strange.
+            raise _in_several(source, "with neighbours that do not continue it")
+        nrecords = int((listing.entries["record_type"] != RecordType.TAGS).sum())
+        if _is_split(source, header):
+            _replace_head(target, source, header, listing)
+        elif len(source.parts) == 1 and _is_gapless(listing):
+            _append_index(target, source, header, listing, recording)
+        elif len(source.parts) == 1:
+            with open_quietly(path, index="rebuild") as whole:
+                place: Literal["front", "end"] = "front" if header.version == "VRS2" else "end"
+                copy(whole, target, index=place, overwrite=True, progress=progress)
+            return IndexRepair("rewritten", nrecords, notes)
+        else:
+            raise _in_several(source, _DAMAGED)
+        return IndexRepair("in place", nrecords, notes)
+
+
+def _is_right(recording: Recording, listing: Listing) -> bool:
+    """Return whether the index was used, and lists every record that can be found."""
+    report = recording.report
+    if report.index_fault is not None or report.gaps or report.nmissing:
+        return False
+    found = RecordTable.from_entries(listing.entries, 0, offsets=listing.offsets)
+    found = found.take(np.flatnonzero(found.record_type != RecordType.TAGS))
+    table = recording.table
+    if len(found) > len(table):
+        return False
+    # By their offsets, which no two have in common.
+    order = np.argsort(table.offset)
+    places = np.searchsorted(table.offset, found.offset, sorter=order)
+    rows = order.take(places, mode="clip") if len(order) else order
+    return (
+        np.array_equal(table.offset[rows], found.offset)
+        and np.array_equal(table.size[rows], found.size)
+        and np.array_equal(table.record_type[rows], found.record_type)
+        and np.array_equal(table.timestamp[rows].view(np.int64), found.timestamp.view(np.int64))
+    )
+
+
+def _is_gapless(listing: Listing) -> bool:
+    """Return whether there are records, and each begins where the one before it ends."""
+    ends = listing.offsets + listing.entries["size"]
+    return len(ends) > 0 and bool((listing.offsets[1:] == ends[:-1]).all())
+
+
+def _is_split(source: ChunkedSource, header: FileHeader) -> bool:
+    """Return whether the first of several files holds nothing but what leads to the records."""
+    at = header.index_offset
+    if len(source.parts) == 1 or not 0 < at <= source.parts[0].nbytes - RECORD_HEADER_SIZE:
+        return False
+    try:
+        found = read_internal_header(source, at, INDEX_TYPE_ID, "index")
+    except FormatError:
+        return False
+    return found.format_version == SPLIT_VERSION
+
+
+def _append_index(
+    target: str, source: ChunkedSource, header: FileHeader, listing: Listing, recording: Recording
+) -> None:
+    """Write an index behind the last record, and then tell of it in the file header."""
+    end = int(listing.offsets[-1]) + int(listing.entries["size"][-1])
+    payload, compression, nbytes = classic_index(
+        listing.entries, recording.table.streams, ZSTD_LEVEL
+    )
+    head = internal_header(
+        INDEX_TYPE_ID,
+        CLASSIC_VERSION,
+        len(payload),
+        int(listing.entries["size"][-1]),
+        compression,
+        nbytes,
+    )
+    first = int(listing.offsets[0])
+    if not header.first_record_offset and first == _description_end(header, listing):
+        first = 0
+    with _opened_to_write(target) as fd:
+        if os.fstat(fd).st_size != source.size():
+            raise _changed(target)
+        if header.index_offset >= end:
+            # What is there is overwritten: meanwhile there is no index.
+            _write_offsets(fd, header._replace(index_offset=0))
+            disk.sync(fd)
+        disk.write_at(fd, end, head, payload)
+        disk.truncate(fd, end + len(head) + len(payload))
+        disk.sync(fd)
+        _write_offsets(fd, header._replace(index_offset=end, first_record_offset=first))
+        disk.sync(fd)
+
+
+@contextmanager
+def _opened_to_write(path: str) -> Iterator[int]:
+    """Give the descriptor of a file that is there; errors of the block name the file."""
+    with disk.naming(path):
+        fd = os.open(path, os.O_RDWR)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+
+def _description_end(header: FileHeader, listing: Listing) -> int | None:
+    """Return where the description ends; None if it is not where the file header says."""
+    for offset, found in listing.internal:
+        if offset == header.description_offset and found.stream_id[0] == DESCRIPTION_TYPE_ID:
+            return offset + found.size
+    return None
+
+
+def _write_offsets(fd: int, header: FileHeader) -> None:
+    offsets = header.index_offset, header.description_offset, header.first_record_offset
+    disk.write_at(fd, _OFFSETS_AT, _OFFSETS.pack(*offsets))
+
+
+def _replace_head(target: str, source: ChunkedSource, header: FileHeader, listing: Listing) -> None:
+    """Replace the first file by one with a whole index, and cut off what is behind the records."""
+    first, last = source.parts[1], source.parts[-1]
+    if not _is_gapless(listing) or int(listing.offsets[0]) != first.start:
+        raise _in_several(source, _DAMAGED)
+    end = int(listing.offsets[-1]) + int(listing.entries["size"][-1])
+    if end <= last.start:
+        raise _in_several(source, _DAMAGED)
+    front = bytes(source.read_at(0, header.index_offset))
+    entries = np.ascontiguousarray(listing.entries, INDEX_ENTRY)
+    payload = pack_split(entries, ZSTD_LEVEL)
+    index = internal_header(
+        INDEX_TYPE_ID,
+        SPLIT_VERSION,
+        len(payload),
+        header.index_offset - header.description_offset,
+        Compression.ZSTD,
+        entries.nbytes,
+    )
+    records_at = len(front) + len(index) + len(payload)
+    temporary = temporary_path(target)
+    fd = create_like(temporary, target, target)
+    with disk.naming(target):
+        try:
+            disk.write_at(fd, 0, front, index, payload)
+            _write_offsets(fd, header._replace(first_record_offset=records_at))
+            disk.sync(fd)
+            disk.replace(temporary, target)
+        except BaseException:
+            disk.unlink(temporary)
+            raise
+        finally:
+            os.close(fd)
+        disk.sync_folder(os.path.dirname(target))
+    if end < last.start + last.nbytes:
+        _cut_off(last.source.name, last.nbytes, end - last.start)
+
+
+def _cut_off(path: str | None, nbytes: int, end: int) -> None:
+    """Remove what lies behind `end` in a file of `nbytes`."""
+    if path is None:
+        return
+    with _opened_to_write(path) as fd:
+        if os.fstat(fd).st_size != nbytes:
+            raise _changed(path)
+        disk.truncate(fd, end)
+        disk.sync(fd)
+
+
+def _changed(path: str) -> FileChangedError:
+    error = FileChangedError("the recording was changed while it was looked at")
+    error.path = path
+    return error
+
+
+def _in_several(source: ChunkedSource, what: str) -> UnsupportedError:
+    error = UnsupportedError(
+        f"a recording {what} is not repaired in place: name a new file (dst), and list all of its"
+        " files if some are not taken for such"
+    )
+    error.path = source.name
+    return error

@@ -1,0 +1,66 @@
+"""Index records as they are written: their headers and payloads, for whoever puts them in a file.
+
+Levels and limits are those of the reference (1.4.0, ``IndexRecord.cpp``). Layout:
+docs/formats/vrs.md.
+"""
+
+from collections.abc import Collection
+
+from . import zstd
+from .format import (
+    RECORD_HEADER_SIZE,
+    TIMESTAMP_MAX,
+    Compression,
+    RecordHeader,
+    RecordType,
+    StreamId,
+)
+from .recordindex import Entries, classic_nbytes, pack_index
+
+MIN_ZSTD_RECORDS = 100
+"""Indexes in front of less records than this are not worth compressing."""
+_SPLIT_RECORDS = 100_000
+
+
+def internal_header(
+    type_id: int,
+    version: int,
+    nbytes: int,
+    previous_size: int,
+    compression: Compression = Compression.NONE,
+    uncompressed_size: int = 0,
+) -> bytes:
+    """Return the header of a description or of an index with a payload of `nbytes`."""
+    return RecordHeader(
+        RECORD_HEADER_SIZE + nbytes,
+        previous_size,
+        StreamId(type_id, 0),
+        version,
+        TIMESTAMP_MAX,
+        RecordType.DATA,
+        compression,
+        uncompressed_size,
+    ).pack()
+
+
+def classic_index(
+    entries: Entries, stream_ids: Collection[StreamId], level: int | None
+) -> tuple[bytes, Compression, int]:
+    """Return payload, compression and uncompressed size of an index."""
+    if level is None or not len(entries):
+        return pack_index(entries, stream_ids, Compression.NONE), Compression.NONE, 0
+    packed = pack_index(entries, stream_ids, Compression.ZSTD, level)
+    return packed, Compression.ZSTD, classic_nbytes(len(entries), len(stream_ids))
+
+
+def index_nbytes(entries: Entries, stream_ids: Collection[StreamId], level: int | None) -> int:
+    """Return the size of the payload of the index that is written for these entries."""
+    if len(entries) < MIN_ZSTD_RECORDS:
+        level = None
+    return len(classic_index(entries, stream_ids, level)[0])
+
+
+def pack_split(entries: Entries, level: int) -> bytes:
+    """Return the payload of a compressed split index: a frame for so many records each."""
+    starts = range(0, len(entries), _SPLIT_RECORDS)
+    return b"".join(zstd.compress(entries[k : k + _SPLIT_RECORDS].tobytes(), level) for k in starts)

@@ -1,0 +1,351 @@
+"""The index of a VRS file: a record that lists the time, size, type and stream of every record.
+
+An entry has no offset: a record lies where the entries before it end, so that entries stand in the
+order of the file. A *classic* index counts its entries; a *split* one is the end of a file's first
+chunk and grows while the others are written, so that what is whole of it is used. `RecordTable` is
+the index as readers want it: sorted by time, with offsets.
+
+Nothing is allocated that the file could not hold: a record takes 32 bytes of it or more. Contract:
+any bytes give a value, a `FormatError` or an `UnsupportedError`. Layout: docs/formats/vrs.md.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from struct import Struct
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...exceptions import FormatError, TruncatedError, UnsupportedError
+from ...format.bytefield import BytesLike, unpack_fields
+from . import zstd
+from .format import (
+    MAX_STREAMS,
+    RECORD_HEADER_SIZE,
+    Compression,
+    RecordHeader,
+    RecordType,
+    StreamId,
+    normal_type_ids,
+)
+
+CLASSIC_VERSION = 2
+"""Format version of an index that counts its entries. Stored on disk."""
+SPLIT_VERSION = 3
+"""Format version of an index at the end of a first chunk. Stored on disk."""
+ZSTD_LEVEL = 7
+"""What the reference compresses an index with."""
+
+INDEX_ENTRY = np.dtype(
+    [
+        ("timestamp", "<f8"),
+        ("size", "<u4"),
+        ("record_type", "u1"),
+        ("type_id", "<i4"),
+        ("instance_id", "<u2"),
+    ]
+)
+"""One record in the index. Stored on disk, 19 bytes."""
+
+_COUNT = Struct("<I")
+_STREAM = np.dtype([("type_id", "<i4"), ("instance_id", "<u2")])
+
+Entries = NDArray[np.void]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexContent:
+    """What an index record holds.
+
+    Attributes
+    ----------
+    entries : ndarray of INDEX_ENTRY
+        One per record, in the order of the file; a copy.
+    stream_ids : list of StreamId
+        The streams that the index names, with records or without; none in a split index.
+    is_complete : bool
+        False for a split index that ends within an entry or in damaged bytes, or whose size was
+        never set: records may follow that it does not list.
+    """
+
+    entries: Entries
+    stream_ids: list[StreamId]
+    is_complete: bool = True
+
+
+def pack_index(
+    entries: Entries,
+    stream_ids: Iterable[StreamId],
+    compression: Compression = Compression.ZSTD,
+    level: int = ZSTD_LEVEL,
+) -> bytes:
+    """Return the payload of a classic index.
+
+    Parameters
+    ----------
+    entries : ndarray of INDEX_ENTRY
+        In the order of the file.
+    stream_ids : iterable of StreamId
+        Streams to name, stored in order.
+    compression : Compression
+        ``NONE`` or ``ZSTD``; the counts stay uncompressed.
+    level : int
+        Of Zstandard.
+
+    Notes
+    -----
+    The record header of a compressed index has `classic_nbytes` as its uncompressed size.
+    """
+    if compression not in (Compression.NONE, Compression.ZSTD):
+        raise ValueError(f"index compression {compression!r}: expected NONE or ZSTD")
+    packed = np.ascontiguousarray(entries, INDEX_ENTRY).tobytes()
+    if compression == Compression.ZSTD:
+        packed = zstd.compress(packed, level)
+    streams = np.array([tuple(stream_id) for stream_id in sorted(stream_ids)], _STREAM)
+    counts = _COUNT.pack(len(streams)), _COUNT.pack(len(entries))
+    return b"".join((counts[0], streams.tobytes(), counts[1], packed))
+
+
+def classic_nbytes(nentries: int, nstreams: int) -> int:
+    """Return the size of the payload of a classic index when it is not compressed."""
+    return 2 * _COUNT.size + nstreams * _STREAM.itemsize + nentries * INDEX_ENTRY.itemsize
+
+
+def unpack_index(header: RecordHeader, payload: BytesLike, *, nbytes_present: int) -> IndexContent:
+    """Return the entries of an index record.
+
+    Parameters
+    ----------
+    header : RecordHeader
+        Of the index record.
+    payload : buffer
+        What follows the header. Bytes after the last entry of a classic index are space that was
+        kept for more. For a split index whose size was never set (32), the rest of its chunk.
+    nbytes_present : int
+        Size of the file in bytes, all chunks together: it bounds the number of entries.
+
+    Raises
+    ------
+    FormatError
+        The index cannot be that of this file: a count, a size or a type is impossible, or the
+        compressed entries are damaged. A split index gives what comes before.
+    UnsupportedError
+        Another format version.
+    """
+    most = nbytes_present // RECORD_HEADER_SIZE
+    if header.format_version == CLASSIC_VERSION:
+        return _unpack_classic(header, memoryview(payload), most)
+    if header.format_version == SPLIT_VERSION:
+        return _unpack_split(header, memoryview(payload), most)
+    raise UnsupportedError(
+        f"index of version {header.format_version}: this release reads"
+        f" {CLASSIC_VERSION} and {SPLIT_VERSION}"
+    )
+
+
+def _unpack_classic(header: RecordHeader, view: memoryview, most: int) -> IndexContent:
+    nstreams: int = unpack_fields(_COUNT, view, 0, "index")[0]
+    at = _COUNT.size + nstreams * _STREAM.itemsize
+    if nstreams > MAX_STREAMS or at > len(view):
+        raise FormatError(
+            f"index: {nstreams} streams in {len(view)} bytes, at most {MAX_STREAMS}", offset=0
+        )
+    stored = np.frombuffer(view[_COUNT.size : at], _STREAM)
+    stream_ids = [StreamId.from_stored(*pair) for pair in stored.tolist()]
+    nentries: int = unpack_fields(_COUNT, view, at, "index")[0]
+    if nentries > most:
+        raise FormatError(
+            f"index: {nentries} records in a file with room for {most}", offset=at, field="count"
+        )
+    nbytes = nentries * INDEX_ENTRY.itemsize
+    body = view[at + _COUNT.size :]
+    # The reference goes by the size, not by the compression in the header.
+    if header.uncompressed_size and nentries:
+        try:
+            data = zstd.decompress(body, nbytes)
+        except FormatError as err:
+            raise FormatError(f"index: {err}") from err
+    elif nbytes > len(body):
+        raise TruncatedError(f"index: {nentries} records in {len(body)} bytes", offset=at)
+    else:
+        data = bytes(body[:nbytes])
+    entries = np.frombuffer(data, INDEX_ENTRY)
+    wrong = _find_wrong(entries)
+    if wrong < len(entries):
+        raise FormatError(f"index: entry {wrong} is no record: {entries[wrong]}", field="entries")
+    return IndexContent(entries, stream_ids)
+
+
+def _unpack_split(header: RecordHeader, view: memoryview, most: int) -> IndexContent:
+    is_complete = header.size > RECORD_HEADER_SIZE or not len(view)
+    # While recording, the header tells the compression but no sizes.
+    if header.compression == Compression.ZSTD or header.uncompressed_size:
+        data, rest = _decode_frames(view, most * INDEX_ENTRY.itemsize)
+    else:
+        data, rest = bytes(view[: most * INDEX_ENTRY.itemsize]), len(view)
+        rest -= len(data)
+    count, extra = divmod(len(data), INDEX_ENTRY.itemsize)
+    entries = np.frombuffer(data, INDEX_ENTRY, count)
+    good = _find_wrong(entries)
+    return IndexContent(entries[:good], [], is_complete and not (rest or extra or good < count))
+
+
+def _find_wrong(entries: Entries) -> int:
+    """Return the index of the first entry that is no record; how many there are if all are."""
+    types = entries["record_type"]
+    good = (types >= RecordType.STATE) & (types <= RecordType.TAGS)
+    good &= entries["size"] >= RECORD_HEADER_SIZE
+    return len(entries) if good.all() else int(good.argmin())
+
+
+def _decode_frames(view: memoryview, most: int) -> tuple[bytes, int]:
+    """Return what whole Zstandard frames of together at most `most` bytes hold.
+
+    Returns
+    -------
+    data : bytes
+    rest : int
+        Bytes of `view` after the last good frame.
+    """
+    parts = []
+    while len(view):
+        try:
+            nbytes = zstd.unpack_header(view).content_nbytes
+            if nbytes is None or nbytes > most:
+                break
+            end = zstd.frame_nbytes(view)
+            parts.append(zstd.decompress(view[:end], nbytes))
+        except FormatError:
+            # A frame that was not written to its end, or is damaged: those before it count.
+            break
+        most -= nbytes
+        view = view[end:]
+    return b"".join(parts), len(view)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordTable:
+    """All records of a file in the order of time: one array per property.
+
+    Records of equal time are sorted by type id, instance id and offset (reference 1.4.0,
+    ``IndexRecord::RecordInfo``); those with a time that is no number come last.
+
+    Attributes
+    ----------
+    timestamp : ndarray of float64, shape (N,)
+        In seconds.
+    offset : ndarray of int64, shape (N,)
+        Byte position of the record header.
+    size : ndarray of uint32, shape (N,)
+        Bytes in the file, the header included.
+    record_type : ndarray of uint8, shape (N,)
+        A `RecordType`.
+    stream : ndarray of int32, shape (N,)
+        Ordinal in `streams`.
+    position : ndarray of int64, shape (N,)
+        Which record it is in the order of the file.
+    streams : tuple of StreamId
+        Sorted; all that were given, and those of the records.
+    """
+
+    timestamp: NDArray[np.float64]
+    offset: NDArray[np.int64]
+    size: NDArray[np.uint32]
+    record_type: NDArray[np.uint8]
+    stream: NDArray[np.int32]
+    position: NDArray[np.int64]
+    streams: tuple[StreamId, ...]
+
+    def __len__(self) -> int:
+        return len(self.timestamp)
+
+    @classmethod
+    def from_entries(
+        cls,
+        entries: Entries,
+        first_offset: int,
+        streams: Iterable[StreamId] = (),
+        *,
+        offsets: NDArray[np.int64] | None = None,
+    ) -> "RecordTable":
+        """Return the table for entries in the order of the file.
+
+        Parameters
+        ----------
+        entries : ndarray of INDEX_ENTRY
+        first_offset : int
+            Byte position of the first record.
+        streams : iterable of StreamId
+            Streams to list, with records or without.
+        offsets : ndarray of int64, optional
+            Where the records lie, if not back to back from `first_offset`.
+
+        Raises
+        ------
+        FormatError
+            There are too many streams.
+        """
+        if offsets is None:
+            ends = np.cumsum(entries["size"], dtype=np.int64)
+            offsets = ends - entries["size"] + first_offset
+        ids, stream = _find_streams(entries, streams)
+        table = cls(
+            np.ascontiguousarray(entries["timestamp"]),
+            offsets,
+            np.ascontiguousarray(entries["size"]),
+            np.ascontiguousarray(entries["record_type"]),
+            stream,
+            np.arange(len(entries)),
+            tuple(ids),
+        )
+        if bool((table.timestamp[1:] > table.timestamp[:-1]).all()):
+            return table
+        return table.take(_time_order(table.timestamp, stream, offsets))
+
+    def take(self, rows: NDArray[Any] | slice | Sequence[int]) -> "RecordTable":
+        """Return the table of some rows, in the order given; `streams` stays."""
+        return RecordTable(
+            self.timestamp[rows],
+            self.offset[rows],
+            self.size[rows],
+            self.record_type[rows],
+            self.stream[rows],
+            self.position[rows],
+            self.streams,
+        )
+
+
+def _key(stream_id: StreamId) -> int:
+    """Return a number that sorts as the stream id does."""
+    return stream_id[0] << 16 | stream_id[1]
+
+
+def _find_streams(
+    entries: Entries, streams: Iterable[StreamId]
+) -> tuple[list[StreamId], NDArray[np.int32]]:
+    """Return the streams given and those of the entries, sorted, and which of them each has."""
+    keys = normal_type_ids(entries["type_id"]) << 16 | entries["instance_id"]
+    ids = sorted(set(streams))
+    known = np.array([_key(stream_id) for stream_id in ids], np.int64)
+    stream = np.searchsorted(known, keys)
+    # Nearly always, all are known: to tell which there are takes longer.
+    if not (len(known) and np.array_equal(known.take(stream, mode="clip"), keys)):
+        known = np.union1d(known, keys)
+        if len(known) > MAX_STREAMS:
+            raise FormatError(f"records of {len(known)} streams, at most {MAX_STREAMS}")
+        ids = [StreamId(key >> 16, key & 0xFFFF) for key in known.tolist()]
+        stream = np.searchsorted(known, keys)
+    return ids, stream.astype(np.int32)
+
+
+def _time_order(
+    timestamp: NDArray[np.float64], stream: NDArray[np.int32], offsets: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the rows in the order of time, stream and offset."""
+    # Files are nearly sorted, which a stable sort of one column makes use of.
+    order = np.argsort(timestamp, kind="stable")
+    times = timestamp[order]
+    if bool((times[1:] == times[:-1]).any()) or bool(np.isnan(times[-1:]).any()):
+        order = np.lexsort((offsets, stream, timestamp))
+    return order.astype(np.int64, copy=False)

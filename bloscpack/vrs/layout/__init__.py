@@ -1,0 +1,1 @@
+"""Data layouts: how the bytes of a metadata block become values."""

@@ -1,0 +1,434 @@
+"""Data layouts declared as Python classes.
+
+A class that derives from `Layout` lists the pieces of a metadata block as class attributes; its
+definition is what a writer stores beside the stream, and its instances are values of such blocks::
+
+    class Imu(Layout):
+        temperature = Value("float", tags={"unit": "deg C"})
+        accelerometer = Array("float", 3)
+        note = String(optional=True)
+
+    sample = Imu(temperature=21.5)
+    sample.accelerometer = [0.0, 0.0, 9.81]
+
+A class attribute that is itself a `Layout` class is a nested struct: its pieces have the name of
+the attribute and a ``/`` before their labels. A subclass has the pieces of its bases first. In a
+definition, pieces of fixed size come before those of variable size, as the reference writes them.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from ...exceptions import NotFoundError
+from .datalayout import DataLayout
+from .pieces import ELEMENTS, STRING, Element, Piece, PieceKind
+
+# Beside the C++ names: what Python and numpy call them. A Python float is a double.
+_PYTHON_TYPES: dict[object, str] = {float: "double", int: "int64_t", bool: "Bool", str: "string"}
+_NUMPY_TYPES = {"?": "Bool", "S": "char", "d": "double", "f": "float"}
+
+
+def element_named(of: object) -> Element:
+    """Return the element type that `of` names.
+
+    Parameters
+    ----------
+    of : str, type or dtype
+        A C++ name of the format (``"int32_t"``, ``"Point3Df"``, ``"string"``), a name or type of
+        numpy (``"float32"``, ``np.uint8``), or ``float`` (a double), ``int`` (int64_t), ``bool``,
+        ``str``. The text ``"float"`` is the C++ name: four bytes.
+
+    Raises
+    ------
+    TypeError
+        It names no element type of the format.
+    """
+    name = _PYTHON_TYPES.get(of, of) if isinstance(of, type) else of
+    name = object if name is None else name  # numpy takes None for a double.
+    name = "Bool" if name == "bool" else name
+    if isinstance(name, str) and (name in ELEMENTS or name == STRING.name):
+        return ELEMENTS.get(name, STRING)
+    try:
+        dtype = np.dtype(name)  # type: ignore[call-overload]  # what is no dtype is a TypeError
+    except TypeError:
+        dtype = np.dtype("O")
+    if dtype.kind in "iu" and dtype.itemsize <= 8:
+        return ELEMENTS[f"{dtype.name}_t"]
+    known = _NUMPY_TYPES.get(dtype.char)
+    if known is None or (known == "char" and dtype.itemsize != 1):
+        raise TypeError(f"{of!r} is no element type of a data layout")
+    return ELEMENTS[known]
+
+
+class _Named:
+    """An attribute of a layout class that knows its name."""
+
+    name = ""
+    _label: str | None = None
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        if self.name and self.name != name:
+            raise TypeError(f"one piece is both {self.name!r} and {name!r}")
+        self.name = name
+
+    @property
+    def label(self) -> str:
+        """Name in the file, without those of the structs around it."""
+        return self.name if self._label is None else self._label
+
+
+class Field(_Named):
+    """A piece of a layout class; `Value`, `Array`, `Vector`, `StringMap` and `String` are some.
+
+    Parameters
+    ----------
+    label : str, optional
+        Name in the file, by default that of the attribute; for names that Python does not have.
+    optional : bool, optional
+        Left out of the definition unless it is asked for.
+    required : bool, optional
+        Readers that expect this layout cannot do without the piece.
+    default : object, optional
+        Value of the piece where none is set, and for readers that do not find it.
+    tags : mapping of str to str, optional
+        Such as ``{"unit": "m/s", "description": "..."}``.
+    """
+
+    kind: ClassVar[PieceKind]
+
+    def __init__(
+        self,
+        of: object,
+        size: int = 0,
+        *,
+        label: str | None = None,
+        optional: bool = False,
+        required: bool = False,
+        default: Any = None,
+        tags: Mapping[str, str] | None = None,
+        properties: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.element = element_named(of)
+        is_text = self.element is STRING
+        if is_text and self.kind in (PieceKind.VALUE, PieceKind.ARRAY):
+            raise TypeError("strings have no fixed size: use String or Vector")
+        self.type_name = (
+            str(self.kind) if self.kind is PieceKind.STRING else f"{self.kind}<{self.element.name}>"
+        )
+        self.size = size
+        self._label = label
+        self.optional = optional
+        self.required = required
+        self.tags = dict(sorted((tags or {}).items()))
+        if not all(isinstance(text, str) for pair in self.tags.items() for text in pair):
+            raise TypeError("tags are texts by name")
+        self.default = None if default is None else self._json(self.type_name, size, default)
+        self.properties = {
+            name: self._json(f"{PieceKind.VALUE}<{self.element.name}>", 0, value)
+            for name, value in sorted((properties or {}).items())
+        }
+
+    def _json(self, type_name: str, size: int, value: Any) -> Any:
+        """Return a value as definitions have it; raises ValueError if it does not fit."""
+        layout = DataLayout([Piece("default", type_name, size)])
+        return _as_json(layout.decode(layout.encode({"default": value}))[0]["default"])
+
+    def _piece(self, prefix: str = "") -> Piece:
+        """Return the piece of a definition, its label behind `prefix`."""
+        default = None if self.default in ([], {}, "") else self.default
+        return Piece(
+            prefix + self.label,
+            self.type_name,
+            self.size,
+            self.tags,
+            self.required,
+            default,
+            self.properties,
+        )
+
+    def __get__(self, instance: "Layout | None", owner: type) -> Any:
+        if instance is None:
+            return self
+        for values in (instance._values, instance._defaults):
+            if self.name in values:
+                return values[self.name]
+        # Kept, for it may be a list that the caller appends to.
+        default = DataLayout([self._piece()]).defaults()[self.label]
+        instance._defaults[self.name] = default
+        return default
+
+    def __set__(self, instance: "Layout", value: Any) -> None:
+        instance._values[self.name] = value
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return int.from_bytes(value, "little", signed=True)
+    if isinstance(value, list | tuple):
+        return [_as_json(one) for one in value]
+    if isinstance(value, dict):
+        return {key: _as_json(one) for key, one in value.items()}
+    return value
+
+
+class Value(Field):
+    """One number, truth value, character, point or matrix: ``Value("float")``.
+
+    Takes `properties` beside the options of every piece: numbers such as ``{"min": 0.0}``.
+    """
+
+    kind = PieceKind.VALUE
+
+    def __init__(self, of: object, **options: Any) -> None:
+        super().__init__(of, **options)
+
+
+class Array(Field):
+    """A fixed number of elements: ``Array("float", 3)``. Takes `properties`, as `Value` does."""
+
+    kind = PieceKind.ARRAY
+
+    def __init__(self, of: object, size: int, **options: Any) -> None:
+        if not 0 <= size <= 0xFFFFFFFF:
+            raise ValueError(f"an array of {size} elements")
+        super().__init__(of, size, **options)
+
+
+class Vector(Field):
+    """Elements as many as each record has: ``Vector("uint8")``, ``Vector("string")``."""
+
+    kind = PieceKind.VECTOR
+
+    def __init__(self, of: object, **options: Any) -> None:
+        _refuse_properties(options)
+        super().__init__(of, **options)
+
+
+class StringMap(Field):
+    """Values by name: ``StringMap("int32_t")``."""
+
+    kind = PieceKind.STRING_MAP
+
+    def __init__(self, of: object, **options: Any) -> None:
+        _refuse_properties(options)
+        super().__init__(of, **options)
+
+
+class String(Field):
+    """A text."""
+
+    kind = PieceKind.STRING
+
+    def __init__(self, **options: Any) -> None:
+        _refuse_properties(options)
+        super().__init__("string", **options)
+
+
+def _refuse_properties(options: dict[str, Any]) -> None:
+    if options.get("properties"):
+        raise TypeError("only values and arrays have properties")
+
+
+class Nested(_Named):
+    """A struct within a layout, where the class alone does not do.
+
+    Parameters
+    ----------
+    layout : type
+        A subclass of `Layout`. The same as the class itself as an attribute.
+    label : str, optional
+        Name before the ``/``, by default that of the attribute.
+    optional : bool, optional
+        Makes every piece of it optional.
+    """
+
+    def __init__(
+        self, layout: "type[Layout]", *, label: str | None = None, optional: bool = False
+    ) -> None:
+        self.layout = layout
+        self._label = label
+        self.optional = optional
+
+    def __get__(self, instance: "Layout | None", owner: type) -> Any:
+        if instance is None:
+            return self
+        if self.name not in instance._values:
+            instance._values[self.name] = self.layout()
+        return instance._values[self.name]
+
+    def __set__(self, instance: "Layout", value: Any) -> None:
+        if not isinstance(value, self.layout):
+            raise TypeError(
+                f"{self.name} is a {self.layout.__name__}, not a {type(value).__name__}"
+            )
+        instance._values[self.name] = value
+
+
+class Layout:
+    """Base of layout classes; an instance holds the values of one block.
+
+    Parameters
+    ----------
+    **values
+        Values by attribute; others are set later, or have their defaults.
+
+    Raises
+    ------
+    TypeError
+        An attribute of this name is no piece; in a class statement: a piece has a name that the
+        base class needs (give it a `label`), or two pieces have the same label and type.
+    """
+
+    _fields: ClassVar[dict[str, Field | Nested]] = {}
+    _values: dict[str, Any]
+    _defaults: dict[str, Any]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        fields = dict(cls._fields)
+        for name, value in list(vars(cls).items()):
+            if isinstance(value, type) and issubclass(value, Layout):
+                value = Nested(value)
+                value.__set_name__(cls, name)
+                setattr(cls, name, value)
+            if isinstance(value, Field | Nested):
+                if hasattr(Layout, name):
+                    raise TypeError(f"{name!r} is taken: choose another attribute and a label")
+                fields[name] = value
+        cls._fields = fields
+        seen = set()
+        for _, _, piece, _ in cls._pieces(""):
+            if (piece.label, piece.type_name) in seen:
+                raise TypeError(f"{cls.__name__} has two pieces {piece.label!r} of one type")
+            seen.add((piece.label, piece.type_name))
+
+    def __init__(self, **values: Any) -> None:
+        object.__setattr__(self, "_values", {})
+        object.__setattr__(self, "_defaults", {})
+        for name, value in values.items():
+            setattr(self, name, value)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in self._fields:
+            raise TypeError(f"{type(self).__name__} has no piece {name!r}")
+        object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={value!r}" for name, value in self._values.items())
+        return f"{type(self).__name__}({values})"
+
+    @classmethod
+    def _pieces(
+        cls, prefix: str, optional: bool = False
+    ) -> Iterator[tuple[tuple[str, ...], Field, Piece, bool]]:
+        """Yield path of attributes, field, piece and whether it is optional, as declared."""
+        for name, field in cls._fields.items():
+            if isinstance(field, Field):
+                yield (name,), field, field._piece(prefix), optional or field.optional
+            else:
+                inner = field.layout._pieces(f"{prefix}{field.label}/", optional or field.optional)
+                for path, leaf, piece, is_optional in inner:
+                    yield (name, *path), leaf, piece, is_optional
+
+    @classmethod
+    def definition(cls, *, with_optional: bool | Iterable[str] = False) -> DataLayout:
+        """Return the definition: pieces of fixed size first, otherwise as declared.
+
+        Parameters
+        ----------
+        with_optional : bool or iterable of str, optional
+            Labels of the optional pieces to have; True for all, by default none.
+
+        Raises
+        ------
+        ValueError
+            No optional piece has one of the labels.
+        """
+        rows = list(cls._pieces(""))
+        wanted = with_optional
+        if not isinstance(wanted, bool):
+            wanted = {wanted} if isinstance(wanted, str) else set(wanted)
+            unknown = wanted - {piece.label for _, _, piece, optional in rows if optional}
+            if unknown:
+                raise ValueError(f"{cls.__name__} has no optional piece {min(unknown)!r}")
+        pieces = [
+            piece
+            for _, _, piece, optional in rows
+            if not optional or wanted is True or (wanted and piece.label in wanted)
+        ]
+        return DataLayout(sorted(pieces, key=lambda piece: piece.is_variable))
+
+    def to_values(self, layout: DataLayout | None = None) -> dict[str, Any]:
+        """Return what is set, by the keys of a layout, for `DataLayout.encode`.
+
+        Parameters
+        ----------
+        layout : DataLayout, optional
+            By default the definition without optional pieces.
+
+        Raises
+        ------
+        ValueError
+            A piece is set that the layout does not have.
+        """
+        layout = self.definition() if layout is None else layout
+        values = {}
+        for label, type_name, value, is_set in self._used_pieces(""):
+            key = layout.key(label, type_name)
+            if key is not None:
+                values[key] = value
+            elif is_set:
+                raise ValueError(f"{label!r} is set, and the definition does not have it")
+        return values
+
+    def _used_pieces(self, prefix: str) -> Iterator[tuple[str, str, Any, bool]]:
+        """Yield label, type name and value of the pieces that were set or looked at."""
+        for name, value in (*self._defaults.items(), *self._values.items()):
+            field = self._fields[name]
+            if isinstance(field, Field):
+                yield prefix + field.label, field.type_name, value, name in self._values
+            else:
+                yield from value._used_pieces(f"{prefix}{field.label}/")
+
+    def encode(self, layout: DataLayout | None = None) -> bytes:
+        """Encode as a metadata block; `layout` and errors as for `to_values`."""
+        layout = self.definition() if layout is None else layout
+        return layout.encode(self.to_values(layout))
+
+    @classmethod
+    def from_values(cls, layout: DataLayout, values: Mapping[str, Any]) -> Self:
+        """Take the pieces of this class out of a block of another definition.
+
+        Pieces match by label, kind, element type and size, wherever they stand (reference:
+        DataLayout.cpp, mapLayout); what is not there has its default.
+
+        Parameters
+        ----------
+        layout : DataLayout
+            The definition of the block.
+        values : mapping
+            What `layout` decoded.
+
+        Raises
+        ------
+        NotFoundError
+            The block lacks a piece that is `required` here.
+        """
+        found = {
+            (piece.label, piece.type_name, piece.size): key
+            for key, piece in zip(layout.keys, layout.pieces, strict=True)
+            if key in values
+        }
+        instance = cls()
+        for path, _, piece, _ in cls._pieces(""):
+            key = found.get((piece.label, piece.type_name, piece.size))
+            if key is not None:
+                holder: Layout = instance
+                for name in path[:-1]:
+                    holder = getattr(holder, name)
+                setattr(holder, path[-1], values[key])
+            elif piece.required:
+                raise NotFoundError(f"the block has no {piece.type_name} named {piece.label!r}")
+        return instance

@@ -1,0 +1,333 @@
+"""A record, with the names and the values that pyvrs has.
+
+What is asked for is decoded then, and images are kept: with the conversion that was set when the
+record was taken from its reader.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, overload
+
+import numpy as np
+
+from ...exceptions import FormatError
+from ..block.audio import AudioSpec as StoredAudioSpec
+from ..block.pixels import ImageConversion, ImageFormat, PixelFormat
+from ..block.pixels import ImageSpec as StoredImageSpec
+from ..read.record import Block, Record
+from .spec import AudioSpec, ContentBlock, ImageSpec
+
+Array = np.ndarray[Any, np.dtype[Any]]
+T = TypeVar("T")
+
+SAFE_ENCODING = "utf-8-safe"
+"""The encoding of text that is none of its own: UTF-8, and other bytes as surrogates."""
+
+
+class VRSBlocks(Sequence[T], Generic[T]):
+    """The blocks of one kind of a record; indexed, each is decoded."""
+
+    def __init__(self, get: Callable[[int], T], indices: range) -> None:
+        self._get = get
+        self._indices = indices
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "VRSBlocks[T]": ...
+
+    def __getitem__(self, index: int | slice) -> "T | VRSBlocks[T]":
+        if isinstance(index, slice):
+            return VRSBlocks(self._get, self._indices[index])
+        return self._get(self._indices[index])
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} blocks>"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How records are read.
+
+    Attributes
+    ----------
+    conversion : ImageConversion
+        Of their images.
+    nblocks : int or None
+        How many blocks are read, from the first; None for all.
+    encoding : str
+        Of their text.
+    """
+
+    conversion: ImageConversion = ImageConversion.OFF
+    nblocks: int | None = None
+    encoding: str = SAFE_ENCODING
+
+    @property
+    def reads_all_metadata(self) -> bool:
+        """Whether metadata are those of the record, as they are."""
+        return (
+            self.nblocks is None
+            and self.encoding == SAFE_ENCODING
+            and self.conversion != ImageConversion.RECORD_UNREAD_BYTES_BACKDOOR
+        )
+
+
+class VRSRecord:
+    """A record of a recording, as pyvrs shows it.
+
+    Attributes
+    ----------
+    stream_id : str
+        Such as ``"1201-1"``.
+    record_index : int
+        Its place among all records of the reader, those that a filter leaves out included.
+
+    Notes
+    -----
+    Can be pickled as a place in a file. Values of metadata: Python numbers, tuples for points,
+    tuples of tuples for matrices, lists, dicts, str, and bytes of length 1 for a char.
+    """
+
+    __slots__ = ("_images", "_options", "_record", "record_index", "stream_id")
+
+    def __init__(
+        self,
+        record: Record,
+        options: ReadOptions,
+        stream_id: str | None = None,
+        record_index: int | None = None,
+    ) -> None:
+        self._record = record
+        self._options = options
+        self._images: dict[int, tuple[Array, StoredImageSpec]] = {}
+        self.stream_id = record.stream_id if stream_id is None else stream_id
+        self.record_index = record.record_index if record_index is None else record_index
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return VRSRecord, (self._record, self._options, self.stream_id, self.record_index)
+
+    def __repr__(self) -> str:
+        return (
+            f"VRSRecord(index={self.record_index}, id={self.stream_id}, "
+            f"type={self.record_type}, timestamp={_number(self.timestamp)})"
+        )
+
+    def __str__(self) -> str:
+        return (
+            f"{self.record_type.upper()} record for {self.stream_id} @ "
+            f"{_number(self.timestamp)}s [{self.record_index}]\n"
+            f"{self.n_audio_blocks} audio blocks, {self.n_custom_blocks} custom blocks, "
+            f"{self.n_image_blocks} image blocks, {self.n_metadata_blocks} metadata blocks"
+        )
+
+    def __getitem__(self, key: str) -> Any:
+        if key not in _ITEMS:
+            raise KeyError(f"key {key!r} does not exist.")
+        return getattr(self, _ITEMS[key])
+
+    @property
+    def record(self) -> Record:
+        """The record as `bloscpack.vrs` shows it."""
+        return self._record
+
+    @property
+    def record_type(self) -> str:
+        """``"data"``, ``"configuration"`` or ``"state"``."""
+        return self._record.record_type
+
+    @property
+    def timestamp(self) -> float:
+        """In seconds, of the time domain of the file."""
+        return self._record.timestamp
+
+    @property
+    def format_version(self) -> int:
+        """Which of the record formats of its stream and type it has."""
+        return self._record.format_version
+
+    @property
+    def n_metadata_blocks(self) -> int:
+        """The number of metadata blocks."""
+        return len(self._of_kind("metadata"))
+
+    @property
+    def n_image_blocks(self) -> int:
+        """The number of image blocks."""
+        return len(self._of_kind("image"))
+
+    @property
+    def n_audio_blocks(self) -> int:
+        """The number of audio blocks."""
+        return len(self._of_kind("audio"))
+
+    @property
+    def n_custom_blocks(self) -> int:
+        """The number of custom blocks."""
+        return len(self._of_kind("custom"))
+
+    @property
+    def n_blocks_in_total(self) -> int:
+        """The number of all blocks, those that are not supported left out."""
+        return sum(block.kind != "unsupported" for block in self._blocks())
+
+    @property
+    def metadata_blocks(self) -> VRSBlocks[dict[str, Any]]:
+        """The values of the metadata blocks, by label; see the class for their types.
+
+        A label that is there with several types is ``label<type>``.
+        """
+        if self._options.reads_all_metadata:
+            values = self._record.metadata_blocks
+            return VRSBlocks(values.__getitem__, range(len(values)))
+        return VRSBlocks(self._metadata, range(self.n_metadata_blocks))
+
+    @property
+    def image_blocks(self) -> VRSBlocks[Array]:
+        """The images as arrays.
+
+        Raw ones are views of the bytes read, (h, w) or (h, w, channels); others are uint8 of one
+        dimension, unless the reader converts images.
+        """
+        return VRSBlocks(lambda index: self._image(index)[0], range(self.n_image_blocks))
+
+    @property
+    def image_specs(self) -> VRSBlocks[ImageSpec]:
+        """What is known of the images; of converted ones what they have become."""
+        return VRSBlocks(self._image_spec, range(self.n_image_blocks))
+
+    @property
+    def audio_blocks(self) -> VRSBlocks[Array]:
+        """The samples, (samples, channels); 24 bits are widened, big-endian ones swapped."""
+        blocks = self._of_kind("audio")
+        return VRSBlocks(lambda index: blocks[index].array(), range(len(blocks)))
+
+    @property
+    def audio_specs(self) -> VRSBlocks[AudioSpec]:
+        """What is known of the audio blocks."""
+        return VRSBlocks(self._audio_spec, range(self.n_audio_blocks))
+
+    @property
+    def custom_blocks(self) -> VRSBlocks[Array]:
+        """The custom blocks, uint8 of one dimension."""
+        blocks = self._of_kind("custom")
+        return VRSBlocks(lambda index: blocks[index].array(), range(len(blocks)))
+
+    @property
+    def custom_block_specs(self) -> VRSBlocks[ContentBlock]:
+        """What is known of the custom blocks."""
+        blocks = self._of_kind("custom")
+        return VRSBlocks(
+            lambda index: ContentBlock(buffer_size=blocks[index].nbytes or 0), range(len(blocks))
+        )
+
+    def load(self) -> "VRSRecord":
+        """Read the payload and decode images now; what else is asked for is decoded then."""
+        for index in range(self.n_image_blocks):
+            self._image(index)
+        return self
+
+    def _blocks(self) -> tuple[Block, ...]:
+        blocks = self._record.blocks[: self._options.nblocks]
+        if self._options.conversion != ImageConversion.RECORD_UNREAD_BYTES_BACKDOOR:
+            return blocks
+        # The first image takes all that is left of the record.
+        first = next((i for i, block in enumerate(blocks) if block.kind == "image"), len(blocks))
+        return blocks[: first + 1]
+
+    def _of_kind(self, kind: str) -> list[Block]:
+        return [block for block in self._blocks() if block.kind == kind]
+
+    def _metadata(self, index: int) -> dict[str, Any]:
+        values = self._of_kind("metadata")[index].values()
+        found: dict[str, Any] = recode(values, self._options.encoding)
+        return found
+
+    def _image(self, index: int) -> tuple[Array, StoredImageSpec]:
+        found = self._images.get(index)
+        if found is None:
+            block = self._of_kind("image")[index]
+            if self._options.conversion == ImageConversion.RECORD_UNREAD_BYTES_BACKDOOR:
+                found = self._rest_from(block)
+            else:
+                array, spec = block.converted(self._options.conversion)
+                if not isinstance(spec, StoredImageSpec):
+                    raise TypeError(f"an image block with {spec!r}")
+                found = array, spec
+            self._images[index] = found
+        return found
+
+    def _rest_from(self, image: Block) -> tuple[Array, StoredImageSpec]:
+        start = 0
+        for block in self._blocks():
+            if block is image:
+                break
+            start += block.nbytes or 0
+        rest = np.frombuffer(self._record.payload, np.uint8)[start:]
+        spec = StoredImageSpec(
+            width=len(rest),
+            height=1,
+            pixel_format=PixelFormat.GREY8,
+            image_format=ImageFormat.RAW,
+            buffer_size=len(rest),
+        )
+        return rest, spec
+
+    def _image_spec(self, index: int) -> ImageSpec:
+        conversion = self._options.conversion
+        if conversion in (ImageConversion.OFF, ImageConversion.RAW_BUFFER):
+            spec = self._of_kind("image")[index].spec
+            if isinstance(spec, StoredImageSpec):
+                return ImageSpec.of(spec)
+        return ImageSpec.of(self._image(index)[1])
+
+    def _audio_spec(self, index: int) -> AudioSpec:
+        spec = self._of_kind("audio")[index].spec
+        if not isinstance(spec, StoredAudioSpec):
+            raise TypeError(f"an audio block with {spec!r}")
+        return AudioSpec.of(spec)
+
+
+_ITEMS = {
+    "record_format_version": "format_version",
+    "record_index": "record_index",
+    "record_type": "record_type",
+    "recordable_id": "stream_id",
+    "stream_id": "stream_id",
+    "timestamp": "timestamp",
+    "audio_block_count": "n_audio_blocks",
+    "custom_block_count": "n_custom_blocks",
+    "image_count": "n_image_blocks",
+    "metadata_count": "n_metadata_blocks",
+}
+
+
+def _number(value: float) -> str:
+    """Return the shortest text of a number, as the reference writes it."""
+    return repr(value).removesuffix(".0")
+
+
+def recode(value: Any, encoding: str) -> Any:
+    """Return a value with all its text decoded by another encoding than the usual one.
+
+    Raises
+    ------
+    FormatError
+        A text is not of that encoding.
+    """
+    if encoding == SAFE_ENCODING:
+        return value
+    if isinstance(value, str):
+        try:
+            return value.encode("utf-8", "surrogateescape").decode(encoding)
+        except UnicodeDecodeError as err:
+            raise FormatError(f"text {value!r} is not {encoding}: {err.reason}") from err
+    if isinstance(value, dict):
+        return {recode(key, encoding): recode(item, encoding) for key, item in value.items()}
+    if isinstance(value, list):
+        return [recode(item, encoding) for item in value]
+    return value

@@ -1,0 +1,215 @@
+"""Pieces picked out of many records: read in runs, gathered by a kernel, no object per record.
+
+Reads are positional. A memory map would save a copy that takes less than a thousandth of a second
+per ten megabytes, and a file that shrinks while it is mapped ends the process; here it is a
+`TruncatedError`.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..._ext import record as _record
+from ...exceptions import TruncatedError
+from ...frames.protocol import IntArray
+from ...parallel.scratch import Scratch
+from ...parallel.threads import resolve_nthreads, run_indexed
+from ...storage.batch import MAX_RUN_NBYTES
+from ...storage.file import FileSource
+from ...storage.protocol import ByteSource
+from ...storage.remote.prefetch import prefetched
+from .filesource import ChunkedSource
+
+Bytes = NDArray[np.uint8]
+
+# Bytes nobody asked for that are read rather than skipped: a call costs about as much as these.
+_MAX_GAP_NBYTES = 1 << 14
+
+
+def locate(source: ByteSource, offset: int, nbytes: int) -> tuple[ByteSource, int]:
+    """Return the file that holds an extent, and where: `source` itself if several do."""
+    if isinstance(source, ChunkedSource) and source.parts:
+        part = source.part_of(offset, nbytes)
+        if part is not None:
+            return part.source, offset - part.start
+    return source, offset
+
+
+def read_into(source: ByteSource, offset: int, view: memoryview) -> int:
+    """Fill `view` from `offset` and return how much of it was, less only at the end."""
+    source, offset = locate(source, offset, len(view))
+    if isinstance(source, FileSource):
+        return source.read_into(offset, view)
+    data = source.read_at(offset, len(view))
+    view[: len(data)] = data
+    return len(data)
+
+
+def read_rows(
+    source: ByteSource, offsets: IntArray, nbytes: int, *, nthreads: int | None = None
+) -> Bytes:
+    """Read as many bytes from each of many places.
+
+    Parameters
+    ----------
+    source : ByteSource
+        Where they are.
+    offsets : ndarray of int64, shape (N,)
+        Byte positions, in any order.
+    nbytes : int
+        Bytes at each; the caller has compared ``N * nbytes`` with what there is.
+    nthreads : int, optional
+        See `threads.resolve_nthreads`.
+
+    Returns
+    -------
+    ndarray of uint8, shape (N, nbytes)
+        New memory.
+
+    Raises
+    ------
+    TruncatedError
+        The source ends before one of them does.
+    """
+    out: Bytes = np.empty((len(offsets), nbytes), np.uint8)
+    if out.size == 0:
+        return out
+    order = _order(offsets)
+    starts = offsets if order is None else offsets[order]
+    target = out if order is None else np.empty_like(out)
+
+    def take(low: int, high: int, view: memoryview, start: int) -> int:
+        return _record.gather(view, start, starts[low:high], target[low:high])
+
+    def place(row: int) -> memoryview:
+        view: memoryview = target[row].data
+        return view
+
+    _read(source, starts, starts + nbytes, take, place, nthreads)
+    if order is not None:
+        out[order] = target
+    return out
+
+
+def read_ragged(
+    source: ByteSource, offsets: IntArray, lengths: IntArray, *, nthreads: int | None = None
+) -> tuple[IntArray, Bytes]:
+    """Read some bytes from each of many places.
+
+    Parameters
+    ----------
+    source, nthreads
+        As for `read_rows`.
+    offsets, lengths : ndarray of int64, shape (N,)
+        Byte positions, in any order, and how many bytes; the caller has compared the sum of the
+        lengths with what there is.
+
+    Returns
+    -------
+    ends : ndarray of int64, shape (N + 1,)
+        Where the bytes of each begin and the last ones end.
+    data : ndarray of uint8
+        All bytes, in the order of `offsets`.
+
+    Raises
+    ------
+    TruncatedError
+        As by `read_rows`.
+    """
+    ends = np.zeros(len(offsets) + 1, np.int64)
+    np.cumsum(lengths, out=ends[1:])
+    data: Bytes = np.empty(int(ends[-1]), np.uint8)
+    wanted = np.flatnonzero(lengths)
+    if len(wanted) == 0:
+        return ends, data
+    order = _order(offsets[wanted])
+    rows = wanted if order is None else wanted[order]
+    starts = offsets[rows]
+    is_whole = order is None and len(wanted) == len(offsets)
+
+    def take(low: int, high: int, view: memoryview, start: int) -> int:
+        if is_whole:
+            return _record.gather_ragged(view, start, starts[low:high], ends[low : high + 1], data)
+        # Rows that lie beside each other in the file have their places anywhere.
+        at = starts[low:high] - start
+        for k, row in enumerate(rows[low:high].tolist()):
+            piece = view[at[k] : at[k] + lengths[row]]
+            if len(piece) < lengths[row]:
+                return k
+            data[ends[row] : ends[row + 1]] = np.frombuffer(piece, np.uint8)
+        return -1
+
+    def place(k: int) -> memoryview:
+        row = rows[k]
+        return data[ends[row] : ends[row + 1]].data
+
+    _read(source, starts, starts + lengths[rows], take, place, nthreads)
+    return ends, data
+
+
+def _order(offsets: IntArray) -> IntArray | None:
+    """Return what sorts `offsets`; None if they are sorted."""
+    if bool((offsets[1:] >= offsets[:-1]).all()):
+        return None
+    return np.argsort(offsets, kind="stable").astype(np.int64, copy=False)
+
+
+def _runs(starts: IntArray, stops: IntArray) -> Iterator[tuple[int, int]]:
+    """Yield which extents, sorted by their starts, are read by one call."""
+    breaks = np.flatnonzero(starts[1:] - stops[:-1] > _MAX_GAP_NBYTES) + 1
+    for low, end in pairwise([0, *breaks.tolist(), len(starts)]):
+        while low < end:
+            high = end
+            if stops[end - 1] - starts[low] > MAX_RUN_NBYTES:
+                limit = starts[low] + MAX_RUN_NBYTES
+                high = max(low + 1, low + int(np.searchsorted(starts[low:end], limit)))
+            yield low, high
+            low = high
+
+
+def _read(
+    source: ByteSource,
+    starts: IntArray,
+    stops: IntArray,
+    take: Callable[[int, int, memoryview, int], int],
+    place: Callable[[int], memoryview],
+    nthreads: int | None,
+) -> None:
+    """Read extents: ``take(low, high, view, start)`` gets a run of them, `place` room for one."""
+    runs = list(_runs(starts, stops))
+
+    def read_run(number: int) -> None:
+        low, high = runs[number]
+        start = int(starts[low])
+        if high - low == 1:
+            view = place(low)
+            found = read_into(source, start, view)
+            if found < len(view):
+                raise _cut_off(source, start, len(view), found)
+            return
+        nbytes = int(stops[low:high].max()) - start
+        with Scratch(nbytes) as room, room[: read_into(source, start, room)] as view:
+            bad = take(low, high, view, start)
+            if bad >= 0:
+                at = int(starts[low + bad])
+                there = max(0, start + len(view) - at)
+                raise _cut_off(source, at, int(stops[low + bad]) - at, there)
+
+    work = int((stops - starts).sum()) // 2  # copying is faster than decoding
+    nthreads = resolve_nthreads(nthreads, work)
+    whole = source.single if isinstance(source, ChunkedSource) else source
+
+    def extent(number: int) -> tuple[int, int]:
+        low, high = runs[number]
+        return int(starts[low]), int(stops[low:high].max() - starts[low])
+
+    for numbers in prefetched(whole, range(len(runs)), extent):
+        run_indexed(read_run, numbers, nthreads)
+
+
+def _cut_off(source: ByteSource, offset: int, nbytes: int, there: int) -> TruncatedError:
+    error = TruncatedError(f"{nbytes} bytes at byte {offset}: {there} are there", offset=offset)
+    error.path = source.name
+    return error

@@ -1,0 +1,223 @@
+"""Where the bytes of a recording are: one file, a file and its numbered neighbours, or memory.
+
+A recording may be cut into chunks, plain byte ranges in files ``X``, ``X_1``, ``X_2`` (or ``X_0``,
+``X_1``) that make up the file when they are put together. Here they are one `ByteSource`. Which
+neighbours do belong to a recording only its index and its records tell: `ChunkedSource.keep` drops
+the others.
+"""
+
+import os
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate, count
+from typing import Any, NamedTuple, Self
+
+from ...format.bytefield import BytesLike
+from ...storage.file import open_source, refuse_folder
+from ...storage.holes import SparseSource
+from ...storage.pool import FilePool
+from ...storage.protocol import ByteSource
+from ...storage.remote.source import RemotePlace, RemoteSource
+from ...storage.url import is_url
+from ..format.format import MAGIC
+
+_CLOSED = "the recording is closed"
+
+
+class Part(NamedTuple):
+    """A file that holds some of the bytes.
+
+    Attributes
+    ----------
+    source : ByteSource
+        What reads it.
+    start : int
+        Where its first byte is in the recording.
+    nbytes : int
+        Its size when it was opened.
+    """
+
+    source: ByteSource
+    start: int
+    nbytes: int
+
+
+class ChunkedSource:
+    """Several sources, one after the other, read as one; sizes are those at the time of opening.
+
+    Attributes
+    ----------
+    name : str or None
+        The first of them, for messages.
+    parts : tuple of Part
+        All of them.
+    is_explicit : bool
+        Whether the caller named the parts; else those after the first were found beside it.
+    """
+
+    def __init__(self, sources: Iterable[ByteSource], *, is_explicit: bool = True) -> None:
+        listed = list(sources)
+        sizes = [source.size() for source in listed]
+        starts = accumulate(sizes[:-1], initial=0)
+        self.parts = tuple(map(Part, listed, starts, sizes))
+        self.name: str | None = listed[0].name
+        self.is_explicit = is_explicit
+        self._note_parts()
+
+    def _note_parts(self) -> None:
+        self._starts = [part.start for part in self.parts]
+        self._size = self.parts[-1].start + self.parts[-1].nbytes if self.parts else 0
+        self._single = self.parts[0].source if len(self.parts) == 1 else None
+
+    def keep(self, nparts: int) -> None:
+        """Close all parts but the first `nparts`, and forget them."""
+        dropped, self.parts = self.parts[nparts:], self.parts[:nparts]
+        self._note_parts()
+        for part in dropped:
+            part.source.close()
+
+    def size(self) -> int:
+        """Return the number of bytes of all parts."""
+        return self._size
+
+    def data_runs(self, most: int) -> list[tuple[int, int]]:
+        """Return where there are data, (start, stop) each; at most `most` + 1 for each part."""
+        runs = []
+        for source, first, nbytes in self.parts:
+            found = source.data_runs(most) if isinstance(source, SparseSource) else None
+            for start, stop in [(0, nbytes)] if found is None else found:
+                if start < nbytes:  # the file may have grown since
+                    runs.append((first + start, first + min(stop, nbytes)))
+        return runs
+
+    def read_at(self, offset: int, nbytes: int) -> BytesLike:
+        """Return `nbytes` from `offset`, fewer only where the last part ends.
+
+        No more memory is taken than there are bytes, whatever is asked for.
+
+        Raises
+        ------
+        ValueError
+            The source is closed.
+        """
+        nbytes = min(nbytes, self._size - offset)
+        if nbytes <= 0:
+            self.check_open()
+            return b""
+        if self._single is not None:
+            return self._single.read_at(offset, nbytes)
+        self.check_open()
+        index = bisect_right(self._starts, offset) - 1
+        part = self.parts[index]
+        first = part.source.read_at(
+            offset - part.start, min(nbytes, part.start + part.nbytes - offset)
+        )
+        if len(first) == nbytes:
+            return first
+        pieces, missing = [first], nbytes - len(first)
+        for part in self.parts[index + 1 :]:
+            piece = part.source.read_at(0, min(missing, part.nbytes))
+            pieces.append(piece)
+            missing -= len(piece)
+            if not missing or len(piece) < part.nbytes:
+                break
+        return b"".join(pieces)
+
+    def part_of(self, offset: int, nbytes: int) -> Part | None:
+        """Return the part that holds all of an extent; None if several do, or none."""
+        if self._single is not None:
+            part = self.parts[0]
+        else:
+            part = self.parts[bisect_right(self._starts, offset) - 1]
+        return part if part.start <= offset <= part.start + part.nbytes - nbytes else None
+
+    @property
+    def single(self) -> ByteSource:
+        """The only part, which has the same places; of several, this."""
+        return self if self._single is None else self._single
+
+    def check_open(self) -> None:
+        """Refuse a source that is closed."""
+        if not self.parts:
+            raise ValueError(_CLOSED)
+
+    def close(self) -> None:
+        """Close all parts; idempotent."""
+        self.keep(0)
+
+    def __enter__(self) -> Self:
+        """Return the source, to be closed at the end of the block."""
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Close it."""
+        self.close()
+
+
+def open_recording_source(
+    where: Any, storage_options: Mapping[str, Any] | None = None
+) -> ChunkedSource:
+    """Open the bytes of a recording.
+
+    Parameters
+    ----------
+    where : str, PathLike, sequence of these, buffer or binary file
+        A path brings along its numbered neighbours, if there are any: those beside the file that a
+        link leads to. A sequence names every file, in order. URLs are taken for paths, but have no
+        neighbours.
+    storage_options : mapping, optional
+        For URLs.
+
+    Raises
+    ------
+    ValueError
+        The sequence of paths is empty.
+    OSError
+        A file cannot be opened.
+    TypeError
+        `where` is none of these.
+    """
+    if isinstance(where, list | tuple):
+        if not where:
+            raise ValueError("expected a path or a list of at least one path")
+        return _open_files(where, storage_options, is_explicit=True)
+    if isinstance(where, RemoteSource):
+        return ChunkedSource([where])
+    if isinstance(where, str | os.PathLike) and os.path.isfile(where):
+        neighbours = _find_neighbours(os.path.realpath(where))
+        if neighbours:
+            return _open_files([os.fspath(where), *neighbours], None, is_explicit=False)
+    return ChunkedSource([open_source(where, storage_options)])
+
+
+def _find_neighbours(path: str) -> list[str]:
+    """Return the files that continue `path` by their names and are no recordings of their own."""
+    root = path[:-1] if path.endswith("_0") else path + "_"
+    found = []
+    for number in count(1):
+        name = f"{root}{number}"
+        if not os.path.isfile(name):
+            break
+        with open(name, "rb") as stream:
+            if stream.read(len(MAGIC)) == MAGIC:
+                break
+        found.append(name)
+    return found
+
+
+def _open_files(
+    paths: Sequence[Any], storage_options: Mapping[str, Any] | None, *, is_explicit: bool
+) -> ChunkedSource:
+    pool = FilePool()
+    sources: list[ByteSource] = []
+    try:
+        for path in paths:
+            is_remote = is_url(path) or isinstance(path, RemotePlace)
+            if not is_remote:
+                refuse_folder(path)
+            sources.append(open_source(path, storage_options) if is_remote else pool.open(path))
+        return ChunkedSource(sources, is_explicit=is_explicit)
+    except BaseException:
+        for source in sources:
+            source.close()
+        raise

@@ -1,0 +1,371 @@
+"""A record, and the blocks it is made of.
+
+A `Record` is a payload with a decoder: making one decodes nothing, and what is asked for is decoded
+then and kept. `Record.blocks` lists what the payload is made of. Two things may be wrong with it
+short of an error: a block may be unsupported, and bytes may stay unread; `Record.note` says so. A
+block whose bytes end too soon is in the list, and raises once its content is asked for.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from operator import getitem
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from ...exceptions import BloscpackError, UnsupportedError
+from ...format.bytefield import BytesLike
+from ..block.audio import AudioSpec, audio_view
+from ..block.imagecodec import convert_image, decode_video
+from ..block.pixels import ImageConversion, ImageFormat, ImageSpec, image_view
+from ..layout.conventions import BlockFields
+from ..layout.datalayout import DataLayout
+
+Array = np.ndarray[Any, np.dtype[Any]]
+BlockKind = Literal["metadata", "image", "audio", "custom", "unsupported"]
+
+
+@dataclass(frozen=True, slots=True)
+class CustomSpec:
+    """What is known of a custom block.
+
+    Attributes
+    ----------
+    custom_format : str
+        The name of its format; may be empty.
+    buffer_size : int
+        Bytes of the block.
+    """
+
+    custom_format: str = ""
+    buffer_size: int = 0
+
+
+BlockSpec = ImageSpec | AudioSpec | CustomSpec | DataLayout
+
+
+class Block:
+    """One part of the payload of a record.
+
+    Attributes
+    ----------
+    kind : {"metadata", "image", "audio", "custom", "unsupported"}
+        What it holds.
+    nbytes : int or None
+        Its size in the payload; None where nothing tells.
+    """
+
+    __slots__ = ("_data", "_fault", "_frames", "_spec", "kind", "nbytes")
+
+    def __init__(
+        self,
+        kind: BlockKind,
+        nbytes: int | None,
+        data: memoryview | BloscpackError,
+        spec: BlockSpec,
+        frames: "Callable[[], list[Block]] | None" = None,
+    ) -> None:
+        self.kind: BlockKind = kind
+        self.nbytes = nbytes
+        self._data = data
+        self._spec = spec
+        self._frames = frames
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} block of {self.nbytes} bytes>"
+
+    @property
+    def data(self) -> memoryview:
+        """The bytes as stored, a view of the payload.
+
+        Raises
+        ------
+        TruncatedError
+            The payload ends before the block does.
+        UnsupportedError
+            The block is unsupported and its size is not known.
+        """
+        if isinstance(self._data, BloscpackError):
+            raise type(self._data)(str(self._data))
+        return self._data
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the payload has the bytes of the block."""
+        return not isinstance(self._data, BloscpackError)
+
+    @property
+    def spec(self) -> BlockSpec:
+        """What is known of the block; of metadata, its layout."""
+        spec = self._spec
+        if isinstance(spec, DataLayout) or spec.buffer_size or not self.nbytes:
+            return spec
+        self._spec = replace(spec, buffer_size=self.nbytes)
+        return self._spec
+
+    def values(self) -> dict[str, Any]:
+        """Return the values of a metadata block by label, as the reference's reader gives them.
+
+        Raises
+        ------
+        TypeError
+            The block is none.
+        FormatError
+            The bytes do not fit the layout.
+        """
+        if not isinstance(self._spec, DataLayout):
+            raise TypeError(f"a block of kind {self.kind!r} has no values")
+        return self._spec.decode(self.data)[0]
+
+    def array(self, conversion: ImageConversion = ImageConversion.DECOMPRESS) -> Array:
+        """Return images, audio and custom blocks as an array.
+
+        Parameters
+        ----------
+        conversion : ImageConversion
+            For images; raw ones are views of the payload unless they are normalised.
+
+        Returns
+        -------
+        ndarray
+            Images: see `image_view`, and the decoded pixels of coded ones. Audio:
+            ``(samples, channels)``, see `audio_view`. Custom: uint8, one-dimensional.
+
+        Raises
+        ------
+        TypeError
+            A metadata block: see `values`.
+        FormatError, CodecError
+            The bytes are damaged.
+        UnsupportedError
+            A codec, or a block, that is not known.
+        ImportError
+            A package that decodes the image is missing.
+        """
+        return self.converted(conversion)[0]
+
+    def converted(self, conversion: ImageConversion) -> tuple[Array, BlockSpec]:
+        """Return `array` and the spec of what it gives, which differs for converted images."""
+        spec, data = self.spec, self.data
+        if self.kind == "unsupported":
+            raise UnsupportedError("an unsupported block: its format says too little")
+        if isinstance(spec, DataLayout):
+            raise TypeError("a metadata block has values, not an array")
+        if isinstance(spec, AudioSpec):
+            return audio_view(data, spec), spec
+        if isinstance(spec, CustomSpec) or conversion is ImageConversion.RAW_BUFFER:
+            return np.frombuffer(data, np.uint8), spec
+        if conversion in (ImageConversion.OFF, ImageConversion.RECORD_UNREAD_BYTES_BACKDOOR):
+            return image_view(data, spec), spec
+        if spec.image_format == ImageFormat.VIDEO:
+            frames = [block.data for block in self._frames()] if self._frames else [data]
+            return decode_video(frames, spec, conversion)
+        return convert_image(data, spec, conversion)
+
+
+class RecordSource(Protocol):
+    """What records ask their recording for; indexes are those of records."""
+
+    def __getitem__(self, index: int, /) -> "Record":
+        """Return a record."""
+
+    def read_payload(self, index: int, /) -> BytesLike:
+        """Return the decompressed payload of a record."""
+
+    def configuration_before(self, index: int, /) -> "Record | None":
+        """Return the last configuration record of the record's stream that is before it."""
+
+    def data_before(self, index: int, /) -> "Record | None":
+        """Return the last data record of the record's stream that is before it."""
+
+
+Decoded = tuple[tuple[Block, ...], str | None, int]
+"""The blocks of a record, its note, and how many bytes of its payload are read."""
+
+
+class RecordDecoder(Protocol):
+    """What records of one stream, type and version have in common: see decoding.py."""
+
+    @property
+    def stream_id(self) -> str:
+        """The stream."""
+
+    @property
+    def record_type(self) -> str:
+        """The type, in lower case."""
+
+    @property
+    def format_version(self) -> int:
+        """The version."""
+
+    @property
+    def source(self) -> RecordSource:
+        """The recording."""
+
+    def metadata(self, record: "Record", /) -> tuple[dict[str, Any], ...]:
+        """Return the values of the metadata blocks."""
+
+    def decode(self, record: "Record", /) -> Decoded:
+        """Return the blocks."""
+
+    def fields(self, record: "Record", /) -> list[BlockFields]:
+        """Return the conventional values of the metadata blocks, the last block first."""
+
+
+class Record:
+    """A record of a recording.
+
+    Made by a recording. What is asked for is read and decoded then, and kept: that works while the
+    recording is open, and what was kept goes on working. A record may be used from many threads.
+
+    Attributes
+    ----------
+    timestamp : float
+        In seconds, of the time domain of the file.
+    record_index : int
+        Its place among the records of the file, in the order of time.
+    """
+
+    __slots__ = ("_decoded", "_decoder", "_metadata", "_payload", "record_index", "timestamp")
+
+    def __init__(
+        self,
+        decoder: RecordDecoder,
+        timestamp: float,
+        record_index: int,
+        payload: BytesLike | None = None,
+    ) -> None:
+        """Make a record.
+
+        Parameters
+        ----------
+        decoder : RecordDecoder
+            Of its stream, type and version.
+        timestamp, record_index
+            As the attributes.
+        payload : bytes-like, optional
+            Decoded; without it, it is read when it is asked for.
+        """
+        self._decoder = decoder
+        self.timestamp = timestamp
+        self.record_index = record_index
+        self._payload = payload
+        self._metadata: tuple[dict[str, Any], ...] | None = None
+        self._decoded: Decoded | None = None
+
+    def __repr__(self) -> str:
+        decoder = self._decoder
+        return (
+            f"<{decoder.record_type} record {self.record_index} of stream {decoder.stream_id}"
+            f" at {self.timestamp!r} s>"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getitem, (self._decoder.source, self.record_index)
+
+    @property
+    def stream_id(self) -> str:
+        """The stream, as ``"1201-1"``."""
+        return self._decoder.stream_id
+
+    @property
+    def record_type(self) -> str:
+        """``"data"``, ``"configuration"`` or ``"state"``."""
+        return self._decoder.record_type
+
+    @property
+    def format_version(self) -> int:
+        """Which of the record formats of its stream and type it has."""
+        return self._decoder.format_version
+
+    @property
+    def payload(self) -> BytesLike:
+        """All bytes of the record, decompressed."""
+        if self._payload is None:
+            self._payload = self._decoder.source.read_payload(self.record_index)
+        return self._payload
+
+    def _decode(self) -> Decoded:
+        if self._decoded is None:
+            self._decoded = self._decoder.decode(self)
+        return self._decoded
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """The parts of the payload, in order, as far as they are known.
+
+        Raises
+        ------
+        FormatError
+            The record format or a layout of the stream is damaged.
+        """
+        return self._decode()[0]
+
+    @property
+    def note(self) -> str | None:
+        """Why decoding stopped, or how many bytes stay unread; None if all is well."""
+        return self._decode()[1]
+
+    @property
+    def unread(self) -> memoryview:
+        """The bytes after the last block that could be read."""
+        return memoryview(self.payload)[self._decode()[2] :]
+
+    @property
+    def metadata_blocks(self) -> tuple[dict[str, Any], ...]:
+        """The values of the metadata blocks, by label.
+
+        Raises
+        ------
+        FormatError
+            The payload does not fit the layouts.
+        """
+        if self._metadata is None:
+            self._metadata = self._decoder.metadata(self)
+        return self._metadata
+
+    def _of_kind(self, kind: BlockKind) -> list[Block]:
+        return [block for block in self._decode()[0] if block.kind == kind]
+
+    @property
+    def image_blocks(self) -> tuple[Array, ...]:
+        """The images: raw ones as pixels, others as coded bytes; `Block.array` decodes them."""
+        return tuple(
+            image_view(block.data, spec)
+            for block in self._decode()[0]
+            if block.kind == "image" and isinstance(spec := block.spec, ImageSpec)
+        )
+
+    @property
+    def image_specs(self) -> tuple[ImageSpec, ...]:
+        """What is known of the images."""
+        specs = (block.spec for block in self._of_kind("image"))
+        return tuple(spec for spec in specs if isinstance(spec, ImageSpec))
+
+    @property
+    def audio_blocks(self) -> tuple[Array, ...]:
+        """The audio blocks, ``(samples, channels)``.
+
+        Raises
+        ------
+        UnsupportedError
+            One of them is not PCM.
+        """
+        return tuple(block.array() for block in self._of_kind("audio"))
+
+    @property
+    def audio_specs(self) -> tuple[AudioSpec, ...]:
+        """What is known of the audio blocks."""
+        specs = (block.spec for block in self._of_kind("audio"))
+        return tuple(spec for spec in specs if isinstance(spec, AudioSpec))
+
+    @property
+    def custom_blocks(self) -> tuple[Array, ...]:
+        """The custom blocks, uint8."""
+        return tuple(block.array() for block in self._of_kind("custom"))
+
+    @property
+    def custom_block_specs(self) -> tuple[CustomSpec, ...]:
+        """What is known of the custom blocks."""
+        specs = (block.spec for block in self._of_kind("custom"))
+        return tuple(spec for spec in specs if isinstance(spec, CustomSpec))

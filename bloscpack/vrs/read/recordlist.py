@@ -1,0 +1,325 @@
+"""Which records a file has: by its index where that holds, else by scanning their headers.
+
+An index has no checksum, and a wrong one hides records. So it is compared with the file where that
+is cheap: records must lead up to an index that follows them, the first and the last must be where
+the index puts them, and no record may follow the last one. What it says of the others is compared
+when they are read.
+"""
+
+import struct
+from typing import NamedTuple
+
+import numpy as np
+
+from ...exceptions import FormatError
+from ...frames.protocol import AnyArray, IntArray
+from ...storage.remote.prefetch import is_remote
+from ...storage.remote.source import MAX_RUN_NBYTES
+from ..format.format import (
+    DESCRIPTION_TYPE_ID,
+    INDEX_TYPE_ID,
+    RECORD_HEADER_SIZE,
+    Compression,
+    FileHeader,
+    RecordHeader,
+    StreamId,
+    header_fault,
+)
+from ..format.recordindex import INDEX_ENTRY, SPLIT_VERSION, unpack_index
+from .filesource import ChunkedSource
+from .scan import Gap, Scan, scan_records
+
+# Most records are smaller.
+_LAST_RECORD_NBYTES = 1 << 16
+
+
+class Listing(NamedTuple):
+    """The records of a file, in its order.
+
+    Attributes
+    ----------
+    entries : ndarray of INDEX_ENTRY
+        Those that are there as a whole.
+    offsets : ndarray of int64
+        Where each begins.
+    stream_ids : list of StreamId
+        Streams that the index names.
+    kind : str
+        ``"classic end"``, ``"classic zstd front"``, ``"split"`` or the like; ``"scanned"``.
+    gaps : list of Gap
+        Bytes that belong to no record.
+    nmissing : int
+        Entries of the index that lie beyond the end.
+    internal : list of (int, RecordHeader)
+        Descriptions and indexes that a scan came across.
+    """
+
+    entries: AnyArray
+    offsets: IntArray
+    stream_ids: list[StreamId]
+    kind: str
+    gaps: list[Gap]
+    nmissing: int = 0
+    internal: list[tuple[int, RecordHeader]] = []  # noqa: RUF012
+
+
+def read_listing(source: ChunkedSource, header: FileHeader, first: int) -> Listing:
+    """Return what the index lists, checked against the file.
+
+    Numbered neighbours that the index has no use for are dropped from `source`.
+
+    Parameters
+    ----------
+    source : ChunkedSource
+        The file.
+    header : FileHeader
+        Its header.
+    first : int
+        Where records begin if the header does not say so.
+
+    Raises
+    ------
+    FormatError, UnsupportedError
+        There is no index, it is damaged, or it contradicts the records.
+    """
+    at = header.index_offset
+    if at == 0:
+        raise FormatError("there is none: the file was not closed", field="index_offset")
+    _have_index_at_hand(source, at)
+    found = read_internal_header(source, at, INDEX_TYPE_ID, "index")
+    is_split = found.format_version == SPLIT_VERSION
+    content_at = at + RECORD_HEADER_SIZE
+    content_end = at + found.size
+    if is_split and found.size == RECORD_HEADER_SIZE:
+        content_end = source.parts[0].nbytes
+    payload = source.read_at(content_at, content_end - content_at)
+    if len(payload) < content_end - content_at:
+        raise FormatError(f"{len(payload)} of its {content_end - content_at} bytes are there")
+    content = unpack_index(found, payload, nbytes_present=source.size())
+    if is_split:
+        first = header.first_record_offset
+    if not content.is_complete or first <= 0:
+        raise FormatError("it ends before the records do: the file was not closed")
+    place = "" if is_split else " front" if at < first else " end"
+    zstd = " zstd" if found.compression == Compression.ZSTD else ""
+    kind = f"{'split' if is_split else 'classic'}{zstd}{place}"
+    if first > source.size():
+        raise FormatError(f"records begin at byte {first} of {source.size()}")
+    ends = np.cumsum(content.entries["size"], dtype=np.int64) + first
+    index_end = at + found.size
+    _drop_strangers(source, content.entries, ends, index_end)
+    nwhole = int(np.searchsorted(ends, source.size(), side="right"))
+    listing = Listing(
+        content.entries[:nwhole],
+        (ends - content.entries["size"])[:nwhole],
+        content.stream_ids,
+        kind,
+        [],
+        len(ends) - nwhole,
+    )
+    end = int(ends[nwhole - 1]) if nwhole else first
+    _check_ends(source, listing)
+    if at >= first:
+        if end != at or listing.nmissing:
+            raise FormatError(f"its records end at byte {end}, it begins at byte {at}")
+        end = index_end
+    else:
+        _check_nothing_follows(source, content.entries, end, nwhole)
+    if source.size() > end:
+        reason = "the rest of a record" if listing.nmissing else "bytes after the last record"
+        listing.gaps.append(Gap(end, source.size() - end, reason))
+    return listing
+
+
+def is_split_and_closed(source: ChunkedSource, header: FileHeader) -> bool:
+    """Return whether a file has a finished index of records that lie in other files."""
+    try:
+        found = read_internal_header(source, header.index_offset, INDEX_TYPE_ID, "index")
+    except FormatError:
+        return False
+    return found.format_version == SPLIT_VERSION and found.size > RECORD_HEADER_SIZE
+
+
+def _have_index_at_hand(source: ChunkedSource, at: int) -> None:
+    """Fetch an index at the end of a remote file, and the last record before it, by one request."""
+    whole = source.single
+    start = max(at - _LAST_RECORD_NBYTES, 0)
+    if is_remote(whole) and at > 0 and source.size() - start <= MAX_RUN_NBYTES:
+        whole.read_at(start, source.size() - start)
+
+
+def read_internal_header(
+    source: ChunkedSource, offset: int, type_id: int, what: str
+) -> RecordHeader:
+    """Return the header of a description or an index.
+
+    Raises
+    ------
+    FormatError
+        It is not there.
+    """
+    if not 0 < offset <= source.size() - RECORD_HEADER_SIZE:
+        raise FormatError(f"byte {offset} is outside of {source.size()} bytes", offset=offset)
+    header = RecordHeader.unpack(source.read_at(offset, RECORD_HEADER_SIZE))
+    header.check(offset)
+    if type_id == DESCRIPTION_TYPE_ID and header.size > source.size() - offset:
+        raise FormatError(f"{source.size() - offset} of its {header.size} bytes are there")
+    if header.stream_id[0] != type_id:
+        raise FormatError(f"the record at byte {offset} is no {what}", offset=offset)
+    return header
+
+
+def entry_fault(entry: AnyArray, header: RecordHeader) -> str | None:
+    """Return what an index entry and the header of its record differ in; None if in nothing."""
+    stream_id = StreamId.from_stored(int(entry["type_id"]), int(entry["instance_id"]))
+    pairs = (
+        ("size", int(entry["size"]), header.size),
+        ("type", int(entry["record_type"]), header.record_type),
+        ("stream", stream_id, header.stream_id),
+        # A time that is no number equals itself here.
+        (
+            "time",
+            struct.pack("<d", float(entry["timestamp"]) + 0.0),
+            struct.pack("<d", header.timestamp + 0.0),
+        ),
+    )
+    for name, listed, there in pairs:
+        if listed != there:
+            return name
+    return None
+
+
+def _drop_strangers(
+    source: ChunkedSource, entries: AnyArray, ends: IntArray, index_end: int
+) -> None:
+    """Drop the first neighbour that does not hold what the index says, and all after it.
+
+    The first record that should begin in it is compared. If none does, a rest of the last one is
+    all it may hold.
+    """
+    if source.is_explicit:
+        return
+    for number, part in enumerate(source.parts[1:], 1):
+        index = int(np.searchsorted(ends - entries["size"], part.start))
+        if index < len(ends):
+            offset = int(ends[index]) - int(entries["size"][index])
+            is_stranger = _fault_at(source, offset, entries[index]) is not None
+        else:
+            stop = part.start + part.nbytes
+            is_stranger = index_end <= part.start and ends[-1:].tolist() != [stop]
+        if is_stranger:
+            source.keep(number)
+            return
+
+
+def _fault_at(source: ChunkedSource, offset: int, entry: AnyArray) -> str | None:
+    """Return what speaks against a record being at `offset`; None where the file has ended."""
+    stored = source.read_at(offset, RECORD_HEADER_SIZE)
+    if len(stored) < RECORD_HEADER_SIZE:
+        return None
+    return entry_fault(entry, RecordHeader.unpack(stored))
+
+
+def _check_ends(source: ChunkedSource, listing: Listing) -> None:
+    """Compare the first and the last entry with the file."""
+    count = len(listing.entries)
+    for index in {0, count - 1} if count else ():
+        offset = int(listing.offsets[index])
+        fault = _fault_at(source, offset, listing.entries[index])
+        if fault:
+            raise FormatError(
+                f"entry {index} contradicts the record at byte {offset}: its {fault} differs",
+                offset=offset,
+                field=fault,
+            )
+
+
+def _check_nothing_follows(source: ChunkedSource, entries: AnyArray, end: int, nwhole: int) -> None:
+    """Raise if a record begins at `end`, after `nwhole` others, that the index does not list."""
+    stored = source.read_at(end, RECORD_HEADER_SIZE)
+    if len(stored) < RECORD_HEADER_SIZE:
+        return
+    header = RecordHeader.unpack(stored)
+    if nwhole < len(entries):
+        fault = entry_fault(entries[nwhole], header)
+        if fault:
+            raise FormatError(f"entry {nwhole} contradicts the record at byte {end}: its {fault}")
+    elif nwhole and header.previous_size == int(entries[-1]["size"]) and _is_user_record(header):
+        raise FormatError(f"its records end at byte {end}, where another one begins")
+
+
+def _is_user_record(header: RecordHeader) -> bool:
+    type_id = header.stream_id[0]
+    return type_id not in (INDEX_TYPE_ID, DESCRIPTION_TYPE_ID) and not header_fault(
+        header.size,
+        header.previous_size,
+        type_id,
+        header.record_type,
+        header.compression,
+        header.uncompressed_size,
+    )
+
+
+def scan_listing(source: ChunkedSource, header: FileHeader, *, resync: bool) -> Listing:
+    """Return what a scan finds.
+
+    Numbered neighbours that do not continue the records before them are dropped from `source`.
+    """
+    start = _records_start(source, header)
+    while True:
+        scan = scan_records(source, start, resync=resync)
+        strangers = None if source.is_explicit else _find_stranger(source, scan)
+        if strangers is None:
+            break
+        source.keep(strangers)
+    entries = np.empty(len(scan.headers), INDEX_ENTRY)
+    for name in INDEX_ENTRY.names or ():
+        entries[name] = scan.headers[name]
+    return Listing(entries, scan.offsets, [], "scanned", scan.gaps, 0, scan.internal)
+
+
+def _records_start(source: ChunkedSource, header: FileHeader) -> int:
+    """Return where to scan from: behind the file header, or in the second file.
+
+    That is where records begin if the first one ends with an index whose size was never set.
+    """
+    if len(source.parts) > 1:
+        try:
+            found = read_internal_header(source, header.index_offset, INDEX_TYPE_ID, "index")
+        except FormatError:
+            return header.file_header_size
+        is_open = found.format_version == SPLIT_VERSION and found.size == RECORD_HEADER_SIZE
+        if is_open and header.index_offset < source.parts[0].nbytes:
+            return source.parts[1].start
+    return header.file_header_size
+
+
+def _find_stranger(source: ChunkedSource, scan: Scan) -> int | None:
+    """Return the first part whose records are not the continuation of those before; None if all."""
+    internal = np.array([offset for offset, _ in scan.internal], np.int64)
+    offsets = np.sort(np.concatenate([scan.offsets, internal]))
+    for number, part in enumerate(source.parts[1:], 1):
+        index = int(np.searchsorted(offsets, part.start))
+        if index == len(offsets):
+            if scan.end != source.size() or scan.end == part.start:
+                return number
+        elif index:
+            before = RecordHeader.unpack(
+                source.read_at(int(offsets[index - 1]), RECORD_HEADER_SIZE)
+            )
+            after = RecordHeader.unpack(source.read_at(int(offsets[index]), RECORD_HEADER_SIZE))
+            sizes = {before.size}
+            if before.stream_id[0] == INDEX_TYPE_ID:
+                sizes.add(RECORD_HEADER_SIZE)  # the index was still empty when it was written
+            if (
+                after.previous_size not in sizes
+                or offsets[index - 1] + before.size != offsets[index]
+            ):
+                return number
+        elif part.start != offsets[0] or _previous_size(source, part.start) != RECORD_HEADER_SIZE:
+            return number
+    return None
+
+
+def _previous_size(source: ChunkedSource, offset: int) -> int:
+    return RecordHeader.unpack(source.read_at(offset, RECORD_HEADER_SIZE)).previous_size

@@ -1,0 +1,377 @@
+"""Records read from storage: one by one, or many in the order they are wanted.
+
+Each is compared with what the index says of it. Small ones are read together, in runs of 1 MiB, and
+their headers are compared at once; of a large one the payload is read straight into its bytes.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from ...exceptions import BloscpackError, FormatError, TruncatedError
+from ...frames.protocol import AnyArray, IntArray
+from ...parallel.scratch import Scratch
+from ..format.format import (
+    RECORD_HEADER,
+    RECORD_HEADER_DTYPE,
+    RECORD_HEADER_SIZE,
+    StreamId,
+    normal_type_ids,
+)
+from ..format.payload import decode_payload
+from ..format.recordindex import RecordTable
+from .extents import read_into
+from .filesource import ChunkedSource
+
+# Records from this size on are read alone.
+_LARGE_NBYTES = 1 << 16
+# What is read at once: little at first, in case no more is wanted.
+_MIN_RUN_NBYTES = 1 << 14
+_MAX_RUN_NBYTES = 1 << 20
+# Bytes between records that are read rather than skipped.
+_MAX_GAP_NBYTES = 1 << 12
+_LISTED_FIELDS = "record_type", "format_version", "timestamp", "compression", "uncompressed_size"
+_HEADER_PLACES = np.arange(RECORD_HEADER_SIZE)
+
+
+StoredRecord: TypeAlias = tuple[int, int, int, float, bytes]
+"""Ordinal of the stream, record type, format version, time in seconds, decoded payload."""
+
+# Row, stream, record type, format version, time, compression, uncompressed size, and where its
+# payload begins and ends in bytes that were read.
+_Listed: TypeAlias = tuple[int, int, int, int, float, int, int, int, int]
+
+
+class EncodedRecord(NamedTuple):
+    """A record as it lies in the file.
+
+    Attributes
+    ----------
+    row : int
+        Of the table.
+    stream : int
+        Ordinal of the stream.
+    record_type, format_version, timestamp
+        As in its header.
+    compression, uncompressed_size : int
+        How the payload is stored, and its size then, as in the header.
+    stored : bytes
+        What lies behind the header.
+    """
+
+    row: int
+    stream: int
+    record_type: int
+    format_version: int
+    timestamp: float
+    compression: int
+    uncompressed_size: int
+    stored: bytes
+
+
+class RecordReader:
+    """Reads the records of a table.
+
+    Parameters
+    ----------
+    source : ChunkedSource
+        The file.
+    table : RecordTable
+        Its records.
+
+    Notes
+    -----
+    Has no state that changes: safe from many threads and after a fork.
+    """
+
+    def __init__(self, source: ChunkedSource, table: RecordTable) -> None:
+        self.source = source
+        self.table = table
+        ids = np.array(table.streams, np.int64).reshape(-1, 2)
+        self._type_ids, self._instance_ids = ids[:, 0], ids[:, 1]
+
+    def read(self, row: int) -> StoredRecord:
+        """Read one record.
+
+        Raises
+        ------
+        FormatError
+            It is not what the index says; `TruncatedError` if the file ends before it does.
+        CodecError, UnsupportedError
+            The payload does not decode.
+        """
+        data, fields = self._read_start(row)
+        compression, nbytes = fields[7], fields[8]
+        if compression and self.table.size.item(row) >= _LARGE_NBYTES:
+            payload = self._read_large(row, compression, nbytes)
+        else:
+            payload = self.decode(self._payload_behind(row, data), compression, nbytes, row)
+        return self.table.stream.item(row), fields[6], fields[3], fields[4], payload
+
+    def _read_stored(self, row: int) -> tuple[bytes, tuple[Any, ...]]:
+        """Return the stored payload of a record, and the fields of its header, compared."""
+        data, fields = self._read_start(row)
+        return self._payload_behind(row, data), fields
+
+    def _read_start(self, row: int) -> tuple[bytes, tuple[Any, ...]]:
+        """Return a record, of a large one its header alone; and the header's fields, compared."""
+        table = self.table
+        offset, size = table.offset.item(row), table.size.item(row)
+        is_large = size >= _LARGE_NBYTES
+        data = bytes(self.source.read_at(offset, RECORD_HEADER_SIZE if is_large else size))
+        if len(data) < (RECORD_HEADER_SIZE if is_large else size):
+            raise self._blamed(_cut_off(size, len(data)), row)
+        found = RECORD_HEADER.unpack_from(data)
+        stored_size, _, type_id, _, timestamp, instance_id, record_type = found[:7]
+        stream = table.streams[table.stream.item(row)]
+        if not (
+            stored_size == size
+            and timestamp == table.timestamp.item(row)
+            and record_type == table.record_type.item(row)
+            and type_id == stream[0]
+            and instance_id == stream[1]
+        ):
+            self._check_headers(np.frombuffer(data, RECORD_HEADER_DTYPE, 1), np.array([row]))
+        return data, found
+
+    def _payload_behind(self, row: int, data: bytes) -> bytes:
+        """Return the stored payload of a record that starts with `data`."""
+        size = self.table.size.item(row)
+        if len(data) == size:
+            return data[RECORD_HEADER_SIZE:]
+        nbytes = size - RECORD_HEADER_SIZE
+        offset = self.table.offset.item(row) + RECORD_HEADER_SIZE
+        stored = bytes(self.source.read_at(offset, nbytes))
+        if len(stored) < nbytes:
+            raise self._blamed(_cut_off(size, len(stored) + RECORD_HEADER_SIZE), row)
+        return stored
+
+    def _read_large(self, row: int, compression: int, nbytes: int) -> bytes:
+        """Read a large compressed payload to memory that is used again, and decode it."""
+        size = self.table.size.item(row)
+        offset = self.table.offset.item(row) + RECORD_HEADER_SIZE
+        stored_nbytes = size - RECORD_HEADER_SIZE
+        there = min(stored_nbytes, max(0, self.source.size() - offset))
+        with Scratch(there) as view:
+            there = read_into(self.source, offset, view)
+            if there < stored_nbytes:
+                raise self._blamed(_cut_off(size, there + RECORD_HEADER_SIZE), row)
+            return self.decode(view, compression, nbytes, row)
+
+    def read_version(self, row: int) -> int:
+        """Return the format version of a record, which only its header has.
+
+        Raises
+        ------
+        FormatError
+            As `read` does.
+        """
+        data = bytes(self.source.read_at(self.table.offset.item(row), RECORD_HEADER_SIZE))
+        if len(data) < RECORD_HEADER_SIZE:
+            raise self._blamed(_cut_off(self.table.size.item(row), len(data)), row)
+        header = np.frombuffer(data, RECORD_HEADER_DTYPE)
+        self._check_headers(header, np.array([row]))
+        return int(header[0]["format_version"])
+
+    def iter_records(self, rows: IntArray) -> Iterator[tuple[int, StoredRecord]]:
+        """Yield each of `rows` with its record, reading ahead.
+
+        Raises
+        ------
+        FormatError, CodecError, UnsupportedError
+            As `read` does, for the first record that has a fault; those before it are given.
+        """
+        for part, is_large in self._parts(rows):
+            if is_large:
+                row = part.item(0)
+                yield row, self.read(row)
+                continue
+            for data, listed in self._iter_run(part):
+                view = memoryview(data)
+                for row, stream, kind, version, time, compression, nbytes, start, stop in listed:
+                    if compression:
+                        payload = self.decode(view[start:stop], compression, nbytes, row)
+                    else:
+                        payload = data[start:stop]
+                    yield row, (stream, kind, version, time, payload)
+
+    def iter_encoded(self, rows: IntArray) -> Iterator[EncodedRecord]:
+        """Yield the records at `rows` as they are stored, reading ahead.
+
+        Raises
+        ------
+        FormatError
+            As `read` does. Payloads are not looked at.
+        """
+        for part, is_large in self._parts(rows):
+            if is_large:
+                row = part.item(0)
+                stored, found = self._read_stored(row)
+                fields = found[6], found[3], found[4], found[7], found[8]
+                yield EncodedRecord(row, self.table.stream.item(row), *fields, stored)
+                continue
+            for data, listed in self._iter_run(part):
+                for row, stream, kind, version, time, compression, nbytes, start, stop in listed:
+                    stored = data[start:stop]
+                    fields = kind, version, time, compression, nbytes
+                    yield EncodedRecord(row, stream, *fields, stored)
+
+    def _parts(self, rows: IntArray) -> Iterator[tuple[IntArray, bool]]:
+        """Yield rows that are read together, and large ones by themselves; which of both."""
+        limit = _MIN_RUN_NBYTES
+        start = 0
+        sizes = self.table.size[rows].astype(np.int64)
+        ends = np.cumsum(sizes)
+        large = iter(np.flatnonzero(sizes >= _LARGE_NBYTES).tolist())
+        next_large = next(large, len(rows))
+        while start < len(rows):
+            if start == next_large:
+                yield rows[start : start + 1], True
+                start += 1
+                next_large = next(large, len(rows))
+                continue
+            done = int(ends[start - 1]) if start else 0
+            stop = max(start + 1, int(np.searchsorted(ends, done + limit, side="right")))
+            stop = min(stop, next_large)
+            yield rows[start:stop], False
+            start = stop
+            limit = min(4 * limit, _MAX_RUN_NBYTES)
+
+    def _iter_run(self, rows: IntArray) -> Iterator[tuple[bytes, Iterable[_Listed]]]:
+        """Read records whose bytes are few enough to be read together."""
+        data, places = self._read_run(rows)
+        sizes = self.table.size[rows].astype(np.int64)
+        whole = places + sizes <= len(data)
+        nwhole = len(rows) if whole.all() else int(whole.argmin())
+        at = places[:nwhole, None] + _HEADER_PLACES
+        headers = np.frombuffer(data, np.uint8)[at].view(RECORD_HEADER_DTYPE).reshape(-1)
+        good = self._good_headers(headers, rows[:nwhole])
+        ngood = nwhole if good.all() else int(good.argmin())
+        listed = zip(
+            rows[:ngood].tolist(),
+            self.table.stream[rows[:ngood]].tolist(),
+            *(headers[name][:ngood].tolist() for name in _LISTED_FIELDS),
+            (places[:ngood] + RECORD_HEADER_SIZE).tolist(),
+            (places + sizes)[:ngood].tolist(),
+            strict=True,
+        )
+        yield data, listed
+        if ngood < nwhole:
+            self._check_headers(headers[ngood:], rows[ngood:])
+        if nwhole < len(rows):
+            row = int(rows[nwhole])
+            left = max(0, len(data) - int(places[nwhole]))
+            raise self._blamed(_cut_off(int(sizes[nwhole]), left), row)
+
+    def _read_run(self, rows: IntArray) -> tuple[bytes, IntArray]:
+        """Read records that are near each other together; return bytes, and where each is."""
+        offsets = self.table.offset[rows]
+        ends = offsets + self.table.size[rows]
+        order = np.argsort(offsets, kind="stable")
+        first, last = offsets[order], ends[order]
+        reach = np.maximum.accumulate(last)
+        breaks = np.flatnonzero(first[1:] - reach[:-1] > _MAX_GAP_NBYTES) + 1
+        if not len(breaks):
+            start = int(first[0])
+            return bytes(self.source.read_at(start, int(reach[-1]) - start)), offsets - start
+        pieces, moved, position = [], np.empty(len(rows), np.int64), 0
+        for part in np.split(np.arange(len(rows)), breaks):
+            start, stop = int(first[part[0]]), int(reach[part[-1]])
+            piece = self.source.read_at(start, stop - start)
+            pieces.append(piece)
+            moved[part] = first[part] - start + position
+            position += len(piece)
+            if len(piece) < stop - start:  # the file was cut: places from here on are past the end
+                moved[part[-1] + 1 :] = position
+                break
+        places = np.empty(len(rows), np.int64)
+        places[order] = moved
+        return b"".join(pieces), places
+
+    def check_headers(self, headers: AnyArray, rows: IntArray) -> None:
+        """Compare headers with what the table says of their records.
+
+        Parameters
+        ----------
+        headers : ndarray of RECORD_HEADER_DTYPE, shape (N,)
+            As read.
+        rows : ndarray of int64, shape (N,)
+            Their rows in the table.
+
+        Raises
+        ------
+        FormatError
+            One differs; the message names the record.
+        """
+        good = self._good_headers(headers, rows)
+        if not good.all():
+            first = slice(int(good.argmin()), None)
+            self._check_headers(headers[first], rows[first])
+
+    def _good_headers(self, headers: AnyArray, rows: IntArray) -> AnyArray:
+        """Return for each header whether it is what the table says."""
+        table = self.table
+        stream = table.stream[rows]
+        good: AnyArray = headers["size"] == table.size[rows]
+        good &= headers["record_type"] == table.record_type[rows]
+        good &= normal_type_ids(headers["type_id"]) == self._type_ids[stream]
+        good &= headers["instance_id"] == self._instance_ids[stream]
+        there, listed = np.ascontiguousarray(headers["timestamp"]), table.timestamp[rows]
+        # A time that is no number equals itself here.
+        good &= (there == listed) | (there.view(np.int64) == listed.view(np.int64))
+        return good
+
+    def _check_headers(self, headers: AnyArray, rows: IntArray) -> None:
+        """Raise if the first of the headers is not what the table says."""
+        if self._good_headers(headers[:1], rows[:1])[0]:
+            return
+        row, header = int(rows[0]), headers[0]
+        table = self.table
+        stream = table.streams[table.stream[row]]
+        there = StreamId.from_stored(int(header["type_id"]), int(header["instance_id"]))
+        pairs = (
+            ("size", int(table.size[row]), int(header["size"])),
+            ("record_type", int(table.record_type[row]), int(header["record_type"])),
+            ("stream", str(stream), str(there)),
+            ("timestamp", float(table.timestamp[row]), float(header["timestamp"])),
+        )
+        for field, listed, found in pairs:
+            if listed != found:
+                offset = int(table.offset[row])
+                raise self._blamed(
+                    FormatError(
+                        f"header at byte {offset}: {field} {found}, the index has {listed}",
+                        offset=offset,
+                        field=field,
+                    ),
+                    row,
+                )
+
+    def decode(self, stored: bytes | memoryview, compression: int, nbytes: int, row: int) -> bytes:
+        """Return the payload of the record at `row`, which is stored as given.
+
+        Raises
+        ------
+        CodecError, UnsupportedError
+            It does not decode; the message names the record.
+        """
+        if not compression:
+            return stored if type(stored) is bytes else bytes(stored)
+        try:
+            payload = decode_payload(stored, compression, nbytes)
+        except BloscpackError as err:
+            raise self._blamed(err, row) from None
+        return payload if type(payload) is bytes else bytes(payload)
+
+    def _blamed(self, err: BloscpackError, row: int) -> BloscpackError:
+        """Return an error that says which record it is about."""
+        table = self.table
+        stream = table.streams[table.stream[row]]
+        err.args = (f"record {row} of stream {stream}: {err.args[0]}",)
+        err.path = self.source.name
+        return err
+
+
+def _cut_off(size: int, left: int) -> TruncatedError:
+    return TruncatedError(f"{max(left, 0)} of its {size} bytes are there")

@@ -1,0 +1,308 @@
+"""Finding the records of a file without its index, from header to header, past damaged ones.
+
+A record header says how long its record is and how long the one before it; that both agree from
+record to record is the only evidence that bytes are headers. Where they stop to agree, the next
+place is looked for at which they do so again, and what lies between is reported as a gap. A record
+whose length does not lead to the next header is not trusted.
+"""
+
+from array import array
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from ...format.bytefield import BytesLike
+from ...frames.protocol import AnyArray, IntArray
+from ...storage.holes import Holes
+from ...storage.protocol import ByteSource
+from ..format.format import (
+    DESCRIPTION_TYPE_ID,
+    INDEX_TYPE_ID,
+    RECORD_HEADER,
+    RECORD_HEADER_DTYPE,
+    RECORD_HEADER_SIZE,
+    RecordHeader,
+    header_fault,
+)
+
+# What is read at once while records are small, and while they are large.
+_RUN_NBYTES = 1 << 20
+_HEADER_RUN_NBYTES = 1 << 12
+# Bytes in which a header is looked for at once: ever more, as long as none is found.
+_MIN_SEARCH_NBYTES = 1 << 12
+_MAX_SEARCH_NBYTES = 1 << 20
+# Places of a damaged file at which a header might be and one more read would tell. Damage by chance
+# needs a few; a file made to keep a reader busy, no more than this.
+_MAX_PROBES = 200_000
+
+
+class Gap(NamedTuple):
+    """Bytes between records, or after them, that are no records.
+
+    Attributes
+    ----------
+    offset, nbytes : int
+        Where they are.
+    reason : str
+        What is wrong at `offset`.
+    """
+
+    offset: int
+    nbytes: int
+    reason: str
+
+
+class Scan(NamedTuple):
+    """What was found.
+
+    Attributes
+    ----------
+    headers : ndarray of RECORD_HEADER_DTYPE
+        Of the user records and tags records, in the order of the file.
+    offsets : ndarray of int64
+        Where each begins.
+    gaps : list of Gap
+        Bytes that are part of no record.
+    internal : list of (int, RecordHeader)
+        Descriptions and indexes, and where they are.
+    end : int
+        Where the last record ends.
+    last_size : int
+        Its size; 0 if there is none.
+    """
+
+    headers: AnyArray
+    offsets: IntArray
+    gaps: list[Gap]
+    internal: list[tuple[int, RecordHeader]]
+    end: int
+    last_size: int
+
+
+def scan_records(
+    source: ByteSource,
+    start: int,
+    *,
+    previous_size: int | None = None,
+    end: int | None = None,
+    resync: bool = True,
+) -> Scan:
+    """Find the records from `start` on.
+
+    Parameters
+    ----------
+    source : ByteSource
+        The file.
+    start : int
+        Where the first record should begin.
+    previous_size : int, optional
+        What its header should give as the size of the record before it; anything by default.
+    end : int, optional
+        Where to stop; by default the end of `source`.
+    resync : bool
+        Whether to go on after damage. If not, the last record before it is dropped if its size does
+        not lead to a header, as the reference does.
+
+    Notes
+    -----
+    Small records are read in runs of 1 MiB, of large ones little but the header. After damage every
+    byte is looked at until a header is found. The time is linear in the size of the file.
+    """
+    scanner = _Scanner(source, source.size() if end is None else min(end, source.size()))
+    scanner.scan(start, previous_size, resync=resync)
+    return scanner.result()
+
+
+class _Scanner:
+    def __init__(self, source: ByteSource, end: int) -> None:
+        self._source = source
+        self._holes: Holes | None = None
+        self._end = end
+        self._run: BytesLike = b""
+        self._run_start = 0
+        self._served = 0
+        self._headers = bytearray()
+        self._offsets = array("q")
+        self._internal: list[tuple[int, RecordHeader]] = []
+        self._gaps: list[Gap] = []
+        self._probes = _MAX_PROBES
+        # The last record that was accepted; none yet.
+        self._last = -1
+        self._last_size = 0
+
+    def result(self) -> Scan:
+        end = self._last + self._last_size if self._last >= 0 else 0
+        headers = np.frombuffer(bytes(self._headers), RECORD_HEADER_DTYPE)
+        offsets = np.frombuffer(self._offsets, np.int64)
+        return Scan(headers, offsets, self._gaps, self._internal, end, self._last_size)
+
+    def scan(self, start: int, previous_size: int | None, *, resync: bool) -> None:
+        position, fault = self._follow(start, previous_size)
+        while fault is not None:
+            if not resync:
+                if fault.distrusts_last:
+                    position = self._drop_last(position)
+                self._gaps.append(Gap(position, self._end - position, fault.reason))
+                return
+            found = self._find_next(position)
+            if found is None:
+                if position < self._end:
+                    self._gaps.append(Gap(position, self._end - position, fault.reason))
+                return
+            at, continues_last = found
+            if continues_last:
+                position = self._drop_last(position)
+            if at > position:
+                self._gaps.append(Gap(position, at - position, fault.reason))
+            position, fault = self._follow(at, None)
+
+    def _follow(self, position: int, previous_size: int | None) -> tuple[int, "_Fault | None"]:
+        """Accept records from `position` on; return where and why that ends."""
+        end, unpack = self._end, RECORD_HEADER.unpack_from
+        while position < end:
+            run, at = self._header_at(position)
+            if len(run) - at < RECORD_HEADER_SIZE:
+                left = end - position
+                return position, _Fault(f"{left} bytes are less than a record header", False)
+            size, previous, type_id, _, _, _, record_type, compression, uncompressed = unpack(
+                run, at
+            )
+            if previous_size is not None and previous != previous_size:
+                return position, _Fault(
+                    f"a record of {previous} bytes should be before it, not one of {previous_size}",
+                    True,
+                )
+            fault = header_fault(size, previous, type_id, record_type, compression, uncompressed)
+            if fault:
+                return position, _Fault(fault[1], fault[0] in ("size", "record_type"))
+            if size > end - position:
+                return position, _Fault(f"{end - position} of a record's {size} bytes", False)
+            if type_id in (INDEX_TYPE_ID, DESCRIPTION_TYPE_ID):
+                self._internal.append((position, RecordHeader.unpack(run, at)))
+            else:
+                self._headers += run[at : at + RECORD_HEADER_SIZE]
+                self._offsets.append(position)
+            self._last, self._last_size = position, size
+            position += size
+            previous_size = size
+        return position, None
+
+    def _drop_last(self, position: int) -> int:
+        """Forget the last record that was accepted; return where what is lost begins."""
+        if self._last < 0:
+            return position
+        position = self._last
+        if self._offsets and self._offsets[-1] == position:
+            self._offsets.pop()
+            del self._headers[-RECORD_HEADER_SIZE:]
+        elif self._internal and self._internal[-1][0] == position:
+            self._internal.pop()
+        self._last = -1
+        if self._offsets:
+            self._last = self._offsets[-1]
+        if self._internal:
+            self._last = max(self._last, self._internal[-1][0])
+        self._last_size = 0
+        if self._last >= 0:
+            run, at = self._header_at(self._last)
+            self._last_size = RECORD_HEADER.unpack_from(run, at)[0]
+        return position
+
+    def _header_at(self, position: int) -> tuple[BytesLike, int]:
+        """Return bytes, and where in them the header at `position` is; cut short at the end."""
+        at = position - self._run_start
+        if at < 0 or at + RECORD_HEADER_SIZE > len(self._run):
+            # Records that follow each other closely are read together.
+            nbytes = _RUN_NBYTES if self._served > 8 else _HEADER_RUN_NBYTES
+            self._run = self._source.read_at(position, min(nbytes, self._end - position))
+            self._run_start, self._served, at = position, 0, 0
+        self._served += 1
+        return self._run, at
+
+    def _find_next(self, position: int) -> tuple[int, bool] | None:
+        """Return where records go on after `position`; None if nowhere.
+
+        Returns
+        -------
+        at : int
+            Where the next header is.
+        continues_last : bool
+            Whether it says that the last record ends there, whose own size then is wrong.
+        """
+        last = self._last
+        inside = last >= 0 and last + self._last_size == position
+        start = last + RECORD_HEADER_SIZE if inside else position
+        nbytes = _MIN_SEARCH_NBYTES
+        if self._holes is None:
+            self._holes = Holes(self._source)
+        while self._end - start >= RECORD_HEADER_SIZE:
+            # A header may start with zeros that lie in the hole.
+            start = max(start, self._holes.data_from(start) - RECORD_HEADER_SIZE + 1)
+            if self._end - start < RECORD_HEADER_SIZE:
+                return None
+            data = np.frombuffer(self._source.read_at(start, min(nbytes, self._end - start)), "u1")
+            if len(data) < RECORD_HEADER_SIZE:
+                return None
+            for at, size, previous in _possible_headers(data, start, position, last, self._end):
+                if self._probes <= 0:
+                    return None
+                if at - previous in (last, position) or self._is_followed(at, size):
+                    return at, at - previous == last
+            start += len(data) - RECORD_HEADER_SIZE + 1
+            nbytes = min(2 * nbytes, _MAX_SEARCH_NBYTES)
+        return None
+
+    def _is_followed(self, at: int, size: int) -> bool:
+        """Return whether the record at `at` is followed by a header that knows its size."""
+        following = at + size
+        if following == self._end:
+            return True
+        self._probes -= 1
+        if self._probes < 0 or self._end - following < RECORD_HEADER_SIZE:
+            return False
+        header = self._source.read_at(following, RECORD_HEADER_SIZE)
+        if len(header) < RECORD_HEADER_SIZE:
+            return False
+        fields = RECORD_HEADER.unpack(header)
+        return fields[1] == size and header_fault(*fields[:3], *fields[6:]) is None
+
+
+class _Fault(NamedTuple):
+    """Why records do not go on."""
+
+    reason: str
+    distrusts_last: bool
+    """Whether it may be the record before that is wrong."""
+
+
+def _possible_headers(
+    data: AnyArray, start: int, position: int, last: int, end: int
+) -> Iterator[tuple[int, int, int]]:
+    """Yield (offset, size, size before) of what may be headers in `data`, which begins at `start`.
+
+    The record before them is the one at `last`, or begins at `position` or later; of a header at
+    `position` itself it may be anything.
+    """
+    nplaces = len(data) - RECORD_HEADER_SIZE + 1
+    types, compressions = data[26 : 26 + nplaces], data[27 : 27 + nplaces]
+    places = np.flatnonzero((types - np.uint8(1) < 4) & (compressions <= 2))
+    sizes, previous = _uint32(data, places), _uint32(data, places + 4)
+    offsets = places + start
+    before = offsets - previous
+    fits = (before == last) | (before >= position) | (offsets == position)
+    fits &= (previous >= RECORD_HEADER_SIZE) | (offsets == position)
+    fits &= (sizes >= RECORD_HEADER_SIZE) & (offsets + sizes <= end)
+    for place in np.flatnonzero(fits).tolist():
+        at = int(places[place])
+        fields = RECORD_HEADER.unpack(data[at : at + RECORD_HEADER_SIZE].tobytes())
+        if header_fault(*fields[:3], *fields[6:]) is None:
+            yield start + at, fields[0], fields[1]
+
+
+def _uint32(data: AnyArray, places: IntArray) -> IntArray:
+    """Return the little-endian numbers at `places`, aligned or not."""
+    value = data[places].astype(np.int64)
+    for k in range(1, 4):
+        value |= data[places + k].astype(np.int64) << (8 * k)
+    return value

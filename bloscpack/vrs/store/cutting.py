@@ -1,0 +1,112 @@
+"""What the payload of a record is made of: the bytes for each column.
+
+Parts that put together are the payload again, whatever it is: payloads that do not fit their
+format, or metadata that nobody would write again as they are, are one part.
+"""
+
+from struct import Struct
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+
+from ...exceptions import BloscpackError
+from ...format.bytefield import BytesLike
+from ...media import image
+from ..block.audio import AudioFormat, AudioSpec
+from ..block.pixels import ImageFormat, ImageSpec, image_view
+from ..format.recordformat import ContentType
+from ..layout.datalayout import INDEX_ENTRY_SIZE, DataLayout
+from ..read.decoding import StreamDecoder
+from ..read.record import Block, Record
+from .clipcolumns import item_of
+
+Key: TypeAlias = tuple[tuple[Any, ...], ...]
+"""What blocks a payload has: a tuple for each, its kind first. Equal keys have equal columns."""
+RAW: Key = (("raw",),)
+"""The key of payloads that are kept as they are."""
+
+
+def cut(record: Record) -> tuple[Key, tuple[Block, ...], list[BytesLike]]:
+    """Return what the payload of a record is made of, and the bytes for each column.
+
+    Where the parts put together would not be the payload, it is one part.
+    """
+    whole: tuple[Key, tuple[Block, ...], list[BytesLike]] = RAW, (), [record.payload]
+    try:
+        blocks, note = record.blocks, record.note
+    except BloscpackError:
+        return whole
+    if note is not None:
+        return whole
+    key: list[tuple[Any, ...]] = []
+    parts: list[BytesLike] = []
+    for block in blocks:
+        if not block.is_whole or block.nbytes is None:
+            return whole
+        if block.kind == "metadata":
+            pieces = _cut_metadata(block.data, cast(DataLayout, block.spec))
+            if pieces is None:
+                return whole
+            key.append(("metadata",))
+            parts += pieces
+        else:
+            key.append(_kind_of(block))
+            parts.append(block.data)
+    return tuple(key), blocks, parts
+
+
+def _cut_metadata(data: memoryview, layout: DataLayout) -> list[BytesLike] | None:
+    """Return the fixed part and the variable pieces; None if these do not lie back to back."""
+    parts: list[BytesLike] = [data[: layout.fixed_nbytes]] if layout.fixed_nbytes else []
+    variable = layout.variable
+    if not variable:
+        return parts
+    index = Struct(f"<{2 * len(variable)}I").unpack_from(data, layout.fixed_nbytes)
+    at = 0
+    start = layout.fixed_nbytes + INDEX_ENTRY_SIZE * len(variable)
+    for (_, piece), offset, nbytes in zip(variable, index[::2], index[1::2], strict=True):
+        dtype, shape = item_of(piece)
+        if offset != at or nbytes % (dtype.itemsize * int(np.prod(shape))):
+            return None
+        parts.append(data[start + at : start + at + nbytes])
+        at += nbytes
+    return parts if start + at == len(data) else None
+
+
+def _kind_of(block: Block) -> tuple[Any, ...]:
+    """Return what column a block that is no metadata goes into."""
+    spec = block.spec
+    if isinstance(spec, AudioSpec) and spec.audio_format == AudioFormat.PCM:
+        dtype, nbytes = spec.sample_dtype, spec.min_frame_nbytes
+        is_dense = dtype is not None and 0 < nbytes == spec.frame_nbytes
+        if dtype is not None and is_dense and len(block.data) % nbytes == 0:
+            return "samples", dtype.str, spec.channel_count
+    if block.kind != "image" or not isinstance(spec, ImageSpec):
+        return "bytes", block.kind
+    if spec.image_format == ImageFormat.RAW:
+        try:
+            one = image_view(block.data, spec)
+        except BloscpackError:
+            return "bytes", block.kind
+        if one.size and len(block.data) == spec.raw_nbytes:
+            return "pixels", int(spec.pixel_format), one.shape, spec.row_nbytes, len(block.data)
+    elif spec.image_format in (ImageFormat.JPG, ImageFormat.PNG):
+        try:
+            return "images", image.probe(block.data).dtype.str
+        except BloscpackError:
+            return "bytes", block.kind
+    return "bytes", block.kind
+
+
+def fixed_layouts(decoder: StreamDecoder) -> list[DataLayout] | None:
+    """Return the layouts of records that are fields of fixed size and no more; None for others."""
+    try:
+        contents, layouts = decoder.contents, decoder.layouts
+    except BloscpackError:
+        return None
+    if not contents or any(each.content_type != ContentType.DATA_LAYOUT for each in contents):
+        return None
+    found = [layouts[index] for index in sorted(layouts)]
+    if len(found) < len(contents) or any(each.undecodable or each.variable for each in found):
+        return None
+    return found

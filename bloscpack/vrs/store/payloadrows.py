@@ -1,0 +1,230 @@
+"""Payloads of records from the columns of a store: the way back of columns.py.
+
+What the store says of itself is not believed: clips that are missing, of another length or of
+another kind are a `FormatError`. Layout: docs/formats/vrs-store.md.
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ...exceptions import FormatError
+from ...frames.protocol import AnyArray, IntArray
+from ...frames.store.framestore import FrameStore
+
+_ENTRY = np.dtype("<u4")
+# Blocks of values that are read at once where one record has many.
+_READ_BLOCKS = 16
+
+# Bytes of records: a row for each, or one bytes object for each.
+Lane: TypeAlias = "AnyArray | list[bytes]"
+
+
+def damaged(what: str) -> FormatError:
+    """Return the error for a store that does not hold together as a recording."""
+    return FormatError(f"recording in a frame store: {what}")
+
+
+class StoredColumn:
+    """A part of the payloads of a form; base of all kinds.
+
+    Parameters
+    ----------
+    store : FrameStore
+        Where its clips are.
+    plan : mapping
+        What the store says of it.
+    nrows : int
+        Records of the form.
+    """
+
+    def __init__(self, store: FrameStore, plan: Mapping[str, Any], nrows: int) -> None:
+        self.id: str = text_of(plan, "id")
+        self._clip = store[self.id]
+        self._nrows = nrows
+        if (self._clip.read_images([]) is not None) != isinstance(self, StoredImages):
+            raise damaged(f"clip {self.id!r:.80}: images are needed, or not expected")
+
+    def _check_rows(self, count: int) -> None:
+        if count != self._nrows:
+            raise damaged(f"clip {self.id!r:.80} has {count} rows for {self._nrows} records")
+
+    @property
+    def row_nbytes(self) -> int:
+        """About how many bytes a record takes."""
+        raise NotImplementedError
+
+    def read(self, first: int, last: int) -> Lane:
+        """Return the bytes of records `first` to `last`, the latter not included."""
+        raise NotImplementedError
+
+
+class StoredFixed(StoredColumn):
+    """Rows of a clip, as they are."""
+
+    def __init__(self, store: FrameStore, plan: Mapping[str, Any], nrows: int) -> None:
+        super().__init__(store, plan, nrows)
+        self._check_rows(len(self._clip))
+
+    @property
+    def row_nbytes(self) -> int:
+        """Bytes of a row."""
+        return self._clip.dtype.itemsize * int(np.prod(self._clip.shape[1:]))
+
+    def read(self, first: int, last: int) -> Lane:
+        """Return the bytes of rows, uint8 (n, nbytes)."""
+        return _as_bytes(self._clip.read(slice(first, last)), last - first)
+
+
+class StoredPixels(StoredFixed):
+    """Raw images of pixels and what lies between and behind them."""
+
+    def __init__(self, store: FrameStore, plan: Mapping[str, Any], nrows: int) -> None:
+        super().__init__(store, plan, nrows)
+        self._rest = StoredFixed(store, {"id": text_of(plan, "rest")}, nrows)
+        self._height = self._clip.shape[1] if len(self._clip.shape) > 1 else 0
+        self._stride = count_of(plan, "stride")
+        self._width = super().row_nbytes // max(1, self._height)
+        if not 0 < self._width <= self._stride or (
+            self._height * (self._stride - self._width) > self._rest.row_nbytes
+        ):
+            raise damaged(f"clip {self.id!r:.80}: rows of {self._stride} bytes do not fit")
+
+    @property
+    def row_nbytes(self) -> int:
+        """Bytes of an image."""
+        return super().row_nbytes + self._rest.row_nbytes
+
+    def read(self, first: int, last: int) -> Lane:
+        """Return the bytes of images, uint8 (n, nbytes)."""
+        count, height, stride, width = last - first, self._height, self._stride, self._width
+        pixels = np.asarray(super().read(first, last)).reshape(count, height, width)
+        rest = np.asarray(self._rest.read(first, last))
+        raw = np.empty((count, self.row_nbytes), np.uint8)
+        rows = raw[:, : height * stride].reshape(count, height, stride)
+        behind = height * (stride - width)
+        rows[:, :, :width] = pixels
+        rows[:, :, width:] = rest[:, :behind].reshape(count, height, stride - width)
+        raw[:, height * stride :] = rest[:, behind:]
+        return raw
+
+
+class StoredImages(StoredColumn):
+    """JPEG and PNG images."""
+
+    def __init__(self, store: FrameStore, plan: Mapping[str, Any], nrows: int) -> None:
+        super().__init__(store, plan, nrows)
+        self._check_rows(len(self._clip))
+
+    @property
+    def row_nbytes(self) -> int:
+        """Bytes of an image on average."""
+        return self._clip.cbytes // max(1, self._nrows)
+
+    def read(self, first: int, last: int) -> Lane:
+        """Return the images."""
+        return self._clip.read_images(slice(first, last)) or []
+
+
+class StoredRagged(StoredColumn):
+    """Values, as many for each record as it has."""
+
+    def __init__(self, store: FrameStore, plan: Mapping[str, Any], nrows: int) -> None:
+        super().__init__(store, plan, nrows)
+        offsets = read_column(store, text_of(plan, "offsets"), np.dtype(np.int64), nrows + 1)
+        shape = self._clip.shape
+        if len(shape) < 2:
+            raise damaged(f"clip {self.id!r:.80} has values in no blocks")
+        self._block = shape[1]
+        self._item_nbytes = self._clip.dtype.itemsize * int(np.prod(shape[2:]))
+        if offsets[0] or (np.diff(offsets) < 0).any() or offsets[-1] > shape[0] * shape[1]:
+            raise damaged(f"clip {self.id!r:.80}: the offsets do not fit its values")
+        self._offsets = offsets
+
+    @property
+    def row_nbytes(self) -> int:
+        """Bytes of a record on average."""
+        return int(self._offsets[-1]) * self._item_nbytes // max(1, self._nrows)
+
+    def sizes(self, first: int, last: int) -> IntArray:
+        """Return the bytes of each record, int64."""
+        return np.diff(self._offsets[first : last + 1]) * self._item_nbytes
+
+    def iter_bytes(self, row: int) -> Iterator[bytes]:
+        """Yield the values of one record as bytes, some at a time."""
+        at, end = (int(each) for each in self._offsets[row : row + 2])
+        while at < end:
+            block, start = divmod(at, self._block)
+            last = min(block + _READ_BLOCKS, -(-end // self._block))
+            taken = min(end, last * self._block) - at
+            data = self._clip.read(slice(block, last)).tobytes()
+            yield data[start * self._item_nbytes : (start + taken) * self._item_nbytes]
+            at += taken
+
+    def read(self, first: int, last: int) -> Lane:
+        """Return the values of each record as bytes."""
+        ends = self._offsets[first : last + 1]
+        if ends[0] == ends[-1]:
+            return [b""] * (last - first)
+        block = int(ends[0]) // self._block
+        blocks = self._clip.read(slice(block, -(-int(ends[-1]) // self._block)))
+        data = blocks.tobytes()
+        places = ((ends - block * self._block) * self._item_nbytes).tolist()
+        return [data[at:end] for at, end in pairwise(places)]
+
+
+class StoredIndex(StoredColumn):
+    """The index of variable pieces, from how long these are."""
+
+    def __init__(self, pieces: list[StoredRagged]) -> None:
+        self._pieces = pieces
+
+    @property
+    def row_nbytes(self) -> int:
+        """Bytes of the index."""
+        return 2 * _ENTRY.itemsize * len(self._pieces)
+
+    def read(self, first: int, last: int) -> Lane:
+        """Return offsets and sizes, uint8 (n, nbytes)."""
+        entries = np.zeros((last - first, len(self._pieces), 2), np.int64)
+        for number, piece in enumerate(self._pieces):
+            entries[:, number, 1] = piece.sizes(first, last)
+        np.cumsum(entries[:, :-1, 1], axis=1, out=entries[:, 1:, 0])
+        return _as_bytes(entries.astype(_ENTRY), last - first)
+
+
+def read_column(store: FrameStore, id_: str, dtype: np.dtype[Any], count: int) -> AnyArray:
+    """Return a clip of `count` numbers.
+
+    Raises
+    ------
+    FormatError, NotFoundError
+        There is no such clip, or it is another one.
+    """
+    clip = store[id_]
+    if clip.shape != (count,) or clip.dtype != dtype:
+        raise damaged(f"clip {id_!r:.80} is {clip.dtype} {clip.shape}, not {dtype} ({count},)")
+    return clip.read()
+
+
+def text_of(plan: Mapping[str, Any], name: str) -> str:
+    """Return a text of a plan; `FormatError` if it is none."""
+    value = plan.get(name)
+    if not isinstance(value, str):
+        raise damaged(f"{name} is {value!r:.80}, no text")
+    return value
+
+
+def count_of(plan: Mapping[str, Any], name: str) -> int:
+    """Return a number of a plan that is not negative; `FormatError` if it is none."""
+    value = plan.get(name)
+    if type(value) is not int or value < 0:
+        raise damaged(f"{name} is {value!r:.80}, no number")
+    return value
+
+
+def _as_bytes(rows: AnyArray, count: int) -> AnyArray:
+    """Return the bytes of the items of an array, uint8 (n, nbytes)."""
+    return np.ascontiguousarray(rows).reshape(count, -1).view(np.uint8)

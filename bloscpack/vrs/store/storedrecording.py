@@ -1,0 +1,185 @@
+"""The recording in a frame store: its tags and its records, and what it says of them all."""
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import Any
+
+from ...exceptions import NotFoundError
+from ...frames.store.framestore import FrameStore
+from ..export.contentchecksum import records_checksum
+from ..format.description import Description, StreamTags, encode_text
+from ..format.format import StreamId
+from ..read.content import Content
+from ..read.recordreader import StoredRecord
+from .clipcolumns import Plan
+from .forms import StoredTable
+from .payloadrows import damaged
+from .storeprogress import Counter
+
+FORMAT = 1
+"""Of what a store says of a recording. Stored on disk."""
+ATTR = "vrs"
+"""The attribute of a store that holds a recording. Stored on disk."""
+CLIP = "recording"
+"""The id of the clip that says what the store holds, and is appended last. Stored on disk."""
+
+
+def is_recording_store(store: Any) -> bool:
+    """Return whether a source of clips is a store that holds a recording."""
+    return isinstance(store, FrameStore) and ATTR in store.attrs
+
+
+class StoredRecording:
+    """The recording in a frame store.
+
+    Parameters
+    ----------
+    store : FrameStore
+        The store.
+
+    Attributes
+    ----------
+    store : FrameStore
+        As given.
+    plans : list of dict
+        How its records are made of clips.
+    description : Description
+        All tags.
+    streams : tuple of StreamId
+        Sorted.
+    records : StoredTable
+        The records.
+    known_checksum : str or None
+        That of the recording that was stored.
+
+    Raises
+    ------
+    FormatError
+        The store holds none, or a damaged one.
+    """
+
+    def __init__(self, store: FrameStore) -> None:
+        self.store = store
+        try:
+            self._meta = store[CLIP].meta
+        except NotFoundError as err:
+            raise damaged(f"there is no clip {CLIP!r}: it was not written to its end") from err
+        found = store.attrs.get(ATTR)
+        if not isinstance(found, dict) or found.get("format") != FORMAT:
+            raise damaged(f"{found!r:.80}: this release reads format {FORMAT}")
+        plans = self._meta.get("forms")
+        if not isinstance(plans, list) or not all(isinstance(each, dict) for each in plans):
+            raise damaged("no list of forms")
+        self.plans: list[Plan] = plans
+        self.description, listed = _tags_of(self._meta)
+        try:
+            self.records = StoredTable(store, plans, listed)
+        except NotFoundError as err:
+            raise damaged(str(err.args[0])) from err
+        self.streams = self.records.table.streams
+        checksum = self._meta.get("checksum")
+        self.known_checksum = checksum if isinstance(checksum, str) else None
+
+    @property
+    def creation_id(self) -> int:
+        """Of the file header."""
+        found = self._meta.get("creation_id")
+        if type(found) is not int or not 0 <= found < 1 << 64:
+            raise damaged(f"creation_id {found!r:.80}")
+        return found
+
+    @property
+    def has_front_index(self) -> bool:
+        """Whether the index stood in front of the records."""
+        return "front" in str(self._meta.get("index"))
+
+    @property
+    def is_verbatim(self) -> bool:
+        """Whether the file comes back byte for byte."""
+        return self._meta.get("verbatim") is not None
+
+    @property
+    def part_sizes(self) -> list[int]:
+        """Bytes of the files that the recording was."""
+        sizes = self.verbatim.get("parts")
+        if (
+            not isinstance(sizes, list)
+            or not sizes
+            or any(type(size) is not int or size < 0 for size in sizes)
+        ):
+            raise damaged("sizes of its files")
+        return sizes
+
+    @property
+    def verbatim(self) -> dict[str, Any]:
+        """What tells how the file comes back."""
+        found = self._meta.get("verbatim")
+        if not isinstance(found, dict):
+            raise damaged("nothing tells of its file")
+        return found
+
+    def checksum(self, count: Counter | None = None) -> str:
+        """Return the checksum of all records and tags: see `Recording.checksum`."""
+        tags = [self.description.streams.get(each, StreamTags()) for each in self.streams]
+        records = self._iter_in_time(count)
+        return records_checksum(records, self.streams, tags, self.description.file_tags)
+
+    def _iter_in_time(self, count: Counter | None) -> Iterator[StoredRecord]:
+        ordinals = {stream_id: k for k, stream_id in enumerate(self.streams)}
+        positions = self.records.table.position
+        for form, row, payload in self.records.iter_records(positions):
+            time = form.timestamps.item(row)
+            yield ordinals[form.stream_id], form.record_type, form.version, time, payload
+            if count is not None:
+                count.add()
+
+
+def facts_of(content: Content) -> dict[str, Any]:
+    """Return what a store says of the recording as a whole, for people, too."""
+    description = content.description
+    return {
+        "creation_id": content.header.creation_id,
+        "version": content.header.version,
+        "index": content.index_kind,
+        "file_tags": description.file_tags,
+        "streams": {
+            str(stream_id): (
+                {"tags": tags.user, "vrs_tags": tags.vrs}
+                if (tags := description.streams.get(stream_id)) is not None
+                else None
+            )
+            for stream_id in content.table.streams
+        },
+    }
+
+
+def _tags_of(meta: Mapping[str, Any]) -> tuple[Description, list[StreamId]]:
+    """Return the tags of a recording, and its streams, those that nothing describes among them."""
+    streams: dict[StreamId, StreamTags] = {}
+    listed: list[StreamId] = []
+    found = meta.get("streams")
+    if not isinstance(found, dict):
+        raise damaged("no streams")
+    for name, tags in found.items():
+        try:
+            stream_id = StreamId.parse(name)
+        except ValueError as err:
+            raise damaged(f"stream {name!r:.80}") from err
+        listed.append(stream_id)
+        if tags is None:
+            continue
+        if not isinstance(tags, dict):
+            raise damaged(f"tags of stream {name}")
+        streams[stream_id] = StreamTags(_texts(tags.get("tags")), _texts(tags.get("vrs_tags")))
+    return Description(streams, _texts(meta.get("file_tags"))), listed
+
+
+def _texts(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
+        raise damaged("tags are no texts")
+    try:
+        for text in chain.from_iterable(value.items()):
+            encode_text(text)
+    except ValueError as err:
+        raise damaged("a tag is half of a surrogate pair") from err
+    return value

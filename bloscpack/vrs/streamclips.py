@@ -1,0 +1,414 @@
+"""The images of a recording as clips of frames: see `frames.protocol`.
+
+A stream is a clip: its frames are the images of its data records, in the order of time. Raw images
+that are stored as they are are read straight into the result, or copied row by row where they have
+padding; compressed ones are decoded into it, on several threads; coded ones (JPEG, PNG) are decoded
+one by one. A clip is lazy: where images lie is found for those that are asked for, and kept with
+the recording.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..exceptions import BloscpackError, FormatError, NotFoundError
+from ..frames.protocol import AnyArray, FrameSelection, IntArray, frame_indices, read_clip
+from ..media import image
+from ..parallel.scratch import Scratch
+from ..storage.batch import Piece, fetch
+from ..storage.protocol import ByteSource
+from ..storage.remote.prefetch import at_hand, is_remote
+from .block.pixels import ImageFormat, ImageSpec
+from .column.imageplace import IRREGULAR, ImageForm, ImagePlaces, image_block, image_index
+from .format.description import FLAVOR_TAG, NAME_TAG
+from .format.format import RecordType
+from .format.payload import decode_payload, decode_payload_into
+from .format.typenames import type_name
+from .read.content import Content
+from .read.extents import locate
+from .read.record import Block, Record
+from .read.recordset import RecordSet, tagged_versions
+
+# How long a decoded byte takes, next to one of a Blosc chunk: of a raw image, and of a coded one.
+_RAW_COST, _CODED_COST = 1, 5
+# Smaller frames are read together and copied; larger ones each straight to their place.
+_STRAIGHT_NBYTES = 1 << 16
+# Payloads up to this size are decoded to memory that is used again.
+_SCRATCH_NBYTES = 1 << 24
+# What a stored byte may become: a Zstandard block of 4 bytes makes 128 KiB.
+_MAX_EXPANSION = 1 << 15
+_VERBATIM = ImageFormat.JPG, ImageFormat.PNG
+
+
+class StreamClip:
+    """The images of a stream; see `frames.protocol.Clip`.
+
+    Parameters
+    ----------
+    content : Content
+        The recording.
+    ordinal : int
+        Of the stream.
+    block : int, optional
+        Which block of the record format; by default the first image.
+
+    Attributes
+    ----------
+    id : str
+        The stream, as ``"1201-1"``.
+    decode_cost : int
+        How long a decoded byte takes, next to one of a Blosc chunk.
+
+    Raises
+    ------
+    NotFoundError
+        The stream has no images, or none in this block.
+    """
+
+    def __init__(self, content: Content, ordinal: int, block: int | None = None) -> None:
+        self.id = str(content.table.streams[ordinal])
+        self._content = content
+        self._ordinal = ordinal
+        self._block = block
+        self._dtype: np.dtype[Any] | None = None
+        # A record that was taken apart for the shape of its image, kept until that is wanted.
+        self._peeked: tuple[int, Block] | None = None
+        records = RecordSet(content, ordinal, RecordType.DATA)
+        self._records = records
+        versions = tagged_versions(records)
+        with_images = [version for version in versions if self._index(version) is not None]
+        if not with_images:
+            where = "" if block is None else f" in block {block}"
+            error = NotFoundError(f"stream {self.id} has no images{where}")
+            error.path = content.source.name
+            raise error
+        self._members: IntArray = np.arange(len(records))
+        if len(with_images) < len(versions):
+            records.load()
+            self._members = np.flatnonzero(np.isin(records.headers.versions, with_images))
+        self._places = ImagePlaces(records, block)
+        self._formats = {self._format(version) for version in with_images}
+        is_raw = self._formats == {ImageFormat.RAW}
+        self.decode_cost = _RAW_COST if is_raw else _CODED_COST
+
+    def _index(self, version: int) -> int | None:
+        """Return which block of the record format the images are; None if there are none."""
+        return image_index(self._records.decoder(version).contents, self._block)
+
+    def _format(self, version: int) -> ImageFormat:
+        index = self._index(version)
+        contents = self._records.decoder(version).contents
+        return ImageFormat.UNDEFINED if index is None else contents[index].image.image_format
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StreamClip, (self._content, self._ordinal, self._block)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} images of stream {self.id} of {self._content.source.name!r}>"
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """Name, flavor, and tags of the stream."""
+        tags = self._content.tags_of(self._ordinal)
+        name = tags.vrs.get(NAME_TAG) or type_name(self._content.table.streams[self._ordinal][0])
+        return {"name": name, "flavor": tags.vrs.get(FLAVOR_TAG, ""), "tags": dict(tags.user)}
+
+    @property
+    def rows(self) -> IntArray:
+        """Which record of the recording each frame is from, int64 (T,)."""
+        return self._records.rows[self._members]
+
+    @property
+    def timestamps(self) -> NDArray[np.float64]:
+        """The time of each frame in seconds, float64 (T,)."""
+        return self._content.table.timestamp[self.rows]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """``(T, H, W)`` or ``(T, H, W, C)`` of the first frame; ``(0,)`` without frames."""
+        return len(self), *(self._form(0)[0] if len(self) else ())
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the pixels of the first frame."""
+        if self._dtype is None:
+            self._dtype = self._form(0)[1] if len(self) else np.dtype("u1")
+        return self._dtype
+
+    def __len__(self) -> int:
+        """Return the number of frames."""
+        return len(self._members)
+
+    def __getitem__(self, selection: FrameSelection) -> AnyArray:
+        """Return `read` of a selection."""
+        return self.read(selection)
+
+    def read(self, selection: FrameSelection = None, *, out: AnyArray | None = None) -> AnyArray:
+        """Return frames in one array; see `frames.protocol.Clip`.
+
+        It is of the dtype of the first of them.
+        """
+        with at_hand(self.places(selection)):
+            clip = self.typed(selection)
+            return read_clip(clip, selection, out=out, nthreads=self._content.nthreads)
+
+    def places(self, selection: FrameSelection) -> Iterator[tuple[ByteSource, int, int]]:
+        """Yield where the records of frames are, of a recording in one remote file; else nothing.
+
+        What is known of a record from the table alone: its header is part of it.
+        """
+        source = self._content.source.single
+        if is_remote(source):
+            table = self._content.table
+            for row in self.rows[frame_indices(selection, len(self)).indices].tolist():
+                yield source, table.offset.item(row), table.size.item(row)
+
+    def typed(self, selection: FrameSelection) -> "StreamClip":
+        """Return the clip with the dtype of the first frame of a selection.
+
+        Raises
+        ------
+        IndexError, TypeError
+            There is no such frame; the selection is none.
+        FormatError, CodecError, UnsupportedError
+            The first frame is damaged, or nothing tells what it is.
+        """
+        indices = frame_indices(selection, len(self)).indices
+        if not len(indices):
+            return self
+        self._places.load(self._members[indices])
+        clip = object.__new__(StreamClip)
+        clip.__dict__.update(self.__dict__)
+        clip._dtype = clip._form(int(indices[0]))[1]
+        return clip
+
+    def read_images(self, selection: FrameSelection = None) -> list[bytes] | None:
+        """Return frames as the JPEG or PNG files they are kept as; None if they are not."""
+        indices = frame_indices(selection, len(self)).indices
+        if not self._formats.issubset(_VERBATIM):
+            return None
+        images: list[bytes] = [b""] * len(indices)
+
+        def keep(k: int, block: Block) -> None:
+            images[k] = bytes(block.data)
+
+        numbers = self._members[indices]
+        self._records.load(numbers)
+        pieces = [self._record_piece(k, number, keep) for k, number in enumerate(numbers.tolist())]
+        fetch(pieces, nthreads=1, nbytes=0)
+        return images
+
+    def _form(self, index: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
+        """Return shape and dtype of a frame."""
+        number = int(self._members[index])
+        self._places.load(self._members[index : index + 1])
+        form = self._regular(number)
+        if form is not None:
+            return form.shape, form.dtype
+        known = self._places.columns.irregular
+        if number not in known:
+            try:
+                block = self._image_of(self._records.record(number))
+                known[number] = _decoded_form(block)
+            except BloscpackError as err:
+                raise self._records.blamed(err, number) from None
+            self._peeked = number, block
+        return known[number]
+
+    def _regular(self, number: int) -> ImageForm | None:
+        place = int(self._places.columns.form_of[number])
+        return None if place == IRREGULAR else self._places.columns.forms[place]
+
+    def _image_of(self, record: Record) -> Block:
+        index = self._index(record.format_version)
+        if index is None:
+            raise FormatError(f"records of version {record.format_version} have no image")
+        contents = self._records.decoder(record.format_version).contents
+        return image_block(record, contents, index)
+
+    def frame_shape(self, indices: IntArray) -> tuple[int, ...]:
+        """Return the shape of the first of the frames, or of the clip's first."""
+        if not len(indices):
+            return self.shape[1:]
+        shape = self._form(int(indices[0]))[0]
+        self._check_nbytes(indices, int(np.prod(shape, dtype=np.int64)) * self.dtype.itemsize)
+        return shape
+
+    def _check_nbytes(self, indices: IntArray, frame_nbytes: int) -> None:
+        """Refuse frames that take far more memory than the file can hold.
+
+        A frame that the caller repeats counts once.
+        """
+        size = self._content.source.size()
+        limit = image.MAX_NBYTES + _MAX_EXPANSION * size
+        if len(indices) * frame_nbytes > limit and len(np.unique(indices)) * frame_nbytes > limit:
+            error = FormatError(
+                f"stream {self.id}: {len(indices)} frames of {frame_nbytes} bytes are far more than"
+                f" {size} stored bytes can hold"
+            )
+            error.path = self._content.source.name
+            raise error
+
+    def pieces(self, indices: IntArray, frames: AnyArray) -> Iterator[Piece]:
+        """Return what to fetch so that ``frames[k]`` becomes the frame ``indices[k]``."""
+        numbers = self._members[indices]
+        self._records.load(numbers)
+        self._places.load(numbers)
+
+        def put(k: int, block: Block) -> None:
+            self._put(block, frames[k, ...], indices, k)
+
+        peeked, self._peeked = self._peeked, None
+        for k, number in enumerate(numbers.tolist()):
+            form = self._regular(number)
+            if form is None:
+                if peeked is not None and peeked[0] == number:
+                    self._put_peeked(number, partial(put, k, peeked[1]))
+                else:
+                    yield self._record_piece(k, number, put)
+                continue
+            if (form.shape, form.dtype) != (frames.shape[1:], frames.dtype):
+                raise self._differs(indices, k, form.shape, form.dtype, frames)
+            yield self._raw_piece(number, form, frames[k, ...])
+
+    def _put_peeked(self, number: int, put: Callable[[], None]) -> None:
+        try:
+            put()
+        except BloscpackError as err:
+            raise self._records.blamed(err, number) from None
+
+    def _raw_piece(self, number: int, form: ImageForm, frame: AnyArray) -> Piece:
+        """Return what to fetch for a raw image of which the place is known."""
+        headers = self._records.headers
+        start, offset = self._places.columns.starts.item(number), headers.offsets.item(number)
+        if headers.compressions.item(number):
+            nbytes = headers.stored.item(number)
+            source, offset = locate(self._content.source, offset, nbytes)
+            return Piece(
+                source, offset, nbytes, partial(self._decode_raw, number, start, form, frame)
+            )
+        source, offset = locate(self._content.source, offset + start, form.extent)
+        if not form.is_tight:
+            return Piece(source, offset, form.extent, partial(_copy_rows, form, frame))
+        target = _bytes_of(frame)
+        if form.extent < _STRAIGHT_NBYTES:
+            return Piece(source, offset, form.extent, partial(_copy, target))
+        return Piece(source, offset, form.extent, _leave, target)
+
+    def _decode_raw(
+        self, number: int, start: int, form: ImageForm, frame: AnyArray, stored: memoryview
+    ) -> None:
+        """Decode the payload of a record, and put its image into `frame`."""
+        headers = self._records.headers
+        if start or headers.nbytes.item(number) != form.extent or not form.is_tight:
+            self._with_payload(
+                number, stored, lambda payload: _copy_rows(form, frame, payload[start:])
+            )
+            return
+        try:
+            decode_payload_into(stored, headers.compressions.item(number), _bytes_of(frame))
+        except BloscpackError as err:
+            raise self._records.blamed(err, number) from None
+
+    def _record_piece(self, k: int, number: int, take: Callable[[int, Block], None]) -> Piece:
+        """Return what to fetch so that ``take(k, block)`` gets the image of a record."""
+        headers = self._records.headers
+        nbytes = headers.stored.item(number)
+        source, offset = locate(self._content.source, headers.offsets.item(number), nbytes)
+        return Piece(source, offset, nbytes, partial(self._take_apart, k, number, take))
+
+    def _take_apart(
+        self, k: int, number: int, take: Callable[[int, Block], None], stored: memoryview
+    ) -> None:
+        """Call ``take(k, block)`` with the image of a record, whose payload is `stored`."""
+        records = self._records
+        row, version = int(records.rows[number]), records.headers.versions.item(number)
+        timestamp = self._content.table.timestamp.item(row)
+
+        def give(payload: memoryview) -> None:
+            record = Record(records.decoder(version), timestamp, row, payload)
+            take(k, self._image_of(record))
+
+        self._with_payload(number, stored, give)
+
+    def _with_payload(
+        self, number: int, stored: memoryview, use: Callable[[memoryview], None]
+    ) -> None:
+        """Call ``use(payload)`` with the decoded payload of a record, valid meanwhile only."""
+        headers = self._records.headers
+        compression, nbytes = headers.compressions.item(number), headers.nbytes.item(number)
+        try:
+            if compression and nbytes <= _SCRATCH_NBYTES:
+                with Scratch(nbytes) as room:
+                    decode_payload_into(stored, compression, room)
+                    use(room)
+            else:
+                use(memoryview(decode_payload(stored, compression, nbytes)))
+        except BloscpackError as err:
+            raise self._records.blamed(err, number) from None
+
+    def _put(self, block: Block, frame: AnyArray, indices: IntArray, k: int) -> None:
+        """Decode an image into `frame`."""
+        if _is_plain_jpeg(block):
+            info = image.probe(block.data)
+            if (info.shape, info.dtype) == (frame.shape, frame.dtype):
+                image.decode_into(block.data, frame, fast=False)
+                return
+        pixels = block.array()
+        if (pixels.shape, pixels.dtype) != (frame.shape, frame.dtype):
+            raise self._differs(indices, k, pixels.shape, pixels.dtype, frame[None])
+        frame[...] = pixels
+
+    def _differs(
+        self,
+        indices: IntArray,
+        k: int,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        frames: AnyArray,
+    ) -> ValueError:
+        return ValueError(
+            f"clip {self.id}, frame {indices[k]} is {dtype} {shape}, not {frames.dtype} "
+            f"{frames.shape[1:]} as frame {indices[0]}: read frames that differ one by one"
+        )
+
+
+def _bytes_of(frame: AnyArray) -> memoryview:
+    view: memoryview = frame.reshape(-1).view(np.uint8).data
+    return view
+
+
+def _leave(data: memoryview) -> None:
+    """Do nothing: the bytes are where they belong."""
+
+
+def _copy(target: memoryview, data: memoryview) -> None:
+    target[:] = data
+
+
+def _copy_rows(form: ImageForm, frame: AnyArray, data: memoryview) -> None:
+    frame[...] = form.view(data)
+
+
+def _is_plain_jpeg(block: Block) -> bool:
+    """Return whether an image is a JPEG that decodes to grey or RGB."""
+    spec = block.spec
+    if not isinstance(spec, ImageSpec) or spec.image_format not in _VERBATIM:
+        return False
+    info = image.probe(block.data)
+    return info.kind == "jpeg" and info.shape[2:] in ((), (3,))
+
+
+def _decoded_form(block: Block) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Return shape and dtype of what `Block.array` gives."""
+    spec = block.spec
+    if not isinstance(spec, ImageSpec) or spec.image_format not in _VERBATIM:
+        pixels = block.array()
+        return pixels.shape, pixels.dtype
+    info = image.probe(block.data)
+    # Grey with alpha comes as RGBA, one bit as a byte: see imagecodec.py.
+    shape = (*info.shape[:2], 4) if info.shape[2:] == (2,) else info.shape
+    return shape, np.dtype("u1") if info.dtype.kind == "b" else info.dtype

@@ -1,0 +1,1 @@
+"""Writing a recording: streams, records and the index."""

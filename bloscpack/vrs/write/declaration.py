@@ -1,0 +1,397 @@
+"""What the blocks of a record are declared to be when it is written: images, audio, other bytes.
+
+A declaration says what the record format says, and turns values into the bytes of a block: numpy
+arrays of exactly the declared shape and type, or bytes that are taken as they are. Whatever does
+not fit is a `TypeError` or a `ValueError` before anything is written. Arrays that lie in memory as
+they do in the file are not copied.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+
+from ...format.bytefield import BytesLike
+from ...media.image import encode_jpeg, encode_png
+from ..block.audio import (
+    AUDIO_FORMATS,
+    SAMPLE_FORMATS,
+    AudioFormat,
+    AudioSpec,
+    SampleFormat,
+    audio_view,
+)
+from ..block.pixels import (
+    IMAGE_FORMATS,
+    PIXEL_FORMATS,
+    QUALITY_UNDEFINED,
+    ImageFormat,
+    ImageSpec,
+    PixelFormat,
+    image_planes,
+    is_quality_valid,
+)
+from ..format.recordformat import ContentBlock, ContentType, custom_format_name
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_JPEG_QUALITY = 90
+_UINT32 = 0xFFFFFFFF
+
+
+def as_bytes(value: object, what: str) -> memoryview:
+    """Return the bytes of a value that is bytes or a one-dimensional array of uint8.
+
+    Raises
+    ------
+    TypeError
+        It is neither.
+    ValueError
+        It is not contiguous.
+    """
+    try:
+        view = memoryview(value)  # type: ignore[arg-type]  # what is no buffer is a TypeError
+    except TypeError:
+        raise TypeError(f"{what}: expected bytes, not {type(value).__name__}") from None
+    if view.ndim > 1 or view.itemsize != 1:
+        raise TypeError(f"{what}: expected bytes, not {view.ndim} dimensions of {view.format!r}")
+    if not view.c_contiguous:
+        raise ValueError(f"{what}: the bytes are not contiguous")
+    return view.cast("B")
+
+
+def _array_bytes(array: Array) -> memoryview:
+    """Return the little-endian bytes of an array in C order, uncopied where it lies so."""
+    stored = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+    return stored.reshape(-1).view(np.uint8).data if stored.size else memoryview(b"")
+
+
+def _check_array(array: Array, shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> None:
+    if array.dtype.newbyteorder("=") != dtype.newbyteorder("="):
+        raise TypeError(f"{what}: an array of {array.dtype}, expected {dtype}")
+    if array.shape != shape:
+        raise ValueError(f"{what}: an array of shape {array.shape}, expected {shape}")
+
+
+def _check_number(name: str, value: int, limit: int = _UINT32) -> None:
+    if not 0 <= value <= limit:
+        raise ValueError(f"{name} {value}: expected 0 to {limit}")
+
+
+def _check_size(size: int | None) -> None:
+    """Raise unless a block of `size` bytes may be in a record, or the size is not known."""
+    if size is not None:
+        _check_number("size", size)
+
+
+def _check_nbytes(view: memoryview, expected: int | None, what: str) -> memoryview:
+    if expected is not None and view.nbytes != expected:
+        raise ValueError(f"{what}: {view.nbytes} bytes, expected {expected}")
+    return view
+
+
+_Member = TypeVar("_Member")
+
+
+def _named(table: dict[str, _Member], of: object, what: str) -> _Member:
+    """Return the member of an enumeration of the format by its text, or itself."""
+    found = table.get(str(of))
+    if found is None:
+        raise ValueError(f"{what} {of!r}: one of {', '.join(table)}")
+    return found
+
+
+class Image:
+    """A block with an image.
+
+    Raw images are written from arrays of the shape that readers give: ``(height, width)`` or
+    ``(height, width, samples)``; formats with planes from a sequence of all planes (`image_planes`
+    of ours gives it); formats of four pixels in five bytes from ``(height, row bytes)`` of uint8.
+    Coded images are bytes; ``"jpg"`` and ``"png"`` take an array to encode as well. Bytes are
+    always taken as they are.
+
+    Parameters
+    ----------
+    image_format : str or ImageFormat, optional
+        ``"raw"``, ``"jpg"``, ``"png"``, ``"jxl"``, ``"video"`` or ``"custom_codec"``.
+    width, height : int, optional
+        In pixels. Left out of raw images, a layout in the record or in the last configuration
+        record has to tell (`ImageLayout`).
+    pixel_format : str or PixelFormat, optional
+        ``"grey8"``, ``"rgb8"``, ...
+    stride, stride_2 : int, optional
+        Bytes from one row to the next, of the first plane and of the others; by default no more
+        than a row takes.
+    codec_name : str, optional
+        Of video and custom codecs.
+    codec_quality : int, optional
+        0 to 100; of ``"jpg"`` what arrays are encoded with (90).
+    key_frame_timestamp : float, optional
+        Of video, in seconds, if it is the same for all records.
+    key_frame_index : int, optional
+        Of video, if it is the same for all records.
+    size : int, optional
+        Bytes of the block, if it is the same for all records.
+
+    Attributes
+    ----------
+    block : ContentBlock
+        What the record format says.
+
+    Raises
+    ------
+    ValueError
+        There is no such format, or a number is impossible.
+    """
+
+    def __init__(
+        self,
+        image_format: str | ImageFormat = ImageFormat.RAW,
+        width: int = 0,
+        height: int = 0,
+        pixel_format: str | PixelFormat = PixelFormat.UNDEFINED,
+        *,
+        stride: int = 0,
+        stride_2: int = 0,
+        codec_name: str = "",
+        codec_quality: int | None = None,
+        key_frame_timestamp: float | None = None,
+        key_frame_index: int = 0,
+        size: int | None = None,
+    ) -> None:
+        numbers = {"width": width, "height": height, "stride": stride, "stride_2": stride_2}
+        for name, number in (*numbers.items(), ("key_frame_index", key_frame_index)):
+            _check_number(name, number)
+        if codec_quality is not None and not is_quality_valid(codec_quality):
+            raise ValueError(f"codec_quality {codec_quality}: expected 0 to 100")
+        _check_size(size)
+        spec = ImageSpec(
+            **numbers,
+            pixel_format=_named(PIXEL_FORMATS, pixel_format, "pixel format"),
+            image_format=_named(IMAGE_FORMATS, image_format, "image format"),
+            codec_name=codec_name,
+            codec_quality=QUALITY_UNDEFINED if codec_quality is None else codec_quality,
+            key_frame_timestamp=key_frame_timestamp,
+            key_frame_index=key_frame_index,
+        )
+        self.block = ContentBlock(ContentType.IMAGE, size, image=spec)
+        self._what = f"{spec.image_format} image"
+        is_raw = spec.image_format == ImageFormat.RAW
+        # Shape and dtype of the planes of raw images whose form does not change.
+        self._planes: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...] = ()
+        self._is_dense = False
+        self._nbytes = size
+        if is_raw and (nbytes := spec.raw_nbytes) is not None:
+            _check_size(nbytes)
+            if size not in (None, nbytes):
+                raise ValueError(f"size {size}: the image has {nbytes} bytes")
+            self._nbytes = nbytes
+            # The memory is never touched, and not kept.
+            planes = image_planes(np.empty(nbytes, np.uint8).data, spec)
+            self._planes = tuple((plane.shape, plane.dtype) for plane in planes)
+            self._is_dense = planes[0].nbytes == nbytes and planes[0].flags.c_contiguous
+
+    def encode(self, value: Any) -> memoryview:
+        """Return the bytes of the block for a value: a view of it where nothing need be copied.
+
+        Raises
+        ------
+        TypeError, ValueError
+            The value does not fit what is declared.
+        """
+        if isinstance(value, np.ndarray) and (value.ndim != 1 or value.dtype != np.uint8):
+            value = self._encode_array(value)
+        elif self._planes and isinstance(value, list | tuple):
+            value = self._encode_planes(value)
+        return _check_nbytes(as_bytes(value, self._what), self._nbytes, self._what)
+
+    def _encode_array(self, array: Array) -> BytesLike:
+        image_format = self.block.image.image_format
+        if self._planes:
+            return self._encode_planes([array])
+        if image_format == ImageFormat.JPG:
+            spec = self.block.image
+            quality = spec.codec_quality if spec.is_quality_known else _JPEG_QUALITY
+            return encode_jpeg(array, quality=quality)
+        if image_format == ImageFormat.PNG:
+            return encode_png(array)
+        if image_format == ImageFormat.RAW:
+            return _array_bytes(array)
+        raise TypeError(f"{self._what}: expected bytes, not an array of shape {array.shape}")
+
+    def _encode_planes(self, planes: Sequence[Array]) -> BytesLike:
+        if len(planes) != len(self._planes):
+            raise ValueError(f"{self._what}: {len(planes)} planes, expected {len(self._planes)}")
+        arrays = [np.asarray(plane) for plane in planes]
+        for array, plane in zip(arrays, self._planes, strict=True):
+            _check_array(array, *plane, self._what)
+        if self._is_dense:
+            return _array_bytes(arrays[0])
+        buffer = np.zeros(self._nbytes or 0, np.uint8)
+        for target, array in zip(image_planes(buffer.data, self.block.image), arrays, strict=True):
+            target[...] = array
+        return buffer.data
+
+
+class Audio:
+    """A block with samples.
+
+    PCM is written from arrays ``(samples, channels)``, or ``(samples,)`` of one channel, of the
+    dtype that readers give: that of the sample format, int32 or uint32 for 24 bits; the byte order
+    of an array does not matter. Bytes are taken as they are.
+
+    Parameters
+    ----------
+    sample_format : str or SampleFormat, optional
+        ``"int16le"``, ``"float32le"``, ... Left out, a layout right before the block or in the last
+        configuration record has to tell (`AudioLayout`).
+    channels : int, optional
+        Samples per frame, at most 255.
+    rate : int, optional
+        Frames per second.
+    samples : int, optional
+        Frames in a block, if all have the same number.
+    stride : int, optional
+        Bytes from one frame to the next, at most 255; by default no more than a frame takes.
+    audio_format : str or AudioFormat, optional
+        ``"pcm"`` or ``"opus"``.
+    size : int, optional
+        Bytes of the block, if it is the same for all records.
+
+    Attributes
+    ----------
+    block : ContentBlock
+        What the record format says.
+
+    Raises
+    ------
+    ValueError
+        There is no such format, or a number is impossible.
+    """
+
+    def __init__(
+        self,
+        sample_format: str | SampleFormat = SampleFormat.UNDEFINED,
+        channels: int = 0,
+        rate: int = 0,
+        *,
+        samples: int = 0,
+        stride: int = 0,
+        audio_format: str | AudioFormat = AudioFormat.PCM,
+        size: int | None = None,
+    ) -> None:
+        _check_number("channels", channels, 0xFF)
+        _check_number("rate", rate)
+        _check_number("samples", samples)
+        _check_number("stride", stride, 0xFF)
+        _check_size(size)
+        spec = AudioSpec(
+            _named(AUDIO_FORMATS, audio_format, "audio format"),
+            _named(SAMPLE_FORMATS, sample_format, "sample format"),
+            channels,
+            rate,
+            samples,
+            stride,
+        )
+        if stride and stride < spec.min_frame_nbytes:
+            raise ValueError(f"stride {stride}: a frame has {spec.min_frame_nbytes} bytes")
+        self.block = ContentBlock(ContentType.AUDIO, size, audio=spec)
+        self._what = f"{spec.audio_format} audio"
+        is_pcm = spec.audio_format == AudioFormat.PCM
+        self._is_known = is_pcm and spec.min_frame_nbytes > 0
+        nbytes = spec.pcm_nbytes if self._is_known else None
+        _check_size(nbytes)
+        if nbytes is not None and size not in (None, nbytes):
+            raise ValueError(f"size {size}: the samples have {nbytes} bytes")
+        self._nbytes = size if nbytes is None else nbytes
+        if self._is_known:
+            one = replace(spec, sample_count=1)
+            self._dtype = audio_view(bytes(spec.frame_nbytes), one).dtype
+
+    def encode(self, value: Any) -> memoryview:
+        """Return the bytes of the block for a value: a view of it where nothing need be copied.
+
+        Raises
+        ------
+        TypeError, ValueError
+            The value does not fit what is declared.
+        """
+        if isinstance(value, np.ndarray):
+            if self._is_known:
+                value = self._encode_samples(value)
+            elif self.block.audio.audio_format == AudioFormat.PCM:
+                value = _array_bytes(value)
+        view = as_bytes(value, self._what)
+        if self._is_known and view.nbytes % self.block.audio.frame_nbytes:
+            raise ValueError(
+                f"{self._what}: {view.nbytes} bytes are no whole number of frames of"
+                f" {self.block.audio.frame_nbytes} bytes"
+            )
+        return _check_nbytes(view, self._nbytes, self._what)
+
+    def _encode_samples(self, array: Array) -> memoryview:
+        spec = self.block.audio
+        if array.ndim == 1 and spec.channel_count == 1:
+            array = array[:, np.newaxis]
+        shape = spec.sample_count or len(array), spec.channel_count
+        _check_array(array, shape, self._dtype, self._what)
+        order: Literal["<", ">"] = ">" if str(spec.sample_format).endswith("be") else "<"
+        if spec.bytes_per_sample == 3:
+            stored = self._narrow(array, order)
+        else:
+            stored = np.ascontiguousarray(array, array.dtype.newbyteorder(order))
+        frames = stored.reshape(-1).view(np.uint8).reshape(len(array), spec.min_frame_nbytes)
+        if spec.frame_nbytes > spec.min_frame_nbytes:
+            padded = np.zeros((len(array), spec.frame_nbytes), np.uint8)
+            padded[:, : spec.min_frame_nbytes] = frames
+            frames = padded
+        return frames.reshape(-1).data
+
+    def _narrow(self, array: Array, order: Literal["<", ">"]) -> Array:
+        """Return samples of 24 bits as three bytes each."""
+        signed = self._dtype.kind == "i"
+        low, high = (-(1 << 23), 1 << 23) if signed else (0, 1 << 24)
+        if array.size and not (low <= int(array.min()) and int(array.max()) < high):
+            raise ValueError(f"{self._what}: samples of 24 bits are {low} to {high - 1}")
+        four = np.ascontiguousarray(array, array.dtype.newbyteorder(order))
+        parts = four.view(np.uint8).reshape(*array.shape, 4)
+        return np.ascontiguousarray(parts[..., :3] if order == "<" else parts[..., 1:])
+
+
+class Custom:
+    """A block whose bytes mean something to its writer only.
+
+    Parameters
+    ----------
+    custom_format : str, optional
+        A name for what it holds: letters, digits and some punctuation.
+    size : int, optional
+        Bytes of the block, if it is the same for all records.
+
+    Attributes
+    ----------
+    block : ContentBlock
+        What the record format says.
+
+    Raises
+    ------
+    ValueError
+        A record format cannot hold the name, or the size is impossible.
+    """
+
+    def __init__(self, custom_format: str = "", *, size: int | None = None) -> None:
+        _check_size(size)
+        if custom_format_name(custom_format) != custom_format:
+            raise ValueError(f"custom format {custom_format!r}: not a name for a record format")
+        self.block = ContentBlock(ContentType.CUSTOM, size, custom_format=custom_format)
+
+    def encode(self, value: Any) -> memoryview:
+        """Return the bytes of a value.
+
+        Raises
+        ------
+        TypeError, ValueError
+            The value is no bytes, or has another size than is declared.
+        """
+        return _check_nbytes(as_bytes(value, "custom block"), self.block.size, "custom block")

@@ -1,0 +1,473 @@
+"""The files of a recording that is being written: records one behind the other, and the index.
+
+A file is of use from its first bytes on: the header and the description go first, records go whole
+and in order, each with the size of the one before it, and the header tells of an index only once
+that is there. Whatever ends the program, a reader that goes from record to record finds all that
+were flushed. Small records are gathered in one buffer; the parts of a large one go to the system
+with that buffer in one call, uncopied.
+
+With `chunk_nbytes` the first file holds header, description and a split index, and the others hold
+records. Otherwise the index is at the end, or in front in room that was kept for it. Layout:
+docs/formats/vrs.md. No function here may be called from two threads at once.
+"""
+
+import errno
+import os
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from itertools import count
+from struct import Struct
+
+import numpy as np
+
+from ...format.bytefield import BytesLike
+from ...storage import disk
+from ..format import zstd
+from ..format.description import DESCRIPTION_VERSION
+from ..format.format import (
+    DESCRIPTION_TYPE_ID,
+    INDEX_TYPE_ID,
+    MAGIC,
+    RECORD_HEADER,
+    RECORD_HEADER_SIZE,
+    Compression,
+    FileHeader,
+    StreamId,
+)
+from ..format.indexrecord import MIN_ZSTD_RECORDS, classic_index, internal_header
+from ..format.recordindex import (
+    CLASSIC_VERSION,
+    INDEX_ENTRY,
+    SPLIT_VERSION,
+    ZSTD_LEVEL,
+    Entries,
+    classic_nbytes,
+)
+
+MAX_RECORD_NBYTES = 0xFFFFFFFF
+"""A record has less than 4 GiB, its header included."""
+
+_BUFFER_NBYTES = 1 << 20
+# From here on a copy into the buffer costs more than a call of its own.
+_LARGE_NBYTES = 1 << 16
+_ENTRY = Struct("<dIBiH")
+_TIGHT_ZSTD_LEVEL = 18
+# A split index gets a frame for so many records.
+_SPLIT_RECORDS = 100_000
+
+
+class RecordFile:
+    """A new recording, one file or several.
+
+    Parameters
+    ----------
+    path : str
+        Where the file is made; chunks lie beside it.
+    creation_id : int
+        As in the file header.
+    index : {"end", "front"}
+        Where the index goes, unless there are chunks.
+    level : int or None
+        Of Zstandard, for the index; None for a plain one.
+    room : int
+        For how many records to keep room in front; compressed, about five times as many fit.
+    chunk_nbytes : int or None
+        Most bytes of the files that hold records; a record of more bytes has one of its own.
+    overwrite : bool
+        Remove what is there first, chunks included; but no other recording.
+
+    Attributes
+    ----------
+    paths : list of str
+        The files made so far.
+    is_started : bool
+        Whether the description is written.
+    nrecords : int
+        Records appended, tags records included.
+
+    Raises
+    ------
+    FileExistsError
+        The file is there, and is not to be overwritten.
+    OSError
+        It cannot be made.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        creation_id: int,
+        *,
+        index: str,
+        level: int | None,
+        room: int,
+        chunk_nbytes: int | None,
+        overwrite: bool,
+    ) -> None:
+        path = os.path.abspath(path)
+        self._path = path
+        self._is_front = index == "front" and chunk_nbytes is None
+        self._level = level
+        self._room = room
+        self._chunk_nbytes = chunk_nbytes
+        self.paths: list[str] = []
+        self.is_started = False
+        self.nrecords = 0
+        self._header = FileHeader(creation_id, version="VRS2" if self._is_front else "VRS1")
+        self._entries = bytearray()
+        self._buffer = bytearray()
+        self._previous_size = 0
+        # Where the split index goes on, and what of it is there.
+        self._split_end = self._split_records = self._index_at = self._room_nbytes = 0
+        self._description_size = 0
+        self._torn = False
+        # The last write has failed: whoever does not try again has given the rest up.
+        self._has_failed = False
+        self._pid = os.getpid()
+        if overwrite:
+            self._remove(path)
+        if chunk_nbytes is not None and os.path.lexists(chunk_path(path, 1)):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), chunk_path(path, 1))
+        self._head = self._fd = self._create(path)
+        self._offset = 0
+        try:
+            self._write_header()
+        except BaseException:
+            self.abort()
+            raise
+        self._offset = len(self._header.pack())
+
+    def _create(self, path: str) -> int:
+        fd = disk.create(path)
+        self.paths.append(path)
+        return fd
+
+    def _remove(self, path: str) -> None:
+        """Remove a file, and what readers would take for more of it."""
+        try:
+            disk.unlink(path)
+        except FileNotFoundError:
+            return
+        for number in count(1):
+            chunk = chunk_path(path, number)
+            if not os.path.isfile(chunk) or _is_recording(chunk):
+                return
+            disk.unlink(chunk)
+
+    def _write_header(self) -> None:
+        self._write_head(0, self._header.pack())
+
+    def _write_head(self, offset: int, *parts: BytesLike) -> None:
+        with disk.naming(self.paths[0]):
+            disk.write_at(self._head, offset, *parts)
+
+    def start(self, description: bytes, nstreams: int, *, room_nbytes: int | None = None) -> None:
+        """Write the description, and what stands between it and the first record.
+
+        Parameters
+        ----------
+        description : bytes
+            Payload of the description record.
+        nstreams : int
+            How many streams it names.
+        room_nbytes : int, optional
+            Of an index in front, if that is known better than by `room`: see `index_nbytes`.
+
+        Raises
+        ------
+        ValueError
+            It is too large for a record; nothing is written.
+        OSError
+            It cannot be written; may be tried again.
+        """
+        at = self._header.description_offset
+        parts = [
+            internal_header(DESCRIPTION_TYPE_ID, DESCRIPTION_VERSION, len(description), 0),
+            description,
+        ]
+        previous_size = RECORD_HEADER_SIZE + len(description)
+        index_at = at + previous_size
+        header = self._header
+        if self._is_front:
+            room = classic_nbytes(self._room, nstreams) if room_nbytes is None else room_nbytes
+            self._room_nbytes = room
+            # Zeros: an index of no streams and no records.
+            parts.append(internal_header(INDEX_TYPE_ID, CLASSIC_VERSION, room, previous_size))
+            parts.append(bytes(room))
+            previous_size = RECORD_HEADER_SIZE + room
+            header = header._replace(first_record_offset=index_at + previous_size)
+        elif self._chunk_nbytes is not None:
+            parts.append(self._split_header(previous_size))
+            previous_size = RECORD_HEADER_SIZE
+            header = header._replace(index_offset=index_at)
+        self._write_head(at, *parts)
+        end = at + sum(map(len, parts))
+        if header != self._header:
+            # Only now does it tell of the index, and that is not to be seen before it is there.
+            self._index_at = index_at
+            self._header = header
+            self._write_header()
+        if self._chunk_nbytes is not None:
+            self._description_size = index_at - at
+            self._split_end = end
+            # The first file of records is made with the first record.
+            self._offset = 0
+        else:
+            self._offset = end
+        self._previous_size = previous_size
+        self.is_started = True
+
+    def append(
+        self,
+        stream_id: StreamId,
+        record_type: int,
+        format_version: int,
+        timestamp: float,
+        parts: Sequence[BytesLike],
+        nbytes: int,
+        compression: int = 0,
+        uncompressed_size: int = 0,
+    ) -> None:
+        """Add a record behind the others.
+
+        Parameters
+        ----------
+        parts : sequence of bytes-like
+            The stored payload, uint8; not kept.
+        nbytes : int
+            Size of the parts in all.
+        compression, uncompressed_size
+            As in the record header.
+
+        Raises
+        ------
+        OSError
+            Bytes cannot be written. The record is not in the file then, those before it are not
+            lost, and it may be tried again.
+        """
+        size = RECORD_HEADER_SIZE + nbytes
+        buffer = self._buffer
+        pending = len(buffer)
+        if self._chunk_nbytes is not None:
+            used = self._offset + pending
+            if self._fd == self._head or (used and used + size >= self._chunk_nbytes):
+                self._next_chunk()
+                pending = 0
+            if self._split_due():
+                self._write_split()
+                pending = 0
+        type_id, instance_id = stream_id
+        header = RECORD_HEADER.pack(
+            size,
+            self._previous_size,
+            type_id,
+            format_version,
+            timestamp,
+            instance_id,
+            record_type,
+            compression,
+            uncompressed_size,
+        )
+        if nbytes < _LARGE_NBYTES:
+            if pending + size > _BUFFER_NBYTES:
+                self.write_out()
+            buffer += header
+            for part in parts:
+                buffer += part
+        else:
+            self._write(buffer, header, *parts)
+            self._offset += pending + size
+            buffer.clear()
+        self._entries += _ENTRY.pack(timestamp, size, record_type, type_id, instance_id)
+        self._previous_size = size
+        self.nrecords += 1
+
+    def write_out(self) -> None:
+        """Hand the records in the buffer to the system.
+
+        Raises
+        ------
+        OSError
+            They cannot be written; they stay in the buffer.
+        """
+        if self._buffer:
+            self._write(self._buffer)
+            self._offset += len(self._buffer)
+            self._buffer.clear()
+
+    def _write(self, *parts: BytesLike) -> None:
+        try:
+            with disk.naming(self.paths[-1] if self._fd != self._head else self.paths[0]):
+                disk.write_at(self._fd, self._offset, *parts)
+        except OSError:
+            self._torn = self._has_failed = True
+            with suppress(OSError):  # then it is tried again on closing
+                self._cut()
+            raise
+        self._has_failed = False
+
+    def _next_chunk(self) -> None:
+        """End the chunk, durably, and begin another."""
+        if self._fd != self._head:
+            self.write_out()
+            self._cut()
+            self._sync(self._fd)
+        fd = self._create(chunk_path(self._path, len(self.paths)))
+        if self._fd != self._head:
+            os.close(self._fd)
+        self._fd, self._offset = fd, 0
+
+    def _cut(self) -> None:
+        """Remove what a failed write left behind the last record."""
+        if self._torn:
+            with disk.naming(self.paths[-1] if self._fd != self._head else self.paths[0]):
+                disk.truncate(self._fd, self._offset)
+            self._torn = False
+
+    def _split_due(self) -> bool:
+        return len(self._entries) >= _SPLIT_RECORDS * INDEX_ENTRY.itemsize
+
+    def _split_header(self, previous_size: int, cbytes: int = 0, nrecords: int = 0) -> bytes:
+        return internal_header(
+            INDEX_TYPE_ID,
+            SPLIT_VERSION,
+            cbytes,
+            previous_size,
+            Compression.NONE if self._level is None else Compression.ZSTD,
+            0 if self._level is None else nrecords * INDEX_ENTRY.itemsize,
+        )
+
+    def _write_split(self) -> None:
+        """Add the entries of what was written since the last time to the split index."""
+        self.write_out()
+        if not self._entries:
+            return
+        data = bytes(self._entries)
+        if self._level is not None:
+            data = zstd.compress(data, self._level)
+        self._write_head(self._split_end, data)
+        self._split_end += len(data)
+        self._split_records += len(self._entries) // INDEX_ENTRY.itemsize
+        self._entries.clear()
+
+    def close(self, stream_ids: Collection[StreamId]) -> None:
+        """Write the index, make everything durable, and close the files.
+
+        Parameters
+        ----------
+        stream_ids : collection of StreamId
+            All streams, with records or without.
+
+        Raises
+        ------
+        OSError
+            Something cannot be written; may be tried again.
+        """
+        self.write_out()
+        self._cut()
+        if self._chunk_nbytes is not None:
+            self._finish_split()
+        else:
+            self._finish_classic(stream_ids)
+        self._sync(self._head)
+        disk.sync_folder(os.path.dirname(self.paths[0]))
+        # What the header tells of is durable: all files and their names.
+        self._write_header()
+        self._sync(self._head)
+        self._close_files()
+
+    def _sync(self, fd: int) -> None:
+        with disk.naming(self.paths[-1] if fd != self._head else self.paths[0]):
+            disk.sync(fd)
+
+    def _finish_split(self) -> None:
+        if self._fd != self._head and not self._offset:
+            # The record that the last chunk was made for could not be written.
+            os.close(self._fd)
+            self._fd = self._head
+            disk.unlink(self.paths.pop())
+        self._sync(self._fd)
+        self._write_split()
+        cbytes = self._split_end - self._index_at - RECORD_HEADER_SIZE
+        header = self._split_header(self._description_size, cbytes, self._split_records)
+        self._write_head(self._index_at, header)
+        self._header = self._header._replace(first_record_offset=self._split_end)
+
+    def _finish_classic(self, stream_ids: Collection[StreamId]) -> None:
+        entries = np.frombuffer(self._entries, INDEX_ENTRY)
+        try:
+            index_at = None
+            if self._is_front:
+                index_at = self._write_front(entries, stream_ids)
+            if index_at is None:
+                index_at = self._write_last(entries, stream_ids)
+        finally:
+            # A bytearray that an array looks at cannot grow.
+            del entries
+        self._header = self._header._replace(index_offset=index_at)
+
+    def _write_front(self, entries: Entries, stream_ids: Collection[StreamId]) -> int | None:
+        """Write the index where room was kept for it; return None if that is too small."""
+        levels = [self._level, _TIGHT_ZSTD_LEVEL]
+        if self._level is None or len(entries) < MIN_ZSTD_RECORDS:
+            levels = [None, ZSTD_LEVEL, _TIGHT_ZSTD_LEVEL]
+        for level in levels:
+            payload, compression, nbytes = classic_index(entries, stream_ids, level)
+            if len(payload) <= self._room_nbytes:
+                header = internal_header(
+                    INDEX_TYPE_ID,
+                    CLASSIC_VERSION,
+                    self._room_nbytes,
+                    self._index_at - self._header.description_offset,
+                    compression,
+                    nbytes,
+                )
+                self._write_head(self._index_at, header, payload)
+                return self._index_at
+        return None
+
+    def _write_last(self, entries: Entries, stream_ids: Collection[StreamId]) -> int:
+        payload, compression, nbytes = classic_index(entries, stream_ids, self._level)
+        header = internal_header(
+            INDEX_TYPE_ID, CLASSIC_VERSION, len(payload), self._previous_size, compression, nbytes
+        )
+        self._write(header, payload)
+        return self._offset
+
+    def leave(self) -> None:
+        """Write what is in the buffer, and close the files without an index.
+
+        After a write that has failed nothing more is written. A forked copy of the process writes
+        nothing: the file is its parent's.
+        """
+        try:
+            if self._pid == os.getpid() and not self._has_failed:
+                self.write_out()
+        finally:
+            self._close_files()
+
+    def abort(self) -> None:
+        """Close and remove the files; nothing is left."""
+        self._close_files()
+        for path in self.paths:
+            with suppress(FileNotFoundError):
+                disk.unlink(path)
+
+    def _close_files(self) -> None:
+        for fd in {self._head, self._fd}:
+            os.close(fd)
+
+
+def chunk_path(path: str, number: int) -> str:
+    """Return the name of a file of a recording in several; number 0 is `path` itself.
+
+    A reader that opens ``a_0`` looks for ``a_1``, else for what has a number behind it.
+    """
+    if not number:
+        return path
+    return f"{path[:-1] if path.endswith('_0') else path + '_'}{number}"
+
+
+def _is_recording(path: str) -> bool:
+    with open(path, "rb") as stream:
+        return stream.read(len(MAGIC)) == MAGIC

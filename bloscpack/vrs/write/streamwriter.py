@@ -1,0 +1,306 @@
+"""One stream of a recording that is being written: its tags, its definitions and its records."""
+
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import AbstractContextManager
+from math import isfinite
+from types import MappingProxyType
+from typing import Any, Literal, Protocol
+
+from ...format.bytefield import BytesLike
+from ..format.description import NAME_TAG, StreamTags, check_tag
+from ..format.format import RECORD_HEADER_SIZE, Compression, RecordType, StreamId, find_record_type
+from ..format.payload import MIN_COMPRESSED_NBYTES, encode_payload
+from .declaration import as_bytes
+from .encoding import BlockDeclaration, RecordEncoder
+from .recordfile import MAX_RECORD_NBYTES
+
+_MAX_VERSION = 0xFFFFFFFF
+
+RecordTypeName = Literal["data", "configuration", "state"]
+
+
+class RecordSink(Protocol):
+    """The recording, as its streams see it."""
+
+    @property
+    def lock(self) -> AbstractContextManager[bool]:
+        """Held while tags change and while records are appended."""
+        ...
+
+    def _check_open(self) -> None:
+        """Raise ValueError if the recording is closed."""
+        ...
+
+    def append(
+        self,
+        stream: "StreamWriter",
+        record_type: RecordType,
+        version: int,
+        timestamp: float,
+        parts: Sequence[BytesLike],
+        nbytes: int,
+        compression: int,
+        uncompressed_size: int,
+    ) -> None:
+        """Add a record."""
+        ...
+
+
+class Tags(MutableMapping[str, str]):
+    """Tags as a mapping of text to text that tells when it is changed."""
+
+    def __init__(self, before_change: Callable[[], None] | None = None) -> None:
+        self._tags: dict[str, str] = {}
+        self.before_change = before_change
+
+    def __getitem__(self, name: str) -> str:
+        return self._tags[name]
+
+    def __setitem__(self, name: str, value: str) -> None:
+        check_tag(name, value)
+        if self.before_change is not None and self._tags.get(name) != value:
+            self.before_change()
+        self._tags[name] = value
+
+    def __delitem__(self, name: str) -> None:
+        if name in self._tags and self.before_change is not None:
+            self.before_change()
+        del self._tags[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tags)
+
+    def __len__(self) -> int:
+        return len(self._tags)
+
+    def __repr__(self) -> str:
+        return f"Tags({self._tags!r})"
+
+
+class StreamWriter:
+    """A stream of a recording that is being written. Made by `Writer.stream`.
+
+    Attributes
+    ----------
+    id : str
+        Such as ``"1202-1"``.
+    stream_id : StreamId
+        The same as numbers.
+    tags : Tags
+        Tags of the stream, which may be changed at any time.
+    compression : str
+        Preset for its payloads.
+    is_changed : bool
+        Whether there are tags that the file does not have.
+    """
+
+    def __init__(self, sink: RecordSink, stream_id: StreamId, compression: str) -> None:
+        self.stream_id = stream_id
+        self.id = str(stream_id)
+        self.compression = compression
+        self._sink = sink
+        self._vrs_tags = Tags(self._note_change)
+        self.tags = Tags(self._note_change)
+        # By record type as the caller names it, and version.
+        self._encoders: dict[tuple[object, int], RecordEncoder] = {}
+        self.is_changed = True
+
+    def _add_vrs_tags(self, tags: Mapping[str, str]) -> None:
+        """Set tags that are not the user's: name, flavor, serial number, definitions.
+
+        Raises
+        ------
+        TypeError, ValueError
+            A tag is no text.
+        """
+        self._vrs_tags.update(tags)
+
+    @property
+    def vrs_tags(self) -> Mapping[str, str]:
+        """Name, flavor, serial number, and what the records look like."""
+        return MappingProxyType(self._vrs_tags._tags)
+
+    def _note_change(self) -> None:
+        self._sink._check_open()
+        self.is_changed = True
+
+    def stream_tags(self) -> StreamTags:
+        """Return all tags as they are now."""
+        return StreamTags(dict(self.tags), dict(self._vrs_tags))
+
+    def define(
+        self,
+        record_type: RecordTypeName | RecordType,
+        *blocks: BlockDeclaration,
+        version: int = 1,
+    ) -> None:
+        """Say what the records of a type and version are made of.
+
+        Parameters
+        ----------
+        record_type : {"data", "configuration", "state"} or RecordType
+        *blocks
+            `Layout` classes or `DataLayout` for metadata, `Image`, `Audio`, `Custom`; none for
+            records without a payload.
+        version : int, optional
+            A stream may have several formats for a type of records, each with its number.
+
+        Raises
+        ------
+        ValueError
+            It is defined already, and differently; readers could not tell where a block ends; or
+            the recording is closed.
+        TypeError
+            A block is none of these.
+        """
+        kind = find_record_type(record_type)
+        if not isinstance(version, int) or not 0 <= version <= _MAX_VERSION:
+            raise ValueError(f"version {version!r}: expected 0 to {_MAX_VERSION}")
+        encoder = RecordEncoder(kind, version, blocks)
+        prefix = f":{kind.name.capitalize()}:{version}"
+        with self._sink.lock:
+            known = {
+                name: text
+                for name, text in self._vrs_tags.items()
+                if name[2:] == prefix or name[2:].startswith(prefix + ":")
+            }
+            if known and known != encoder.tags:
+                raise ValueError(
+                    f"stream {self.id}: {kind.name.lower()} records of version {version} are"
+                    " defined already; give another version"
+                )
+            self._vrs_tags.update(encoder.tags)
+            for key in (kind, kind.name.lower()):
+                self._encoders[key, version] = encoder
+
+    def write(
+        self,
+        record_type: RecordTypeName | RecordType,
+        timestamp: float,
+        *values: Any,
+        version: int = 1,
+    ) -> None:
+        """Write a record.
+
+        Parameters
+        ----------
+        record_type : {"data", "configuration", "state"} or RecordType
+        timestamp : float
+            In seconds; records need not come in the order of time.
+        *values
+            One per block of the definition: a dict or a `Layout` for metadata, an array or bytes
+            for the others. They are read before the call returns, and not kept.
+        version : int, optional
+            Of the definition.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Nothing is defined for the type and version, a value does not fit, the time is no finite
+            number, the record has 4 GiB or more, or the recording is closed. Nothing is written.
+        OSError
+            The file cannot be written; the record is not in it.
+        """
+        encoder = self._encoders.get((record_type, version))
+        if encoder is None:
+            raise ValueError(
+                f"stream {self.id}: no {record_type!r} records of version {version!r} are defined"
+            )
+        parts = encoder.encode(values)
+        self._write(encoder.record_type, timestamp, parts, version)
+
+    def write_payload(
+        self,
+        record_type: RecordTypeName | RecordType,
+        timestamp: float,
+        payload: BytesLike,
+        *,
+        version: int = 1,
+    ) -> None:
+        """Write a record whose payload is given as bytes, whatever is defined.
+
+        Parameters and errors are as for `write`.
+        """
+        self._write(
+            find_record_type(record_type), timestamp, [as_bytes(payload, "payload")], version
+        )
+
+    def write_stored(
+        self,
+        record_type: RecordTypeName | RecordType,
+        timestamp: float,
+        stored: BytesLike,
+        compression: int,
+        nbytes: int,
+        *,
+        version: int = 1,
+    ) -> None:
+        """Write a record whose payload is stored already, as another recording has it.
+
+        Parameters
+        ----------
+        stored : bytes-like
+            What lies behind the record header, compressed or not.
+        compression : Compression
+            How it is stored.
+        nbytes : int
+            Size of the payload when decoded.
+
+        Other parameters and errors are as for `write`.
+        """
+        kind, view = find_record_type(record_type), as_bytes(stored, "payload")
+        if Compression(compression) == Compression.NONE and nbytes != view.nbytes:
+            raise ValueError(f"payload of {nbytes} bytes, not compressed: {view.nbytes} are there")
+        self._put(kind, timestamp, [view], view.nbytes, version, compression, nbytes)
+
+    def _write(
+        self, kind: RecordType, timestamp: float, parts: list[BytesLike], version: int
+    ) -> None:
+        nbytes = sum(map(len, parts))
+        if nbytes < MIN_COMPRESSED_NBYTES or self.compression == "none":
+            self._put(kind, timestamp, parts, nbytes, version, 0, 0)
+            return
+        payload = parts[0] if len(parts) == 1 else b"".join(parts)
+        compression, stored = encode_payload(payload, self.compression)
+        self._put(
+            kind,
+            timestamp,
+            [stored] if compression else parts,
+            len(stored),
+            version,
+            compression,
+            nbytes,
+        )
+
+    def _put(
+        self,
+        kind: RecordType,
+        timestamp: float,
+        parts: list[BytesLike],
+        nbytes: int,
+        version: int,
+        compression: int,
+        uncompressed_size: int,
+    ) -> None:
+        try:
+            is_time = isfinite(timestamp)
+        except OverflowError:
+            is_time = False
+        if not is_time:
+            raise ValueError(f"timestamp {timestamp!r:.40}: expected a finite number of seconds")
+        largest = max(nbytes + RECORD_HEADER_SIZE, uncompressed_size)
+        if largest > MAX_RECORD_NBYTES:
+            raise ValueError(f"a record of {largest} bytes: less than 4 GiB fit")
+        self._sink.append(
+            self,
+            kind,
+            version,
+            timestamp,
+            parts,
+            nbytes,
+            compression,
+            uncompressed_size if compression else 0,
+        )
+
+    def __repr__(self) -> str:
+        return f"<StreamWriter {self.id} {self._vrs_tags.get(NAME_TAG, '')!r}>"

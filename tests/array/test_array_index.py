@@ -1,0 +1,264 @@
+"""Indexing by lists and masks: as numpy does, each chunk read once and no other."""
+
+import copy
+import json
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import bloscpack as bp
+
+from ..arrayfiles import NotingFile, array_file, bytes_read_per_chunk
+from ..reference.selection import outer
+from ..strategies import (
+    AnyArray,
+    arrays,
+    assert_same,
+    fill,
+    outer_selections,
+    picking_selections,
+    selections,
+)
+
+
+@st.composite
+def stored_arrays(draw: st.DrawFn) -> tuple[AnyArray, bytes]:
+    """Return an array of one dimension or more and its file, cut at items, rows or anywhere."""
+    array = draw(arrays().filter(lambda array: array.ndim))
+    units = [1, max(1, array.dtype.itemsize), max(1, array[:1].nbytes)]
+    unit = draw(st.sampled_from(units))
+    most = max(1, -(-array.nbytes // unit))
+    return array, array_file(
+        array, chunk_nbytes=unit * draw(st.integers(max(1, most // 20), most)), checksum="crc32"
+    )
+
+
+@given(stored_arrays(), st.data())
+def test_one_list_equals_numpys(stored: tuple[AnyArray, bytes], data: st.DataObject) -> None:
+    array, file = stored
+    with bp.open(file) as opened:
+        whole = np.asarray(opened)
+        for _ in range(4):
+            index = data.draw(picking_selections(array.shape))
+            assert_same(opened[index], whole[index])
+
+
+@given(stored_arrays(), st.data(), st.sampled_from(["C", "F", "strided", "backwards"]))
+def test_one_list_into_an_array(
+    stored: tuple[AnyArray, bytes], data: st.DataObject, layout: str
+) -> None:
+    array, file = stored
+    index = data.draw(picking_selections(array.shape))
+    expected = array[index]
+    out = np.zeros(expected.shape, array.dtype, order="F" if layout == "F" else "C")
+    if layout == "strided":
+        out = np.zeros((*expected.shape[:-1], 2 * expected.shape[-1]), array.dtype)[..., ::2]
+    elif layout == "backwards":
+        out = out[::-1]
+    with bp.open(file) as opened:
+        assert opened.read(index, out=out) is out
+    assert_same(out, expected)
+
+
+@given(stored_arrays(), st.data())
+def test_oindex_is_the_outer_product(stored: tuple[AnyArray, bytes], data: st.DataObject) -> None:
+    array, file = stored
+    with bp.open(file) as opened:
+        for _ in range(4):
+            index = data.draw(outer_selections(array.shape))
+            assert_same(opened.oindex[index], outer(array, index))
+
+
+_LOOK = 64
+
+
+@given(st.data(), st.sampled_from("CF"), st.booleans(), st.integers(1, 9))
+def test_each_chunk_is_read_once_and_no_other(
+    data: st.DataObject, order: Any, cut: bool, rows: int
+) -> None:
+    # Random bytes cannot be compressed, and more than a first look fetches lie in each chunk.
+    shape = data.draw(st.sampled_from([(20,), (11, 4), (5, 3, 4)]))
+    array = fill(np.dtype("V2001"), shape, 3).copy(order)
+    nbytes = rows * 4002 - cut
+    kind = data.draw(st.sampled_from([selections, picking_selections, outer_selections]))
+    index = data.draw(kind(shape))
+    items = np.arange(array.size).reshape(shape, order=order)
+    wanted = outer(items, index) if kind is outer_selections else items[index]
+    needed = {
+        chunk
+        for item in np.ravel(wanted).tolist()
+        for chunk in range(item * 2001 // nbytes, (item * 2001 + 2000) // nbytes + 1)
+    }
+    stream = NotingFile(array_file(array, chunk_nbytes=nbytes))
+    with bp.open(stream) as opened:
+        stream.reads.clear()
+        if kind is outer_selections:
+            opened.oindex[index]
+        else:
+            opened[index]
+        read = bytes_read_per_chunk(stream)
+        sizes = bytes_read_per_chunk(whole_read(stream))
+    # Headers of chunks are looked at where that helps to trust the table; that the last chunk ends
+    # where it does is only known from its first bytes, which are read first.
+    touched = {chunk for chunk, count in read.items() if count > min(_LOOK, sizes[chunk] - 1)}
+    assert touched == needed
+    last = opened.nchunks - 1
+    assert all(
+        count <= sizes[chunk] + _LOOK + 4096 * (chunk == last) for chunk, count in read.items()
+    )
+
+
+def whole_read(stream: NotingFile) -> NotingFile:
+    copy = NotingFile(stream.getvalue())
+    copy.reads.append((0, len(stream.getvalue())))
+    return copy
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("chunk_nbytes", [1, 3, 4, 20, 24, 30, 48, 100, 300])
+def test_single_rows(order: Any, chunk_nbytes: int) -> None:
+    array = fill(np.dtype("<i4"), (11, 6), 3).copy(order)
+    with bp.open(array_file(array, chunk_nbytes=chunk_nbytes)) as opened:
+        for row in range(-11, 11):
+            assert_same(opened[row], array[row])
+            assert_same(opened[row, 2:4], array[row, 2:4])
+        for row in (-12, 11):
+            with pytest.raises(IndexError, match="axis 0 with size 11"):
+                opened[row]
+
+
+class TestResults:
+    ARRAY = fill(np.dtype("<i4"), (30, 8), 1)
+
+    def opened(self) -> bp.Array:
+        return bp.open(array_file(self.ARRAY, chunk_nbytes=4 * 32))
+
+    def test_are_new_and_writable(self) -> None:
+        with self.opened() as opened:
+            for index in ([3, 1], [True] * 30, (0, [1, 0]), ([0, 5, 1], slice(None), None)):
+                found = opened[index]
+                assert found.flags.writeable
+                found[...] = 0
+                assert_same(opened[index], self.ARRAY[index])
+
+    def test_of_repeats_that_span_as_many_as_they_are(self) -> None:
+        with self.opened() as opened:
+            for index in ([3, 3, 5], [5, 3, 3], [0, 0, 2, 9, 9, 11], [1, 0, 0]):
+                assert_same(opened[index], self.ARRAY[index])
+
+    def test_of_many_repeats_are_not_taken_for_a_lie(self) -> None:
+        # A file that decodes to more than it could is refused; what was asked for twice is no lie.
+        array = np.zeros((10, 100), "<i4")
+        with bp.open(array_file(array)) as opened:
+            assert opened[[3, 4, 7] * 50_000].shape == (150_000, 100)
+
+    def test_several_lists_are_refused_with_advice(self) -> None:
+        with self.opened() as opened:
+            with pytest.raises(TypeError, match="oindex"):
+                opened[[0, 1], [2, 3]]
+            assert_same(opened.oindex[[0, 1], [2, 3]], self.ARRAY[np.ix_([0, 1], [2, 3])])
+            mask = self.ARRAY[0] > 0
+            assert_same(opened.oindex[5, mask], self.ARRAY[5, mask])
+            assert_same(opened.oindex[..., [2, 0]], self.ARRAY[..., [2, 0]])
+
+    def test_of_masks_by_value_is_refused(self) -> None:
+        with self.opened() as opened, pytest.raises(TypeError, match="2 dimensions"):
+            opened[self.ARRAY > 0]
+
+    def test_tensors_are_lists(self) -> None:
+        torch = pytest.importorskip("torch")
+        with self.opened() as opened:
+            assert_same(opened[torch.tensor([3, 1])], self.ARRAY[[3, 1]])
+            assert_same(opened[torch.tensor(3)], self.ARRAY[3])
+
+
+class TestWhatArraysInFilesAreNot:
+    """What numpy promises and we do not keep is refused, with advice."""
+
+    def test_refusals(self) -> None:
+        array = np.arange(6).reshape(2, 3)
+        with bp.open(array_file(array)) as opened:
+            other: Any = opened
+            with pytest.raises(TypeError, match="truth value"):
+                bool(opened)
+            for compare in (
+                lambda: other == 5,
+                lambda: other != 5,
+                lambda: 5 in other,
+            ):
+                with pytest.raises(TypeError, match=r"a\[...\]"):
+                    compare()
+            for compute in (lambda: other < 5, lambda: other + 1, lambda: -other):
+                with pytest.raises(TypeError):
+                    compute()
+            for number in (int, float, complex):
+                with pytest.raises(TypeError):
+                    number(other)
+            with pytest.raises(TypeError, match="not changed in place"):
+                other[0] = 1
+            with pytest.raises(TypeError, match="deleted"):
+                del other[0]
+
+    def test_they_are_themselves(self) -> None:
+        with bp.open(array_file(np.arange(6))) as opened:
+            assert opened in [opened]
+            assert {opened: 1}[opened] == 1
+
+    def test_numpy_computes_with_them(self) -> None:
+        array = np.arange(6).reshape(2, 3)
+        with bp.open(array_file(array)) as opened:
+            assert_same(np.add(opened, 1), array + 1)
+            assert_same(array == opened, np.ones((2, 3), bool))
+
+
+class TestShown:
+    def test_repr_is_one_line(self) -> None:
+        dtype = np.dtype([(f"name\n{n}" * 20, "<i4") for n in range(20)])
+        with bp.open(array_file(np.zeros(3, dtype))) as opened:
+            assert "\n" not in repr(opened)
+            assert len(repr(opened)) < 400
+
+    def test_html_is_escaped(self) -> None:
+        evil = "<script>alert(1)</script>"
+        dtype = np.dtype([(evil, "<i4")])
+        data = array_file(np.zeros(3, dtype), attrs={evil: [evil, "&"]})
+        with bp.open(data) as opened:
+            html = opened._repr_html_()
+            assert "<script" not in html
+            assert "&lt;script&gt;" in html
+            assert html.startswith("<table>")
+            for words in ("(3,)", "attrs", "memory", str(opened.cbytes)):
+                assert words in html
+        assert "<table>" in opened._repr_html_(), "a closed one can be shown too"
+
+    def test_html_is_short(self) -> None:
+        with bp.open(array_file(np.zeros(3), attrs={"a": "x" * 100_000})) as opened:
+            assert len(opened._repr_html_()) < 2000
+
+    def test_changing_attrs_of_an_array_open_for_reading_raises(self) -> None:
+        data = array_file(np.zeros(3), attrs={"a": 1, "b": {"c": [1, {"d": 2}]}})
+        with bp.open(data) as opened:
+            attrs = opened.attrs
+            assert attrs == {"a": 1, "b": {"c": [1, {"d": 2}]}}
+            for change in (
+                lambda: attrs.__setitem__("a", 2),
+                lambda: attrs["b"].update(c=3),
+                lambda: attrs["b"]["c"].append(3),
+                lambda: attrs["b"]["c"][1].pop("d"),
+                lambda: attrs.__ior__({"a": 2}),
+                lambda: attrs["b"]["c"].__delitem__(0),
+                lambda: setattr(opened, "attrs", {}),
+            ):
+                with pytest.raises(TypeError, match=r"open it with mode 'a' .* copy.deepcopy"):
+                    change()
+            assert opened.attrs == {"a": 1, "b": {"c": [1, {"d": 2}]}}
+        with pytest.raises(TypeError, match="mode 'a'"):
+            opened.attrs["a"] = 2
+        for own in (copy.deepcopy(attrs), pickle.loads(pickle.dumps(attrs))):
+            own["b"]["c"].append(3)
+            assert type(own) is dict
+        assert json.dumps(attrs) == '{"a": 1, "b": {"c": [1, {"d": 2}]}}'

@@ -1,0 +1,211 @@
+"""What `numpy.asarray` would store less of than its caller means is refused, with advice."""
+
+import io
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bloscpack as bp
+from bloscpack.array.arraylike import as_array
+
+
+class Group(Mapping[str, Any]):
+    """A mapping of arrays, as h5py's group is one."""
+
+    def __init__(self, **entries: Any) -> None:
+        self._entries = entries
+
+    def __getitem__(self, key: str) -> Any:
+        return self._entries[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+class Keyed:
+    """As a group of zarr: it has keys, and is not registered as a mapping."""
+
+    def __init__(self, **entries: Any) -> None:
+        self.__getitem__, self.keys = entries.__getitem__, entries.keys
+
+    def __getitem__(self, key: str) -> Any:
+        raise NotImplementedError
+
+
+def stand_in(library: str, name: str, **members: Any) -> Any:
+    """Return an object that numpy takes, of a class of a library that may be missing."""
+    kind = type(name, (), {"__module__": f"{library}.core", **members})
+    kind.__array__ = lambda self, dtype=None, copy=None: np.arange(3)  # type: ignore[attr-defined]
+    return kind()
+
+
+def masked() -> Any:
+    return np.ma.masked_equal([1, 2, 3], 2)
+
+
+def masked_records() -> Any:
+    return np.ma.array([(1, 2.0)], mask=[(False, True)], dtype="i4,f8")
+
+
+class WithUnit(np.ndarray[Any, Any]):
+    unit = "km"
+
+
+def npz(folder: Path) -> Any:
+    np.savez(folder / "both.npz", temperature=np.arange(3), depth=np.arange(2))
+    return np.load(folder / "both.npz")
+
+
+REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "npz": (npz, r"'numpy.*NpzFile': it is a mapping; .*: x\['temperature'\], x\['depth'\]"),
+    "group": (lambda _: Group(a=np.arange(3)), r"use one of its arrays: x\['a'\]"),
+    "many": (lambda _: Group(a=1, b=2, c=3, d=4), r"x\['a'\], x\['b'\], x\['c'\], \.\.\."),
+    "dict": (lambda _: {"a": np.arange(3)}, r"'dict': it is a mapping"),
+    "empty": (lambda _: {}, r"x\['name'\]"),
+    "keyed": (lambda _: Keyed(a=np.arange(3)), r"x\['a'\]"),
+    "set": (lambda _: {1, 2}, r"sorted\(x\)"),
+    "keys": (lambda _: {1: 2}.keys(), r"sorted\(x\)"),
+    "generator": (lambda _: (n for n in range(3)), r"numpy.stack\(list\(x\)\)"),
+    "file": (lambda _: io.BytesIO(b"a"), r"numpy.stack"),
+    "str": (lambda _: "other.blp", r"bloscpack.load"),
+    "path": (lambda folder: folder, r"bloscpack.load"),
+    "bytes": (lambda _: b"a\0", r"numpy.frombuffer"),
+    "object": (lambda _: object(), r"expected an array, got 'object'$"),
+    "none": (lambda _: None, r"expected an array"),
+    "sparse": (lambda _: stand_in_sparse(), r"x.toarray\(\)"),
+    "masked": (lambda _: masked(), r"x.filled\(fill_value\)"),
+    "masked records": (lambda _: masked_records(), r"x.filled"),
+    "unit": (lambda _: np.arange(3).view(WithUnit), r"its unit 'km' is not stored; use x.value"),
+    "pandas": (lambda _: stand_in("pandas", "DataFrame"), r"x.to_numpy\(\)"),
+    "series": (lambda _: stand_in("pandas", "Series"), r"its index and column names"),
+    "polars": (lambda _: stand_in("polars", "DataFrame"), r"x.to_numpy\(\)"),
+    "arrow": (lambda _: stand_in("pyarrow", "Table"), r"column names"),
+    "variable": (lambda _: stand_in("xarray", "Variable"), r"dims, coords and attrs"),
+    "dataset": (
+        lambda _: stand_in("xarray", "Dataset", data_vars={"t": 1}),
+        r"one of them: x\['t'\]",
+    ),
+    "palette": (lambda _: stand_in("PIL", "Image", mode="P"), r"x.convert\('RGB'\)"),
+    "film": (lambda _: stand_in("PIL", "Image", mode="RGB", n_frames=4), r"it has 4 frames"),
+    "pint": (lambda _: stand_in("pint", "Quantity", units="m"), r"x.magnitude"),
+}
+
+
+def stand_in_sparse() -> Any:
+    class Sparse:
+        def toarray(self) -> Any: ...
+
+    return Sparse()
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_saving_what_is_more_than_an_array_is_refused(name: str, tmp_path: Path) -> None:
+    make, message = REFUSED[name]
+    given = make(tmp_path)
+    with pytest.raises(TypeError, match=message):
+        bp.save(tmp_path / "x.blp", given)
+    assert not (tmp_path / "x.blp").exists()
+    if hasattr(given, "close"):
+        given.close()
+
+
+@pytest.mark.parametrize("name", ["npz", "dict", "masked", "pandas", "variable", "unit"])
+def test_appending_it_is_refused(name: str, tmp_path: Path) -> None:
+    make, message = REFUSED[name]
+    given = make(tmp_path)
+    path = tmp_path / "rows.blp"
+    with bp.Writer(path, dtype="f8") as writer, pytest.raises(TypeError, match=message):
+        writer.append(given)
+    bp.save(path, np.arange(2.0))
+    with bp.open(path, "a") as array, pytest.raises(TypeError, match=message):
+        array.append(given)
+    with (
+        bp.parts(path, shape=(3,), dtype="f8") as job,
+        pytest.raises(TypeError, match=message),
+    ):
+        job.write(0, given)
+    assert bp.load(path).tolist() == [0, 1]
+    if hasattr(given, "close"):
+        given.close()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        np.ma.array([1, 2]),
+        np.ma.array([1, 2], mask=[False, False]),
+        np.arange(4).reshape(2, 2).view(np.matrix),
+        np.array([(1, 2)], "i4,i4").view(np.recarray),
+        np.array([(1, 2)], [("unit", "i4"), ("units", "i4")]).view(np.recarray),
+        np.float32(3),
+        np.str_("a"),
+        [[1, 2], [3, 4]],
+        ["a", "bc"],
+        range(4),
+        5.0,
+        bytearray(b"ab"),
+        memoryview(b"ab"),
+        stand_in("h5py", "Dataset"),
+        stand_in("PIL", "Image", mode="RGB"),
+    ],
+    ids=lambda given: type(given).__name__,
+)
+def test_what_loses_nothing_is_saved(given: Any, tmp_path: Path) -> None:
+    bp.save(tmp_path / "x.blp", given)
+    expected = np.asarray(given)
+    assert np.array_equal(bp.load(tmp_path / "x.blp"), expected)
+    assert as_array(given).dtype == expected.dtype
+
+
+@pytest.mark.parametrize("given", [[1, 2], {"a": 1}, stand_in("pandas", "DataFrame")])
+def test_the_functions_of_the_original_take_ndarrays_only(given: Any) -> None:
+    with pytest.raises(AttributeError):
+        bp.pack_ndarray_to_bytes(given)
+
+
+def test_a_text_is_a_row_of_an_array_of_texts(tmp_path: Path) -> None:
+    with bp.Writer(tmp_path / "x.blp", dtype="U3") as writer:
+        writer.append("abc")
+    assert bp.load(tmp_path / "x.blp").tolist() == ["abc"]
+
+
+class TestLibraries:
+    def test_h5py(self, tmp_path: Path) -> None:
+        h5py = pytest.importorskip("h5py")
+        with h5py.File(tmp_path / "x.h5", "w") as file:
+            file["group/a"] = np.arange(3)
+            for mapping in (file, file["group"]):
+                with pytest.raises(TypeError, match=r"'h5py.*it is a mapping"):
+                    bp.save(tmp_path / "x.blp", mapping)
+            bp.save(tmp_path / "x.blp", file["group/a"])
+        assert bp.load(tmp_path / "x.blp").tolist() == [0, 1, 2]
+
+    def test_pandas(self, tmp_path: Path) -> None:
+        pandas = pytest.importorskip("pandas")
+        frame = pandas.DataFrame({"a": [1, 2], "b": [3, 4]}, index=["x", "y"])
+        for table in (frame, frame["a"]):
+            with pytest.raises(TypeError, match="its index and column names are not stored"):
+                bp.save(tmp_path / "x.blp", table)
+        bp.save(tmp_path / "x.blp", frame.to_numpy())
+        assert bp.load(tmp_path / "x.blp").tolist() == [[1, 3], [2, 4]]
+
+    def test_zarr(self, tmp_path: Path) -> None:
+        zarr = pytest.importorskip("zarr")
+        group = zarr.group()
+        group.create_array("a", data=np.arange(3))
+        with pytest.raises(TypeError, match=r"it is a mapping; .*x\['a'\]"):
+            bp.save(tmp_path / "x.blp", group)
+        bp.save(tmp_path / "x.blp", group["a"])
+        assert bp.load(tmp_path / "x.blp").tolist() == [0, 1, 2]
+
+    def test_polars_and_arrow(self, tmp_path: Path) -> None:
+        polars, pyarrow = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
+        for table in (polars.DataFrame({"a": [1]}), pyarrow.table({"a": [1]})):
+            with pytest.raises(TypeError, match="column names"):
+                bp.save(tmp_path / "x.blp", table)

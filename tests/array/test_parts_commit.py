@@ -1,0 +1,279 @@
+"""Parts become a file, whole or not at all, or nothing is left of them."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bloscpack as bp
+from bloscpack.array.partsjob import PartsJob
+from bloscpack.container.chunkparts import PartRecord
+from bloscpack.exceptions import ChecksumMismatch, LockedError, TruncatedError
+
+from ..strategies import AnyArray, fill
+from .test_parts import SHAPE, written
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> PartsJob:
+    """A job of 8 chunks of 3 rows, the last of 2."""
+    return bp.parts(tmp_path / "a.blp", shape=SHAPE, dtype="i4", chunks=3)
+
+
+@pytest.fixture
+def array() -> AnyArray:
+    return fill(np.dtype("i4"), SHAPE, 7)
+
+
+def all_written(job: PartsJob, array: AnyArray, step: int = 6) -> list[PartRecord]:
+    return [job.write(start, array[start : start + step]) for start in range(0, 23, step)]
+
+
+class TestCommit:
+    def test_nothing_appears_before(self, job: PartsJob, array: AnyArray) -> None:
+        records = all_written(job, array)
+        assert not Path(job.path).exists()
+        job.commit(records)
+        assert np.array_equal(bp.load(job.path), array)
+
+    def test_gaps(self, job: PartsJob, array: AnyArray) -> None:
+        records = all_written(job, array)
+        assert job.missing(records) == []
+        assert job.missing([]) == [(0, 23)]
+        assert job.missing([records[2], records[0]]) == [(6, 12), (18, 23)]
+        for wrong in (records[1:], records[:-1], records[::2], []):
+            with pytest.raises(ValueError, match=r"a\.blp: no part has rows \d+ to \d+"):
+                job.commit(wrong)
+        assert not Path(job.path).exists()
+        job.commit(records)
+
+    def test_many_gaps_are_told_shortly(self, job: PartsJob, array: AnyArray) -> None:
+        many = bp.parts(Path(job.path), shape=(100,), dtype="u1", chunks=1)
+        records = [many.write(n, np.zeros(1, "u1")) for n in range(0, 100, 2)]
+        with pytest.raises(ValueError, match=r"rows 1 to 2, 3 to 4, .* and 45 more, of 100"):
+            many.commit(records)
+
+    def test_overlaps(self, job: PartsJob, array: AnyArray) -> None:
+        records = all_written(job, array)
+        for other in (job.write(3, array[3:9]), job.write(0, array[:3]), job.write(0, array)):
+            with pytest.raises(ValueError, match="parts overlap: rows 0 to "):
+                job.commit([*records, other])
+            with pytest.raises(ValueError, match="parts overlap"):
+                job.missing([other, *records])
+        job.commit(records)
+
+    def test_a_task_that_ran_twice(self, job: PartsJob, array: AnyArray) -> None:
+        records = [*all_written(job, array), *all_written(job, array)]
+        assert len({record.key for record in records}) == 8
+        job.commit(records)
+        assert np.array_equal(bp.load(job.path), array)
+
+    def test_a_task_that_ran_twice_and_gave_something_else(
+        self, job: PartsJob, array: AnyArray
+    ) -> None:
+        records = all_written(job, array)
+        other = job.write(6, array[6:12] + 1)
+        with pytest.raises(ValueError, match="rows 6 to 12 were written twice, and differ"):
+            job.commit([*records, other])
+        # Only one of them is told of: then it is that one.
+        job.commit([other, records[0], *records[2:]])
+        assert np.array_equal(bp.load(job.path)[6:12], array[6:12] + 1)
+
+    def test_records_of_another_job(self, job: PartsJob, array: AnyArray) -> None:
+        others = [
+            bp.parts(job.path, shape=SHAPE, dtype="i4", chunks=3),
+            bp.parts(job.path, shape=SHAPE, dtype="u4", chunks=3, id=job.id),
+            bp.parts(job.path, shape=SHAPE, dtype="i4", chunks=3, codec="lz4", id=job.id),
+            bp.parts(job.path, shape=SHAPE, dtype="i4", chunks=3, attrs={"a": 1}, id=job.id),
+        ]
+        for other in others:
+            rows = array[:3].view(other.dtype)
+            with pytest.raises(ValueError, match="rows 0 to 3 were written for another job"):
+                job.commit([other.write(0, rows)])
+        with pytest.raises(TypeError, match="expected a PartRecord"):
+            job.commit(["a.blp"])  # type: ignore[list-item]
+        job.abort(others=True)
+
+    def test_the_same_job_made_twice(self, job: PartsJob, array: AnyArray) -> None:
+        again = bp.parts(job.path, shape=SHAPE, dtype="i4", chunks=3, id=job.id)
+        records = [each.write(a, array[a:b]) for a, b in job.split(1) for each in (job, again)]
+        again.commit(records)
+        assert np.array_equal(bp.load(job.path), array)
+
+    @pytest.mark.parametrize("change", ["cut", "longer", "flipped", "gone", "foreign"])
+    @pytest.mark.parametrize("number", [0, 2, 3])
+    def test_a_part_that_is_not_as_it_was(
+        self, job: PartsJob, array: AnyArray, number: int, change: str
+    ) -> None:
+        """It is told which; what is written again is taken."""
+        records = all_written(job, array)
+        (folder,) = Path(job.path).parent.glob(".bloscpack-*")
+        part = folder / records[number].key
+        data = bytearray(part.read_bytes())
+        start, stop = records[number].start, records[number].stop
+        error: type[Exception] = ChecksumMismatch
+        if change == "cut":
+            part.write_bytes(data[:-1])
+            error = TruncatedError
+        elif change == "longer":
+            part.write_bytes(data + b"\0")
+            error = TruncatedError
+        elif change == "gone":
+            part.unlink()
+            error = FileNotFoundError
+        elif change == "foreign":
+            part.write_bytes(bytes(len(data)))
+        for at in range(len(data)) if change == "flipped" else [0]:
+            if change == "flipped":
+                part.write_bytes(data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :])
+            with pytest.raises(error, match=f"rows {start} to {stop}.*write it again") as caught:
+                job.commit(records)
+            assert "a.blp" in str(caught.value)
+        assert not Path(job.path).exists()
+        assert len(list(folder.iterdir())) == 4 - (change == "gone")
+        records[number] = job.write(start, array[start:stop])
+        job.commit(records)
+        assert np.array_equal(bp.load(job.path), array)
+
+    def test_without_verification(self, job: PartsJob, array: AnyArray) -> None:
+        """What is flipped is copied, and found when it is read; the size is still compared."""
+        records = all_written(job, array)
+        (folder,) = Path(job.path).parent.glob(".bloscpack-*")
+        part = folder / records[1].key
+        data = bytearray(part.read_bytes())
+        part.write_bytes(data[:-1])
+        with pytest.raises(TruncatedError):
+            job.commit(records, verify=False)
+        data[40] ^= 1
+        part.write_bytes(data)
+        job.commit(records, verify=False)
+        with pytest.raises(ChecksumMismatch, match="chunk 2"):
+            bp.load(job.path)
+
+    def test_once_more(self, job: PartsJob, array: AnyArray) -> None:
+        """A cluster may run the last task twice: it is done. If the file is another, it is not."""
+        records = all_written(job, array)
+        job.commit(records)
+        before = Path(job.path).stat()
+        job.commit(records)
+        assert Path(job.path).stat().st_ino == before.st_ino
+        bp.save(job.path, array + 1, chunks=3)
+        with pytest.raises(FileNotFoundError, match="committed or aborted"):
+            job.commit(records)
+        Path(job.path).unlink()
+        with pytest.raises(FileNotFoundError, match="committed or aborted"):
+            job.commit(records)
+
+    def test_joined_and_not_ended(self, job: PartsJob, array: AnyArray, tmp_path: Path) -> None:
+        """The parts stay, for who may have to do it again; abort leaves the file."""
+        assert job.target_tag() == ""
+        records = all_written(job, array)
+        job.join(records)
+        tag = job.target_tag()
+        assert len(list(tmp_path.iterdir())) == 2
+        job.join(records)
+        assert job.target_tag() not in ("", tag)
+        job.abort()
+        assert [path.name for path in tmp_path.iterdir()] == ["a.blp"]
+        assert np.array_equal(bp.load(job.path), array)
+
+    def test_a_file_that_is_replaced(self, job: PartsJob, array: AnyArray) -> None:
+        """It stays until then, and keeps its permissions; so have the parts."""
+        path = Path(job.path)
+        bp.save(path, np.zeros(3))
+        path.chmod(0o600)
+        records = all_written(job, array)
+        (folder,) = path.parent.glob(".bloscpack-*")
+        assert {part.stat().st_mode & 0o777 for part in folder.iterdir()} == {0o600}
+        assert bp.load(path).shape == (3,)
+        job.commit(records)
+        assert np.array_equal(bp.load(path), array)
+        assert path.stat().st_mode & 0o777 == 0o600
+
+    def test_a_file_that_must_not_be_replaced(self, tmp_path: Path) -> None:
+        options: dict[str, Any] = {"shape": (3,), "dtype": "u1", "overwrite": False}
+        job = bp.parts(tmp_path / "a.blp", **options)
+        records = [job.write(0, np.zeros(3, "u1"))]
+        bp.save(tmp_path / "a.blp", np.ones(5))
+        with pytest.raises(FileExistsError, match=r"a\.blp"):
+            job.commit(records)
+        with pytest.raises(FileExistsError, match=r"a\.blp"):
+            bp.parts(tmp_path / "a.blp", **options)
+        (tmp_path / "a.blp").unlink()
+        job.join(records)
+        job.join(records)
+        job.commit(records)
+        job.commit(records)
+
+    def test_a_file_that_a_writer_has(self, job: PartsJob, array: AnyArray) -> None:
+        records = all_written(job, array)
+        bp.save(job.path, np.zeros(3))
+        with bp.open(job.path, "a"):
+            with pytest.raises(LockedError):
+                job.commit(records)
+            with pytest.raises(LockedError):
+                bp.parts(job.path, shape=(), dtype="u1")
+        job.commit(records)
+
+    def test_through_a_link(self, tmp_path: Path, array: AnyArray) -> None:
+        (tmp_path / "real").mkdir()
+        (tmp_path / "link.blp").symlink_to(tmp_path / "real" / "a.blp")
+        written(tmp_path / "link.blp", array)
+        assert (tmp_path / "link.blp").is_symlink()
+        assert np.array_equal(bp.load(tmp_path / "real" / "a.blp"), array)
+
+
+class TestAbort:
+    def test_nothing_is_left(self, job: PartsJob, array: AnyArray, tmp_path: Path) -> None:
+        records = all_written(job, array)
+        job.abort()
+        job.abort()
+        assert list(tmp_path.iterdir()) == []
+        with pytest.raises(FileNotFoundError, match="committed or aborted, or was never begun"):
+            job.write(0, array)
+        with pytest.raises(FileNotFoundError, match=r"committed or aborted.*a\.blp"):
+            job.commit(records)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_task_that_comes_late(self, job: PartsJob, array: AnyArray, tmp_path: Path) -> None:
+        """It is in the middle of a part when the job ends, and leaves nothing."""
+        sink = job._store.create_part("late")
+        job.abort()
+        sink.write(bytes(100_000))
+        sink.commit()
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_block_that_ends(self, tmp_path: Path, array: AnyArray) -> None:
+        options: dict[str, Any] = {"shape": SHAPE, "dtype": "i4", "chunks": 3}
+        with bp.parts(tmp_path / "a.blp", **options) as job:
+            all_written(job, array)
+        assert list(tmp_path.iterdir()) == []
+        with (
+            pytest.raises(ValueError, match="not whole chunks"),
+            bp.parts(tmp_path / "a.blp", **options) as job,
+        ):
+            job.write(0, array[: 1 + job.write(0, array).start])
+        assert list(tmp_path.iterdir()) == []
+        with bp.parts(tmp_path / "a.blp", **options) as job:
+            job.commit(all_written(job, array))
+        assert [path.name for path in tmp_path.iterdir()] == ["a.blp"]
+
+    def test_a_job_made_anew(self, job: PartsJob, array: AnyArray, tmp_path: Path) -> None:
+        all_written(job, array)
+        other = PartsJob(tmp_path / "b.blp", shape=SHAPE, dtype="i4", id=job.id)
+        other.abort(others=True)
+        assert list(tmp_path.iterdir())
+        PartsJob(job.path, shape=(), dtype="u1", id=job.id).abort()
+        assert list(tmp_path.iterdir()) == []
+
+    def test_what_killed_programs_have_left(self, tmp_path: Path, array: AnyArray) -> None:
+        path = tmp_path / "a.blp"
+        for name in ("a.blp", "a.blp", "b.blp"):
+            all_written(bp.parts(tmp_path / name, shape=SHAPE, dtype="i4", chunks=3), array)
+        job = bp.parts(path, shape=SHAPE, dtype="i4", chunks=3)
+        assert len(list(tmp_path.iterdir())) == 4
+        job.abort()
+        assert len(list(tmp_path.iterdir())) == 3
+        job.abort(others=True)
+        assert len(list(tmp_path.iterdir())) == 1  # of b.blp

@@ -1,0 +1,241 @@
+"""Indices as selections, beside numpy."""
+
+from math import prod
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bloscpack.array.selection import Picked, parse_selection
+
+from ..reference.selection import outer, side_lists
+from ..strategies import outer_selections, picking_selections, selections, shapes
+
+
+class NoIndex:
+    pass
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[tuple[int, ...], Any]:
+    shape = draw(shapes)
+    if shape and draw(st.booleans()):
+        return shape, draw(picking_selections(shape))
+    return shape, draw(selections(shape))
+
+
+outer_cases = shapes.flatmap(lambda shape: st.tuples(st.just(shape), outer_selections(shape)))
+
+
+@given(cases())
+def test_shape_and_scalarness_are_numpys(case: tuple[tuple[int, ...], Any]) -> None:
+    shape, index = case
+    expected = np.zeros(shape, "i4")[index]
+    found = parse_selection(index, shape)
+    assert found.shape == expected.shape
+    assert found.is_scalar == (not isinstance(expected, np.ndarray))
+    assert prod(found.lengths) == expected.size
+
+
+@given(cases())
+def test_sides_select_the_same_items(case: tuple[tuple[int, ...], Any]) -> None:
+    shape, index = case
+    numbers = np.arange(prod(shape)).reshape(shape)
+    found = parse_selection(index, shape)
+    assert len(found.sides) == len(shape)
+    picked = numbers[np.ix_(*side_lists(found.sides))] if shape else numbers
+    assert picked.shape == found.lengths
+    assert np.array_equal(found.arrange(picked), numbers[index])
+    assert found.ndistinct == len(set(picked.flat))
+
+
+@given(cases(), st.sampled_from(["C", "F", "strided"]))
+def test_spread_is_the_way_back(case: tuple[tuple[int, ...], Any], layout: str) -> None:
+    shape, index = case
+    chosen = parse_selection(index, shape)
+    result = np.zeros(chosen.shape, "i4", order="F" if layout == "F" else "C")
+    if layout == "strided" and chosen.shape:
+        result = np.zeros((*chosen.shape[:-1], 2 * chosen.shape[-1]), "i4")[..., ::2]
+    target = chosen.spread(result)
+    if target is None:
+        # Only a list of several dimensions can be more than the strides of one axis say.
+        assert len(chosen.shape) > len(np.squeeze(result).shape) or layout != "C"
+        return
+    assert target.shape == chosen.lengths
+    target[...] = numbers = np.arange(target.size).reshape(target.shape)
+    assert np.array_equal(result, chosen.arrange(numbers))
+
+
+@given(cases())
+def test_first_is_the_axis_of_the_first_axis(case: tuple[tuple[int, ...], Any]) -> None:
+    shape, index = case
+    chosen = parse_selection(index, shape)
+    if not chosen.shape:
+        assert chosen.first == -1
+        return
+    # An array that differs only along one axis differs along the first of the result if it is that.
+    for axis, length in enumerate(shape):
+        ramp = np.arange(length).reshape(-1, *(1,) * (len(shape) - axis - 1))
+        along = np.broadcast_to(ramp, shape)[index]
+        if along.size and (along != along[:1]).any():
+            assert axis == chosen.first
+
+
+@pytest.mark.parametrize(
+    ("index", "first", "moved"),
+    [
+        ((slice(None), [2, 0], None, 0), 1, 1),
+        ((0, slice(None), [2, 0, 0]), 2, 2),
+        ((slice(None), [2, 0], 0), 0, -1),
+        ((None, [2, 0], slice(None), 0), 0, 0),
+        ((None, [2, 0]), -1, -1),
+        ((0, ..., 0), 1, -1),
+        ((0, 0, 0), -1, -1),
+        ((0, 0, 0, None), -1, -1),
+    ],
+    ids=str,
+)
+def test_where_a_list_goes(index: Any, first: int, moved: int) -> None:
+    found = parse_selection(index, (3, 3, 3))
+    assert (found.first, found.moved) == (first, moved)
+    assert found.shape == np.zeros((3, 3, 3))[index].shape
+
+
+def test_a_list_of_lists_spreads_only_where_strides_allow() -> None:
+    chosen = parse_selection([[4, 1, 0], [2, 2, 9]], (10, 6))
+    assert chosen.shape == (2, 3, 6)
+    assert chosen.spread(np.zeros((2, 5, 6))[:, :3]) is None
+    whole = np.zeros((2, 6, 6))[:, ::2]
+    assert np.shares_memory(chosen.spread(whole), whole)
+
+
+@given(outer_cases)
+def test_outer_selects_along_each_axis(case: tuple[tuple[int, ...], Any]) -> None:
+    shape, index = case
+    numbers = np.arange(prod(shape)).reshape(shape)
+    found = parse_selection(index, shape, outer=True)
+    picked = numbers[np.ix_(*side_lists(found.sides))] if shape else numbers
+    assert np.array_equal(found.arrange(picked), outer(numbers, index))
+
+
+@pytest.mark.parametrize(
+    ("indices", "expected"),
+    [
+        ([4], range(4, 5)),
+        ([-1], range(9, 10)),
+        ([2, 4, 6], range(2, 8, 2)),
+        ([3, 2, 1, 0], range(3, -1, -1)),
+        ([-3, -2], range(7, 9)),
+        ([], range(0)),
+        ([True] * 10, range(10)),
+        ([False] * 5 + [True] * 5, range(5, 10)),
+    ],
+)
+def test_lists_with_a_fixed_step_are_ranges(indices: list[int], expected: range) -> None:
+    assert parse_selection(indices, (10,)).sides == (expected,)
+
+
+def test_lists_without_one_are_sorted() -> None:
+    (side,) = parse_selection([7, -10, 7, 2], (10,)).sides
+    assert isinstance(side, Picked)
+    assert side.sorted.tolist() == [0, 2, 7, 7]
+    assert side.order is not None
+    assert side.order.tolist() == [1, 3, 0, 2]
+    assert (len(side), side.ndistinct, side.tolist()) == (4, 3, [7, 0, 7, 2])
+    with pytest.raises(TypeError, match="no range"):
+        parse_selection([7, -10, 7, 2], (10,)).ranges  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("index", "shape", "message"),
+    [
+        (0, (), "too many indices"),
+        ((0, 0), (3,), "too many indices"),
+        ((0, None, 0, ...), (3,), "too many indices"),
+        ((..., ...), (3, 3), "single ellipsis"),
+        (3, (3,), "out of bounds for axis 0 with size 3"),
+        (-4, (3,), "index -4 is out of bounds"),
+        ((0, 5), (3, 5), "axis 1 with size 5"),
+        (0, (0,), "out of bounds"),
+        (2**70, (3,), "out of bounds"),
+        ([0, 3], (3,), "index 3 is out of bounds for axis 0 with size 3"),
+        ([0, -4], (3,), "index -4 is out of bounds"),
+        (([0], [3]), (3,), "too many indices"),
+        ((0, [0, 5]), (3, 5), "axis 1 with size 5"),
+        ([5], (3, 0), "index 5"),
+        ([0], (0,), "index 0"),
+        ([True, False], (3,), "length 2 does not match axis 0 with size 3"),
+        (np.zeros(4, bool), (3,), "length 4"),
+        (1.0, (3,), "not 'float'"),
+        ("a", (3,), "not 'str'"),
+        (b"a", (3,), "not 'bytes'"),
+        ({}, (3,), "not 'dict'"),
+        (NoIndex(), (3,), "not 'NoIndex'"),
+        ([1.0], (3,), "'list' of dtype float64"),
+        (np.array([]), (3,), "'ndarray' of dtype float64"),
+        (np.array(1.5), (3,), "of dtype float64"),
+        (["a"], (3,), "'list' of dtype <U1"),
+        ([slice(1)], (3,), "'list' of dtype object"),
+        ((None,) * 64, (3,), "65 dimensions"),
+    ],
+)
+def test_index_errors(index: Any, shape: tuple[int, ...], message: str) -> None:
+    with pytest.raises(IndexError):
+        np.zeros(shape)[index]
+    with pytest.raises(IndexError, match=message):
+        parse_selection(index, shape)
+
+
+@pytest.mark.parametrize(
+    ("index", "message"),
+    [
+        (True, "one dimension"),
+        (np.True_, "one dimension"),
+        ((0, False), "one dimension"),
+        (np.array(True), "one dimension"),
+        (np.ones((3, 3), bool), "2 dimensions"),
+        ([[True, False, True]] * 3, "2 dimensions"),
+        (([0, 1], [0, 1]), "oindex"),
+        ((np.array([0]), slice(None), [True] * 3), "oindex"),
+    ],
+    ids=repr,
+)
+def test_what_only_numpy_takes_is_a_type_error(index: Any, message: str) -> None:
+    np.zeros((3, 3, 3))[index]
+    with pytest.raises(TypeError, match=message):
+        parse_selection(index, (3, 3, 3))
+
+
+@pytest.mark.parametrize("index", [slice(0.5), slice("a", None)])
+def test_slices_of_no_integers(index: Any) -> None:
+    with pytest.raises(TypeError):
+        parse_selection(index, (3, 3))
+
+
+def test_ragged_lists_are_numpys_error() -> None:
+    with pytest.raises(ValueError, match="inhomogeneous"):
+        parse_selection([1, [2]], (3,))
+
+
+def test_large_unsigned_indices_are_out_of_bounds() -> None:
+    # numpy wraps this one to -1.
+    with pytest.raises(IndexError, match="18446744073709551615"):
+        parse_selection(np.array([2**64 - 1], "u8"), (3,))
+
+
+def test_outer_takes_flat_lists() -> None:
+    with pytest.raises(IndexError, match="one dimension"):
+        parse_selection([[0, 1]], (3,), outer=True)
+
+
+def test_a_mask_is_never_taken_for_a_number() -> None:
+    # True is 1 to Python; numpy makes a new axis of it.
+    with pytest.raises(TypeError, match="bool"):
+        parse_selection(True, (3,))
+
+
+def test_step_of_zero() -> None:
+    with pytest.raises(ValueError, match="zero"):
+        parse_selection(slice(None, None, 0), (3,))

@@ -1,0 +1,169 @@
+"""Checking a file: what is found, where, and that nothing is changed."""
+
+from pathlib import Path
+
+import pytest
+
+import bloscpack as bp
+from bloscpack.damage.verify import verify
+from bloscpack.exceptions import FormatVersionMismatch, NotBloscpackError
+from bloscpack.format.metadata import pack_section
+
+from ..container.files import CONTENT, CONTENTS, SIZE, make
+from ..reference.file import take_apart
+
+STARTS = take_apart(make()).starts
+
+
+def damaged(position: int, data: bytes | None = None) -> bytes:
+    changed = bytearray(data or make())
+    changed[position] ^= 1
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("offsets", [True, False])
+@pytest.mark.parametrize("trailing", [b"", b"rest"])
+def test_sound_file(tmp_path: Path, offsets: bool, trailing: bytes) -> None:
+    path = tmp_path / "a.blp"
+    path.write_bytes(make(offsets=offsets, trailing=trailing))
+    report = bp.verify(path)
+    assert report.ok
+    assert report.damage == []
+    assert (report.path, report.nchunks, report.nbytes) == (str(path), 5, len(CONTENT))
+
+
+def test_takes_bytes_and_files(tmp_path: Path) -> None:
+    path = tmp_path / "a.blp"
+    path.write_bytes(make())
+    assert verify(make()).ok
+    with path.open("rb") as stream:
+        assert verify(stream).ok
+    assert verify(make()).path is None
+
+
+def test_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "a.blp"
+    path.write_bytes(damaged(STARTS[1] + 20))
+    path.chmod(0o444)
+    before = path.stat()
+    assert not verify(path).ok
+    after = path.stat()
+    assert (before.st_mtime_ns, before.st_size) == (after.st_mtime_ns, after.st_size)
+    assert path.read_bytes() == damaged(STARTS[1] + 20)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.blp"]
+
+
+def test_all_damaged_chunks_are_told() -> None:
+    data = damaged(STARTS[4] + 20, damaged(STARTS[1] + 20))
+    report = verify(data)
+    assert not report.ok
+    assert [one.index for one in report.damage] == [1, 4]
+    assert [one.offset for one in report.damage] == [STARTS[1], STARTS[4]]
+    assert [(one.first, one.last) for one in report.damage] == [
+        (SIZE, 2 * SIZE),
+        (4 * SIZE, len(CONTENT)),
+    ]
+    assert all("adler32" in one.what for one in report.damage)
+
+
+def test_content_that_no_checksum_covers_is_decoded() -> None:
+    data = bytearray(make(checksum="None"))
+    start = take_apart(bytes(data)).starts[2]
+    data[start + 16 : start + 60] = b"\xff" * 44
+    assert [one.index for one in verify(bytes(data)).damage] == [2]
+
+
+def test_wrong_offset_table() -> None:
+    table = [*STARTS[:2], STARTS[2] + 1, *STARTS[3:]]
+    report = verify(make(offsets=table))
+    assert not report.ok
+    assert all("offset" in one.what for one in report.damage)
+
+
+def test_unused_offset_table() -> None:
+    report = verify(make(offsets=[-1] * 5))
+    assert not report.ok
+    assert "offset table" in report.damage[0].what
+    assert [one.index for one in report.damage] == [None]
+
+
+def test_damaged_metadata() -> None:
+    section = pack_section({"a": 1}, codec="None")
+    report = verify(damaged(32 + 34, make(section=section)))
+    assert not report.ok
+    assert "metadata" in report.damage[0].what
+    assert report.damage[0].index is None
+
+
+def test_metadata_that_are_no_json() -> None:
+    section = bytearray(pack_section({"a": 1}, codec="None", checksum=None))
+    section[32] = 0xFF
+    report = verify(make(section=bytes(section)))
+    assert not report.ok
+    assert "JSON" in report.damage[0].what
+
+
+@pytest.mark.parametrize("offsets", [True, False])
+def test_truncated_file(offsets: bool) -> None:
+    data = make(offsets=offsets)
+    for length in range(5, len(data), 7):
+        report = verify(data[:length])
+        assert not report.ok, f"{length} of {len(data)} bytes were found sound"
+    lost = verify(data[: take_apart(data).starts[3] + 30])
+    assert [one.index for one in lost.damage if one.index is not None][-1:] in ([3], [4])
+
+
+def test_promise_of_a_huge_file_is_told_at_once() -> None:
+    data = bytearray(make(offsets=False))
+    data[16:24] = (2**40).to_bytes(8, "little")
+    report = verify(bytes(data))
+    assert not report.ok
+    assert "missing" in report.damage[-1].what
+    assert len(report.damage) < 1000
+
+
+def test_chunk_that_the_header_does_not_count() -> None:
+    report = verify(make(CONTENTS[:4], offsets=False, nchunks=3))
+    assert not report.ok
+    assert "another chunk follows" in report.damage[0].what
+
+
+def test_foreign_and_unknown_files_are_errors() -> None:
+    with pytest.raises(NotBloscpackError):
+        verify(b"something else")
+    with pytest.raises(FormatVersionMismatch):
+        verify(b"blpk\x09" + bytes(60))
+
+
+@pytest.mark.parametrize("nthreads", [1, 4])
+def test_number_of_threads_does_not_matter(nthreads: int) -> None:
+    contents = [bytes([n]) * (1 << 20) for n in range(6)]
+    data = make(contents)
+    assert verify(data, nthreads=nthreads).ok
+    starts = take_apart(data).starts
+    report = verify(damaged(starts[5] + 18, damaged(starts[2] + 18, data)), nthreads=nthreads)
+    assert [one.index for one in report.damage] == [2, 5]
+
+
+def test_an_array_that_its_chunks_do_not_hold_is_damage() -> None:
+    # What an append by bloscpack 0.16 leaves: more content, the shape of before.
+    metadata = {"dtype": "'|u1'", "shape": [3], "order": "C", "container": "numpy"}
+    report = verify(bp.pack_bytes_to_bytes(b"four", metadata=metadata))
+    assert [one.what for one in report.damage] == [
+        "metadata: shape [3] of uint8 needs 3 bytes, the chunks hold 4"
+    ]
+
+
+@pytest.mark.parametrize("nthreads", [1, 3])
+def test_progress_counts_every_byte_once(nthreads: int) -> None:
+    content = bytes(range(256)) * (5 << 12)
+    seen: list[tuple[int, int]] = []
+    report = verify(
+        bp.pack_bytes_to_bytes(content, "500K"),
+        nthreads=nthreads,
+        progress=lambda done, total: seen.append((done, total)),
+    )
+    assert report.ok
+    assert len(seen) == report.nchunks > 5
+    assert sorted(seen) == seen
+    assert seen[-1] == (len(content), len(content))

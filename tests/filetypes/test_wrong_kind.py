@@ -1,0 +1,303 @@
+"""What a call says to a file, folder or value that it does not read: what it is, and what to do."""
+
+import pickle
+import re
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bloscpack as bp
+from bloscpack import benzina, vrs
+from bloscpack.exceptions import (
+    FormatError,
+    IsAFolderError,
+    NotBloscpackError,
+    UnsupportedError,
+    WrongKindError,
+)
+from bloscpack.format.filekind import DATASET, GULP_FILE, VIDEO, identify
+from bloscpack.frames.sampler import ClipSampler
+from bloscpack.gulp import GulpChunk, GulpDirectory
+from bloscpack.integrations.axislabels import Labels
+from bloscpack.vrs.export.extraction import extract
+from bloscpack.vrs.pyvrs import utils
+
+MP4 = b"\0\0\0\x10ftypisom\0\0\0\0\0\0\0\x08moov"
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """One file of each kind that can be made here, in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    bp.save("array.blp", np.arange(2000))
+    with bp.frames.create("clips.blp") as store:
+        store.append("walk", np.zeros((2, 4, 6), "u1"))
+    np.save("plain.npy", np.arange(9))
+    zipfile.ZipFile("several.npz", "w").writestr("a.npy", b"")
+    Path("film.mp4").write_bytes(MP4)
+    Path("data.h5").write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(600))
+    Path("frame.b2frame").write_bytes(b"\x9e\xa8b2frame\0" + bytes(600))
+    Path("photo.jpg").write_bytes(b"\xff\xd8\xff\xe0" + bytes(600))
+    Path("data_0.gulp").write_bytes(b"\xff\xd8\xff\xe0" + bytes(600))
+    Path("moves.vrs").write_bytes(b"VisionRe" + bytes(600))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("call", "name", "words"),
+    [
+        (bp.open, "clips.blp", ("a frame store", "bloscpack.frames.open")),
+        (bp.load, "clips.blp", ("a frame store", "bloscpack.frames.open")),
+        (bp.open, "moves.vrs", ("a VRS recording", "bloscpack.vrs.open")),
+        (bp.open, "data.h5", ("an HDF5 file", "h5py")),
+        (bp.open, "plain.npy", ("a NumPy array file", "bloscpack.save")),
+        (bp.open, "several.npz", ("a ZIP archive", "numpy.load")),
+        (bp.open, "frame.b2frame", ("a Blosc2 frame", "blosc2.open")),
+        (bp.frames.open, "array.blp", ("not a frame store", "open it with bloscpack.open")),
+        (bp.frames.open, "film.mp4", ("a video", "bloscpack.frames.ingest")),
+        (bp.frames.open, "photo.jpg", ("a JPEG image", "listing.images")),
+        (vrs.open, "array.blp", ("not a VRS file", "open it with bloscpack.open")),
+        (vrs.open, "clips.blp", ("a frame store", "bloscpack.frames.open")),
+        (benzina.open, "array.blp", ("not a Benzina dataset", "open it with bloscpack.open")),
+        (benzina.open, "moves.vrs", ("a VRS recording", "bloscpack.vrs.open")),
+        (benzina.open, "film.mp4", ("a video", "not a Benzina dataset")),
+        (benzina.verify, "array.blp", ("not a Benzina dataset", "open it with bloscpack.open")),
+        (benzina.verify, "moves.vrs", ("a VRS recording", "bloscpack.vrs.open")),
+    ],
+)
+@pytest.mark.usefixtures("files")
+def test_a_file_of_another_kind_names_the_right_call(
+    call: Callable[[str], Any], name: str, words: tuple[str, ...]
+) -> None:
+    with pytest.raises(WrongKindError) as caught:
+        call(name)
+    message = str(caught.value)
+    assert message.startswith(f"{name}: ")
+    assert all(word in message for word in words), message
+    assert isinstance(caught.value, UnsupportedError | ValueError)
+    # A healthy file of ours is not called damaged.
+    is_ours = name.endswith(".blp")
+    assert isinstance(caught.value, FormatError) != is_ours
+    assert isinstance(caught.value, NotBloscpackError) != is_ours
+    assert str(pickle.loads(pickle.dumps(caught.value))).endswith(message.partition(": ")[2])
+
+
+@pytest.mark.usefixtures("files")
+def test_an_array_that_is_converted_is_not_called_damaged() -> None:
+    with pytest.raises(WrongKindError, match=r"open it with bloscpack\.open"):
+        bp.convert("array.blp", "out.bzna")
+    with pytest.raises(WrongKindError, match=r"open it with bloscpack\.open"):
+        bp.frames.open("array.blp", "a")
+    assert not Path("out.bzna").exists()
+
+
+def test_kinds_that_only_a_name_tells() -> None:
+    assert identify(b"") is identify(b"no kind at all") is None
+    assert identify(b"\xff\xd8\xff", "folder/data_0.gulp") is GULP_FILE
+    assert identify(MP4, "pictures.bzna") is DATASET
+    assert identify(MP4, "https://host/pictures.bzna?key=1") is DATASET
+    assert identify(MP4, "film.mp4") is VIDEO
+
+
+def folder_with(folder: Path, *names: str) -> Path:
+    folder.mkdir()
+    for name in names:
+        (folder / name).write_bytes(MP4)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        ((), "it is empty"),
+        (("a.mp4", "b.mp4"), "it holds videos (.mp4); 'blpk frames create"),
+        (("x.npy",), "it holds NumPy arrays (.npy)"),
+        (("zarr.json",), "a Zarr store, which zarr.open reads"),
+        (("data_0.gulp",), "1 .gulp and 0 .gmeta files"),
+        (("a.blp", "b.blp"), "Bloscpack files (.blp); name the files"),
+        (("notes.odt",), "it holds 'notes.odt'; 'blpk frames create"),
+    ],
+)
+def test_a_folder_that_is_not_a_gulp_directory_is_refused(
+    tmp_path: Path, names: tuple[str, ...], words: str
+) -> None:
+    folder = folder_with(tmp_path / "vids", *names)
+    for call in (bp.frames.open, lambda path: bp.convert(path, tmp_path / "out.blp")):
+        with pytest.raises(NotBloscpackError) as caught:
+            call(folder)
+        assert str(caught.value).startswith(f"{folder}: a folder without pairs of .gulp and .gmeta")
+        assert words in str(caught.value)
+    assert not (tmp_path / "out.blp").exists()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        bp.open,
+        lambda path: bp.open(path, "a"),
+        bp.load,
+        bp.verify,
+        lambda path: bp.verify(path, fix=True),
+        bp.unpack_ndarray_from_file,
+        vrs.open,
+        lambda path: vrs.open([path]),
+        benzina.open,
+        benzina.verify,
+    ],
+)
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (
+            ("data_0.gulp", "meta_0.gmeta"),
+            "a Gulp directory, not a file: open it with bloscpack.",
+        ),
+        (("data_0.gulp",), "a folder, not a file: it has 1 .gulp and 0 .gmeta files that do not"),
+        (("a.mp4",), "a folder, not a file: it holds videos (.mp4); 'blpk frames create"),
+        (("zarr.json",), "a folder, not a file: it is a Zarr store, which zarr.open reads"),
+        ((), "a folder, not a file: it is empty"),
+    ],
+)
+def test_a_folder_instead_of_a_file_names_the_right_call(
+    tmp_path: Path, call: Callable[[Path], Any], names: tuple[str, ...], words: str
+) -> None:
+    folder = folder_with(tmp_path / "vids", *names)
+    with pytest.raises(IsAFolderError) as caught:
+        call(folder)
+    assert str(caught.value).startswith(f"{folder}: {words}")
+    assert isinstance(caught.value, NotBloscpackError)
+    assert isinstance(caught.value, IsADirectoryError)  # as of 0.16
+    assert str(pickle.loads(pickle.dumps(caught.value))).startswith(f"{folder}: {words}")
+
+
+def test_gulps_own_class_still_writes_into_an_empty_folder(tmp_path: Path) -> None:
+    directory = GulpDirectory(tmp_path)
+    assert directory.num_chunks == 0
+    assert len(list(directory.new_chunks(2))) == 2
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        lambda folder: bp.frames.listing.videos(folder),
+        lambda folder: bp.frames.listing.folders(folder),
+        lambda folder: bp.frames.listing.listed(folder / "empty.csv"),
+        lambda folder: bp.frames.listing.listed(folder / "empty.json"),
+        lambda folder: {},
+        lambda folder: iter([]),
+    ],
+)
+def test_an_ingest_that_finds_nothing_fails(tmp_path: Path, items: Any) -> None:
+    (tmp_path / "empty.csv").write_text("path,id\n")
+    (tmp_path / "empty.json").write_text("[]")
+    target = tmp_path / "out.blp"
+    with pytest.raises(ValueError, match=r"nothing to ingest, so nothing was written.*allow_empty"):
+        bp.frames.ingest(items(tmp_path), target)
+    assert not target.exists()
+    report = bp.frames.ingest(items(tmp_path), target, allow_empty=True)
+    assert (report.nclips, target.exists()) == (0, True)
+
+
+@pytest.mark.parametrize("name", ["videos", "folders", "images", "arrays"])
+def test_a_list_of_a_missing_folder_fails_at_once(tmp_path: Path, name: str) -> None:
+    with pytest.raises(FileNotFoundError):
+        getattr(bp.frames.listing, name)(tmp_path / "missing")
+
+
+def test_a_conversion_that_finds_nothing_fails(tmp_path: Path) -> None:
+    bp.frames.create(tmp_path / "empty.blp").close()
+    with pytest.raises(ValueError, match=r"empty.blp: there are no clips to convert"):
+        bp.convert(tmp_path / "empty.blp", tmp_path / "out.bzna")
+    assert not (tmp_path / "out.bzna").exists()
+    assert bp.convert(tmp_path / "empty.blp", tmp_path / "gulped", allow_empty=True).clips == 0
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        ["a.png", "b.png"],
+        [Path("a.png")],
+        np.array(["a.png", "b.png"]),
+        np.array([1, None], object),
+        [np.array(["text"])],
+    ],
+)
+@pytest.mark.parametrize("codec", ["lossless", "jpeg"])
+def test_paths_and_text_are_not_frames(tmp_path: Path, frames: Any, codec: str) -> None:
+    found = (
+        "an array of" if isinstance(frames[0], np.ndarray | np.str_ | int) else "such as .*a.png"
+    )
+    with bp.frames.create(tmp_path / "clips.blp", codec=codec) as store:
+        with pytest.raises(TypeError, match=found + r".*bloscpack\.frames\.ingest reads files"):
+            store.append("a", frames)
+        assert len(store) == 0
+
+
+@pytest.mark.parametrize("dtype", ["M8[ns]", "S5", "V3"])
+def test_documented_dtypes_stay_frames(tmp_path: Path, dtype: str) -> None:
+    frames = np.zeros((2, 3), dtype)
+    with bp.frames.create(tmp_path / "clips.blp") as store:
+        store.append("a", frames)
+        assert store["a"][:].tobytes() == frames.tobytes()
+
+
+def test_a_sampler_does_not_count_the_letters_of_a_path(tmp_path: Path) -> None:
+    (tmp_path / "a.blp").write_bytes(b"")
+    for wrong in (
+        "clips.blp",
+        b"clips.blp",
+        Path("clips.blp"),
+        [Path("a")],
+        [str(tmp_path / "a.blp")],
+    ):
+        with pytest.raises(TypeError, match="give it the FrameDataset"):
+            ClipSampler(wrong)  # type: ignore[arg-type]
+    assert len(ClipSampler(["a", "b"])) == 2
+
+
+def frame_dataset(folder: Path) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    from bloscpack.integrations.torch import FrameDataset
+
+    FrameDataset(folder / "clips.blp", clips="ab")
+
+
+def mapped_clips(folder: Path) -> None:
+    pytest.importorskip("dask.array", reason="dask is not installed")
+    from bloscpack.integrations.dask import map_clips
+
+    map_clips(folder / "clips.blp", len, ids="ab")
+
+
+def gulp_items(folder: Path) -> None:
+    chunk = GulpChunk(folder / "data_0.gulp", folder / "meta_0.gmeta")
+    with chunk.open("wb"):
+        list(chunk.iter_all(accepted_ids="ab"))
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "call"),
+    [
+        ("kinds", "images", lambda folder: extract(None, folder / "out", kinds="images")),  # type: ignore[arg-type]
+        ("clips", "ab", frame_dataset),
+        ("ids", "ab", mapped_clips),
+        ("accepted_ids", "ab", gulp_items),
+        ("dims", "yx", lambda folder: Labels.unpack({}, (2, 3), dims="yx")),
+        ("regex_stream_ids", "1*", lambda folder: utils.filter_by_stream_ids({"1-1"}, "1*")),
+        ("requested_record_types", "data", lambda _: utils.filter_by_record_type(set(), "data")),
+    ],
+)
+def test_one_text_is_not_a_list_of_its_letters(
+    tmp_path: Path, name: str, given: str, call: Callable[[Path], object]
+) -> None:
+    with bp.frames.create(tmp_path / "clips.blp") as store:
+        for id_ in "ab":
+            store.append(id_, np.zeros((2, 3), "u1"))
+    with pytest.raises(
+        TypeError, match=f"{name} is a list, not a single str: \\['{re.escape(given)}'"
+    ):
+        call(tmp_path)

@@ -1,0 +1,500 @@
+"""Frame stores, Gulp directories and recordings behind URLs: requests, answers, trouble."""
+
+import pickle
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import numpy as np
+import pytest
+
+import bloscpack as bp
+from bloscpack import benzina, vrs
+from bloscpack.exceptions import (
+    FileChangedError,
+    FormatError,
+    NotBloscpackError,
+    RemoteError,
+    UnsupportedError,
+)
+from bloscpack.frames import FrameStore
+from bloscpack.storage.remote import retry
+from bloscpack.storage.remote.source import HEAD_NBYTES
+
+from ..servers import FileServer, S3Server, running
+
+RNG = np.random.default_rng(7)
+# Each of 40 clips is 16 frames of 12 KB that do not compress.
+CLIPS = {f"c{n}": RNG.integers(0, 250, (16, 64, 64, 3), "u1") for n in range(40)}
+IMAGES = RNG.integers(0, 250, (40, 120, 160), "u1")
+
+
+class Imu(vrs.Layout):
+    temperature = vrs.Value("float")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store, the same in two, a Gulp directory of some JPEG clips, and a recording."""
+    folder = tmp_path_factory.mktemp("remote")
+    for name, part in (
+        ("s.blp", slice(0, 40)),
+        ("s1.blp", slice(0, 20)),
+        ("s2.blp", slice(20, 40)),
+    ):
+        with bp.frames.create(folder / name, attrs={"of": name}) as store:
+            for id_, clip in list(CLIPS.items())[part]:
+                store.append(id_, clip, {"label": id_})
+    with bp.frames.create(folder / "jpeg.blp", codec="jpeg") as store:
+        for id_, clip in CLIPS.items():
+            store.append(id_, clip, {"label": id_})
+    bp.convert(folder / "jpeg.blp", folder / "gulp")
+    with vrs.create(folder / "a.vrs", tags={"place": "yard"}) as writer:
+        imu, camera = writer.stream("imu"), writer.stream("RGB Camera Class")
+        imu.define("data", Imu)
+        camera.define("data", vrs.Image("raw", 160, 120, "grey8"))
+        for number, image in enumerate(IMAGES):
+            for tick in range(5):
+                imu.write("data", number + tick / 5, {"temperature": number})
+            camera.write("data", number, image)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def s3(folder: Path) -> Iterator[S3Server]:
+    with running(S3Server()) as server:
+        for path in folder.rglob("*.*"):
+            server.put(str(path.relative_to(folder)), path.read_bytes())
+        yield server
+
+
+@pytest.fixture(scope="module")
+def http(folder: Path) -> Iterator[FileServer]:
+    with running(FileServer()) as server:
+        for path in folder.rglob("*.*"):
+            server.files[f"/{path.relative_to(folder)}"] = path.read_bytes()
+        names = [path.name for path in (folder / "gulp").iterdir()]
+        server.files["/gulp/"] = "".join(f'<a href="{name}">x</a>' for name in names).encode()
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def _fresh(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("s3", "http"):
+        if name in request.fixturenames:
+            request.getfixturevalue(name).clear()
+
+    async def sleep(_: float) -> None:
+        pass
+
+    monkeypatch.setattr(retry, "sleep", sleep)
+
+
+def ranges(server: Any) -> list[tuple[int, int]]:
+    """Return offset and size of what was asked for and sent, by place."""
+    gets = [request for request in server.log if request.range and request.status == 206]
+    return sorted((int(each.range[6:].partition("-")[0]), each.nbytes) for each in gets)
+
+
+def extents(clip: Any, frames: slice) -> tuple[int, int]:
+    """Return where adjacent frames of a local clip lie, digests included."""
+    places = clip.chunk_extents()[frames]
+    first, last = places[0], places[-1]
+    return first[0], last[0] + last[1] + 8 - first[0]
+
+
+class TestStores:
+    @pytest.fixture
+    def store(self, s3: S3Server) -> Iterator[Any]:
+        with bp.frames.open("s3://box/s.blp", storage_options=s3.options) as store:
+            yield store
+
+    def test_opening_is_two_requests(self, s3: S3Server, store: Any, folder: Path) -> None:
+        size = (folder / "s.blp").stat().st_size
+        assert ranges(s3) == [(0, HEAD_NBYTES), (size - (1 << 16), 1 << 16)]
+        assert len(s3.log) == 2
+        assert list(store) == list(CLIPS)
+        assert store["c7"].meta == {"label": "c7"}
+        assert store.attrs == {"of": "s.blp"}
+        assert len(s3.log) == 2
+
+    def test_a_clip_is_one(self, s3: S3Server, store: Any, folder: Path) -> None:
+        s3.clear()
+        with bp.frames.open(folder / "s.blp") as local:
+            expected = extents(local["c20"], slice(0, 16))
+        assert np.array_equal(store["c20"][:], CLIPS["c20"])
+        assert ranges(s3) == [expected]
+        assert len(s3.log) == 1
+
+    def test_a_frame_is_one(self, s3: S3Server, store: Any, folder: Path) -> None:
+        s3.clear()
+        with bp.frames.open(folder / "s.blp") as local:
+            expected = extents(local["c21"], slice(5, 6))
+        assert np.array_equal(store["c21"][5], CLIPS["c21"][5])
+        assert ranges(s3) == [expected]
+
+    def test_a_strided_clip_is_one(self, s3: S3Server, store: Any) -> None:
+        s3.clear()
+        assert np.array_equal(store["c22"][1::4], CLIPS["c22"][1::4])
+        assert len(s3.log) == 1
+
+    def test_a_batch_is_one_for_each_place(self, s3: S3Server, store: Any, folder: Path) -> None:
+        s3.clear()
+        ids = ["c38", "c2", "c20", "c21"]
+        found = store.read([(id_, slice(0, 8)) for id_ in ids])
+        assert np.array_equal(found, np.stack([CLIPS[id_][:8] for id_ in ids]))
+        with bp.frames.open(folder / "s.blp") as local:
+            two, twenty, last = (extents(local[id_], slice(0, 8)) for id_ in ("c2", "c20", "c38"))
+            after = extents(local["c21"], slice(0, 8))
+        # c21 follows c20: what lies between is not worth another request.
+        both = twenty[0], after[0] + after[1] - twenty[0]
+        # c2 begins in the head.
+        assert ranges(s3) == [two, both, last] or two[0] < HEAD_NBYTES
+        assert len(s3.log) == 3
+
+    def test_a_small_store_is_one_request(self, s3: S3Server, tmp_path: Path) -> None:
+        with bp.frames.create(tmp_path / "a.blp") as store:
+            store.append("a", CLIPS["c1"][:2])
+        url = s3.put("small.blp", (tmp_path / "a.blp").read_bytes())
+        with bp.frames.open(url, storage_options=s3.options) as store:
+            assert np.array_equal(store["a"][:], CLIPS["c1"][:2])
+        assert len(s3.log) == 1
+
+    def test_a_handle_travels(self, s3: S3Server, store: Any) -> None:
+        s3.clear()
+        data = pickle.dumps(store)
+        assert s3.log == []
+        again = pickle.loads(data)
+        assert np.array_equal(again["c30"][2:5], CLIPS["c30"][2:5])
+        assert len(s3.log) == 2
+
+    def test_several_as_one(self, s3: S3Server) -> None:
+        urls = ["s3://box/s1.blp", "s3://box/s2.blp"]
+        with bp.frames.open(urls, storage_options=s3.options) as many:
+            assert list(many) == list(CLIPS)
+            assert many.names == urls
+            assert len(s3.log) == 4
+            s3.clear()
+            found = many.read([("c15", slice(0, 4)), ("c35", slice(0, 4))])
+            assert np.array_equal(found, np.stack([CLIPS["c15"][:4], CLIPS["c35"][:4]]))
+            assert len(s3.log) == 2
+            again = pickle.loads(pickle.dumps(many))
+        assert np.array_equal(again["c39"][-1], CLIPS["c39"][-1])
+
+    def test_several_are_opened_at_once(
+        self, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        barrier, over = threading.Barrier(2), FrameStore._over
+
+        def opened(*arguments: Any, **options: Any) -> FrameStore:
+            barrier.wait(120)  # until the other one is on its way
+            return over(*arguments, **options)
+
+        monkeypatch.setattr(FrameStore, "_over", opened)
+        with bp.frames.open("s3://box/s?.blp", storage_options=s3.options) as many:
+            assert list(many) == list(CLIPS)
+            sent = pickle.dumps(many)
+        assert len(pickle.loads(sent)) == 40
+
+    def test_of_a_dataset(self, s3: S3Server) -> None:
+        torch = pytest.importorskip("bloscpack.integrations.torch", exc_type=ImportError)
+        dataset = torch.FrameDataset("s3://box/s?.blp", storage_options=s3.options, label="label")
+        assert len(s3.log) == 1 + 2 * 2  # the list; the ends of both
+        for each in (dataset, pickle.loads(pickle.dumps(dataset))):
+            s3.clear()
+            items = each.__getitems__([9, 10, 33])
+            assert [item["label"] for item in items] == ["c9", "c10", "c33"]
+            assert np.array_equal(items[2]["frames"], CLIPS["c33"])
+            # One for adjacent clips. What has travelled opens both again, and brings their fronts.
+            assert len(s3.log) == 2 + (each is not dataset) * 2
+
+    def test_verify(self, s3: S3Server) -> None:
+        report = bp.verify("s3://box/s.blp", storage_options=s3.options)
+        assert report.ok
+        assert report.nchunks == 640
+        assert len(s3.log) < 6
+
+    def test_images_of_several_shapes(self, http: FileServer, tmp_path: Path) -> None:
+        from bloscpack.media import image
+
+        images = [
+            image.encode_jpeg(RNG.integers(0, 250, (200 + n, 300, 3), "u1")) for n in range(9)
+        ]
+        with bp.frames.create(tmp_path / "a.blp") as store:
+            store.append("a", images)
+        http.files["/various.blp"] = (tmp_path / "a.blp").read_bytes()
+        with bp.frames.open(http.url("various.blp")) as store:
+            http.clear()
+            assert store["a"].read_images() == images
+            assert store["a"][8].shape == (208, 300, 3)
+        assert len(http.log) <= 2
+
+    @pytest.mark.parametrize("fault", ["drop", "short", "500"])
+    def test_the_right_frames_or_a_named_error(self, s3: S3Server, store: Any, fault: str) -> None:
+        s3.clear()
+        s3.faults.extend([fault, fault])
+        assert np.array_equal(store["c20"][:], CLIPS["c20"])
+        s3.always = fault
+        for read in (lambda: store["c30"][:], lambda: store["c30"][3], lambda: store["c5"][2::3]):
+            with pytest.raises(RemoteError, match=r"s\.blp"):
+                read()
+
+    def test_another_version(self, http: FileServer, folder: Path) -> None:
+        http.files["/b.blp"] = (folder / "s.blp").read_bytes()
+        with bp.frames.open(http.url("b.blp")) as store:
+            handle = pickle.dumps(store)
+            store.refresh()
+            http.files["/b.blp"] = (folder / "s1.blp").read_bytes()
+            for read in (lambda: store["c30"][:], lambda: store["c30"][3], store.refresh):
+                with pytest.raises(FileChangedError, match=r"b\.blp"):
+                    read()
+        with pytest.raises(FileChangedError):
+            pickle.loads(handle)
+
+    def test_a_damaged_frame(self, http: FileServer, folder: Path) -> None:
+        data = bytearray((folder / "s.blp").read_bytes())
+        with bp.frames.open(folder / "s.blp") as local:
+            data[local["c20"].chunk_extents()[3][0] + 100] ^= 1
+        http.files["/b.blp"] = bytes(data)
+        with bp.frames.open(http.url("b.blp")) as store:
+            with pytest.raises(FormatError, match="frame 3"):
+                store["c20"][:]
+            assert np.array_equal(store["c20"][4:], CLIPS["c20"][4:])
+        assert not bp.verify(http.url("b.blp")).ok
+
+    def test_nothing_is_appended(self, s3: S3Server) -> None:
+        with pytest.raises(UnsupportedError, match="appended to"):
+            bp.frames.open("s3://box/s.blp", "a", storage_options=s3.options)
+
+    def test_neither_store_nor_folder(self, s3: S3Server) -> None:
+        with pytest.raises(FileNotFoundError, match="s3://box/none"):
+            bp.frames.open("s3://box/none", storage_options=s3.options)
+        url = s3.put("text", b"no store" * 100)
+        with pytest.raises(NotBloscpackError):
+            bp.frames.open(url, storage_options=s3.options)
+
+    def test_options_are_for_urls(self, folder: Path) -> None:
+        with pytest.raises(ValueError, match="storage_options"):
+            bp.frames.open(folder / "s.blp", storage_options={"anon": True})
+
+    def test_recovering(self, s3: S3Server, folder: Path, tmp_path: Path) -> None:
+        report = bp.recover("s3://box/s1.blp", tmp_path / "0.blp", storage_options=s3.options)
+        assert (report.ok, report.path) == (True, "s3://box/s1.blp")
+        bp.recover(folder / "s1.blp", tmp_path / "1.blp")
+        assert (tmp_path / "0.blp").read_bytes() == (tmp_path / "1.blp").read_bytes()
+
+
+class TestGulp:
+    def test_requests(self, s3: S3Server, folder: Path) -> None:
+        with (
+            bp.frames.open("s3://box/gulp/", storage_options=s3.options) as source,
+            bp.frames.open(folder / "gulp") as local,
+        ):
+            # The list of the folder, and the index.
+            assert len(s3.log) == 2
+            assert list(source) == list(CLIPS)
+            assert source["c3"].meta == local["c3"].meta
+            assert source.name == "s3://box/gulp"
+            s3.clear()
+            assert np.array_equal(source["c7"][:], local["c7"][:])
+            assert len(s3.log) == 1
+            s3.clear()
+            assert np.array_equal(source["c9"][5], local["c9"][5])
+            assert len(s3.log) == 1
+            s3.clear()
+            requests = [("c1", slice(0, 4)), ("c30", slice(0, 4))]
+            assert np.array_equal(source.read(requests), local.read(requests))
+            assert len(s3.log) == 2
+
+    def test_a_folder_is_found_without_a_slash(self, s3: S3Server) -> None:
+        with bp.frames.open("s3://box/gulp", storage_options=s3.options) as source:
+            assert len(source) == 40
+
+    def test_behind_a_web_server(self, http: FileServer, folder: Path) -> None:
+        with (
+            bp.frames.open(http.url("gulp/")) as source,
+            bp.frames.open(folder / "gulp") as local,
+        ):
+            assert len(http.log) == 2
+            assert np.array_equal(source["c7"][::3], local["c7"][::3])
+            assert len(http.log) == 4
+
+    def test_converting(self, http: FileServer, s3: S3Server, folder: Path, tmp_path: Path) -> None:
+        for number, source in enumerate((folder / "gulp", http.url("gulp/"))):
+            bp.convert(source, tmp_path / f"{number}.blp")
+        bp.convert("s3://box/gulp/", tmp_path / "2.blp", storage_options=s3.options)
+        stores = [(tmp_path / f"{number}.blp").read_bytes() for number in range(3)]
+        assert stores[1:] == stores[:1] * 2
+
+    def test_converting_with_options_of_no_url(self, folder: Path, tmp_path: Path) -> None:
+        with bp.frames.open(folder / "gulp") as source:
+            for src in (source, folder / "gulp", folder / "s.blp", folder / "a.vrs", folder):
+                with pytest.raises(ValueError, match="storage_options are for URLs"):
+                    bp.convert(src, tmp_path / "x.blp", storage_options={"anon": True})
+        assert not [*tmp_path.iterdir()]
+
+    def test_it_travels(self, s3: S3Server, folder: Path) -> None:
+        source = bp.frames.open("s3://box/gulp/", storage_options=s3.options)
+        with bp.frames.open(folder / "gulp") as local:
+            again = pickle.loads(pickle.dumps(source))
+            assert np.array_equal(again["c12"][3], local["c12"][3])
+
+    def test_a_changed_data_file(self, folder: Path) -> None:
+        memory = fsspec.filesystem("memory")
+        for path in (folder / "gulp").iterdir():
+            memory.pipe_file(f"/changing/{path.name}", path.read_bytes())
+        with bp.frames.open("memory://changing") as source:
+            assert len(source["c1"][:]) == 16
+            memory.pipe_file("/changing/data_0.gulp", b"other")
+            with pytest.raises(FileChangedError, match=r"data_0\.gulp"):
+                source["c30"][:]
+
+    def test_nothing_is_listed(self) -> None:
+        with pytest.raises(FileNotFoundError, match="memory://nothing"):
+            bp.frames.open("memory://nothing/")
+
+
+class TestDatasets:
+    """Benzina's, of pictures that are coded as video."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def path(cls, tmp_path_factory: pytest.TempPathFactory) -> Path:
+        pytest.importorskip("av")
+        path = tmp_path_factory.mktemp("datasets") / "a.bzna"
+        with benzina.Writer(path, tile=32, preset="ultrafast") as writer:
+            for number in range(24):
+                writer.add(RNG.integers(0, 250, (96, 96, 3), "u1"), name=str(number))
+        return path
+
+    def test_requests(self, http: FileServer, path: Path) -> None:
+        http.files["/a.bzna"] = path.read_bytes()
+        with bp.frames.open(path) as local, bp.frames.open(http.url("a.bzna")) as source:
+            # The head, and the outline at the end.
+            assert len(http.log) == 2
+            ids = list(source)
+            assert ids == list(local)
+            http.clear()
+            assert np.array_equal(source[ids[20]][:], local[ids[20]][:])
+            assert len(http.log) == 1
+            again = pickle.loads(pickle.dumps(source))
+            assert np.array_equal(again[ids[9]][0], local[ids[9]][0])
+
+    def test_a_damaged_beginning_is_of_what_the_object_is_called(self, http: FileServer) -> None:
+        http.files["/y.bzna"] = http.files["/y.bin"] = b"something else" * 20
+        with pytest.raises(FormatError, match=r"y\.bzna: box 'thin' at offset 0"):
+            bp.frames.open(http.url("y.bzna"))
+        with pytest.raises(FormatError, match=r"y\.bzna\?\.\.\.: box 'thin' at offset 0"):
+            bp.frames.open(http.url("y.bzna?key=1"))
+        with pytest.raises(NotBloscpackError):
+            bp.frames.open(http.url("y.bin"))
+
+    def test_options(self, s3: S3Server, path: Path) -> None:
+        url = s3.put("a.bzna", path.read_bytes())
+        with benzina.open(url, storage_options=s3.options) as dataset:
+            assert len(dataset) == 24
+        s3.clear()
+        report = bp.verify(url, storage_options=s3.options)
+        assert (report.ok, report.nchunks, report.path) == (True, 24, url)
+        # The head; the outline behind it, to see what it is and to read it; the samples.
+        assert len(s3.log) == 4
+
+    def test_another_version(self, http: FileServer, path: Path) -> None:
+        http.files["/b.bzna"] = path.read_bytes()
+        with benzina.open(http.url("b.bzna")) as dataset:
+            handle = pickle.dumps(dataset)
+            http.files["/b.bzna"] = path.read_bytes() + b"more"
+            with pytest.raises(FileChangedError):
+                dataset[20].decode()
+        with pytest.raises(FileChangedError):
+            pickle.loads(handle)
+
+
+class TestRecordings:
+    @pytest.fixture
+    def recording(self, s3: S3Server) -> Iterator[vrs.Recording]:
+        with vrs.open("s3://box/a.vrs", storage_options=s3.options) as recording:
+            yield recording
+
+    def test_opening_is_two_requests(self, s3: S3Server, recording: vrs.Recording) -> None:
+        assert len(s3.log) == 2
+        assert len(recording) == 240
+        assert recording.file_tags == {"place": "yard"}
+        assert recording.name == "s3://box/a.vrs"
+
+    def test_a_clip_is_one(self, s3: S3Server, recording: vrs.Recording) -> None:
+        s3.clear()
+        clip = recording.streams["214-1"].clip()
+        assert np.array_equal(clip[20:24], IMAGES[20:24])
+        assert len(s3.log) == 1
+        table = recording.table
+        rows = clip.rows[20:24]
+        start, end = table.offset[rows[0]], table.offset[rows[-1]] + table.size[rows[-1]]
+        assert ranges(s3) == [(int(start), int(end - start))]
+
+    def test_converting_keeps_everything(
+        self, http: FileServer, s3: S3Server, folder: Path, tmp_path: Path
+    ) -> None:
+        for number, source in enumerate((folder / "a.vrs", http.url("a.vrs"))):
+            bp.convert(source, tmp_path / f"{number}.blp")
+        bp.convert("s3://box/a.vrs", tmp_path / "2.blp", storage_options=s3.options)
+        stores = [(tmp_path / f"{number}.blp").read_bytes() for number in range(3)]
+        assert stores[1:] == stores[:1] * 2
+
+    def test_as_a_source_of_clips(self, s3: S3Server) -> None:
+        with bp.frames.open("s3://box/a.vrs", storage_options=s3.options) as source:
+            assert len(s3.log) == 2
+            requests = [("214-1", slice(10, 12)), ("214-1", slice(25, 27))]
+            assert np.array_equal(source.read(requests)[1], IMAGES[25:27])
+            # They are near each other.
+            assert len(s3.log) == 3
+            again = pickle.loads(pickle.dumps(source))
+        assert np.array_equal(again["214-1"][3], IMAGES[3])
+
+    def test_a_column(self, s3: S3Server, recording: vrs.Recording) -> None:
+        imu = next(each for each in recording.streams.values() if each.id != "214-1")
+        s3.clear()
+        assert np.array_equal(imu.field("temperature"), np.repeat(np.arange(40), 5))
+        # Headers, and then the fields, of which the places are known by these.
+        assert len(s3.log) <= 2
+
+    def test_all_records(self, s3: S3Server, recording: vrs.Recording, folder: Path) -> None:
+        s3.clear()
+        with vrs.open(folder / "a.vrs") as local:
+            for ours, theirs in zip(recording, local, strict=True):
+                assert ours.timestamp == theirs.timestamp
+                assert len(ours.blocks) == len(theirs.blocks)
+        assert len(s3.log) < 10
+        assert recording.checksum() == vrs.open(folder / "a.vrs").checksum()
+
+    def test_a_recording_in_chunks(self, http: FileServer, folder: Path) -> None:
+        data = (folder / "a.vrs").read_bytes()
+        cut = len(data) // 2
+        http.files["/b.vrs"], http.files["/b.vrs_1"] = data[:cut], data[cut:]
+        urls = [http.url("b.vrs"), http.url("b.vrs_1")]
+        with vrs.open(urls) as recording:
+            assert np.array_equal(recording.streams["214-1"].clip()[:], IMAGES)
+            again = pickle.loads(pickle.dumps(recording))
+            assert len(again) == 240
+
+    @pytest.mark.parametrize("fault", ["drop", "short", "503"])
+    def test_trouble(self, s3: S3Server, recording: vrs.Recording, fault: str) -> None:
+        clip = recording.streams["214-1"].clip()
+        s3.faults.append(fault)
+        assert np.array_equal(clip[8:9], IMAGES[8:9])
+        s3.always = fault
+        with pytest.raises(RemoteError, match=r"a\.vrs"):
+            clip[15:17]
+
+    def test_another_version(self, http: FileServer, folder: Path) -> None:
+        data = (folder / "a.vrs").read_bytes()
+        http.files["/b.vrs"] = data
+        with vrs.open(http.url("b.vrs")) as recording:
+            handle = pickle.dumps(recording)
+            http.files["/b.vrs"] = data + b"more"
+            with pytest.raises(FileChangedError):
+                recording.streams["214-1"].clip()[15:17]
+        with pytest.raises(FileChangedError):
+            len(pickle.loads(handle))
