@@ -121,7 +121,7 @@ def main() -> int:
 
 
 def make_loader(name: str, path: str, ids: list[str], method: str, setting: dict[str, int]) -> Any:
-    """Return a loader whose workers stay."""
+    """Return a loader with persistent workers."""
     from torch.utils.data import DataLoader
 
     from bloscpack.integrations.torch import FrameDataset

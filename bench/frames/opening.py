@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 from race.races import remove, require
+from race.resident import STATUS
 from race.worker import last_line
 
 import bloscpack as bp
 from bloscpack.media import image
 from frames.contenders import GULPIO2
-from frames.opening_worker import STATUS
 
 OURS, OURS_GULP = "bloscpack, frame store", "bloscpack, Gulp directory"
 _FRAMES_PER_CLIP = 100

@@ -6,10 +6,9 @@ the first frame.
 
 import json
 import sys
-from pathlib import Path
 from time import perf_counter
 
-STATUS = Path("/proc/self/status")
+from race.resident import resident
 
 
 def main(arguments: list[str]) -> int:
@@ -42,14 +41,6 @@ def main(arguments: list[str]) -> int:
     }
     print(json.dumps(found))
     return 0
-
-
-def resident() -> int:
-    """Return the resident bytes of this process."""
-    for line in STATUS.read_text("ascii").splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) * 1024
-    raise RuntimeError(f"{STATUS} has no VmRSS")
 
 
 if __name__ == "__main__":

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 from race.races import assemble, remove
+from race.resident import resident
 from race.worker import last_line
 
 from peers.contenders import TABLE
 from peers.data import ZSTD, field
 
-_STATUS = Path("/proc/self/status")
 _RESET = Path("/proc/self/clear_refs")
 _TIMEOUT = 300  # seconds
 
@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
     if action == "read":
         before = _start()
         result = contender.read(Path(path))
-        growth = _resident("VmHWM") - before
+        growth = resident("VmHWM") - before
         if result.shape != (int(nrows), ZSTD.chunk_nbytes // ZSTD.chunk_rows // 4):
             raise RuntimeError(f"{name}: the array has shape {result.shape}")
     else:
@@ -60,7 +60,7 @@ def main(arguments: list[str]) -> int:
         with contender.writer(Path(path), block[0], ZSTD) as append:
             for rows in _blocks(block, int(nrows)):
                 append(rows)
-        growth = _resident("VmHWM") - before
+        growth = resident("VmHWM") - before
         wanted = list(_blocks(block, int(nrows)))
         if not np.array_equal(contender.read(Path(path)), np.concatenate(wanted)):
             raise RuntimeError(f"{name}: the array differs from what was written")
@@ -81,14 +81,7 @@ def _start() -> int:
     if hasattr(libc, "malloc_trim"):
         libc.malloc_trim(0)
     _RESET.write_text("5", "ascii")
-    return _resident("VmRSS")
-
-
-def _resident(name: str) -> int:
-    for line in _STATUS.read_text("ascii").splitlines():
-        if line.startswith(f"{name}:"):
-            return int(line.split()[1]) * 1024
-    raise RuntimeError(f"{_STATUS} has no {name}")
+    return resident("VmRSS")
 
 
 if __name__ == "__main__":

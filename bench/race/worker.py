@@ -87,7 +87,9 @@ class Worker:
 def run_module(module: str, *arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run ``python -m MODULE ARGUMENTS`` to its end in a fresh process and return its output."""
     command = [sys.executable, "-m", module, *map(str, arguments)]
-    return subprocess.run(command, cwd=BENCH, capture_output=True, text=True, **options)
+    # Libraries may print damaged bytes.
+    options = {"text": True, "errors": "replace", **options}
+    return subprocess.run(command, cwd=BENCH, capture_output=True, **options)
 
 
 def last_line(module: str, *arguments: object, **options: Any) -> Any:

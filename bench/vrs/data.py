@@ -70,8 +70,3 @@ def make_frames(setting: Setting) -> np.ndarray:
         noise = rng.normal(0, 1, large.shape[1:])
         frame[:] = np.clip(np.rint(large[number % len(large)] + noise), 0, 255)
     return frames
-
-
-def timestamps(count: int, rate: float) -> list[float]:
-    """Return the times of `count` records in seconds."""
-    return [number / rate for number in range(count)]

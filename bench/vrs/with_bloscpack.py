@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +19,7 @@ from vrs.contenders import (
     Write,
     rows_of,
 )
-from vrs.data import timestamps
 from vrs.with_pyvrs import Ported
-
-_RATE, _FRAME_RATE = 1_000, 30
 
 
 class Motion(vrs.Layout):
@@ -41,34 +37,17 @@ class Configuration(vrs.Layout):
     rate = vrs.Value("double")
 
 
-class Opened:
-    """A recording of one stream, whose first record is its configuration."""
+class Opened(Ported):
+    """A recording of one stream, read by the same script as pyvrs, with fields as columns."""
 
     def __init__(self, recording: vrs.Recording) -> None:
-        self._recording = recording
+        super().__init__(recording)
         (self._stream,) = recording.streams.values()
-
-    def __len__(self) -> int:
-        return len(self._recording) - 1
-
-    def records(self) -> Iterator[dict[str, Any]]:
-        for record in islice(self._recording, 1, None):
-            yield record.metadata_blocks[0]
-
-    def record(self, index: int) -> dict[str, Any]:
-        return self._recording[1 + index].metadata_blocks[0]
 
     def field(self, name: str) -> np.ndarray:
         column = self._stream.field(name)
         assert isinstance(column, np.ndarray)
         return column
-
-    def frames(self) -> Iterator[np.ndarray]:
-        for record in islice(self._recording, 1, None):
-            yield record.image_blocks[0]
-
-    def frame(self, index: int) -> np.ndarray:
-        return self._recording[1 + index].image_blocks[0]
 
 
 class OpenedArrays(Opened):
@@ -90,42 +69,35 @@ class Ours(Contender):
     )
     works = (*READING, *WRITING)
 
+    opened = Opened
+
     @contextmanager
     def open(self, path: Path) -> Iterator[Opened]:
         with vrs.open(path) as recording:
-            yield Opened(recording)
+            yield self.opened(recording)
 
     def motion_writer(self, rows: np.ndarray, preset: str) -> Write:
-        values, times = rows_of(rows), timestamps(len(rows), _RATE)
-
-        def write(path: Path) -> None:
-            with vrs.create(path, compression=preset) as writer:
-                stream = writer.stream("imu")
-                stream.define("data", Motion)
-                configure(stream, _RATE)
-                for time, value in zip(times, values, strict=True):
-                    stream.write("data", time, value)
-
-        return write
+        return _writer("imu", Motion, rows_of(rows), 1_000, preset)
 
     def frames_writer(self, frames: np.ndarray, preset: str) -> Write:
-        times = timestamps(len(frames), _FRAME_RATE)
         height, width = frames[0].shape
-
-        def write(path: Path) -> None:
-            with vrs.create(path, compression=preset) as writer:
-                stream = writer.stream("rgb camera")
-                stream.define("data", vrs.Image("raw", width, height, "grey8"))
-                configure(stream, _FRAME_RATE)
-                for time, frame in zip(times, frames, strict=True):
-                    stream.write("data", time, frame)
-
-        return write
+        image = vrs.Image("raw", width, height, "grey8")
+        return _writer("rgb camera", image, frames, 30, preset)
 
 
-def configure(stream: vrs.StreamWriter, rate: float) -> None:
-    stream.define("configuration", Configuration)
-    stream.write("configuration", -1.0, {"rate": rate})
+def _writer(stream_name: str, layout: Any, values: Any, rate: float, preset: str) -> Write:
+    times = [number / rate for number in range(len(values))]
+
+    def write(path: Path) -> None:
+        with vrs.create(path, compression=preset) as writer:
+            stream = writer.stream(stream_name)
+            stream.define("data", layout)
+            stream.define("configuration", Configuration)
+            stream.write("configuration", -1.0, {"rate": rate})
+            for time, value in zip(times, values, strict=True):
+                stream.write("data", time, value)
+
+    return write
 
 
 class OursArrays(Ours):
@@ -134,11 +106,7 @@ class OursArrays(Ours):
     name = OURS_ARRAYS
     note = "`stream.frames[a:b]`, decoded on all threads"
     works = ("frames",)
-
-    @contextmanager
-    def open(self, path: Path) -> Iterator[Opened]:
-        with vrs.open(path) as recording:
-            yield OpenedArrays(recording)
+    opened = OpenedArrays
 
 
 class OursPorted(Ours):
