@@ -114,7 +114,7 @@ EVERYTHING = [
 
 
 def prepare(name, task):
-    """Check what a contender makes of a task, and do it once more."""
+    """Check the result of a task, and run it again."""
     from contextlib import ExitStack
 
     from benzina.contenders import TABLE, checked_call
@@ -131,7 +131,7 @@ def test_right_results_are_accepted(tasks, name, work):
 
 
 def rewritten(path, folder, name, change):
-    """Return the path of other arrays: of `name`, or of the first, what `change` makes."""
+    """Return the path of a copy of the arrays, with `change` applied to `name` or the first."""
     with np.load(path) as stored:
         arrays = {key: stored[key] for key in stored.files}
     name = name or next(iter(arrays))
@@ -141,7 +141,7 @@ def rewritten(path, folder, name, change):
 
 
 def wrong(task, folder):
-    """Return a task whose right result is not what is stored."""
+    """Return a task whose stored data differ from the expected result."""
     work = task["work"]
     if work == "load":
         # Upside down it is about as bright.

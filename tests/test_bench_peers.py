@@ -67,7 +67,7 @@ def test_the_page_keeps_the_part_it_does_not_write(quick_run, tmp_path):
     page = tmp_path / "page.md"
     page.write_text("# Benchmarks\n\nThe first part.\n")
 
-    for _ in range(2):  # the second run replaces what the first wrote
+    for _ in range(2):  # the second run replaces the text of the first
         result = run(BENCH / "page.py", "--peers", quick_run[0], "-o", page)
         assert result.returncode == 0, result.stderr
         text = page.read_text()

@@ -129,7 +129,7 @@ EVERYTHING = [
 
 
 def prepare(held, name, task):
-    """Compare what a contender reads, and read it once more."""
+    """Check the result of a task, and run it again."""
     from remote.contenders import prepare as prepared
 
     (contender,) = (one for one in held.contenders if one.name == name)

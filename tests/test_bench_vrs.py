@@ -61,7 +61,7 @@ def test_a_quick_run_does_all_the_work(quick_run):
     assert tuple(cases["frames/zfast"]["seconds"]) == WHO[:2]
     assert tuple(cases["records/field"]["seconds"]) == WHO[:1]
     sizes = measured["motion_sizes"]
-    # A record header of 32 bytes before each 36 bytes; then the index and what is said of streams.
+    # A record header of 32 bytes before each 36 bytes; then the index and the tags of streams.
     assert 68 < sizes["recording, raw"] / 500 < 77
     assert sizes["payloads alone"] == 500 * 36
     frames = measured["frame_sizes"]
@@ -84,7 +84,7 @@ def test_the_page_is_written_from_a_run(quick_run, tmp_path):
 
 @pytest.fixture
 def stored(bench, tmp_path):
-    """A recording of a motion sensor and one of frames, and what was recorded."""
+    """A recording of a motion sensor, one of frames, and the recorded arrays."""
     from vrs.data import QUICK, make_frames, make_motion
     from vrs.with_bloscpack import Ours
 
@@ -189,3 +189,19 @@ def test_without_the_conversion_there_is_no_figure(bench):
     (target,) = targets_of({"cases": [], "motion_sizes": {"recording, raw": 600}})
 
     assert (target.found, target.met) == ("the conversion is not there", "-")
+
+
+def test_a_run_that_cannot_begin_closes_its_servers(bench, tmp_path):
+    from race.races import Races
+
+    closed = []
+
+    class Failing(Races):
+        def make_data(self):
+            self.closing.callback(closed.append, True)
+            raise FileNotFoundError("no data")
+
+    with pytest.raises(FileNotFoundError, match="no data"):
+        Failing(None, tmp_path, tmp_path, [], print)
+
+    assert closed == [True]

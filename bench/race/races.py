@@ -107,7 +107,7 @@ class Races:
     found : dict
         Other measurements, JSON values by name.
     closing : ExitStack
-        Is closed at the end.
+        Closed at the end of the run, or when the data cannot be made.
     """
 
     folder_name = ""
@@ -125,7 +125,10 @@ class Races:
         self.found: dict[str, Any] = {}
         self.closing = ExitStack()
         self._workers: dict[Any, Worker] = {}
-        self.make_data()
+        with ExitStack() as stack:  # servers must not outlive a failure
+            stack.callback(self.closing.close)
+            self.make_data()
+            stack.pop_all()
 
     def make_data(self) -> None:
         """Make the data that all work shares; subclasses do."""
