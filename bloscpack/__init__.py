@@ -13,11 +13,9 @@ if sys.platform == "win32":
 
 from . import append, args, exceptions
 from .args import BloscArgs, BloscpackArgs, MetadataArgs
-from .array.array import Array
+from .array.array import Array, load
 from .array.concat import ManyArrays, open_many
-from .array.loading import load
-from .array.parts import parts
-from .array.partsjob import PartsJob
+from .array.parts import PartsJob, parts
 from .array.writer import Writer
 from .damage.report import Damage, Report
 from .filetypes.convert import Conversion, convert

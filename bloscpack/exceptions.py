@@ -8,6 +8,12 @@ Mistakes of the caller are plain ``TypeError``, ``ValueError`` and ``IndexError`
 storage is ``OSError``, unwrapped.
 """
 
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
 
 class BloscpackError(Exception):
     """Base of all errors of this package.
@@ -230,3 +236,72 @@ class NotANumpyArray(BloscpackError, RuntimeError):  # noqa: N818
 
 class ObjectNumpyArrayRejection(BloscpackError, RuntimeError):  # noqa: N818
     """Arrays of Python objects are neither written nor read."""
+
+
+class Closeable(Protocol):
+    """What was opened."""
+
+    def close(self) -> None:
+        """Close it."""
+        ...
+
+
+@contextmanager
+def closed_on_error(opened: Closeable, name: str | None = None) -> Iterator[None]:
+    """Close what was just opened if the block raises; errors of ours learn the name of the file."""
+    try:
+        yield
+    except BaseException as err:
+        if isinstance(err, BloscpackError):
+            err.path = err.path or name
+        opened.close()
+        raise
+
+
+_PACKAGE = __name__.partition(".")[0]
+# What stands between our own functions: context managers, decorators, threads.
+_BETWEEN = frozenset((_PACKAGE, "concurrent", "contextlib", "functools", "threading"))
+
+
+def notice(text: str, *values: object) -> None:
+    """Warn with a `BloscpackWarning` that points at the line outside of this package.
+
+    Parameters
+    ----------
+    text : str
+        A template for the ``%`` operator.
+    *values
+        What to put into it.
+    """
+    ours = frame = sys._getframe(1)
+    while frame.f_globals.get("__name__", "").partition(".")[0] in _BETWEEN:
+        if frame.f_back is None:  # a thread of ours: nobody called it
+            frame = ours
+            break
+        frame = frame.f_back
+    warnings.warn_explicit(
+        BloscpackWarning(text % values),
+        None,  # that of the message
+        frame.f_code.co_filename,
+        frame.f_lineno,
+        module=frame.f_globals.get("__name__"),
+        registry=frame.f_globals.setdefault("__warningregistry__", {}),
+    )
+
+
+def warn_unclosed(what: str, name: str, outcome: str, source: object) -> None:
+    """Warn of an object that was dropped without `close`; for its ``__del__``.
+
+    Parameters
+    ----------
+    what : str
+        What kind of object it was.
+    name : str
+        Of its file.
+    outcome : str
+        What became of the file.
+    source : object
+        The object: ``tracemalloc`` knows where it was made.
+    """
+    message = f"{name}: the {what} was never closed; {outcome}"
+    warnings.warn(message, ResourceWarning, stacklevel=3, source=source)

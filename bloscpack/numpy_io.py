@@ -3,7 +3,7 @@
 from typing import Any
 
 from .args import DEFAULT_CHUNK_SIZE, BloscArgs, BloscpackArgs, MetadataArgs
-from .array.layout import AnyArray, read_array
+from .array.layout import read_array
 from .file_io import CompressedFPSink, CompressedFPSource
 from .original import pack
 from .original.api import (
@@ -18,6 +18,7 @@ from .original.api import (
 )
 from .original.pack import ChunkSize
 from .storage.sink import open_sink
+from .types import AnyArray
 
 __all__ = [
     "pack_ndarray",

@@ -1,4 +1,4 @@
-from bloscpack.format.bytefield import BytesLike
+from bloscpack.types import BytesLike
 
 VERSION: str
 CODECS: tuple[str, ...]

@@ -1,4 +1,4 @@
-from bloscpack.format.bytefield import BytesLike
+from bloscpack.types import BytesLike
 
 PLANES: int
 UP: int

@@ -2,7 +2,7 @@ from typing import Any
 
 import numpy as np
 
-from bloscpack.format.bytefield import BytesLike
+from bloscpack.types import BytesLike
 
 _Offsets = np.ndarray[Any, np.dtype[np.int64]]
 _Rows = np.ndarray[Any, np.dtype[np.uint8]]

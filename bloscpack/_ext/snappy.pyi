@@ -1,3 +1,3 @@
-from bloscpack.format.bytefield import BytesLike
+from bloscpack.types import BytesLike
 
 def decompress_into(block: BytesLike, out: BytesLike) -> bool: ...

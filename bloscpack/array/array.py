@@ -1,7 +1,7 @@
 """An array in a file: shape and dtype at once, data as they are indexed.
 
 An index is parsed by `selection.py`; `gather.py` reads the chunks it touches into one result,
-`loss.py` does where damage is to be read around.
+`tolerant.py` does where damage is to be read around.
 """
 
 import os
@@ -18,11 +18,12 @@ from ..exceptions import BloscpackError, NotANumpyArray
 from ..format.header import Header
 from ..storage.file import open_source
 from ..storage.url import refuse_url
+from ..types import AnyArray
 from .attrs import read_only
 from .display import Facts, html_table, one_line
 from .fields import Names, field_names, gather_fields
 from .gather import as_target, gather, read_row
-from .layout import AnyArray, Description, check_nbytes, describe_array, new_array, stored_view
+from .layout import Description, check_nbytes, describe_array, new_array, stored_view
 from .rowappender import RowAppender
 from .rows import check_text, iter_rows
 from .selection import parse_selection
@@ -639,3 +640,63 @@ def _reopen(place: Any, identity: bytes, verify: Any, nthreads: int | None) -> A
         array.close()
         raise
     return array
+
+
+@overload
+def load(
+    path: Any,
+    *,
+    out: None = None,
+    nthreads: int | None = None,
+    on_error: str = "raise",
+    fill_value: Any = 0,
+    storage_options: Mapping[str, Any] | None = None,
+) -> AnyArray: ...
+@overload
+def load(
+    path: Any,
+    *,
+    out: Out,
+    nthreads: int | None = None,
+    on_error: str = "raise",
+    fill_value: Any = 0,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Out: ...
+def load(
+    path: Any,
+    *,
+    out: Any = None,
+    nthreads: int | None = None,
+    on_error: str = "raise",
+    fill_value: Any = 0,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Any:
+    """Read a whole array, every chunk verified.
+
+    Parameters
+    ----------
+    path : str, PathLike, bytes-like or binary file
+        A Bloscpack file, or a URL of one. One without array metadata gives its bytes as uint8.
+    out, on_error, fill_value
+        As for `Array.read`.
+    nthreads : int, optional
+        Threads that decode; as many as there are processors, at most 8, by default.
+    storage_options : mapping, optional
+        For a URL: what fsspec's file system for it takes (keys, ``endpoint_url``, ``headers``).
+
+    Returns
+    -------
+    ndarray
+        New and writable, in the order it was saved; or `out`.
+
+    Raises
+    ------
+    FormatError, CodecError
+        The file is damaged, or of another kind.
+    ValueError, TypeError
+        `out`, `on_error` or `fill_value` does not fit.
+    OSError
+        It cannot be read; `RemoteError` if a server cannot be reached.
+    """
+    with Array(path, nthreads=nthreads, storage_options=storage_options) as array:
+        return array.read((), out=out, on_error=on_error, fill_value=fill_value)

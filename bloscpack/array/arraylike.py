@@ -14,7 +14,7 @@ from typing import Any, Never
 
 import numpy as np
 
-from .layout import AnyArray
+from ..types import AnyArray
 
 # Names of entries that a message lists.
 _MAX_LISTED = 3

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .selection import Box, IntArray, Picked, Sides
+from ..types import IntArray
+from .selection import Box, Picked, Sides
 
 
 def boxes(start: int, stop: int, shape: tuple[int, ...]) -> Iterator[Box]:

@@ -18,10 +18,10 @@ from ..container.reader import Verify
 from ..parallel.threads import resolve_nthreads, run_indexed
 from ..storage.filelist import expanded
 from ..storage.remote.source import MAX_OBJECTS, RemotePlace, may_wait
+from ..types import AnyArray
 from .array import Array
 from .dtype import Dtype
 from .gather import Gathering, as_target, copy_items
-from .layout import AnyArray
 from .rows import check_text
 from .selection import Picked, Selection, Sides, parse_selection
 

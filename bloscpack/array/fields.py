@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 
 from ..container.reader import Container
+from ..types import AnyArray
 from .dtype import Dtype
 from .gather import as_target, gather
-from .layout import AnyArray, Description, rows_of_whole_chunks
+from .layout import Description, rows_of_whole_chunks
 from .selection import parse_selection
 
 # Decoded bytes of the rows that fields are picked from at a time.

@@ -20,9 +20,10 @@ from ..container.reader import Container
 from ..exceptions import BloscpackError, FileChangedError, UnsupportedError
 from ..parallel.threads import resolve_nthreads, run_indexed
 from ..storage.remote.prefetch import prefetched
+from ..types import AnyArray
 from .chunkgrid import Piece, contiguous_run, cross, pieces, runs
 from .dtype import Dtype
-from .layout import AnyArray, Description, new_array, stored_view
+from .layout import Description, new_array, stored_view
 from .selection import Selection, Sides
 
 # The most memory that is allocated for a part of a chunk before a look at the chunk bears it out.

@@ -24,9 +24,9 @@ from ..format.checksum import checksum_by_name
 from ..format.codec import MAX_CHUNK_NBYTES, MAX_TYPESIZE, CodecParams, Shuffle
 from ..format.header import Header
 from ..format.metadata import DEFAULT_META_CHECKSUM, decode_data
+from ..types import AnyArray
 from .dtype import Dtype, pack_dtype, unpack_dtype
 
-AnyArray: TypeAlias = np.ndarray[Any, Dtype]
 Path: TypeAlias = str | os.PathLike[str]
 Description: TypeAlias = tuple[Dtype, tuple[int, ...], bool]
 

@@ -15,12 +15,11 @@ import numpy as np
 
 from ..container.appender import Appender
 from ..container.reader import Container, Verify
-from ..exceptions import NotANumpyArray
-from ..notice import warn_unclosed
-from ..opening import closed_on_error
+from ..exceptions import NotANumpyArray, closed_on_error, warn_unclosed
+from ..types import AnyArray
 from .arraylike import as_array
 from .dtype import Dtype
-from .layout import AnyArray, Description, check_nbytes, stored_view, unpack_array_metadata
+from .layout import Description, check_nbytes, stored_view, unpack_array_metadata
 
 
 class RowAppender:

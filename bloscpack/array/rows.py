@@ -15,7 +15,8 @@ from ..exceptions import FormatError
 from ..parallel.threads import resolve_nthreads, run_indexed
 from ..storage.remote.prefetch import prefetched
 from ..storage.remote.source import Extent
-from .layout import AnyArray, Description, new_array, stored_view
+from ..types import AnyArray
+from .layout import Description, new_array, stored_view
 
 _MAX_CODE_POINT = 0x10FFFF
 

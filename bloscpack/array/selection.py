@@ -12,8 +12,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from ..types import IntArray
+
 Box: TypeAlias = tuple[range, ...]
-IntArray: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 MAX_NDIM = 64  # numpy 2; numpy 1 has 32 and says so itself
 

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from ..container.reader import Container
-from ..exceptions import BloscpackError, TruncatedError
+from ..exceptions import BloscpackError, TruncatedError, notice
 from ..format.codec import CHUNK_HEADER_SIZE
-from ..notice import notice
+from ..types import AnyArray
 from .dtype import Dtype
 from .gather import Gathering, copy_items, is_damage
-from .layout import AnyArray, Description, new_array
+from .layout import Description, new_array
 from .selection import Selection
 
 ON_ERROR = ("raise", "fill", "skip")

@@ -7,10 +7,10 @@ from typing import Any, Self
 import numpy as np
 
 from ..container.appender import Appender
+from ..exceptions import closed_on_error
 from ..format.checksum import checksum_by_name
 from ..format.header import Header, version_for
 from ..format.metadata import DEFAULT_META_CHECKSUM
-from ..opening import closed_on_error
 from ..storage.sink import upload_for
 from ..storage.url import refuse_flush
 from .layout import array_metadata, chunk_nbytes, codec_params

@@ -10,16 +10,16 @@ from typing import Any, Self, overload
 
 import numpy as np
 
-from ..exceptions import FileChangedError, NotFoundError
-from ..frames.protocol import AnyArray, Request, read_batch
-from ..opening import closed_on_error
+from ..exceptions import FileChangedError, NotFoundError, closed_on_error
+from ..frames.protocol import Request, read_batch
 from ..storage.file import open_source
 from ..storage.remote.prefetch import at_hand, is_remote
+from ..types import AnyArray, IntArray
 from .codec.codecconfig import DEFAULT_MAX_PIXELS
 from .datasetfile import Content, open_content, place_of
 from .mp4.format import INPUT
 from .mp4.movie import Movie
-from .mp4.track import DatasetTrack, IntArray
+from .mp4.track import DatasetTrack
 from .names import Picked
 from .sample import Sample
 from .splits import Span, resolve_splits

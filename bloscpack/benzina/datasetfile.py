@@ -11,19 +11,25 @@ from typing import Any
 
 import numpy as np
 
-from ..exceptions import BloscpackError, FormatError, NotBloscpackError, UnsupportedError
+from ..exceptions import (
+    BloscpackError,
+    FormatError,
+    NotBloscpackError,
+    UnsupportedError,
+    closed_on_error,
+)
 from ..format.filekind import DATASET, HEAD_NBYTES, VIDEO, check_dataset, identify, wrong_kind
-from ..opening import closed_on_error
 from ..storage.file import open_source
 from ..storage.memory import MemorySource
 from ..storage.protocol import ByteSource
 from ..storage.remote.prefetch import is_remote
+from ..types import IntArray
 from .codec.codecconfig import DEFAULT_MAX_PIXELS
 from .mp4.bmff import BoxHeader, Read, Window, children, read_box
 from .mp4.boxes import unpack_brands
 from .mp4.format import INPUT, NAME, TARGET, TARGET_NBYTES
 from .mp4.movie import Movie, unpack_movie
-from .mp4.track import DatasetTrack, IntArray, sized
+from .mp4.track import DatasetTrack, sized
 from .names import IdTable, NameTable
 from .splits import KIND as SPLITS_KIND
 from .splits import MAX_NBYTES as MAX_SPLITS_NBYTES

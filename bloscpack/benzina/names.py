@@ -11,8 +11,8 @@ from typing import Protocol, TypeVar, overload
 
 import numpy as np
 
+from ..types import IntArray
 from .mp4.format import unpack_text
-from .mp4.track import IntArray
 
 Item = TypeVar("Item", covariant=True)
 

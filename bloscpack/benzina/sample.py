@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..exceptions import BloscpackError, NotFoundError, UnsupportedError
-from ..frames.protocol import AnyArray, FrameSelection, IntArray, frame_indices, read_clip
+from ..frames.protocol import FrameSelection, frame_indices, read_clip
 from ..storage.batch import Piece
 from ..storage.memory import MemorySource
+from ..types import AnyArray, IntArray
 from .codec.decoder import Decoder, Planes, decode_rgb
 from .datasetfile import Content
 from .mp4.bmff import name_of

@@ -18,11 +18,12 @@ from ..container.writer import Progress
 from ..damage.report import Damage, Report
 from ..exceptions import BloscpackError, FormatError, UnsupportedError, WrongKindError
 from ..parallel.threads import map_ordered, resolve_nthreads
+from ..types import IntArray
 from .dataset import Dataset
 from .dataset import open as open_dataset
 from .mp4.format import INPUT, NAME, TARGET, TARGET_NBYTES, THUMB
 from .mp4.samplelayout import InnerTrack
-from .mp4.track import DatasetTrack, IntArray
+from .mp4.track import DatasetTrack
 from .sample import Sample
 
 # So many faults are told one by one.

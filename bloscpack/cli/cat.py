@@ -7,9 +7,9 @@ from math import prod
 import numpy as np
 
 from ..array.array import Array
-from ..array.layout import AnyArray
 from ..array.selection import parse_selection
 from ..storage.url import shown_name
+from ..types import AnyArray
 from .console.arrayout import add_output_options, form_of, write_part
 from .console.describe import dtype_text
 from .console.endpoint import STDIO, check_input, check_output, open_output, read_any

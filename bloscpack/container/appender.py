@@ -13,12 +13,12 @@ from typing import Any
 from xxhash import xxh3_64_digest
 
 from ..exceptions import BloscpackError
-from ..format.bytefield import BytesLike
 from ..format.codec import CODECS, MAX_SPLITS, ChunkHeader, CodecParams, encode
 from ..format.header import Header
 from ..parallel.threads import map_ordered, resolve_nthreads
 from ..storage.overlay import OverlaySource
 from ..storage.update import UpdateFile
+from ..types import BytesLike
 from .blocks import MIN_SAMPLED_NBYTES, SAMPLE_NBYTES, with_small_blocks
 from .growth import Encoded, Growth
 from .reader import Container

@@ -7,7 +7,6 @@ compared, or need not be.
 from dataclasses import replace
 
 from ..exceptions import CodecError, FormatError
-from ..format.bytefield import BytesLike
 from ..format.codec import (
     MAX_SPLITS,
     ChunkHeader,
@@ -18,6 +17,7 @@ from ..format.codec import (
 )
 from ..parallel.threads import map_ordered
 from ..storage.protocol import ByteSource
+from ..types import BytesLike
 from .chunk import PROBE_NBYTES
 
 # Decoded sizes of a block that are tried. LZ4 has a stream for each byte of the items, in blocks of

@@ -18,7 +18,6 @@ from itertools import accumulate
 from xxhash import xxh3_64
 
 from ..exceptions import BloscpackError, ChecksumMismatch, TruncatedError
-from ..format.bytefield import BytesLike
 from ..format.codec import CodecParams
 from ..format.header import OFFSET_SIZE, Header, pack_offsets
 from ..format.trailer import pack_trailer
@@ -26,6 +25,7 @@ from ..parallel.threads import map_ordered
 from ..storage.protocol import ByteSink, ByteSource, PartStore
 from ..storage.remote.prefetch import prefetched
 from ..storage.sink import committed
+from ..types import BytesLike
 from .writer import Progress, write_chunks, write_unused
 
 _SIZE = struct.Struct("<I")

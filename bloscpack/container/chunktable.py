@@ -9,12 +9,12 @@ own size.
 from itertools import pairwise
 
 from ..exceptions import BloscpackError, ChecksumError, FormatError, TruncatedError
-from ..format.bytefield import BytesLike
 from ..format.codec import CHUNK_HEADER_SIZE, ChunkHeader
 from ..format.header import OFFSET_SIZE, UNKNOWN, Header, unpack_offsets
 from ..format.trailer import DIGEST_SIZE, PAGE_CHUNKS, UNKNOWN_DIGEST, Trailer
 from ..storage.protocol import ByteSource
 from ..storage.remote.prefetch import is_remote
+from ..types import BytesLike
 
 # Entries of the offset table fetched at once, and from one such window to the next: an entry is
 # compared with the one before and the one behind it, so windows share two.

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ..exceptions import BloscpackError, FormatError, NotBloscpackError, UnsupportedError
-from ..format.bytefield import BytesLike
 from ..format.checksum import CHECKSUMS
 from ..format.header import Header
 from ..format.metadata import METADATA_HEADER_SIZE, MetadataHeader, decode_data, stored_data
 from ..format.trailer import TAIL_SIZE, TRAILER_MAGIC, Trailer, is_current, unpack_trailer
 from ..storage.protocol import ByteSource
+from ..types import BytesLike
 
 # The trailer of nearly every file but for its digests, in one read: pages of a million chunks.
 TAIL_NBYTES = 8192

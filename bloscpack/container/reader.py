@@ -14,19 +14,25 @@ from typing import Any, Literal, Self
 
 from xxhash import xxh3_64_digest
 
-from ..exceptions import BloscpackError, ChecksumMismatch, CodecError, FormatError, TruncatedError
-from ..format.bytefield import BytesLike
+from ..exceptions import (
+    BloscpackError,
+    ChecksumMismatch,
+    CodecError,
+    FormatError,
+    TruncatedError,
+    notice,
+)
 from ..format.checksum import CHECKSUMS, LAST_V3_ID
 from ..format.codec import CHUNK_HEADER_SIZE, ChunkHeader, decode_into, decode_range_into, new_bytes
 from ..format.header import OFFSET_SIZE, UNKNOWN, UNUSED_ENTRY, Header
 from ..format.metadata import MetadataHeader, decode_data, stored_data
 from ..format.trailer import Trailer
-from ..notice import notice
 from ..parallel.threads import resolve_nthreads, run_indexed
 from ..storage.file import FileSource
 from ..storage.protocol import ByteSource
 from ..storage.remote.prefetch import is_remote, prefetched
 from ..storage.remote.source import MAX_RUN_NBYTES, Extent
+from ..types import BytesLike
 from .blocks import read_blocks_into, read_head
 from .chunk import PROBE_NBYTES, StoredChunk, read_run, read_stored
 from .chunkmemory import ChunkMemory

@@ -18,13 +18,13 @@ from typing import NamedTuple
 from xxhash import xxh3_64_digest
 
 from ..exceptions import BloscpackError, FormatError
-from ..format.bytefield import BytesLike
 from ..format.codec import CHUNK_HEADER_SIZE, ChunkHeader, decode_into, new_bytes
 from ..format.header import OFFSET_SIZE, UNKNOWN
 from ..format.trailer import DIGEST_SIZE, PAGE_CHUNKS, UNKNOWN_DIGEST
 from ..parallel.threads import resolve_nthreads, run_indexed
-from ..storage.holes import Holes
+from ..storage.file import Holes
 from ..storage.protocol import ByteSource
+from ..types import BytesLike
 from .front import Front
 
 _UNUSED = -1  # an entry of the offset table that is spare

@@ -9,7 +9,6 @@ from typing import NamedTuple, Protocol
 
 from xxhash import xxh3_64_digest
 
-from ..format.bytefield import BytesLike
 from ..format.checksum import Checksum
 from ..format.codec import CodecParams, encode
 from ..format.header import OFFSET_SIZE, UNUSED_ENTRY, Header, pack_offsets, version_for
@@ -17,6 +16,7 @@ from ..format.trailer import pack_trailer
 from ..parallel.threads import map_ordered
 from ..storage.protocol import ByteSink
 from ..storage.sink import SpoolSink
+from ..types import BytesLike
 
 Progress = Callable[[int, int], object]
 """Called with the bytes done and the bytes in all (-1: not known)."""

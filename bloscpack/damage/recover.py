@@ -39,7 +39,7 @@ def recover(
     nthreads: int | None = None,
     progress: Progress | None = None,
 ) -> Report:
-    """Write a new file with what is whole of an array or of bytes; see `checking.recover`."""
+    """Write a new file with what is whole of an array or of bytes."""
     if same_file(src, dst):
         raise ValueError(f"source and target are the same file: {os.fspath(src)!r}")
     source = open_settled_source(src)

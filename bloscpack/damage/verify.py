@@ -48,7 +48,7 @@ def verify(
     progress: Progress | None = None,
     fix: bool = False,
 ) -> Report:
-    """Check every part of a file of an array or of bytes; see `checking.verify`."""
+    """Check every part of a file of an array or of bytes."""
     with ExitStack() as stack:
         if not fix:
             return _examine(path, stack, nthreads, progress).report()

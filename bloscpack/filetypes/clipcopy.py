@@ -14,7 +14,8 @@ import numpy as np
 
 from ..benzina.dataset import Dataset
 from ..benzina.mp4.format import INPUT
-from ..frames.protocol import AnyArray, Clip, FrameSource
+from ..exceptions import notice
+from ..frames.protocol import Clip, FrameSource
 from ..frames.store.framestore import FrameStore
 from ..gulp.chunk.chunkfile import GulpChunk
 from ..gulp.chunk.format import chunk_names
@@ -28,9 +29,9 @@ from ..gulp.clipmetadata import (
 )
 from ..gulp.clipsource import GulpClip, GulpSource
 from ..media import image
-from ..notice import notice
 from ..parallel.threads import map_ordered, resolve_nthreads
 from ..storage.sink import open_sink
+from ..types import AnyArray
 
 Progress = Callable[[int, int], None]
 

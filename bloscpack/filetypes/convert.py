@@ -26,7 +26,8 @@ from ..storage.url import refuse_options
 from .open import is_recording, open_frames
 
 if TYPE_CHECKING:
-    from ..frames.protocol import AnyArray, Clip, FrameSource
+    from ..frames.protocol import Clip, FrameSource
+    from ..types import AnyArray
     from .clipcopy import Tally, Writer
 
 Progress = Callable[[int, int], None]

@@ -19,10 +19,10 @@ from ..benzina.packing import pack
 from ..benzina.pictureitems import Item
 from ..benzina.sample import Sample
 from ..benzina.writer import Writer
+from ..exceptions import notice
 from ..frames.protocol import Clip, FrameSource
 from ..gulp.clipmetadata import LABELS_KEY
 from ..media import image
-from ..notice import notice
 from ..parallel.threads import map_ordered, resolve_nthreads
 from .clipcopy import Tally, arrays_of, attrs_of, images_of, is_images, meta_of
 from .picturefolder import FolderSource
@@ -67,7 +67,7 @@ def dataset_writer(
 
 
 def _splits_of(source: FrameSource) -> dict[str, tuple[int, int]] | None:
-    """Return the splits of a dataset, or those that `clipwriter.attrs_of` kept of one."""
+    """Return the splits of a dataset, or those that `clipcopy.attrs_of` kept of one."""
     kept = attrs_of(source).get("benzina")
     splits = kept.get("splits") if isinstance(kept, Mapping) else None
     if not isinstance(splits, Mapping):

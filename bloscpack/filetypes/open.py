@@ -5,8 +5,8 @@ Everything with frames is imported on use: a program with arrays alone starts in
 
 import builtins
 import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, overload
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from ..array.array import Array
 from ..container.reader import Verify
@@ -14,11 +14,26 @@ from ..format.filekind import BLOSCPACK_MAGIC, MP4_BOXES, RECORDING_MAGIC, is_da
 from ..storage.filelist import expanded, is_pattern
 from ..storage.remote.source import RemotePlace, RemoteSource
 from ..storage.url import is_url, refuse_options
-from .publicname import known_as
 
 if TYPE_CHECKING:
     from ..frames.protocol import FrameSource
     from ..frames.store.framestore import FrameStore
+
+Function = TypeVar("Function", bound=Callable[..., object])
+
+
+def known_as(module: str, name: str) -> Callable[[Function], Function]:
+    """Return a decorator that gives a function the name under which `module` exports it.
+
+    `help` and tracebacks show that name, and a pickle finds the function by it.
+    """
+
+    def rename(function: Function) -> Function:
+        function.__module__ = module
+        function.__name__ = function.__qualname__ = name
+        return function
+
+    return rename
 
 
 def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for

@@ -14,11 +14,12 @@ import numpy as np
 
 from ..benzina.filename import FileNames
 from ..benzina.samplefiles import LISTS, Listing
-from ..frames.protocol import AnyArray, Clip, FrameSource
+from ..exceptions import notice
+from ..frames.protocol import Clip, FrameSource
 from ..media import image
-from ..notice import notice
 from ..parallel.threads import map_ordered, resolve_nthreads
 from ..storage.folder import Folder
+from ..types import AnyArray
 from .clipcopy import Tally, attrs_of, images_of, is_images, meta_of
 
 _SUFFIXES = {"jpeg": ".jpg", "png": ".png"}

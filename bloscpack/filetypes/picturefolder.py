@@ -14,17 +14,11 @@ import numpy as np
 from ..benzina.mp4.format import unpack_text
 from ..benzina.pictureitems import Item, PictureFolder
 from ..exceptions import BloscpackError, NotFoundError
-from ..frames.protocol import (
-    AnyArray,
-    FrameSelection,
-    IntArray,
-    KeyedSource,
-    frame_indices,
-    read_clip,
-)
+from ..frames.protocol import FrameSelection, KeyedSource, frame_indices, read_clip
 from ..media import image
 from ..storage.batch import Piece
 from ..storage.memory import MemorySource
+from ..types import AnyArray, IntArray
 
 
 class FileClip:

@@ -8,9 +8,9 @@ from struct import Struct
 from typing import Any
 
 from ..exceptions import TruncatedError
+from ..types import BytesLike
 
 # What internal functions take and give as bytes; public ones take any buffer.
-BytesLike = bytes | bytearray | memoryview
 
 
 def unpack_fields(layout: Struct, view: BytesLike, at: int, what: str) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ import xxhash
 from zlib_ng.zlib_ng import adler32, crc32
 
 from ..exceptions import FormatError, NoSuchChecksum, UnsupportedError
-from .bytefield import BytesLike
+from ..types import BytesLike
 
 Digest = Callable[[BytesLike], bytes]
 

@@ -20,7 +20,7 @@ except ImportError as err:
     ) from err
 
 from ..exceptions import CodecError, FormatError, NoSuchCodec, TruncatedError, UnsupportedError
-from .bytefield import BytesLike
+from ..types import BytesLike
 
 BLOSC_VERSION = _blosc.VERSION
 # The kernel calls inner functions of C-Blosc, so only the series it was written for will do.

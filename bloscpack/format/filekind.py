@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ..exceptions import IsAFolderError, NotBloscpackError, WrongKindError
-from .bytefield import BytesLike
+from ..types import BytesLike
 
 # Enough of a file to recognise it: the magic of a tar archive is the farthest from the start.
 HEAD_NBYTES = 512

@@ -24,7 +24,8 @@ from ..exceptions import (
     TruncatedError,
     UnsupportedError,
 )
-from .bytefield import BytesLike, unpack_fields
+from ..types import BytesLike
+from .bytefield import unpack_fields
 from .checksum import CHECKSUMS, LAST_V3_ID, Checksum, checksum_by_id
 from .codec import MAX_CHUNK_NBYTES
 from .filekind import BLOSCPACK_MAGIC, identify, wrong_kind

@@ -21,7 +21,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from ..exceptions import BloscpackError
-from .bytefield import BytesLike
+from ..types import BytesLike
 from .header import HEADER_SIZE, MAX_HEADER_SIZE, OFFSET_SIZE, UNKNOWN, Header
 
 JOURNAL_MAGIC = b"BLPKUNDO"

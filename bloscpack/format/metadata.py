@@ -22,7 +22,7 @@ from ..exceptions import (
     TruncatedError,
     UnsupportedError,
 )
-from .bytefield import BytesLike
+from ..types import BytesLike
 from .checksum import CHECKSUMS, LAST_V3_ID, Checksum, checksum_by_name
 
 METADATA_HEADER_SIZE = 8 + 1 + 1 + 1 + 1 + 4 + 4 + 4 + 8

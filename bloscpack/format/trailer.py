@@ -20,7 +20,7 @@ from typing import NamedTuple
 from xxhash import xxh3_64_digest
 
 from ..exceptions import BloscpackError, FormatError
-from .bytefield import BytesLike
+from ..types import BytesLike
 from .codec import CHUNK_HEADER_SIZE
 from .header import Header, pack_offsets
 from .metadata import METADATA_HEADER_SIZE

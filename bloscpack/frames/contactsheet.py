@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .protocol import AnyArray
+from ..types import AnyArray
 
 # Between tiles and around them: pixels, and the gray that they have.
 _GAP, _GAP_VALUE = 4, 48

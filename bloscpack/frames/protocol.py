@@ -18,9 +18,8 @@ import numpy as np
 import numpy.ma
 
 from ..storage.batch import Piece, fetch
+from ..types import AnyArray, IntArray
 
-AnyArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-IntArray: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 # What picks frames of a clip: an int, a slice, a list or an array of ints, a mask; None for all.
 FrameSelection: TypeAlias = Any
 Request: TypeAlias = tuple[str, FrameSelection]

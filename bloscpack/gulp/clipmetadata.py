@@ -8,7 +8,7 @@ import json
 import os
 from typing import Any
 
-from ..notice import notice
+from ..exceptions import notice
 from .chunk.format import decode_text
 
 META_DATA_KEY = "gulp.meta_data"

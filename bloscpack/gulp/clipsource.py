@@ -18,12 +18,9 @@ from typing import Any
 import numpy as np
 
 from ..exceptions import BloscpackError, FormatError, NotFoundError, TruncatedError
-from ..format.bytefield import BytesLike
 from ..format.filekind import not_gulp
 from ..frames.protocol import (
-    AnyArray,
     FrameSelection,
-    IntArray,
     KeyedSource,
     Request,
     frame_indices,
@@ -36,6 +33,7 @@ from ..storage.batch import Piece, fetch
 from ..storage.filelist import ListedFolder
 from ..storage.protocol import ByteSource
 from ..storage.remote.prefetch import at_hand
+from ..types import AnyArray, BytesLike, IntArray
 from .chunk.format import ChunkNames, check_jpeg, check_meta_nbytes
 from .chunk.textindex import Triplets, parse_entries, parse_meta_data, parse_triplets, scan_index
 from .directory import listing_of

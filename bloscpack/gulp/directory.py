@@ -6,8 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from ..exceptions import NotFoundError
-from ..notice import notice
+from ..exceptions import NotFoundError, notice
 from .chunk.chunkfile import Frames, GulpChunk, extract_input_for_getitem
 from .chunk.format import Listing, chunk_names, list_chunks
 from .gulperrors import DirectoryError

@@ -14,14 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from ..exceptions import BloscpackError, CodecError, FormatError, UnsupportedError
-from ..format.bytefield import BytesLike
+from ..arguments import text_list
+from ..exceptions import BloscpackError, CodecError, FormatError, UnsupportedError, notice
 from ..media import image
 from ..media.video import is_available, read_video
-from ..notice import notice
 from ..parallel.imports import import_pillow
 from ..storage import disk
-from ..textlist import text_list
+from ..types import BytesLike
 from .chunk.ids import existing_ids
 from .gulperrors import DuplicateIdException, FrameError
 

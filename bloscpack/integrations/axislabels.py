@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..arguments import text_list
 from ..array.dtype import unpack_scalar
-from ..array.layout import AnyArray
 from ..exceptions import BloscpackError, UnsupportedError
-from ..textlist import text_list
+from ..types import AnyArray
 
 DEFAULT_NAME = "data"
 # xarray's own name for an array without one: its `open_dataarray` removes it.

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import DEFAULT_BLOCK, nbytes_of, text_list
 from ..array.array import Array
-from ..array.layout import AnyArray, Path, rows_of_whole_chunks
-from ..array.partsjob import PartsJob
+from ..array.layout import Path, rows_of_whole_chunks
+from ..array.parts import PartsJob
 from ..container.chunkparts import PartRecord
 from ..filetypes.open import open, open_frames  # noqa: A004
 from ..frames.protocol import Clip, FrameSource
-from ..nbytes import DEFAULT_BLOCK, nbytes_of
-from ..textlist import text_list
+from ..types import AnyArray
 
 try:
     import dask

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..arguments import text_list
 from ..exceptions import NotFoundError
 from ..filetypes.open import open_frames
-from ..frames.protocol import AnyArray, Clip, FrameSource
+from ..frames.protocol import Clip, FrameSource
 from ..frames.sampler import ClipIndex, ClipSampler, random_number
 from ..frames.windows import Short, Start, Windows
 from ..storage.url import refuse_options
-from ..textlist import text_list
+from ..types import AnyArray
 
 __all__ = ["ClipIndex", "ClipSampler", "FrameDataset", "collate_clips"]
 

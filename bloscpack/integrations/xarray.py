@@ -13,11 +13,11 @@ from urllib.parse import urlsplit
 
 from ..array.array import Array
 from ..array.attrs import plain
-from ..array.layout import AnyArray
 from ..container.reader import Verify
+from ..exceptions import closed_on_error
 from ..format.header import MAGIC
-from ..opening import closed_on_error
 from ..storage.url import is_url
+from ..types import AnyArray
 from .axislabels import Labels
 
 try:

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from ..array.array import Array
-from ..array.layout import AnyArray, new_array, stored_view
+from ..array.layout import new_array, stored_view
 from ..container.reader import Verify
 from ..exceptions import UnsupportedError
 from ..parallel.threads import run_beside
+from ..types import AnyArray
 from .zarrlayout import ARRAY_KEY, ATTRS_KEY, ZarrLayout, json_text
 
 try:

@@ -20,8 +20,8 @@ from typing import Any, Literal
 import numpy as np
 
 from ..exceptions import CodecError, FormatError, UnsupportedError
-from ..format.bytefield import BytesLike
 from ..parallel.imports import import_pillow, import_simplejpeg
+from ..types import BytesLike
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -16,8 +16,7 @@ from typing import Any, BinaryIO, Self
 
 import numpy as np
 
-from ..exceptions import FormatError, UnsupportedError
-from ..opening import closed_on_error
+from ..exceptions import FormatError, UnsupportedError, closed_on_error
 from ..parallel.imports import import_av
 
 Path = str | os.PathLike[str]

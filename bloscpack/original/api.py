@@ -12,12 +12,13 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 from ..args import DEFAULT_CHUNK_SIZE, BloscArgs, BloscpackArgs, MetadataArgs
-from ..array.layout import AnyArray, read_array
 from ..array.layout import Path as Filename
+from ..array.layout import read_array
 from ..container.reader import Container
 from ..storage.file import open_source
 from ..storage.memory import MemorySink, MemorySource, as_bytes
 from ..storage.sink import open_sink
+from ..types import AnyArray
 from .pack import (
     ChunkSize,
     pack_content,

@@ -22,11 +22,10 @@ from ..args import (
     resolve_max_app_chunks,
 )
 from ..array.dtype import Dtype
-from ..array.layout import AnyArray, Path, array_metadata, is_fortran, stored_bytes, typesize_of
+from ..array.layout import Path, array_metadata, is_fortran, stored_bytes, typesize_of
 from ..container.reader import Container
 from ..container.writer import Chunking, Progress, build_header, write_container, write_stream
 from ..exceptions import ChunkSizeTypeSizeMismatch, NoSuchCodec, NoSuchSerializer
-from ..format.bytefield import BytesLike
 from ..format.checksum import Checksum, checksum_by_name
 from ..format.codec import MAX_CHUNK_NBYTES, MAX_TYPESIZE, CodecParams
 from ..format.header import Header
@@ -34,6 +33,7 @@ from ..format.metadata import JSON_MAGIC, META_CODECS, pack_section
 from ..parallel.threads import map_ordered, resolve_nthreads
 from ..storage.file import read_fully
 from ..storage.protocol import ByteSink
+from ..types import AnyArray, BytesLike
 
 ChunkSize = int | str
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from ..exceptions import TruncatedError
-from ..format.bytefield import BytesLike
 from ..parallel.scratch import Scratch
 from ..parallel.threads import resolve_nthreads, run_indexed
+from ..types import BytesLike
 from .file import FileSource
 from .protocol import ByteSource
 from .remote.prefetch import prefetched_pieces

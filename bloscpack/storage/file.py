@@ -3,13 +3,14 @@
 import io
 import os
 import stat
+from bisect import bisect_right
 from collections.abc import Mapping
 from threading import Lock
-from typing import IO, Any
+from typing import IO, Any, Protocol, runtime_checkable
 from weakref import WeakSet
 
+from ..exceptions import closed_on_error
 from ..format.filekind import not_a_file
-from ..opening import closed_on_error
 from .descriptor import Descriptor, data_runs, pread, pread_into, pread_more
 from .journal import check_unlocked, find_journal, journal_path, try_settle
 from .memory import MemorySource
@@ -299,3 +300,45 @@ def open_settled_source(
         if replays:
             check_unlocked(os.path.realpath(source.path))
         return source.settled(replays=replays) or source
+
+
+# Runs of data that are noted; what lies behind so many is taken for data.
+_MAX_RUNS = 1 << 16
+
+
+@runtime_checkable
+class SparseSource(Protocol):
+    """A source that knows where its holes are."""
+
+    def data_runs(self, most: int) -> list[tuple[int, int]] | None:
+        """Return where there are data, (start, stop) each; None if that is not known."""
+        ...
+
+
+class Holes:
+    """The holes of a file as they were when it was first searched.
+
+    Parameters
+    ----------
+    source : ByteSource
+        What is searched; only regular files have holes.
+    """
+
+    def __init__(self, source: ByteSource) -> None:
+        runs = source.data_runs(_MAX_RUNS) if isinstance(source, SparseSource) else None
+        size = source.size()
+        self._starts = [0] if runs is None else [start for start, _ in runs]
+        self._stops = [size] if runs is None else [stop for _, stop in runs]
+        self._size = size
+
+    def data_from(self, position: int) -> int:
+        """Return the first position of data from `position` on; the size if there is none."""
+        at = bisect_right(self._stops, position)
+        if at == len(self._stops):
+            return max(position, self._size)
+        return max(position, self._starts[at])
+
+    def data_before(self, position: int) -> int:
+        """Return where the last data before `position` end; 0 if there are none."""
+        at = bisect_right(self._starts, position - 1) - 1
+        return min(position, self._stops[at]) if at >= 0 else 0

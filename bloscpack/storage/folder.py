@@ -8,7 +8,7 @@ import errno
 import os
 from contextlib import suppress
 
-from ..format.bytefield import BytesLike
+from ..types import BytesLike
 from . import disk
 from .descriptor import Descriptor
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 
 from xxhash import xxh3_64, xxh3_64_digest, xxh3_64_hexdigest
 
-from ..exceptions import LockedError
+from ..exceptions import LockedError, notice
 from ..format.header import HEADER_SIZE
 from ..format.journallayout import (
     JOURNAL_HEADER_SIZE,
@@ -25,10 +25,9 @@ from ..format.journallayout import (
     pack_journal_start,
     unpack_journal,
 )
-from ..notice import notice
 from . import disk
 from .descriptor import pread
-from .lock import NO_LOCKS, is_locking, try_lock, try_lock_for_writing, unlock
+from .disk import NO_LOCKS, is_locking, try_lock, try_lock_for_writing, unlock
 
 _BLOCK_NBYTES = 1 << 20
 _NO_SUCH_FILE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)

@@ -3,7 +3,7 @@
 from io import BytesIO
 from typing import Any
 
-from ..format.bytefield import BytesLike
+from ..types import BytesLike
 
 
 def as_bytes(buffer: Any) -> memoryview:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ..format.bytefield import BytesLike
+from ..types import BytesLike
 from .protocol import ByteSource
 
 

@@ -6,7 +6,7 @@ A sink becomes visible as a whole on `commit` or not at all.
 
 from typing import Protocol
 
-from ..format.bytefield import BytesLike
+from ..types import BytesLike
 
 
 class ByteSource(Protocol):

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
-from ..format.bytefield import BytesLike
 from ..parallel.imports import importing
+from ..types import BytesLike
 from . import disk
 from .journal import check_unlocked, replacing
 from .protocol import ByteSink

@@ -7,9 +7,10 @@ from contextlib import suppress
 from typing import Self
 
 from ..exceptions import LockedError
-from ..format.bytefield import BytesLike
+from ..types import BytesLike
 from . import disk
 from .descriptor import pread
+from .disk import is_locking, try_lock_for_writing, unlock
 from .file import refuse_folder
 from .journal import (
     find_journal,
@@ -21,7 +22,6 @@ from .journal import (
     settle,
     write_journal,
 )
-from .lock import is_locking, try_lock_for_writing, unlock
 
 _ATTEMPTS = 100
 

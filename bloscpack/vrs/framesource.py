@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..frames.protocol import AnyArray, KeyedSource, Request, read_batch
+from ..frames.protocol import KeyedSource, Request, read_batch
 from ..storage.remote.prefetch import at_hand
+from ..types import AnyArray
 from .recording import Recording
 from .recording import open as open_recording
 from .streamclips import StreamClip

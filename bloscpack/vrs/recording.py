@@ -4,12 +4,10 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self, overload
 
-from ..exceptions import FileChangedError, NotFoundError
-from ..frames.protocol import IntArray
-from ..notice import notice
-from ..opening import closed_on_error
+from ..exceptions import FileChangedError, NotFoundError, closed_on_error, notice
 from ..storage.memory import MemorySource
 from ..storage.remote.prefetch import is_remote
+from ..types import IntArray
 from .export.contentchecksum import content_checksum
 from .format.format import FileHeader
 from .format.recordindex import RecordTable

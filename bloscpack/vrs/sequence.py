@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..exceptions import NotFoundError
-from ..frames.protocol import IntArray
+from ..types import IntArray
 from .format.format import RECORD_TYPE_NAMES, RecordType, StreamId, find_record_type
 from .read.content import Content, Decoders
 from .read.record import Record

@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..exceptions import BloscpackError, FormatError, NotFoundError
-from ..frames.protocol import AnyArray, FrameSelection, IntArray, frame_indices, read_clip
+from ..frames.protocol import FrameSelection, frame_indices, read_clip
 from ..media import image
 from ..parallel.scratch import Scratch
 from ..storage.batch import Piece, fetch
 from ..storage.protocol import ByteSource
 from ..storage.remote.prefetch import at_hand, is_remote
+from ..types import AnyArray, IntArray
 from .block.pixels import ImageFormat, ImageSpec
 from .column.imageplace import IRREGULAR, ImageForm, ImagePlaces, image_block, image_index
 from .format.description import FLAVOR_TAG, NAME_TAG

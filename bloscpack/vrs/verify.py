@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..exceptions import BloscpackError, UnsupportedError
-from ..frames.protocol import IntArray
 from ..parallel.threads import map_ordered, resolve_nthreads
+from ..types import IntArray
 from .read.iteration import batches_of, iter_readable
 from .read.record import Block, Record
 from .recording import Recording

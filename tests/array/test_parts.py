@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bloscpack as bp
+from bloscpack.arguments import nbytes_of
 from bloscpack.array import layout
-from bloscpack.array.partsjob import PartsJob
+from bloscpack.array.parts import PartsJob
 from bloscpack.exceptions import ObjectNumpyArrayRejection, UnsupportedError
 from bloscpack.format.checksum import CHECKSUMS
 from bloscpack.format.codec import CODECS
-from bloscpack.nbytes import nbytes_of
 
 from ..strategies import SCALARS, AnyArray, fill
 

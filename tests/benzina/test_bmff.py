@@ -29,7 +29,7 @@ from bloscpack.benzina.mp4.bmff import (
     walk,
 )
 from bloscpack.exceptions import BloscpackError, FormatError, TruncatedError
-from bloscpack.format.bytefield import BytesLike
+from bloscpack.types import BytesLike
 
 from .making import nested
 

@@ -9,7 +9,8 @@ import bloscpack as bp
 from bloscpack import benzina
 from bloscpack.benzina.mp4.moviewriter import pack_head
 from bloscpack.exceptions import FormatError, NotBloscpackError
-from bloscpack.frames.protocol import AnyArray, FrameSource
+from bloscpack.frames.protocol import FrameSource
+from bloscpack.types import AnyArray
 
 from . import vectors
 from .datasetfiles import boxes, patched

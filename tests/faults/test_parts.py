@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import bloscpack as bp
-from bloscpack.array.partsjob import PartsJob
+from bloscpack.array.parts import PartsJob
 from bloscpack.container.chunkparts import PartRecord
 from bloscpack.storage.sink import NewFile
 

@@ -4,8 +4,7 @@ import io
 
 import pytest
 
-from bloscpack.exceptions import FormatError
-from bloscpack.opening import closed_on_error
+from bloscpack.exceptions import FormatError, closed_on_error
 
 
 @pytest.mark.parametrize("path", [None, "inner"])

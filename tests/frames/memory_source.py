@@ -6,8 +6,9 @@ from typing import Any, Self
 import numpy as np
 
 from bloscpack.exceptions import NotFoundError
-from bloscpack.frames.protocol import AnyArray, FrameSelection, IntArray, read_batch, read_clip
+from bloscpack.frames.protocol import FrameSelection, read_batch, read_clip
 from bloscpack.storage.batch import Piece
+from bloscpack.types import AnyArray, IntArray
 
 from ..counting import CountingBytes
 

@@ -17,9 +17,9 @@ from bloscpack.exceptions import (
     TruncatedError,
     UnsupportedError,
 )
-from bloscpack.frames.protocol import AnyArray
 from bloscpack.media import image
 from bloscpack.storage.memory import MemorySource
+from bloscpack.types import AnyArray
 from bloscpack.vrs.block.pixels import PixelFormat
 from bloscpack.vrs.column.imageplace import IRREGULAR
 from bloscpack.vrs.format.format import RecordType

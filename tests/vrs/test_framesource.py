@@ -10,7 +10,8 @@ import pytest
 import bloscpack as bp
 from bloscpack import vrs
 from bloscpack.exceptions import NotFoundError
-from bloscpack.frames.protocol import AnyArray, FrameSource
+from bloscpack.frames.protocol import FrameSource
+from bloscpack.types import AnyArray
 from bloscpack.vrs.framesource import RecordingSource
 
 from .recordings import Made, make_recording

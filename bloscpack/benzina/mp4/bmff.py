@@ -14,7 +14,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from ...exceptions import FormatError, TruncatedError
-from ...format.bytefield import BytesLike, unpack_fields
+from ...format.bytefield import unpack_fields
+from ...types import BytesLike
 
 HEADER_NBYTES = 4 + 4
 LARGE_HEADER_NBYTES = 4 + 4 + 8

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...exceptions import FormatError
-from ...format.bytefield import BytesLike
+from ...types import BytesLike
 from ..splits import KIND as SPLITS_KIND
 from ..splits import pack_splits
 from .bmff import HEADER_NBYTES, children, pack_box, pack_large_header, reader_of

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ..._ext import bmff as kernel
 from ...exceptions import FormatError, UnsupportedError
-from ...format.bytefield import BytesLike
+from ...types import BytesLike
 from .format import PROTECTED_KINDS
 
 

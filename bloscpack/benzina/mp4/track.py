@@ -8,7 +8,7 @@ believed only when bytes are read: then they are compared with the size of the f
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,11 +16,9 @@ from ...exceptions import FormatError, TruncatedError, UnsupportedError
 from ...storage.batch import Piece, fetch
 from ...storage.file import FileSource
 from ...storage.protocol import ByteSource
+from ...types import AnyArray, IntArray
 from .bmff import Table
 from .movie import EvenOffsets, TrackTable, sample_offsets
-
-AnyArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-IntArray: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 _FAR = 1 << 62
 # Of a table that are read at once. So many zeros would be half a million samples of no bytes.

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple, Self, TypeAlias, overload
 
 from ...exceptions import BloscpackError, FormatError, NotFoundError
-from ...format.bytefield import BytesLike
 from ...storage.file import open_source
 from ...storage.protocol import ByteSource
+from ...types import BytesLike
 from ..mp4.bmff import Window, children
 from ..mp4.format import unpack_text
 from ..mp4.movie import Movie, unpack_movie

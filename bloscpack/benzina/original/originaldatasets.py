@@ -10,9 +10,9 @@ from typing import Any, ClassVar, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 
+from ...types import IntArray
 from ..datasetfile import read_targets
 from ..mp4.format import INPUT, TARGET, THUMB
-from ..mp4.track import IntArray
 from ..splits import IMAGENET_TEST, IMAGENET_VAL
 from .benzinafile import Path, Sample, Track
 

@@ -11,9 +11,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.lib import format as npy
 
-from ...array.layout import AnyArray
 from ...media import image
 from ...storage.protocol import ByteSink
+from ...types import AnyArray
 from .endpoint import STDIO
 from .output import printable
 from .status import UsageError

@@ -12,7 +12,6 @@ from typing import IO, Any
 from ...container.front import read_trailer
 from ...container.reader import Container
 from ...exceptions import FileNotFound
-from ...format.bytefield import BytesLike
 from ...format.filekind import BLOSCPACK_MAGIC as MAGIC
 from ...format.filekind import HEAD_NBYTES, wrong_kind
 from ...frames.store.verify import is_frame_store
@@ -21,6 +20,7 @@ from ...storage.file import open_source
 from ...storage.protocol import ByteSink
 from ...storage.sink import open_sink
 from ...storage.url import is_url, shown_name
+from ...types import BytesLike
 from .output import Console, binary_stdout
 
 STDIO = "-"

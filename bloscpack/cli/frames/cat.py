@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ...array.layout import AnyArray
 from ...frames.protocol import Clip, frame_indices
 from ...media.image import probe
 from ...storage.url import shown_name
+from ...types import AnyArray
 from ..console.arrayout import add_output_options, check_suffix, form_of, write_part
 from ..console.describe import dtype_text
 from ..console.endpoint import STDIO, check_output, open_output

@@ -7,8 +7,9 @@ import numpy as np
 
 from ...exceptions import BloscpackError
 from ...frames.contactsheet import contact_sheet
-from ...frames.protocol import AnyArray, Clip, IntArray, frame_indices
+from ...frames.protocol import Clip, frame_indices
 from ...media import image
+from ...types import AnyArray, IntArray
 from ..console.arrayout import check_suffix
 from ..console.endpoint import check_output, open_output
 from ..console.options import Subparsers, add_command, count

@@ -16,7 +16,8 @@ from ...exceptions import BloscpackError, FormatError, UnsupportedError
 from ...format.filekind import IMAGE_SUFFIXES
 from ...media import image
 from ...media.video import read_video
-from ..protocol import AnyArray, Clip, FrameSource
+from ...types import AnyArray
+from ..protocol import Clip, FrameSource
 
 # Images that are not read: a folder that has some is no clip without them.
 OTHER_IMAGE_SUFFIXES = (".bmp", ".gif", ".jp2", ".tif", ".tiff", ".webp", ".avif", ".heic", ".jxl")

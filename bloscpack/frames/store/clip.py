@@ -14,14 +14,14 @@ import numpy as np
 from xxhash import xxh3_64_digest
 
 from ...exceptions import BloscpackError, ChecksumMismatch, FormatError
-from ...format.bytefield import BytesLike
 from ...format.codec import CHUNK_HEADER_SIZE, ChunkHeader
 from ...media import image
 from ...parallel.scratch import Scratch
 from ...storage.batch import Piece, fetch
 from ...storage.file import FileSource
 from ...storage.protocol import ByteSource
-from ..protocol import AnyArray, FrameSelection, IntArray, frame_indices, read_clip
+from ...types import AnyArray, BytesLike, IntArray
+from ..protocol import FrameSelection, frame_indices, read_clip
 from .format import CHECKSUM, DIGEST_SIZE, Codec
 from .lossless import GROUP_FRAMES, TIME, Geometry, decode_chunk, is_aligned, reference_of
 from .segments import Index

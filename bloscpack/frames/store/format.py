@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from math import prod
 from struct import Struct
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from xxhash import xxh3_64_digest, xxh3_64_intdigest
@@ -30,13 +30,11 @@ from ...exceptions import (
     TruncatedError,
     UnsupportedError,
 )
-from ...format.bytefield import BytesLike
 from ...format.checksum import checksum_by_name
 from ...format.codec import MAX_CHUNK_NBYTES, ChunkHeader, CodecParams, Shuffle, decode_into, encode
 from ...format.filekind import wrong_kind
 from ...format.header import FEATURE_FRAMES, UNKNOWN, Header
-
-IntArray = np.ndarray[Any, np.dtype[Any]]
+from ...types import BytesLike, IntArray
 
 CHECKSUM = "xxh3_64"
 DIGEST_SIZE = 8

@@ -16,10 +16,9 @@ import numpy as np
 from ...exceptions import BloscpackError
 from ...media import image
 from ...parallel.threads import map_ordered, resolve_nthreads
+from ...types import AnyArray
 from .format import Codec, FrameFormat, ImageKind
 from .lossless import GROUP_FRAMES, PRESETS, choose, encode_clip, is_aligned
-
-AnyArray = np.ndarray[Any, np.dtype[Any]]
 
 CODECS = ("lossless", "jpeg")
 # Frames of an iterable, or of an array that is not contiguous, that are coded together: about so

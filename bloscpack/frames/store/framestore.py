@@ -18,9 +18,9 @@ from ...exceptions import (
     FormatError,
     NotFoundError,
     UnsupportedError,
+    closed_on_error,
+    warn_unclosed,
 )
-from ...notice import warn_unclosed
-from ...opening import closed_on_error
 from ...storage.file import FileSource, open_source
 from ...storage.memory import MemorySource
 from ...storage.protocol import ByteSource
@@ -28,7 +28,8 @@ from ...storage.remote.prefetch import is_remote
 from ...storage.remote.source import RemotePlace
 from ...storage.sink import upload_for
 from ...storage.url import refuse_flush, refuse_url
-from ..protocol import AnyArray, IntArray, Request, read_batch
+from ...types import AnyArray, IntArray
+from ..protocol import Request, read_batch
 from .clip import StoreClip
 from .frameencoding import EncodedClip, Options
 from .segments import Finder, Index

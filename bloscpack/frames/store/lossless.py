@@ -10,13 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import IntFlag
 from math import ceil
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..._ext import frame as _kernel
 from ...exceptions import CodecError
-from ...format.bytefield import BytesLike
 from ...format.codec import (
     CHUNK_HEADER_SIZE,
     MAX_TYPESIZE,
@@ -27,8 +26,7 @@ from ...format.codec import (
 )
 from ...parallel.scratch import Scratch
 from ...parallel.threads import map_ordered
-
-AnyArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+from ...types import AnyArray, BytesLike
 
 # Frames that refer to each other, none to more than 3 others; see `reference_of`.
 GROUP_FRAMES = 8

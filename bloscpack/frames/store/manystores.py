@@ -21,7 +21,8 @@ from ...storage.pool import MAX_OPEN_FILES, FilePool
 from ...storage.protocol import ByteSource
 from ...storage.remote.source import MAX_OBJECTS, RemotePlace, may_wait
 from ...storage.url import is_url, shown
-from ..protocol import AnyArray, Request, read_batch
+from ...types import AnyArray
+from ..protocol import Request, read_batch
 from .clip import StoreClip
 from .format import hash_of, pack_id
 from .framestore import FrameStore

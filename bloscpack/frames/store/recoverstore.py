@@ -17,7 +17,7 @@ from ...container.writer import Progress
 from ...damage.report import Damage, Report
 from ...exceptions import BloscpackError, FileChangedError, FormatError, UnsupportedError
 from ...format.header import MAX_HEADER_SIZE
-from ...storage.holes import Holes
+from ...storage.file import Holes
 from ...storage.protocol import ByteSink, ByteSource
 from ...storage.sink import open_sink
 from .clipcheck import ClipChecker, Place, id_text, place_of

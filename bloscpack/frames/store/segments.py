@@ -8,15 +8,14 @@ Only the clips section of each segment is read when a store is opened; the other
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from ...exceptions import CodecError, FormatError
-from ...format.bytefield import BytesLike
-from ...notice import notice
-from ...storage.holes import Holes
+from ...exceptions import CodecError, FormatError, notice
+from ...storage.file import Holes
 from ...storage.protocol import ByteSource
+from ...types import BytesLike, IntArray
 from .format import (
     DIGEST_SIZE,
     SEGMENT_MAGIC,
@@ -32,8 +31,6 @@ from .format import (
     unpack_id,
     unpack_section,
 )
-
-IntArray = np.ndarray[Any, np.dtype[np.int64]]
 
 # The index of nearly every small store, in one read.
 TAIL_NBYTES = 1 << 16

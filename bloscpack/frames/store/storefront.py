@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...exceptions import FormatError, TruncatedError
-from ...format.bytefield import BytesLike
 from ...format.checksum import CHECKSUMS
 from ...format.metadata import MetadataHeader, decode_data, pack_section, stored_data
 from ...storage.protocol import ByteSource
+from ...types import BytesLike
 from .format import CHECKSUM, CONTAINER, store_header, unpack_store_header
 
 # Header and metadata of nearly every store, in one read.

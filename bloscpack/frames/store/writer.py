@@ -18,9 +18,7 @@ from typing import Any, Self
 import numpy as np
 from xxhash import xxh3_64_digest
 
-from ...exceptions import CodecError, FormatError
-from ...notice import notice
-from ...opening import closed_on_error
+from ...exceptions import CodecError, FormatError, closed_on_error, notice
 from ...storage.file import FileSource
 from ...storage.update import UpdateFile, forked_error
 from .format import DIGEST_SIZE, MAX_FRAMES, Chunks, Clips, Content, Metas, pack_id, pack_segment

@@ -16,11 +16,11 @@ from typing import IO, Any, SupportsIndex
 
 import numpy as np
 
+from ...arguments import text_list
 from ...exceptions import BloscpackError, FormatError
 from ...storage import disk
 from ...storage.file import FileObjectSource, FileSource
 from ...storage.protocol import ByteSource
-from ...textlist import text_list
 from ..gulperrors import DuplicateIdException, UnknownItemError
 from ..utils import jpeg_bytes_to_img
 from .format import ImgInfo, padding

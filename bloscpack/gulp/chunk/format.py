@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...exceptions import FormatError, UnsupportedError
-from ...format.bytefield import BytesLike
+from ...types import BytesLike
 from ..gulperrors import DirectoryError
 
 DATA_PREFIX, DATA_SUFFIX = "data", ".gulp"

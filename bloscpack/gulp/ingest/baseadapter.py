@@ -13,8 +13,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
+from ...arguments import text_list
 from ...exceptions import BloscpackError
-from ...textlist import text_list
 from ..gulperrors import DuplicateIdException
 from ..labels import Labels
 from ..utils import remove_entries_with_duplicate_ids

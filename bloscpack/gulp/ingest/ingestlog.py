@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self
 
 from ...exceptions import LockedError
 from ...storage import disk
-from ...storage.lock import is_locking, try_lock_for_writing
+from ...storage.disk import is_locking, try_lock_for_writing
 from ..chunk.format import chunk_names
 
 FOLDER = ".ingest"

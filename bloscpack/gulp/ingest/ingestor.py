@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self
 
 import xxhash
 
-from ...notice import notice
+from ...exceptions import notice
 from ...parallel.imports import importing
 from ...parallel.processes import map_in_processes
 from ...storage import disk

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import quote, unquote
 
-from ...notice import notice
+from ...exceptions import notice
 from ..url import shown
 from .backends import tag_of
 from .client import client, kind_of

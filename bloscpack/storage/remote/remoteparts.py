@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from xxhash import xxh3_64_hexdigest
 
-from ...exceptions import UnsupportedError
-from ...format.bytefield import BytesLike
-from ...notice import notice
+from ...exceptions import UnsupportedError, notice
 from ...parallel.imports import importing
+from ...types import BytesLike
 from ..partfolder import GONE, SUFFIX, checked_id
 from ..protocol import ByteSink, JoinSink
 from ..url import shown

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ...exceptions import FileChangedError
-from ...format.bytefield import BytesLike
+from ...types import BytesLike
 from .backends import S3Object
 from .client import MAX_REQUESTS
 from .errors import about, s3_status

@@ -12,7 +12,7 @@ from typing import Any
 
 from fsspec.asyn import get_loop
 
-from ...notice import notice
+from ...exceptions import notice
 from .retry import run, surely
 from .s3 import Bucket
 

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...format.bytefield import BytesLike
 from ...parallel.imports import importing
 from ...parallel.threads import result_of
+from ...types import BytesLike
 from ..url import is_url, shown
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import Any
 from weakref import finalize
 
 from ...exceptions import UnsupportedError
-from ...format.bytefield import BytesLike
 from ...parallel.imports import importing
+from ...types import BytesLike
 from .. import disk
 from ..protocol import ByteSink
 from ..url import shown

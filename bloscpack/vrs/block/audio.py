@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...exceptions import FormatError, TruncatedError, UnsupportedError
-from ...format.bytefield import BytesLike
+from ...types import BytesLike
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

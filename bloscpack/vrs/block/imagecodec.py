@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from ...exceptions import CodecError, FormatError, UnsupportedError
-from ...format.bytefield import BytesLike
 from ...media import image
 from ...parallel.imports import import_av, import_pillow, importing
+from ...types import BytesLike
 from . import jxl
 from .normalization import normalize, planar_to_rgb
 from .pixels import ImageConversion, ImageFormat, ImageSpec, PixelFormat, image_planes, image_view

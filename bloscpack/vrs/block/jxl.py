@@ -8,7 +8,7 @@ says first how large it is. Source of the facts: ISO/IEC 18181-1 (codestream, si
 from collections.abc import Iterator
 
 from ...exceptions import FormatError
-from ...format.bytefield import BytesLike
+from ...types import BytesLike
 
 SIGNATURE = b"\xff\x0a"
 CONTAINER = b"\0\0\0\x0cJXL \r\n\x87\n"

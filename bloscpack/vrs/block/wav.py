@@ -11,7 +11,7 @@ from struct import Struct
 import numpy as np
 
 from ...exceptions import UnsupportedError
-from ...format.bytefield import BytesLike
+from ...types import BytesLike
 from .audio import Array, AudioSpec, SampleFormat, audio_view
 
 _RIFF = Struct("<4sI4s")

@@ -17,9 +17,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ...exceptions import BloscpackError, FormatError, NotFoundError, TruncatedError
-from ...frames.protocol import AnyArray, IntArray
 from ...storage.batch import Piece as StoredPiece
 from ...storage.batch import fetch
+from ...types import AnyArray, IntArray
 from ..format.payload import decode_payload
 from ..layout.datalayout import INDEX_ENTRY_SIZE, DataLayout
 from ..layout.pieces import Piece, PieceKind

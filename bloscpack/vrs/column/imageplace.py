@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...exceptions import BloscpackError, FormatError, UnsupportedError
-from ...frames.protocol import AnyArray, IntArray
+from ...types import AnyArray, IntArray
 from ..block.pixels import ImageFormat
 from ..format.format import RecordType
 from ..format.recordformat import ContentBlock, ContentType

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ...exceptions import NotFoundError
-from ...frames.protocol import IntArray
+from ...types import IntArray
 from ..format.description import Description, StreamTags, check_tag
 from ..format.format import RecordType, StreamId
 from ..format.recordindex import RecordTable

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...exceptions import NotFoundError
-from ...frames.protocol import IntArray
+from ...types import IntArray
 from ..format.description import Description, StreamTags
 from ..format.format import StreamId
 from ..sequence import RecordSequence, StreamName, TypeName

@@ -16,11 +16,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ...exceptions import BloscpackError
-from ...format.bytefield import BytesLike
-from ...frames.protocol import IntArray
 from ...parallel.threads import map_ordered, resolve_nthreads
 from ...storage import disk
 from ...storage.update import temporary_path
+from ...types import BytesLike, IntArray
 from ..format.description import Description, pack_description
 from ..format.format import RECORD_HEADER_SIZE, StreamId
 from ..format.indexrecord import index_nbytes

@@ -19,13 +19,12 @@ from typing import Any
 
 import numpy as np
 
+from ...arguments import text_list
 from ...exceptions import BloscpackError, UnsupportedError
-from ...format.bytefield import BytesLike
-from ...frames.protocol import IntArray
 from ...parallel.threads import map_ordered, resolve_nthreads
 from ...storage import disk
 from ...storage.folder import Folder
-from ...textlist import text_list
+from ...types import BytesLike, IntArray
 from ..block.audio import AudioFormat, AudioSpec
 from ..block.pixels import ImageSpec
 from ..block.wav import HEADER_SIZE, MAX_NBYTES, wav_header, wav_samples

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ...exceptions import UnsupportedError
-from ...format.bytefield import BytesLike
 from ...media import image
+from ...types import BytesLike
 from ..block.imagecodec import video_codec
 from ..block.pixels import (
     PACKED_FORMATS,

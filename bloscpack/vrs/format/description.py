@@ -16,7 +16,8 @@ from struct import Struct
 import xxhash
 
 from ...exceptions import FormatError, TruncatedError, UnsupportedError
-from ...format.bytefield import BytesLike, unpack_fields
+from ...format.bytefield import unpack_fields
+from ...types import BytesLike
 from .format import MAX_STREAMS, StreamId
 
 DESCRIPTION_VERSION = 2

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...exceptions import FormatError, UnsupportedError
-from ...format.bytefield import BytesLike, unpack_fields
+from ...format.bytefield import unpack_fields
 from ...format.filekind import RECORDING_MAGIC, wrong_kind
+from ...types import BytesLike
 
 MAGIC = RECORDING_MAGIC
 MAGIC_END = b"cord"

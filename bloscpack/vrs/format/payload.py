@@ -22,8 +22,8 @@ except ImportError as err:
     ) from err
 
 from ...exceptions import CodecError, UnsupportedError
-from ...format.bytefield import BytesLike
 from ...format.codec import new_bytes
+from ...types import BytesLike
 from .format import Compression
 
 # Smaller payloads are stored as they are (reference 1.4.0, ``Compressor.cpp``).

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...exceptions import FormatError, TruncatedError, UnsupportedError
-from ...format.bytefield import BytesLike, unpack_fields
+from ...format.bytefield import unpack_fields
+from ...types import BytesLike
 from . import zstd
 from .format import (
     MAX_STREAMS,

@@ -11,7 +11,7 @@ import sys
 from typing import NamedTuple
 
 from ...exceptions import FormatError
-from ...format.bytefield import BytesLike
+from ...types import BytesLike
 
 if sys.version_info >= (3, 14):
     from compression import zstd as _zstd

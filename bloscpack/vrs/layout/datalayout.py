@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from ...exceptions import FormatError, TruncatedError, UnsupportedError
-from ...format.bytefield import BytesLike
+from ...types import BytesLike
 from .pieces import Piece, PieceKind, format_definition, parse_definition
 from .values import arrangement_of, decoder_of, describe, encoder_of, flatten, pack_numbers
 

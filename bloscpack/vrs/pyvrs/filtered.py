@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ...frames.protocol import AnyArray, IntArray
+from ...types import AnyArray, IntArray
 from .pyvrsrecord import VRSRecord
 from .queries import Owner, Queries, Rows
 from .records import AsyncRows, SyncRows

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Awaitable, Iterator
 from functools import partial
 from typing import overload
 
-from ...frames.protocol import IntArray
 from ...parallel.threads import run_beside
+from ...types import IntArray
 from .pyvrsrecord import VRSRecord
 from .queries import Owner, Rows
 

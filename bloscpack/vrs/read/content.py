@@ -13,7 +13,7 @@ from weakref import ReferenceType, ref
 import numpy as np
 
 from ...exceptions import BloscpackError, FormatError, UnsupportedError
-from ...frames.protocol import IntArray
+from ...types import IntArray
 from ..format.description import (
     Description,
     StreamTags,

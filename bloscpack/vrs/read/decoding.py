@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...exceptions import FormatError, TruncatedError, UnsupportedError
-from ...format.bytefield import BytesLike
+from ...types import BytesLike
 from ..block.audio import AudioFormat, AudioSpec
 from ..block.pixels import ImageFormat, ImageSpec
 from ..format.format import RecordType

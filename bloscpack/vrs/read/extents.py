@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from ..._ext import record as _record
 from ...exceptions import TruncatedError
-from ...frames.protocol import IntArray
 from ...parallel.scratch import Scratch
 from ...parallel.threads import resolve_nthreads, run_indexed
 from ...storage.batch import MAX_RUN_NBYTES
 from ...storage.file import FileSource
 from ...storage.protocol import ByteSource
 from ...storage.remote.prefetch import prefetched
+from ...types import IntArray
 from .filesource import ChunkedSource
 
 Bytes = NDArray[np.uint8]

@@ -12,13 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, count
 from typing import Any, NamedTuple, Self
 
-from ...format.bytefield import BytesLike
-from ...storage.file import open_source, refuse_folder
-from ...storage.holes import SparseSource
+from ...storage.file import SparseSource, open_source, refuse_folder
 from ...storage.pool import FilePool
 from ...storage.protocol import ByteSource
 from ...storage.remote.source import RemotePlace, RemoteSource
 from ...storage.url import is_url
+from ...types import BytesLike
 from ..format.format import MAGIC
 
 _CLOSED = "the recording is closed"

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ...exceptions import BloscpackError
-from ...frames.protocol import IntArray
+from ...types import IntArray
 from ..sequence import RecordSequence
 from .record import Record
 

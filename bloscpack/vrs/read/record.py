@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from ...exceptions import BloscpackError, UnsupportedError
-from ...format.bytefield import BytesLike
+from ...types import BytesLike
 from ..block.audio import AudioSpec, audio_view
 from ..block.imagecodec import convert_image, decode_video
 from ..block.pixels import ImageConversion, ImageFormat, ImageSpec, image_view

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ...exceptions import FormatError
-from ...frames.protocol import AnyArray, IntArray
 from ...storage.remote.prefetch import is_remote
 from ...storage.remote.source import MAX_RUN_NBYTES
+from ...types import AnyArray, IntArray
 from ..format.format import (
     DESCRIPTION_TYPE_ID,
     INDEX_TYPE_ID,

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from ...exceptions import BloscpackError, FormatError, TruncatedError
-from ...frames.protocol import AnyArray, IntArray
 from ...parallel.scratch import Scratch
+from ...types import AnyArray, IntArray
 from ..format.format import (
     RECORD_HEADER,
     RECORD_HEADER_DTYPE,

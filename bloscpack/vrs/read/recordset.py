@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...exceptions import BloscpackError
-from ...frames.protocol import IntArray
+from ...types import IntArray
 from ..format.format import RECORD_HEADER_DTYPE, RECORD_HEADER_SIZE, RecordType
 from ..format.recordformat import ContentBlock, ContentType, defined_formats
 from ..layout.datalayout import DataLayout

@@ -12,10 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...format.bytefield import BytesLike
-from ...frames.protocol import AnyArray, IntArray
-from ...storage.holes import Holes
+from ...storage.file import Holes
 from ...storage.protocol import ByteSource
+from ...types import AnyArray, BytesLike, IntArray
 from ..format.format import (
     DESCRIPTION_TYPE_ID,
     INDEX_TYPE_ID,

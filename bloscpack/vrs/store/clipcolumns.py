@@ -13,10 +13,9 @@ from typing import Any, BinaryIO, TypeAlias, cast
 
 import numpy as np
 
-from ...format.bytefield import BytesLike
-from ...frames.protocol import AnyArray
 from ...frames.store.framestore import FrameStore
 from ...storage import disk
+from ...types import AnyArray, BytesLike
 from ..block.pixels import ImageSpec, image_view
 from ..layout.datalayout import DataLayout
 from ..layout.pieces import Piece, PieceKind

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from ...exceptions import BloscpackError
-from ...format.bytefield import BytesLike
 from ...media import image
+from ...types import BytesLike
 from ..block.audio import AudioFormat, AudioSpec
 from ..block.pixels import ImageFormat, ImageSpec, image_view
 from ..format.recordformat import ContentType

@@ -10,9 +10,8 @@ from typing import TypeAlias, cast
 
 import numpy as np
 
-from ...format.bytefield import BytesLike
-from ...frames.protocol import IntArray
 from ...frames.store.framestore import FrameStore
+from ...types import BytesLike, IntArray
 from ..block.pixels import ImageSpec
 from ..format.format import RecordType
 from ..layout.datalayout import DataLayout

@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ...exceptions import FormatError
-from ...frames.protocol import AnyArray, IntArray
 from ...frames.store.framestore import FrameStore
+from ...types import AnyArray, IntArray
 
 _ENTRY = np.dtype("<u4")
 # Blocks of values that are read at once where one record has many.

@@ -13,9 +13,9 @@ import numpy as np
 from xxhash import xxh3_128
 
 from ...exceptions import FormatError, NotFoundError
-from ...format.bytefield import BytesLike
 from ...frames.store.framestore import FrameStore
 from ...storage import disk
+from ...types import BytesLike
 from ..format.format import RECORD_HEADER_SIZE
 from ..read.content import Content
 from .clipcolumns import BLOCK_NBYTES, Spool

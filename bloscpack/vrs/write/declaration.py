@@ -12,8 +12,8 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from ...format.bytefield import BytesLike
 from ...media.image import encode_jpeg, encode_png
+from ...types import BytesLike
 from ..block.audio import (
     AUDIO_FORMATS,
     SAMPLE_FORMATS,

@@ -8,7 +8,7 @@ error before a byte is in the file.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from ...format.bytefield import BytesLike
+from ...types import BytesLike
 from ..block.pixels import ImageFormat
 from ..format.format import MAX_BLOCKS, RecordType
 from ..format.recordformat import (

@@ -20,8 +20,8 @@ from struct import Struct
 
 import numpy as np
 
-from ...format.bytefield import BytesLike
 from ...storage import disk
+from ...types import BytesLike
 from ..format import zstd
 from ..format.description import DESCRIPTION_VERSION
 from ..format.format import (

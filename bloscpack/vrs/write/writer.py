@@ -26,7 +26,7 @@ from threading import Lock
 from types import MappingProxyType, TracebackType
 from typing import Literal, Self
 
-from ...format.bytefield import BytesLike
+from ...types import BytesLike
 from ..format.description import (
     FLAVOR_TAG,
     NAME_TAG,

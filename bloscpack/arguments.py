@@ -1,6 +1,9 @@
-"""Numbers of bytes as people write them."""
+"""Arguments of public functions: sizes as text, and lists of names."""
 
+import os
 import re
+from collections.abc import Iterable
+from typing import Any
 
 # Decoded bytes that are worth a task of their own.
 DEFAULT_BLOCK = "64 MiB"
@@ -29,3 +32,18 @@ def nbytes_of(size: int | str) -> int:
     if size < 1:
         raise ValueError(f"a size must be at least 1 byte, not {size}")
     return int(size)
+
+
+def text_list(name: str, values: Any) -> list[Any]:
+    """Return an argument that is a list of ids, names or paths.
+
+    Raises
+    ------
+    TypeError
+        It is a single text or path: its letters would be taken for the entries.
+    """
+    if isinstance(values, str | bytes | os.PathLike):
+        raise TypeError(f"{name} is a list, not a single {type(values).__name__}: [{values!r:.80}]")
+    if not isinstance(values, Iterable):
+        raise TypeError(f"{name} is a list, not {type(values).__name__}")
+    return list(values)
