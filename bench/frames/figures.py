@@ -1,6 +1,6 @@
 """Page docs/benchmarks-frames.md: its text, tables and targets."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from statistics import median
 from typing import Any
@@ -13,6 +13,7 @@ from race.page import (
     Table,
     Target,
     cases_of,
+    grid,
     ratio_of,
     timings,
     with_ratio,
@@ -151,7 +152,7 @@ def tables_of(run: Run) -> list[Table]:
         Table(
             "Loading by torch's DataLoader",
             "Microseconds a frame, two workers; in brackets how many times as fast as GulpIO2.",
-            _loading_lines(run.get("loading", {})),
+            grid("contender", run.get("loading", {}), _loaded),
         ),
     ]
 
@@ -160,21 +161,14 @@ def _microseconds(case: Case, seconds: float) -> str:
     return f"{seconds * 1e6:.1f}"
 
 
-def _size_lines(sizes: dict[str, dict[str, float]], base: str) -> Lines:
+def _size_lines(sizes: dict[str, Any], base: str) -> Lines:
     def size(found: dict[str, float], name: str) -> str:
         if name not in found:
             return "-"
         share = f" ({found[name] / found[base]:.3f})" if base in found else ""
         return f"{found[name]:,.0f}{share}"
 
-    lines: Lines = [("bytes a frame", *sizes)]
-    for name in _names(sizes.values()):
-        lines.append((name, *(size(found, name) for found in sizes.values())))
-    return lines
-
-
-def _names(found: Iterable[dict[str, Any]]) -> list[str]:
-    return list(dict.fromkeys(name for one in found for name in one))
+    return grid("bytes a frame", sizes, size)
 
 
 # Heads, and factors from seconds to milliseconds or from bytes to megabytes.
@@ -194,20 +188,14 @@ def _opening_lines(found: dict[str, dict[str, float]]) -> Lines:
     return lines
 
 
-def _loading_lines(found: dict[str, dict[str, list[float]] | str]) -> Lines:
-    def loaded(one: dict[str, list[float]] | str, name: str) -> str:
-        if isinstance(one, str):
-            return one
-        if name not in one:
-            return "-"
-        seconds = median(one[name])
-        ratio = f" ({median(one[GULPIO2]) / seconds:.2f})" if GULPIO2 in one else ""
-        return f"{seconds * 1e6:.1f}{ratio}"
-
-    lines: Lines = [("contender", *found)]
-    for name in _names(one for one in found.values() if isinstance(one, dict)):
-        lines.append((name, *(loaded(one, name) for one in found.values())))
-    return lines
+def _loaded(found: dict[str, list[float]] | str, name: str) -> str:
+    if isinstance(found, str):
+        return found
+    if name not in found:
+        return "-"
+    seconds = median(found[name])
+    ratio = f" ({median(found[GULPIO2]) / seconds:.2f})" if GULPIO2 in found else ""
+    return f"{seconds * 1e6:.1f}{ratio}"
 
 
 def targets_of(run: Run) -> list[Target]:

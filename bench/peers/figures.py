@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from race.page import Lines, Page, Run, Table, Target, case_of, cases_of, duration, timings
+from race.page import Lines, Page, Run, Table, Target, case_of, cases_of, duration, grid, timings
 from race.races import Case
 from race.timing import BARE, ORIGINAL, OURS
 
@@ -80,7 +80,7 @@ def tables_of(run: Run) -> list[Table]:
     for title, keys in _GROUPS:
         chosen = [case for case in cases_of(run) if case.key.startswith(keys)]
         tables.append(Table(title, "", timings(chosen, _cell, lambda name: True)))
-    tables.append(Table("Sizes", "", _size_lines(run)))
+    tables.append(Table("Sizes", "", grid("bytes stored", run.get("sizes", {}), _size)))
     tables.append(Table("Peak memory", "", _memory_lines(run)))
     tables.append(Table("Bit flips", "", _flip_lines(run)))
     tables.append(Table("Truncation", "", _cut_lines(run)))
@@ -99,17 +99,8 @@ def _cell(case: Case, name: str) -> str:
     return text if ours is None else f"{text} ({median / ours:.2f})"
 
 
-def _size_lines(run: Run) -> Lines:
-    sizes = run.get("sizes", {})
-    names = dict.fromkeys(name for found in sizes.values() for name in found)
-    lines: Lines = [("bytes stored", *sizes)]
-    for name in names:
-        cells = []
-        for found in sizes.values():
-            share = found.get(name, 0) / found[OURS]
-            cells.append(f"{found[name]:,} ({share:.3f})" if name in found else "-")
-        lines.append((name, *cells))
-    return lines
+def _size(found: dict[str, int], name: str) -> str:
+    return f"{found[name]:,} ({found[name] / found[OURS]:.3f})" if name in found else "-"
 
 
 def _memory_lines(run: Run) -> Lines:

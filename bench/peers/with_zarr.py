@@ -13,6 +13,19 @@ from peers.contenders import Append, Contender, DataExtent, chunk_files
 from peers.data import Spec
 
 
+def create(path: Path, like: Any, spec: Spec, *, is_checked: bool = False, **options: Any) -> Any:
+    """Create an array of format 3 with the shape and dtype of another; with crc32c if checked."""
+    codecs: list[Any] = [BloscCodec(cname=spec.codec, clevel=spec.clevel, shuffle="shuffle")]
+    return zarr.create_array(
+        str(path),
+        shape=like.shape,
+        dtype=like.dtype,
+        chunks=(spec.chunk_rows, *like.shape[1:]),
+        compressors=[*codecs, Crc32cCodec()] if is_checked else codecs,
+        **options,
+    )
+
+
 class Zarr(Contender):
     """Zarr format 3 without checksums, the default."""
 
@@ -21,17 +34,8 @@ class Zarr(Contender):
     libraries = "zarr {zarr}"
 
     def write(self, path: Path, array: np.ndarray, spec: Spec) -> None:
-        codecs: list[Any] = [BloscCodec(cname=spec.codec, clevel=spec.clevel, shuffle="shuffle")]
-        if self.is_variant:
-            codecs.append(Crc32cCodec())
         with self.settings(None):
-            stored = zarr.create_array(
-                str(path),
-                shape=array.shape,
-                dtype=array.dtype,
-                chunks=(spec.chunk_rows, *array.shape[1:]),
-                compressors=codecs,
-            )
+            stored = create(path, array, spec, is_checked=self.is_variant)
             if len(array):
                 stored[:] = array
 

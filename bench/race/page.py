@@ -96,6 +96,15 @@ def timings(
     return lines
 
 
+def grid(head: str, columns: dict[str, Any], cell: Callable[[Any, str], str]) -> Lines:
+    """Return a column for each entry, and a line for each name that is in one of these dicts."""
+    dicts = [found for found in columns.values() if isinstance(found, dict)]
+    lines: Lines = [(head, *columns)]
+    for name in dict.fromkeys(name for found in dicts for name in found):
+        lines.append((name, *(cell(found, name) for found in columns.values())))
+    return lines
+
+
 def with_ratio(
     show: Callable[[Case, float], str], base: str | None = None, *, is_longer: bool = False
 ) -> Cell:

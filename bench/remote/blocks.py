@@ -15,10 +15,10 @@ import dask
 import dask.array as da
 import distributed
 import numpy as np
-import zarr
+from peers.data import Spec
+from peers.with_zarr import create
 from race.races import Case, Races, remove, require
 from race.timing import NTHREADS, loop_of
-from zarr.codecs import BloscCodec, Crc32cCodec
 
 from bloscpack.integrations.dask import from_bloscpack, save
 from remote.contenders import OURS, ZARR
@@ -36,50 +36,28 @@ NOTES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
-    """Codec and chunk size of a stored array."""
-
-    codec: str
-    chunk_nbytes: int
-
-    @property
-    def chunk_rows(self) -> int:
-        return self.chunk_nbytes // ROW_NBYTES
-
-
-@dataclass(frozen=True, slots=True)
 class Contender:
     """A contender: it writes a Dask array to a path, and reads one by blocks of rows."""
 
     name: str
-    write: Callable[[Any, Path, Stored], object]
+    write: Callable[[Any, Path, Spec], object]
     read: Callable[[Path, int], Any]
 
 
-def write_ours(x: Any, path: Path, stored: Stored) -> object:
-    codec = stored.codec
-    return save(x, path, chunks=stored.chunk_rows, codec=codec, clevel=LEVELS[codec])
+def write_ours(x: Any, path: Path, spec: Spec) -> object:
+    return save(x, path, chunks=spec.chunk_rows, codec=spec.codec, clevel=spec.clevel)
 
 
 def read_ours(path: Path, rows: int) -> Any:
     return from_bloscpack(path, rows * ROW_NBYTES)
 
 
-def write_zarr(x: Any, path: Path, stored: Stored, *more: Any) -> object:
-    codec = BloscCodec(cname=stored.codec, clevel=LEVELS[stored.codec], shuffle="shuffle")
-    array = zarr.create_array(
-        str(path),
-        shape=x.shape,
-        dtype=x.dtype,
-        chunks=(stored.chunk_rows, x.shape[1]),
-        compressors=[codec, *more],
-        overwrite=True,
-    )
-    return x.to_zarr(array)
+def write_zarr(x: Any, path: Path, spec: Spec) -> object:
+    return x.to_zarr(create(path, x, spec, overwrite=True))
 
 
-def write_zarr_checked(x: Any, path: Path, stored: Stored) -> object:
-    return write_zarr(x, path, stored, Crc32cCodec())
+def write_zarr_checked(x: Any, path: Path, spec: Spec) -> object:
+    return x.to_zarr(create(path, x, spec, overwrite=True, is_checked=True))
 
 
 def read_zarr(path: Path, rows: int) -> Any:
@@ -100,15 +78,16 @@ def race(races: Races, source: Path, codec: str, where: str) -> None:
     scheduler in use.
     """
     setting, folder = races.setting, source.parent
-    rows, stored = setting.block_nbytes // ROW_NBYTES, Stored(codec, setting.dask_chunk_nbytes)
+    rows, chunk_rows = setting.block_nbytes // ROW_NBYTES, setting.dask_chunk_nbytes // ROW_NBYTES
+    spec = Spec(codec, LEVELS[codec], chunk_rows, f"{chunk_rows} rows")
     x, nbytes = _blocks(source, rows), setting.dask_nbytes
     writes, reads = {}, {}
     for one in CONTENDERS:
         path = folder / one.name
-        one.write(x, path, stored)
+        one.write(x, path, spec)
         is_equal = np.array_equal(one.read(path, rows).compute(), np.load(source, mmap_mode="r"))
         require(is_equal, one.name, "the array that Dask reads")
-        writes[one.name] = loop_of(lambda one=one, path=path: one.write(x, path, stored))
+        writes[one.name] = loop_of(lambda one=one, path=path: one.write(x, path, spec))
         reads[one.name] = loop_of(lambda one=one, path=path: _ends_of(one.read(path, rows)))
     for what, loops in (("write", writes), ("read", reads)):
         case = Case(f"dask/{what}/{codec}/{where}", f"{what}, {codec}, {where}", nbytes)

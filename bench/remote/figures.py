@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from race.page import DOCS, Lines, Page, Run, Table, Target, at_least, cases_of, timings
+from race.page import DOCS, Lines, Page, Run, Table, Target, at_least, cases_of, grid, timings
 from race.races import Case
 
 from remote.cases import COUNTS
@@ -93,15 +93,15 @@ def tables_of(run: Run) -> list[Table]:
 
 
 def _counts(by_work: dict[str, Any]) -> Lines:
-    works = list(by_work.values())
-    lines: Lines = [("contender", *(work["title"] for work in works))]
-    for name in works[0]["found"]:
-        lines.append((name, *(_count(work["found"].get(name)) for work in works)))
-    return lines
+    columns = {work["title"]: work["found"] for work in by_work.values()}
+    return grid("contender", columns, _count)
 
 
-def _count(found: list[int] | None) -> str:
-    return "-" if found is None else f"{found[0]:,} ({found[1] / 1e6:,.2f})"
+def _count(found: dict[str, list[int]], name: str) -> str:
+    if name not in found:
+        return "-"
+    nrequests, nbytes = found[name]
+    return f"{nrequests:,} ({nbytes / 1e6:,.2f})"
 
 
 def _time(case: Case, name: str) -> str:

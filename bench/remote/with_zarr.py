@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import zarr
 from peers.data import Spec
-from peers.with_zarr import Zarr
-from zarr.codecs import BloscCodec
+from peers.with_zarr import Zarr, create
 from zarr.storage import FsspecStore
 
 from remote.contenders import SHARDED, ZARR, Contender
@@ -51,13 +50,6 @@ class Sharded(Plain):
 
     def write(self, folder: Path, array: np.ndarray, spec: Spec, nclip: int) -> Path:
         path = folder / "sharded.zarr"
-        stored = zarr.create_array(
-            str(path),
-            shape=array.shape,
-            dtype=array.dtype,
-            chunks=(spec.chunk_rows, *array.shape[1:]),
-            shards=(_NSHARDED * spec.chunk_rows, *array.shape[1:]),
-            compressors=[BloscCodec(cname=spec.codec, clevel=spec.clevel, shuffle="shuffle")],
-        )
-        stored[:] = array
+        shards = (_NSHARDED * spec.chunk_rows, *array.shape[1:])
+        create(path, array, spec, shards=shards)[:] = array
         return path

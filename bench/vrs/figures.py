@@ -10,6 +10,7 @@ from race.page import (
     at_least,
     case_of,
     cases_of,
+    grid,
     timings,
     with_ratio,
 )
@@ -130,12 +131,9 @@ def _motion_sizes(run: Run) -> Lines:
 
 
 def _frame_sizes(run: Run) -> Lines:
-    sizes, count = run.get(FRAME_SIZES, {}), run["setting"]["nframes"]
-    names = dict.fromkeys(name for found in sizes.values() for name in found)
-    lines: Lines = [("bytes a frame", *sizes)]
-    for name in names:
-        lines.append((name, *(f"{found[name] / count:,.0f}" for found in sizes.values())))
-    return lines
+    count = run["setting"]["nframes"]
+    sizes = run.get(FRAME_SIZES, {})
+    return grid("bytes a frame", sizes, lambda found, name: f"{found[name] / count:,.0f}")
 
 
 def targets_of(run: Run) -> list[Target]:
