@@ -3,7 +3,7 @@
 import io
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from race.races import Case, require_equal
@@ -14,6 +14,9 @@ from bloscpack.media import image
 from frames.bare import BareClip
 from frames.contenders import FFV1, PNG, Frames
 from frames.data import Clip, jpeg_pixels
+
+if TYPE_CHECKING:
+    from frames.cases import Clips
 
 FAST, SMALL = "bloscpack, fast", "bloscpack, small"
 PNG_CV2, PNG_PILLOW, JPEG = "PNG, cv2", "PNG, Pillow", "JPEG, simplejpeg"
@@ -29,7 +32,7 @@ class Coded(NamedTuple):
     wanted: np.ndarray  # the first frames
 
 
-def race_codecs(races: Any) -> None:
+def race_codecs(races: "Clips") -> None:
     """Encode and decode each clip, the synthetic ones too."""
     sizes = races.found.setdefault("coded", {})
     for clip in (*races.clips, *races.other_clips):
@@ -44,7 +47,7 @@ def race_codecs(races: Any) -> None:
                 races.hold(case, loops, len(coded[FAST].wanted))
 
 
-def code(races: Any, clip: Clip, stack: ExitStack) -> dict[str, Coded]:
+def code(races: "Clips", clip: Clip, stack: ExitStack) -> dict[str, Coded]:
     """Return a clip in every form that can hold it."""
     coded = {FAST: _lossless(clip, "fast"), SMALL: _lossless(clip, "small")}
     if races.has(PNG):

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from race.races import Case, remove, require_equal
@@ -19,6 +19,9 @@ from bloscpack.media import image
 from frames.contenders import GULPIO2
 from frames.data import encode_frames, jpeg_pixels
 
+if TYPE_CHECKING:
+    from frames.cases import Clips
+
 WORKERS = 2
 OURS_STORE = "bloscpack, frame store"
 OURS_GULP = "bloscpack.gulp, images as they are"
@@ -28,7 +31,7 @@ _ITEMS_PER_CHUNK = 4
 Ingest = Callable[[Path], object]
 
 
-def race_ingest(races: Any) -> None:
+def race_ingest(races: "Clips") -> None:
     """Ingest a folder of folders of images."""
     clip = races.clips[0]
     images = encode_frames(clip.frames)

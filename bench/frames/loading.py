@@ -9,12 +9,15 @@ import subprocess
 import sys
 from multiprocessing import get_all_start_methods
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from race.worker import last_line
 
 from frames.contenders import GULP_SOURCE, GULPIO2, STORE_FAST, STORE_JPEG, STORE_SMALL
+
+if TYPE_CHECKING:
+    from frames.cases import Clips
 
 WORKERS = 2
 _NAMES = (GULPIO2, GULP_SOURCE, STORE_JPEG, STORE_FAST, STORE_SMALL)
@@ -49,7 +52,7 @@ class GulpDataset:
         return {"frames": torch.from_numpy(np.stack(frames)), "id": key}
 
 
-def measure_loading(races: Any) -> None:
+def measure_loading(races: "Clips") -> None:
     """Find the seconds per frame, or a failure, by way to start workers."""
     if not _has_torch(races):
         return
@@ -68,7 +71,7 @@ def measure_loading(races: Any) -> None:
     races.forget(clip)
 
 
-def _load(races: Any, method: str, paths: dict[str, str]) -> dict[str, list[float]] | str:
+def _load(races: "Clips", method: str, paths: dict[str, str]) -> dict[str, list[float]] | str:
     """Return the seconds per frame of each round by contender, or the failure."""
     names = ("nepochs", "batch", "batch_window", "nframes")
     setting = {name: getattr(races.setting, name) for name in names}
@@ -84,7 +87,7 @@ def _load(races: Any, method: str, paths: dict[str, str]) -> dict[str, list[floa
     return seconds
 
 
-def _has_torch(races: Any) -> bool:
+def _has_torch(races: "Clips") -> bool:
     try:
         import torch  # noqa: F401
     except ImportError as err:

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from race.races import remove, require
@@ -14,6 +14,9 @@ import bloscpack as bp
 from bloscpack.media import image
 from frames.contenders import GULPIO2
 
+if TYPE_CHECKING:
+    from frames.cases import Clips
+
 OURS, OURS_GULP = "bloscpack, frame store", "bloscpack, Gulp directory"
 _FRAMES_PER_CLIP = 100
 _CLIPS_PER_CHUNK = 100  # of a Gulp directory, the default
@@ -21,7 +24,7 @@ _FRAME = 50
 _TIMEOUT = 60  # seconds
 
 
-def measure_opening(races: Any) -> None:
+def measure_opening(races: "Clips") -> None:
     """Find seconds and resident bytes of opening, medians by contender."""
     if not STATUS.exists():
         races.absent["resident memory"] = f"no {STATUS}"

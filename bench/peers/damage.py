@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from shutil import copyfile, copytree
 from signal import SIGALRM
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from race.races import remove
@@ -21,6 +21,9 @@ from race.worker import run_module
 
 from peers.contenders import Contender, DataExtent
 from peers.data import ZSTD
+
+if TYPE_CHECKING:
+    from peers.cases import Arrays
 
 OUTCOMES = ("right", "raised", "wrong", "crashed", "hung")
 REGIONS = ("data", "header")
@@ -39,13 +42,13 @@ class Trial:
     region: str  # one of `REGIONS`
 
 
-def damage_files(races: Any) -> None:
+def damage_files(races: "Arrays") -> None:
     """Count the effects of damage."""
     races.found["flips"] = _flip_bits(races)
     races.found["truncation"] = _cut_files(races)
 
 
-def _flip_bits(races: Any) -> dict[str, dict[str, dict[str, int]]]:
+def _flip_bits(races: "Arrays") -> dict[str, dict[str, dict[str, int]]]:
     """Return the number of reads after one flip, by contender, region and outcome."""
     races.say(f"bit flips, {races.setting.nflips} a region")
     rows = races.array[: _FLIP_CHUNKS * ZSTD.chunk_rows]
@@ -57,7 +60,7 @@ def _flip_bits(races: Any) -> dict[str, dict[str, dict[str, int]]]:
         return {who.name: found for who, found in zip(races.contenders, counts, strict=True)}
 
 
-def _flip_one(races: Any, folder: Path, contender: Contender) -> dict[str, dict[str, int]]:
+def _flip_one(races: "Arrays", folder: Path, contender: Contender) -> dict[str, dict[str, int]]:
     path = folder / contender.name
     contender.write(path, np.load(folder / "array.npy"), ZSTD)
     trials = _choose_trials(contender, path, races.setting.nflips)
@@ -112,7 +115,7 @@ def _rest(path: Path, data: list[DataExtent]) -> list[DataExtent]:
     return [extent for extent in rest if extent.stop > extent.start]
 
 
-def _cut_files(races: Any) -> dict[str, dict[str, Any]]:
+def _cut_files(races: "Arrays") -> dict[str, dict[str, Any]]:
     """Return, by contender, the results of reading a file cut to its first 60 %.
 
     In a format of many files, those of the chunks are cut as one concatenated file would be.

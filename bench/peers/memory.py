@@ -10,7 +10,7 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from race.races import assemble, remove
@@ -20,11 +20,14 @@ from race.worker import last_line
 from peers.contenders import TABLE
 from peers.data import ZSTD, field
 
+if TYPE_CHECKING:
+    from peers.cases import Arrays
+
 _RESET = Path("/proc/self/clear_refs")
 _TIMEOUT = 300  # seconds
 
 
-def measure_memory(races: Any) -> None:
+def measure_memory(races: "Arrays") -> None:
     """Find the growth in bytes, or why it was not measured, by action and contender."""
     races.say("peak memory")
     if not _RESET.exists():

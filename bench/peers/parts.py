@@ -1,7 +1,7 @@
 """Parts of an array: rows and blocks at random, a stride, and one row after the other."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from race.races import Case, require, require_equal
@@ -9,6 +9,9 @@ from race.timing import BARE, Loop, cycling, loop_of, timed_loop
 
 from peers.contenders import Contender
 from peers.data import ROW_NBYTES, ROW_NITEMS, ZSTD, ZSTD_SMALL, Spec
+
+if TYPE_CHECKING:
+    from peers.cases import Arrays
 
 _SEED = 7
 _NROWS = 4096  # distinct rows, so that no cache of decoded data can hold them
@@ -18,7 +21,7 @@ _STEP = 16
 _NITERATED = 2  # chunks
 
 
-def race_parts(races: Any) -> None:
+def race_parts(races: "Arrays") -> None:
     """Read rows, blocks and strides of files with large and small chunks."""
     for spec in (ZSTD, ZSTD_SMALL):
         _race_rows(races, spec)
@@ -28,7 +31,7 @@ def race_parts(races: Any) -> None:
     _race_iteration(races, ZSTD)
 
 
-def _random_rows(races: Any, margin: int = 0) -> list[int]:
+def _random_rows(races: "Arrays", margin: int = 0) -> list[int]:
     """Return many distinct rows in random order, the same for every call."""
     rng = np.random.default_rng(_SEED)
     return [*map(int, rng.permutation(len(races.array) - margin)[:_NROWS])]
@@ -39,7 +42,7 @@ def _require_parts(get: Callable[[Any], Any], array: Any, parts: list[Any], who:
         require_equal(get(part), array[part], who, f"a[{part}]")
 
 
-def _race_rows(races: Any, spec: Spec) -> None:
+def _race_rows(races: "Arrays", spec: Spec) -> None:
     """Read single rows by a handle that has seen every chunk before."""
     array, rows = races.array, _random_rows(races)
     case = Case(f"row/{spec}", f"random row of {ROW_NBYTES} bytes, {spec}", ROW_NBYTES)
@@ -56,7 +59,7 @@ def _race_rows(races: Any, spec: Spec) -> None:
     races.race(case, prepare, others, _PER_CALL, is_part=True)
 
 
-def _open_warm(races: Any, contender: Contender, spec: Spec) -> Any:
+def _open_warm(races: "Arrays", contender: Contender, spec: Spec) -> Any:
     """Return an open handle that has read a row of every chunk; it is closed with the run."""
     handle = races.closing.enter_context(contender.open(races.path_of(contender, spec)))
     for row in range(0, len(races.array), spec.chunk_rows):
@@ -64,7 +67,7 @@ def _open_warm(races: Any, contender: Contender, spec: Spec) -> Any:
     return handle
 
 
-def _race_first_touch(races: Any, spec: Spec) -> None:
+def _race_first_touch(races: "Arrays", spec: Spec) -> None:
     """Read a row of chunks that a new handle has not touched; C-Blosc decodes these chunks."""
     array = races.array
     rng = np.random.default_rng(_SEED)
@@ -102,7 +105,7 @@ def _race_first_touch(races: Any, spec: Spec) -> None:
     races.race(case, prepare, others, len(rows), is_part=True)
 
 
-def _race_blocks(races: Any, spec: Spec) -> None:
+def _race_blocks(races: "Arrays", spec: Spec) -> None:
     """Read 16 rows x 500 columns, anywhere."""
     array = races.array
     rows = _random_rows(races, _BLOCK_ROWS)
@@ -118,7 +121,7 @@ def _race_blocks(races: Any, spec: Spec) -> None:
     races.race(case, prepare, {}, _PER_CALL, is_plain=True, is_part=True)
 
 
-def _race_stride(races: Any, spec: Spec) -> None:
+def _race_stride(races: "Arrays", spec: Spec) -> None:
     """Read every 16th row of all."""
     wanted = races.array[::_STEP]
     case = Case(f"stride/{spec}", f"a[::{_STEP}], {spec}", wanted.nbytes)
@@ -131,7 +134,7 @@ def _race_stride(races: Any, spec: Spec) -> None:
     races.race(case, prepare, {}, is_plain=True)
 
 
-def _race_iteration(races: Any, spec: Spec) -> None:
+def _race_iteration(races: "Arrays", spec: Spec) -> None:
     """Iterate over the rows of a few chunks."""
     nrows = _NITERATED * spec.chunk_rows
     array = races.array[:nrows]

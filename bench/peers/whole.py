@@ -2,7 +2,7 @@
 
 import hashlib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from race.races import Case, remove, require_equal, size_of
 from race.timing import BARE, NTHREADS, ORIGINAL, OURS, Loop, loop_of, timed_loop
@@ -12,12 +12,15 @@ from peers.contenders import Contender
 from peers.data import LZ4, LZ4_SMALL, SMALL, SPECS, ZSTD, Spec
 from peers.with_bloscpack import Ours
 
+if TYPE_CHECKING:
+    from peers.cases import Arrays
+
 BARE_OWN_BLOCKS = f"{BARE}, its own blocks"
 BARE_SYNCED = f"{BARE}, synced"
 OUR_CHUNKS = f"{OURS}, the chunks alone"
 
 
-def race_whole(races: Any) -> None:
+def race_whole(races: "Arrays") -> None:
     """Read and write whole arrays, and find their sizes."""
     for spec in SPECS:
         _race_read(races, spec)
@@ -33,7 +36,7 @@ def race_whole(races: Any) -> None:
             _race_threads(races, spec)
 
 
-def _measure_sizes(races: Any) -> dict[str, dict[str, int]]:
+def _measure_sizes(races: "Arrays") -> dict[str, dict[str, int]]:
     """Return the bytes stored by each contender for each spec, and those of the chunks alone."""
     sizes = {}
     for spec in SPECS:
@@ -47,7 +50,7 @@ def _measure_sizes(races: Any) -> dict[str, dict[str, int]]:
     return sizes
 
 
-def _race_read(races: Any, spec: Spec) -> None:
+def _race_read(races: "Arrays", spec: Spec) -> None:
     """Open a file, read all into a new array, close it; C-Blosc decodes its chunks from memory."""
     array = races.array
     case = Case(f"read/{spec}", f"whole read, {spec}", array.nbytes)
@@ -74,7 +77,7 @@ def _race_read(races: Any, spec: Spec) -> None:
     races.race(case, prepare, others, is_plain=spec.chunk_rows == SMALL)
 
 
-def _race_write(races: Any, spec: Spec, folder: Path) -> None:
+def _race_write(races: "Arrays", spec: Spec, folder: Path) -> None:
     """Write all to a new file; C-Blosc compresses to memory, and one plain write follows."""
     array = races.array
     case = Case(f"write/{spec}", f"whole write in memory, {spec}", array.nbytes)
@@ -106,7 +109,7 @@ def _writing(contender: Contender, path: Path, array: Any, spec: Spec) -> Loop:
     return timed_loop(lambda: contender.write(path, array, spec), lambda: remove(path))
 
 
-def _race_synced_write(races: Any, spec: Spec) -> None:
+def _race_synced_write(races: "Arrays", spec: Spec) -> None:
     """Save to a disk, which ends with fsync; C-Blosc with and without one."""
     array = races.array
     case = Case(f"synced/{spec}", f"whole write to the disk, {spec}", array.nbytes)
@@ -129,7 +132,7 @@ def _race_synced_write(races: Any, spec: Spec) -> None:
     races.race(case, prepare, others)
 
 
-def _bare_writers(races: Any, spec: Spec, folder: Path) -> dict[str, Loop]:
+def _bare_writers(races: "Arrays", spec: Spec, folder: Path) -> dict[str, Loop]:
     """Return C-Blosc's loops: with the blocks of our file, and with those of its own choice."""
     if races.library is None:
         return {}
@@ -147,7 +150,7 @@ def _bare_writers(races: Any, spec: Spec, folder: Path) -> dict[str, Loop]:
     return loops
 
 
-def _race_threads(races: Any, spec: Spec) -> None:
+def _race_threads(races: "Arrays", spec: Spec) -> None:
     """Read all with one thread and with all."""
     array = races.array
     case = Case(f"threads/{spec}", f"whole read by threads, {spec}", array.nbytes)

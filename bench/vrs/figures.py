@@ -1,5 +1,7 @@
 """Page docs/benchmarks-vrs.md: its text, tables and targets."""
 
+from collections.abc import Callable
+
 from race.page import (
     DOCS,
     Lines,
@@ -48,6 +50,7 @@ round in one run, in an order that rotates. Figures are medians.
   recording is converted to a store by `bloscpack.convert`, and back, with the same checksum.
 """
 
+Show = Callable[[Case, float], str]
 _SMALL_RECORDS = 100_000  # per second
 _SMALLER = 3.0
 # Work, race, our contender, the other one, and how many times as fast we are to be.
@@ -65,7 +68,7 @@ _RATIOS = (
 def tables_of(run: Run) -> list[Table]:
     """Return all tables but that of the targets."""
 
-    def raced(title: str, about: str, start: str, show: object) -> Table:
+    def raced(title: str, about: str, start: str, show: Show) -> Table:
         cell = with_ratio(show, WHEEL)
         return Table(title, about, timings(cases_of(run, start), cell, lambda name: True))
 
