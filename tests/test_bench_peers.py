@@ -195,3 +195,35 @@ def test_a_target_is_met_by_its_ratio(bench, ours, is_met):
     for region in ("data", "header"):
         flips = found[f"bit flips in the {region}", "0 silently wrong results"]
         assert (flips.met == "yes") == is_met
+
+
+@pytest.mark.parametrize(("ours", "found", "met"), [(0.25, "0.25", "yes"), (0.26, "0.26", "no")])
+def test_opening_a_file_of_fixed_size_is_compared_with_h5py(bench, ours, found, met):
+    from peers.figures import targets_of
+
+    title = "open a file of fixed size, read its shape"
+    seconds = {"bloscpack": [9.0, ours, 0.1], "h5py": [1.0]}
+    case = {"key": "shape", "title": title, "nbytes": 0, "seconds": seconds, "skipped": {}}
+
+    (target,) = targets_of({"nthreads": 2, "setting": {"ntiny": 9}, "cases": [case]})
+
+    assert (target.work, target.target) == (title, "<= 0.25 of the time of h5py")
+    assert (target.found, target.met) == (found, met)
+
+
+def test_a_wrong_shape_stops_the_run(tmp_path):
+    script = tmp_path / "broken.py"
+    script.write_text(
+        "import sys\n"
+        "from contextlib import nullcontext\n"
+        "from types import SimpleNamespace\n"
+        "from peers.with_bloscpack import Ours\n"
+        "from race.__main__ import main\n"
+        "Ours.open = lambda self, path: nullcontext(SimpleNamespace(shape=(1, 1000)))\n"
+        "sys.exit(main(['peers', '--quick', '--who', 'bloscpack', '--only', 'files']))\n"
+    )
+
+    result = run(script, PYTHONPATH=f"{ROOT}{os.pathsep}{BENCH}", BLOSCPACK_ORACLE=str(tmp_path))
+
+    assert result.returncode == 1
+    assert "bloscpack: the shape is not what was stored" in result.stderr
