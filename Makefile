@@ -24,11 +24,11 @@ endef
 .PHONY: demo test test-all check bench bench-peers bench-frames bench-vrs bench-benzina \
 	bench-remote sanitize clean
 
-# Save a sensor array and a clip beside what else keeps them; seek, slice, verify; pack FILE, if named.
+# Save a sensor array and a clip beside other formats; seek, slice, verify; pack FILE, if named.
 demo: $(DEMO)/.ready
 	$(DEMO)/bin/python bench/demo.py $(if $(FILE),"$(FILE)")
 
-# A file of tests stays with one worker: what its tests share is made once.
+# A file of tests stays with one worker, so that shared fixtures are made once.
 test: $(TEST)/.ready
 	$(TEST)/bin/python -m pytest -n auto --dist loadfile $(ARGS)
 
@@ -49,38 +49,38 @@ bench: $(BENCH)/.ready
 	$(BENCH)/bin/python -m pytest bench --benchmark-only --benchmark-columns=min,median,rounds $(ARGS)
 
 # Race blosc2, zarr, zarrs, tensorstore, h5py, numpy and bloscpack 0.16, and write the page;
-# with ARGS, such as --quick, only print what was found.
+# with ARGS, such as --quick, only print the figures.
 bench-peers: $(PEERS)/.ready
-	cd bench && ../$(PEERS)/bin/python -m peers --json ../build/peers.json $(ARGS)
+	cd bench && ../$(PEERS)/bin/python -m race peers --json ../build/peers.json $(ARGS)
 	$(if $(ARGS),,$(PEERS)/bin/python bench/page.py --peers build/peers.json)
 	$(if $(ARGS),,cd bench && ../$(PEERS)/bin/python -m peers.plot ../build/peers.json \
 		../docs/benchmarks-peers.svg)
 
 # Race GulpIO2, PNG, FFV1, webdataset and h5py at keeping frames, and write the page; with ARGS,
-# such as --quick, only print what was found.
+# such as --quick, only print the figures.
 bench-frames: $(FRAMES)/.ready
-	cd bench && ../$(FRAMES)/bin/python -m frames --json ../build/frames.json $(ARGS)
-	$(if $(ARGS),,cd bench && ../$(FRAMES)/bin/python -m frames.page ../build/frames.json)
+	cd bench && ../$(FRAMES)/bin/python -m race frames --json ../build/frames.json $(ARGS)
+	$(if $(ARGS),,cd bench && ../$(FRAMES)/bin/python -m race.page frames ../build/frames.json)
 
 # Race the vrs wheel and mcap at records of sensors, and write the page; with ARGS, such as --quick,
-# only print what was found.
+# only print the figures.
 bench-vrs: $(VRS)/.ready
-	cd bench && ../$(VRS)/bin/python -m vrs --json ../build/vrs.json $(ARGS)
-	$(if $(ARGS),,cd bench && ../$(VRS)/bin/python -m vrs.page ../build/vrs.json)
+	cd bench && ../$(VRS)/bin/python -m race vrs --json ../build/vrs.json $(ARGS)
+	$(if $(ARGS),,cd bench && ../$(VRS)/bin/python -m race.page vrs ../build/vrs.json)
 
 # Race PyAV alone, and Pillow at JPEG files, at datasets of pictures, and write the page; with ARGS,
-# such as --quick, only print what was found.
+# such as --quick, only print the figures.
 bench-benzina: $(BENZINA)/.ready
-	cd bench && ../$(BENZINA)/bin/python -m benzina --json ../build/benzina.json $(ARGS)
-	$(if $(ARGS),,cd bench && ../$(BENZINA)/bin/python -m benzina.page ../build/benzina.json)
+	cd bench && ../$(BENZINA)/bin/python -m race benzina --json ../build/benzina.json $(ARGS)
+	$(if $(ARGS),,cd bench && ../$(BENZINA)/bin/python -m race.page benzina ../build/benzina.json)
 
 # Race zarr and h5py at arrays behind URLs, and zarr through Dask, and write the page; with ARGS, such
-# as --quick, only print what was found.
+# as --quick, only print the figures.
 bench-remote: $(REMOTE)/.ready
-	cd bench && ../$(REMOTE)/bin/python -m remote --json ../build/remote.json $(ARGS)
-	$(if $(ARGS),,cd bench && ../$(REMOTE)/bin/python -m remote.page ../build/remote.json)
+	cd bench && ../$(REMOTE)/bin/python -m race remote --json ../build/remote.json $(ARGS)
+	$(if $(ARGS),,cd bench && ../$(REMOTE)/bin/python -m race.page remote ../build/remote.json)
 
-# Only what is imported gets compiled to bytecode: that is a third of the time and of the size.
+# Only imported modules are compiled to bytecode, which takes a third of the time and of the size.
 $(DEMO)/.ready: $(SOURCES)
 	$(PYTHON) -m venv $(DEMO)
 	$(DEMO)/bin/python $(PIP) --no-compile --editable . pillow h5py
@@ -119,7 +119,7 @@ $(VRS)/.ready: $(SOURCES)
 	$(call environment,vrs-bench)
 	touch $@
 
-# pybenzinaparse declares no limit to bitstring, whose later versions have not all it needs.
+# pybenzinaparse declares no limit to bitstring, whose later versions lack names that it needs.
 $(BENZINA)/.ready: $(SOURCES)
 	$(call environment,benzina-bench)
 	$(BENZINA)/bin/python $(PIP) --no-deps pybenzinaparse==0.2.2

@@ -1,7 +1,7 @@
 """The limit: C-Blosc alone, through the `blosc` package, on the same chunks with the same threads.
 
-Many chunks are spread over threads, each chunk on one: this is faster than C-Blosc's own threads
-inside a chunk. Nothing is checked and no container is made.
+Chunks are spread over threads, each chunk on one, which is faster than C-Blosc's own threads inside
+a chunk. Nothing is checked and no container is made.
 """
 
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import blosc
 import numpy as np
-from harness import NTHREADS
+from race.timing import NTHREADS
 
 
 def cut(array: np.ndarray, chunk_nbytes: int) -> list[memoryview]:

@@ -1,10 +1,10 @@
-"""What is packed and unpacked."""
+"""Arrays that are packed and unpacked."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from harness import signal
+from race.timing import signal
 
 from bloscpack.array import layout
 from bloscpack.original import pack
@@ -14,28 +14,14 @@ CHUNK_NBYTES = 1 << 20  # the default of bloscpack 0.16
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """An array and the codec for it.
+    """An array and the codec for it."""
 
-    Attributes
-    ----------
-    name : str
-        Its size in words.
-    nbytes : int
-        Its size.
-    dtype : str
-        Of the array.
-    codec, clevel
-        For C-Blosc.
-    is_first : bool
-        Forget before each call the metadata of arrays seen before.
-    """
-
-    name: str
+    name: str  # the size in words
     nbytes: int
     dtype: str
     codec: str
     clevel: int
-    is_first: bool = False
+    is_first: bool = False  # clear the cache of metadata before each call
 
     def __str__(self) -> str:
         return f"{self.name} {self.dtype} {self.codec}-{self.clevel}"
@@ -45,16 +31,16 @@ class Case:
         return signal(self.nbytes, self.dtype)
 
     def prepared(self, call: Callable[[], object]) -> Callable[[], object]:
-        """Return `call`, or for the first of its kind one that forgets others before."""
+        """Return `call`; where `is_first`, one that clears the cache of metadata before."""
         if not self.is_first:
             return call
 
-        def forget_and_call() -> object:
+        def clear_and_call() -> object:
             layout._describe_stored.cache_clear()
             pack._array_section.cache_clear()
             return call()
 
-        return forget_and_call
+        return clear_and_call
 
 
 CASES = (

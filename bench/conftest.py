@@ -1,4 +1,4 @@
-"""The race of the contenders in a case, and the table of ratios after a run."""
+"""Fixtures that race the contenders of a case, and the table of ratios after a run."""
 
 import gc
 from collections.abc import Callable, Iterator
@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import ORIGINAL, Loop, Timing, load_replay, take_turns
-from original import NoOriginalError, Original
-from report import Row, cells, surroundings, text_table
+from race.original import NoOriginalError, Original
+from race.page import machine, original_versions, text_table
+from race.timing import ORIGINAL, Loop, Timing, take_turns
+from ratios import Row, cells
+from replay import load_replay
 
 ROWS = pytest.StashKey[list[Row]]()
 WHERE = pytest.StashKey[dict[str, str]]()
@@ -18,14 +20,14 @@ Loops = dict[str, Loop]
 
 @pytest.fixture(scope="session")
 def original(pytestconfig: pytest.Config) -> Iterator[Original | str]:
-    """Give the running original, or the reason why there is none."""
+    """Provide the running original, or the reason why it is absent."""
     running: Original | str
     try:
         running = Original()
     except (NoOriginalError, OSError) as err:
         running = str(err)
     versions = running if isinstance(running, str) else running.versions
-    pytestconfig.stash[WHERE] = surroundings(versions)
+    pytestconfig.stash[WHERE] = machine() | original_versions(versions)
     yield running
     if not isinstance(running, str):
         running.close()
@@ -33,7 +35,7 @@ def original(pytestconfig: pytest.Config) -> Iterator[Original | str]:
 
 @pytest.fixture(scope="session")
 def timings() -> dict[str, dict[str, Timing]]:
-    """Keep what was measured, by case and contender."""
+    """Provide the store of timings, by case and contender."""
     return {}
 
 
@@ -45,7 +47,7 @@ def race(
     pytestconfig: pytest.Config,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Callable[..., None]:
-    """Run all contenders of a case in turns, once, and report the one that is asked for."""
+    """Provide a call that races all contenders of a case once, and reports one of them."""
 
     def run(
         case: str,

@@ -1,4 +1,4 @@
-"""Show the main jobs: does it work on this machine, and what does it cost beside the usual files.
+"""Show the main jobs on this machine, and their cost beside the usual files.
 
 ``make demo`` runs it. It saves an array of sensor readings, reads back one chunk by its offset and
 a slice, verifies the file and refuses a damaged copy; then it keeps a real clip in frame stores.
@@ -47,7 +47,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("file", nargs="?", type=Path, help="a file of yours to pack as well")
     args = parser.parse_args(argv)
     if args.file is not None and not args.file.is_file():
-        print(f"demo: FAILED: {args.file}: there is no such file", file=sys.stderr)
+        print(f"demo: FAILED: {args.file}: not found", file=sys.stderr)
         return 1
     print(
         f"bloscpack {bp.__version__}, C-Blosc {BLOSC_VERSION}, numpy {np.__version__}, "
@@ -75,7 +75,7 @@ def require(condition: bool, what: str) -> None:
     Raises
     ------
     WrongResultError
-        It does not; `what` says what was wrong.
+        It does not; `what` describes the fault.
     """
     if not condition:
         raise WrongResultError(what)
@@ -126,7 +126,7 @@ def show_array(folder: Path) -> None:
 
 
 def refusal(path: Path, folder: Path) -> str:
-    """Return what is said of a copy of the file with one bit flipped."""
+    """Return how a copy of the file with one bit flipped is refused."""
     damaged = bytearray(path.read_bytes())
     with bp.open(path) as array:
         damaged[array.chunk_offset(4) + 1000] ^= 0x10
@@ -279,7 +279,7 @@ def installed(name: str) -> Any:
 
 
 def compare(array: np.ndarray, keepers: list[Keeper], index: int, one: str) -> None:
-    """Check what each way gives back, then time it, and print a table."""
+    """Check the arrays that each way returns, then time it, and print a table."""
     print(f"  {'':19}{'bytes':>10}{'ratio':>7}{'write':>9}{'read':>9}{one:>11}")
     for keeper in keepers:
         keeper.write(array)

@@ -1,9 +1,9 @@
 """Write docs/benchmarks.md from a run of the benchmarks.
 
 ``python bench/page.py`` runs them and writes the page; ``python bench/page.py RUN.json`` writes it
-from what ``pytest bench --benchmark-only --benchmark-json=RUN.json`` left. The part on limit and
-peers stays as it is; ``python bench/page.py --peers RUN.json`` writes only that part, from what
-``python -m peers --json RUN.json`` left.
+from the JSON of ``pytest bench --benchmark-only --benchmark-json=RUN.json``. The part on limit and
+peers stays as it is; ``python bench/page.py --peers RUN.json`` writes only that part, from the JSON
+of ``python -m race peers --json RUN.json``.
 """
 
 import argparse
@@ -16,10 +16,11 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from harness import BARE, ORIGINAL
-from peers.page import HEADING
-from peers.page import PAGE as PEERS
-from report import Row, cells, markdown_table
+from peers.figures import HEADING
+from peers.figures import PAGE as PEERS
+from race.page import markdown_table
+from race.timing import BARE, ORIGINAL
+from ratios import Row, cells
 
 BENCH = Path(__file__).resolve().parent
 PAGE = BENCH.parent / "docs" / "benchmarks.md"
@@ -63,7 +64,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def parts_of(path: Path) -> tuple[str, str]:
-    """Return the part of a page before that on the peers, and that; empty where there is none."""
+    """Return the part of a page before that on the peers, and that part; empty where absent."""
     found = path.read_text("utf-8") if path.exists() else ""
     ours, heading, peers = found.partition(f"{HEADING}\n")
     return ours.rstrip("\n") + "\n" if ours.strip() else "", heading + peers

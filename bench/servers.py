@@ -1,7 +1,7 @@
-"""Servers on loopback that count what is asked of them, and are slow or fail when told to.
+"""Servers on loopback that count requests, and are slow or fail on demand.
 
 `FileServer` has files of its own; `S3Server` passes requests on to a moto server behind it, so that
-the same can happen to S3. Benchmarks have them be slow, tests have them fail.
+S3 can be slow and fail, too. Benchmarks make them slow, tests make them fail.
 """
 
 import http.client
@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from xxhash import xxh3_64_hexdigest
 
-# Moto looks at who asks, and not at the signature.
+# Moto checks the name in the credential, not the signature.
 SIGNED = {
     "Authorization": "AWS4-HMAC-SHA256 Credential=key/20260101/us-east-1/s3/aws4_request, "
     "SignedHeaders=host, Signature=0"
@@ -25,7 +25,7 @@ SIGNED = {
 
 
 class Request(NamedTuple):
-    """What was asked and answered."""
+    """A request and the size of its answer."""
 
     method: str
     path: str
@@ -35,7 +35,7 @@ class Request(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a request is answered with."""
+    """Answer to a request."""
 
     status: int
     headers: dict[str, str]
@@ -43,7 +43,7 @@ class Answer(NamedTuple):
 
 
 class _Listener(ThreadingHTTPServer):
-    """Many connections may be made at once; by default a sixth one would wait for a second."""
+    """Accepts many connections at once; by default a sixth one would wait for a second."""
 
     request_queue_size = 128
     daemon_threads = True
@@ -53,18 +53,18 @@ class _Listener(ThreadingHTTPServer):
 
 
 class Server:
-    """Counts requests, waits and injects faults; made by subclasses that have the answers.
+    """Counts requests, waits and injects faults; subclasses have the answers.
 
     Attributes
     ----------
     log : list of Request
         In the order they were answered.
     faults : deque of str
-        What happens to the next requests, one each: "drop" does what is asked and closes the
+        Faults of the next requests, one each: "drop" handles the request and closes the
         connection, "short" sends half of the body and closes, "brief" answers with half of the
-        range, a number is a status, and nothing is done; "" is none.
+        range, a number is a status, and nothing is done; "" stands for no fault.
     always : str
-        What happens to all.
+        Fault of all requests.
     delay : float
         Seconds that pass before an answer is made; the answers of several wait side by side.
     """
@@ -79,7 +79,7 @@ class Server:
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
 
     def answer(self, method: str, path: str, headers: Any, body: bytes) -> Answer:
-        """Return what a request is answered with."""
+        """Return the answer to a request."""
         raise NotImplementedError
 
     @property
@@ -93,16 +93,13 @@ class Server:
         return sum(request.nbytes for request in self.log)
 
     def clear(self) -> None:
-        """Forget what was asked, and what is to happen to the next requests.
-
-        Requests that are being answered are not in the new log.
-        """
+        """Clear the faults and start a new log, without the requests that are being answered."""
         self.log = []
         self.faults.clear()
         self.always = ""
 
     def start(self) -> None:
-        """Answer from now on, on a thread."""
+        """Start to answer, on a thread."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -143,7 +140,7 @@ class Server:
                 if "Content-Length" not in found.headers and "chunked" not in str(found.headers):
                     self.send_header("Content-Length", str(len(found.body)))
                 self.end_headers()
-                with suppress(ConnectionError):  # who asked has gone
+                with suppress(ConnectionError):  # the client has gone
                     self.wfile.write(sent)
                 if fault == "short":
                     self.close_connection = True
@@ -156,13 +153,13 @@ class Server:
         return Handler
 
     def note(self, log: list[Request], handler: Any, status: int, body: bytes) -> None:
-        """Keep a request in the log of when it arrived."""
+        """Append a request to the log of the time when it arrived."""
         path = handler.path
         log.append(Request(handler.command, path, handler.headers.get("Range"), status, len(body)))
 
 
 def cut_range(found: Answer) -> Answer:
-    """Return an answer with half of what was asked for, honestly labelled."""
+    """Return an answer with half of the requested range, correctly labelled."""
     unit, _, rest = found.headers["Content-Range"].partition(" ")
     extent, _, size = rest.partition("/")
     first = int(extent.partition("-")[0])
@@ -180,7 +177,7 @@ class FileServer(Server):
     files : dict of str to bytes
         By path, with the slash in front. Others may be put there at any time.
     has_ranges, has_etags : bool
-        What the server knows.
+        Whether the server supports these.
     """
 
     def __init__(self) -> None:
@@ -216,7 +213,7 @@ class FileServer(Server):
 
 
 class S3Server(Server):
-    """S3 by moto, in this process, seen through a server that counts."""
+    """S3 by moto, in this process, behind a server that counts."""
 
     def __init__(self) -> None:
         from moto.server import ThreadedMotoServer
@@ -229,7 +226,7 @@ class S3Server(Server):
         """Start both servers, without objects."""
         self._moto.start()
         self._place = self._moto.get_host_and_port()
-        # What moto has it keeps for the whole process: others' objects, too.
+        # Moto keeps objects for the whole process, also those of other servers.
         self.answer("POST", "/moto-api/reset", {}, b"")
         super().start()
 
@@ -239,7 +236,7 @@ class S3Server(Server):
         self._moto.stop()
 
     def answer(self, method: str, path: str, headers: Any, body: bytes) -> Answer:
-        """Return what moto answers."""
+        """Return moto's answer."""
         connection = http.client.HTTPConnection(*self._place)
         try:
             connection.request(method, path, body, dict(headers))
@@ -276,14 +273,14 @@ class S3Server(Server):
         return answer.body
 
     def uploads(self) -> int:
-        """Return how many uploads of parts have begun and not ended."""
+        """Return how many multipart uploads are unfinished."""
         listing = self.answer("GET", "/box?uploads", SIGNED, b"").body.decode()
         return listing.count("<UploadId>")
 
 
 @contextmanager
 def running(server: Any) -> Iterator[Any]:
-    """Give a server that is started, and stop it at the end."""
+    """Run a server inside the block."""
     server.start()
     try:
         yield server

@@ -1,4 +1,4 @@
-"""Reading one chunk of a large file by its index: what finding and checking it cost.
+"""Reading one chunk of a large file by its index: the cost of finding and checking it.
 
 A file of 128 MB float32 with 123 chunks of 1 MiB, or 1954 of 64 KiB, in the page cache; 16 chunks
 spread evenly over it are read in an order that was shuffled once. Times are for one. bloscpack
@@ -16,8 +16,10 @@ from pathlib import Path
 import blosc
 import numpy as np
 import pytest
-from harness import BARE, CONTENDERS, ORIGINAL, OURS, Loop, loop_of, replay, signal
-from original import Original
+from race.original import Original
+from race.timing import BARE, ORIGINAL, OURS, Loop, loop_of, signal
+from ratios import CONTENDERS
+from replay import replay
 
 import bloscpack as bp
 

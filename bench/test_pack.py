@@ -2,8 +2,8 @@
 
 The sizes at which the call, the codec and the memory count: 1 KiB, 80 KB, 128 MB. All contenders
 use the same codec, level, byte shuffle and chunks of 1 MiB; both bloscpacks add adler32 checksums,
-an offset table and the array's metadata, the defaults of 0.16. bloscpack remembers the metadata it
-made for arrays of the same dtype and shape; "new shape" is the time without that.
+an offset table and the array's metadata, the defaults of 0.16. bloscpack caches the
+metadata of arrays by dtype and shape; "new shape" is the time without that.
 """
 
 import hashlib
@@ -15,8 +15,10 @@ import blosc
 import numpy as np
 import pytest
 from cases import CASES, CHUNK_NBYTES, Case
-from harness import BARE, CONTENDERS, ORIGINAL, OURS, Loop, loop_of, replay
-from original import Original
+from race.original import Original
+from race.timing import BARE, ORIGINAL, OURS, Loop, loop_of
+from ratios import CONTENDERS
+from replay import replay
 
 import bloscpack as bp
 

@@ -2,8 +2,8 @@
 
 The counterpart of test_pack.py, on the same arrays. Both bloscpacks unpack the same file and check
 the adler32 of every chunk; C-Blosc decodes the same chunks and checks nothing. Each call makes a
-new array (or bytes: C-Blosc, of a single chunk). bloscpack remembers what metadata mean that it
-read before, byte for byte the same; "new shape" is the time without that.
+new array (or bytes: C-Blosc, of a single chunk). bloscpack caches the meaning of
+metadata by their bytes; "new shape" is the time without that.
 """
 
 import hashlib
@@ -14,8 +14,10 @@ import bare
 import numpy as np
 import pytest
 from cases import CASES, CHUNK_NBYTES, Case
-from harness import BARE, CONTENDERS, ORIGINAL, OURS, Loop, loop_of, replay
-from original import Original
+from race.original import Original
+from race.timing import BARE, ORIGINAL, OURS, Loop, loop_of
+from ratios import CONTENDERS
+from replay import replay
 
 import bloscpack as bp
 

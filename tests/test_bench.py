@@ -95,9 +95,10 @@ def test_a_small_run_fills_the_page(tmp_path):
     # In a copy, where neither the original nor the tools that would build it can be found.
     found = tmp_path / "run.json"
     bench = tmp_path / "project" / "bench"
-    (bench / "peers").mkdir(parents=True)
-    for file in [*BENCH.glob("*.py"), *BENCH.glob("peers/*.py")]:
-        (bench / file.relative_to(BENCH)).write_bytes(file.read_bytes())
+    for file in [*BENCH.glob("*.py"), *BENCH.glob("peers/*.py"), *BENCH.glob("race/*.py")]:
+        copy = bench / file.relative_to(BENCH)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(file.read_bytes())
 
     command = [
         "-m",

@@ -46,10 +46,10 @@ def bench():
 
 @pytest.fixture(scope="module")
 def quick_run(tmp_path_factory):
-    """What a quick run of all but torch leaves."""
+    """Run all contenders but torch on little data; return the path of the JSON and the output."""
     found = tmp_path_factory.mktemp("benzina") / "run.json"
     who = [word for name in (OURS, BARE, BARE_ONE, PILLOW, BYTES) for word in ("--who", name)]
-    result = run("-m", "benzina", "--quick", *who, "--json", found)
+    result = run("-m", "race", "benzina", "--quick", *who, "--json", found)
     assert result.returncode == 0, result.stderr
     return found, result.stdout
 
@@ -81,7 +81,7 @@ def test_a_quick_run_does_all_the_work(quick_run):
 def test_the_page_is_written_from_a_run(quick_run, tmp_path):
     page = tmp_path / "page.md"
 
-    result = run("-m", "benzina.page", quick_run[0], "-o", page)
+    result = run("-m", "race.page", "benzina", quick_run[0], "-o", page)
 
     assert result.returncode == 0, result.stderr
     text = page.read_text()
@@ -94,14 +94,14 @@ def test_the_page_is_written_from_a_run(quick_run, tmp_path):
 
 @pytest.fixture(scope="module")
 def tasks(bench, tmp_path_factory):
-    """What makes tasks of small data; the files of all contenders are there."""
+    """Return the maker of tasks of little data; the files of all contenders are there."""
+    from benzina.cases import Pictures
     from benzina.data import QUICK
-    from benzina.race import Bench
 
     folder = tmp_path_factory.mktemp("tasks")
     memory = folder / "memory"
     memory.mkdir()
-    return Bench(QUICK, folder, memory, [], lambda line: None)
+    return Pictures(QUICK, folder, memory, [], lambda line: None)
 
 
 EVERYTHING = [
@@ -114,16 +114,15 @@ EVERYTHING = [
 
 
 def prepare(name, task):
-    """Check what a contender makes of a task, and do it once more."""
+    """Check the result of a task, and run it again."""
     from contextlib import ExitStack
 
-    from benzina.contender import TABLE
-    from benzina.contender import prepare as prepared
-    from races import assemble
+    from benzina.contenders import TABLE, checked_call
+    from race.races import assemble
 
     ((contender,), _) = assemble(TABLE, [name])
     with ExitStack() as stack:
-        prepared(contender, task, stack)()
+        checked_call(contender, task, stack)()
 
 
 @pytest.mark.parametrize(("name", "work"), EVERYTHING)
@@ -132,7 +131,7 @@ def test_right_results_are_accepted(tasks, name, work):
 
 
 def rewritten(path, folder, name, change):
-    """Return the path of other arrays: of `name`, or of the first, what `change` makes."""
+    """Return the path of a copy of the arrays, with `change` applied to `name` or the first."""
     with np.load(path) as stored:
         arrays = {key: stored[key] for key in stored.files}
     name = name or next(iter(arrays))
@@ -142,7 +141,7 @@ def rewritten(path, folder, name, change):
 
 
 def wrong(task, folder):
-    """Return a task whose right result is not what is stored."""
+    """Return a task whose stored data differ from the expected result."""
     work = task["work"]
     if work == "load":
         # Upside down it is about as bright.
@@ -214,10 +213,10 @@ def test_missing_pictures_stop_the_run(tasks, name):
 
 def test_torch_works_in_a_process(tasks, tmp_path):
     pytest.importorskip("torch")
-    from process import Worker, WorkerError
+    from race.worker import Worker, WorkerError
 
     task = tasks.task("load", 1)
-    worker = Worker("benzina.worker", TORCH)
+    worker = Worker("benzina", TORCH)
     try:
         assert 0 < worker.prepare(**task)(1) < 60
         with pytest.raises(WorkerError, match=r"(?s)in DataLoader has ended.*picture 0, .* dB"):
@@ -244,7 +243,7 @@ def case(key, **seconds):
 
 
 def judged(*cases):
-    from benzina.targets import targets_of
+    from benzina.figures import targets_of
 
     return [(one.work, one.found, one.met) for one in targets_of({"cases": list(cases)})]
 

@@ -42,11 +42,11 @@ def bench(monkeypatch):
 
 @pytest.fixture(scope="module")
 def quick_run(tmp_path_factory):
-    """What a quick run of some of our own contenders leaves."""
+    """Run some of our own contenders on little data; return the path of the JSON and the output."""
     found = tmp_path_factory.mktemp("frames") / "run.json"
     work = [word for name in ("clips", "codecs", "opening", "ingest") for word in ("--only", name)]
     who = [word for name in WHO for word in ("--who", name)]
-    result = run("-m", "frames", "--quick", *who, *work, "--json", found)
+    result = run("-m", "race", "frames", "--quick", *who, *work, "--json", found)
     assert result.returncode == 0, result.stderr
     return found, result.stdout
 
@@ -68,7 +68,7 @@ def test_a_quick_run_does_all_the_work(quick_run):
 def test_the_page_is_written_from_a_run(quick_run, tmp_path):
     page = tmp_path / "page.md"
 
-    result = run("-m", "frames.page", quick_run[0], "-o", page)
+    result = run("-m", "race.page", "frames", quick_run[0], "-o", page)
 
     assert result.returncode == 0, result.stderr
     text = page.read_text()
@@ -80,10 +80,11 @@ def test_the_page_is_written_from_a_run(quick_run, tmp_path):
 @pytest.fixture
 def task(bench, tmp_path):
     """A task for a reader of a small store."""
-    from frames.with_bloscpack import StoreSmall
+    from frames.contenders import STORE_SMALL
+    from frames.with_bloscpack import Store
 
     frames = np.random.default_rng(2).integers(0, 9, (8, 32, 48, 3), dtype=np.uint8)
-    StoreSmall().write(tmp_path / "store.blp", ["a", "b"], frames)
+    Store(STORE_SMALL).write(tmp_path / "store.blp", ["a", "b"], frames)
     np.save(tmp_path / "frames.npy", frames)
     return {
         "path": str(tmp_path / "store.blp"),
@@ -95,11 +96,11 @@ def task(bench, tmp_path):
 
 
 def test_a_reader_times_what_it_has_checked(task, monkeypatch):
-    from frames.with_bloscpack import StoreSmall
-    from process import Worker
+    from frames.contenders import STORE_SMALL
+    from race.worker import Worker
 
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    reader = Worker("frames.reader_worker", StoreSmall.name)
+    reader = Worker("frames", STORE_SMALL)
     try:
         for bare, places in ((False, task["places"]), (True, [["a", 1], ["b", 7]])):
             loop = reader.prepare(**{**task, "bare": bare, "places": places})
@@ -109,14 +110,14 @@ def test_a_reader_times_what_it_has_checked(task, monkeypatch):
 
 
 def test_a_wrong_frame_stops_the_run(task, monkeypatch):
-    from frames.with_bloscpack import StoreSmall
-    from process import Worker, WorkerError
+    from frames.contenders import STORE_SMALL
+    from race.worker import Worker, WorkerError
 
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     wanted = np.load(task["wanted"])
     wanted[5, 31, 47, 2] ^= 1
     np.save(task["wanted"], wanted)
-    reader = Worker("frames.reader_worker", StoreSmall.name)
+    reader = Worker("frames", STORE_SMALL)
     try:
         with pytest.raises(WorkerError, match=r"bloscpack, small has ended") as caught:
             reader.prepare(**task)
@@ -128,7 +129,7 @@ def test_a_wrong_frame_stops_the_run(task, monkeypatch):
 
 @pytest.mark.parametrize(("ours", "met"), [(0.124, "yes"), (0.126, "1 of 2")])
 def test_a_target_is_met_by_the_ratio_of_medians(bench, ours, met):
-    from frames.targets import targets_of
+    from frames.figures import targets_of
 
     def case(clip, seconds):
         theirs = {"GulpIO2": [9.0, 1.0, 0.5], "bloscpack, fast": [seconds]}
@@ -144,7 +145,7 @@ def test_a_target_is_met_by_the_ratio_of_medians(bench, ours, met):
 
 
 def test_a_hang_of_a_loader_is_no_success(bench):
-    from frames.targets import targets_of
+    from frames.figures import targets_of
 
     measured = {
         "cases": [],

@@ -39,9 +39,9 @@ def bench(monkeypatch):
 
 @pytest.fixture(scope="module")
 def quick_run(tmp_path_factory):
-    """What a quick run of our own contender leaves."""
+    """Run our own contender on little data; return the path of the JSON and the output."""
     found = tmp_path_factory.mktemp("peers") / "run.json"
-    result = run("-m", "peers", "--quick", "--who", "bloscpack", "--json", found,
+    result = run("-m", "race", "peers", "--quick", "--who", "bloscpack", "--json", found,
                  BLOSCPACK_ORACLE=str(found.parent / "none"))  # fmt: skip
     assert result.returncode == 0, result.stderr
     return found, result.stdout
@@ -52,7 +52,7 @@ def test_a_quick_run_does_all_the_work(quick_run):
     measured = json.loads(found.read_text())
 
     keys = {case["key"].split("/")[0] for case in measured["cases"]}
-    assert {"read", "write", "row", "first", "block", "stride", "iterate", "open"} <= keys
+    assert {"read", "write", "row", "first", "block", "stride", "iterate", "open", "shape"} <= keys
     for case in measured["cases"]:
         if case["key"].startswith(("threads/", "append")):
             continue
@@ -67,7 +67,7 @@ def test_the_page_keeps_the_part_it_does_not_write(quick_run, tmp_path):
     page = tmp_path / "page.md"
     page.write_text("# Benchmarks\n\nThe first part.\n")
 
-    for _ in range(2):  # the second run replaces what the first wrote
+    for _ in range(2):  # the second run replaces the text of the first
         result = run(BENCH / "page.py", "--peers", quick_run[0], "-o", page)
         assert result.returncode == 0, result.stderr
         text = page.read_text()
@@ -83,10 +83,10 @@ def test_a_wrong_result_stops_the_run(tmp_path):
         "import sys\n"
         "import bloscpack\n"
         "import numpy as np\n"
-        "from peers.__main__ import main\n"
+        "from race.__main__ import main\n"
         "honest = bloscpack.load\n"
         "bloscpack.load = lambda *args, **kwargs: honest(*args, **kwargs) + np.float32(0.25)\n"
-        "sys.exit(main(['--quick', '--who', 'bloscpack', '--only', 'whole']))\n"
+        "sys.exit(main(['peers', '--quick', '--who', 'bloscpack', '--only', 'whole']))\n"
     )
 
     result = run(script, PYTHONPATH=f"{ROOT}{os.pathsep}{BENCH}", BLOSCPACK_ORACLE=str(tmp_path))
@@ -162,7 +162,7 @@ def test_the_judge_names_every_outcome(bench, tmp_path):
 
 @pytest.mark.parametrize(("ours", "is_met"), [(1.0, True), (1.2, False)])
 def test_a_target_is_met_by_its_ratio(bench, ours, is_met):
-    from peers.targets import targets_of
+    from peers.figures import targets_of
 
     measured = {
         "nthreads": 2,
@@ -195,3 +195,35 @@ def test_a_target_is_met_by_its_ratio(bench, ours, is_met):
     for region in ("data", "header"):
         flips = found[f"bit flips in the {region}", "0 silently wrong results"]
         assert (flips.met == "yes") == is_met
+
+
+@pytest.mark.parametrize(("ours", "found", "met"), [(0.25, "0.25", "yes"), (0.26, "0.26", "no")])
+def test_opening_a_file_of_fixed_size_is_compared_with_h5py(bench, ours, found, met):
+    from peers.figures import targets_of
+
+    title = "open a file of fixed size, read its shape"
+    seconds = {"bloscpack": [9.0, ours, 0.1], "h5py": [1.0]}
+    case = {"key": "shape", "title": title, "nbytes": 0, "seconds": seconds, "skipped": {}}
+
+    (target,) = targets_of({"nthreads": 2, "setting": {"ntiny": 9}, "cases": [case]})
+
+    assert (target.work, target.target) == (title, "<= 0.25 of the time of h5py")
+    assert (target.found, target.met) == (found, met)
+
+
+def test_a_wrong_shape_stops_the_run(tmp_path):
+    script = tmp_path / "broken.py"
+    script.write_text(
+        "import sys\n"
+        "from contextlib import nullcontext\n"
+        "from types import SimpleNamespace\n"
+        "from peers.with_bloscpack import Ours\n"
+        "from race.__main__ import main\n"
+        "Ours.open = lambda self, path: nullcontext(SimpleNamespace(shape=(1, 1000)))\n"
+        "sys.exit(main(['peers', '--quick', '--who', 'bloscpack', '--only', 'files']))\n"
+    )
+
+    result = run(script, PYTHONPATH=f"{ROOT}{os.pathsep}{BENCH}", BLOSCPACK_ORACLE=str(tmp_path))
+
+    assert result.returncode == 1
+    assert "bloscpack: the shape is not what was stored" in result.stderr

@@ -40,12 +40,12 @@ def bench():
 
 @pytest.fixture(scope="module")
 def quick_run(bench, tmp_path_factory):
-    """What a quick run leaves, of those who show all there is."""
-    from remote.__main__ import main
+    """Run the contenders that cover all cases on little data; return the path of the JSON."""
+    from race.__main__ import main
 
     found = tmp_path_factory.mktemp("remote") / "run.json"
     who = [word for name in (OURS, STORE, ZARR) for word in ("--who", name)]
-    assert main(["--quick", *who, "--json", str(found)]) == 0
+    assert main(["remote", "--quick", *who, "--json", str(found)]) == 0
     return found
 
 
@@ -92,11 +92,11 @@ def test_requests_of_others_are_counted(quick_run):
 
 
 def test_the_page_is_written_from_a_run(quick_run, tmp_path):
-    from remote.page import PAGE
+    from race.page import main
 
     page = tmp_path / "page.md"
 
-    assert PAGE.main(page, [str(quick_run)]) == 0
+    assert main(["remote", str(quick_run), "-o", str(page)]) == 0
 
     text = page.read_text()
     assert text.startswith("# Benchmarks of arrays behind URLs, and through Dask\n")
@@ -112,14 +112,14 @@ def test_the_page_is_written_from_a_run(quick_run, tmp_path):
 @pytest.fixture(scope="module")
 def held(bench, tmp_path_factory):
     """A run of small data whose contenders work in this process."""
-    from remote.contender import TABLE
+    from remote.cases import Arrays
+    from remote.contenders import TABLE
     from remote.data import QUICK
-    from remote.race import Bench
-    from remote.serving import serving
 
     folder = tmp_path_factory.mktemp("held")
-    with serving() as servers:
-        yield Bench(QUICK, folder, folder, servers, list(TABLE), lambda line: None)
+    races = Arrays(QUICK, folder, folder, list(TABLE), lambda line: None)
+    with races.closing:
+        yield races
 
 
 EVERYTHING = [
@@ -129,8 +129,8 @@ EVERYTHING = [
 
 
 def prepare(held, name, task):
-    """Compare what a contender reads, and read it once more."""
-    from remote.contender import prepare as prepared
+    """Check the result of a task, and run it again."""
+    from remote.contenders import prepare as prepared
 
     (contender,) = (one for one in held.contenders if one.name == name)
     with ExitStack() as stack:
@@ -175,7 +175,7 @@ def test_long_work_is_shorter_where_it_is_timed(held):
 
 
 def test_the_server_is_slow_while_it_is_timed(held, monkeypatch):
-    from races import Case
+    from race.races import Case
 
     delays = []
     monkeypatch.setattr(held, "contenders", [])
@@ -242,7 +242,7 @@ def blocks(bench):
 
 
 def test_wrong_blocks_stop_the_run(blocks, tmp_path, monkeypatch):
-    from races import Races
+    from race.races import Races
     from remote.data import QUICK
 
     source = tmp_path / "source.npy"
@@ -251,14 +251,14 @@ def test_wrong_blocks_stop_the_run(blocks, tmp_path, monkeypatch):
         "wrong", blocks.write_ours, lambda path, rows: blocks.read_ours(path, rows) + 1
     )
     monkeypatch.setattr(blocks, "CONTENDERS", (wrong,))
-    races = Races(QUICK, [], {}, lambda line: None)
+    races = Races(QUICK, tmp_path, tmp_path, [], lambda line: None)
 
-    with pytest.raises(AssertionError, match="wrong: what Dask reads is not"):
+    with pytest.raises(AssertionError, match="wrong: the array that Dask reads is not"):
         blocks.race(races, source, "lz4", "threads")
 
 
 def judged(run):
-    from remote.targets import targets_of
+    from remote.figures import targets_of
 
     return [(one.work, one.found, one.met) for one in targets_of({"cases": [], **run})]
 

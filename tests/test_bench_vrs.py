@@ -42,10 +42,10 @@ def bench(monkeypatch):
 
 @pytest.fixture(scope="module")
 def quick_run(tmp_path_factory):
-    """What a quick run of our own contenders leaves."""
+    """Run our own contenders on little data; return the path of the JSON and the output."""
     found = tmp_path_factory.mktemp("vrs") / "run.json"
     who = [word for name in WHO[:2] for word in ("--who", name)]
-    result = run("-m", "vrs", "--quick", *who, "--json", found)
+    result = run("-m", "race", "vrs", "--quick", *who, "--json", found)
     assert result.returncode == 0, result.stderr
     return found, result.stdout
 
@@ -61,7 +61,7 @@ def test_a_quick_run_does_all_the_work(quick_run):
     assert tuple(cases["frames/zfast"]["seconds"]) == WHO[:2]
     assert tuple(cases["records/field"]["seconds"]) == WHO[:1]
     sizes = measured["motion_sizes"]
-    # A record header of 32 bytes before each 36 bytes; then the index and what is said of streams.
+    # A record header of 32 bytes before each 36 bytes; then the index and the tags of streams.
     assert 68 < sizes["recording, raw"] / 500 < 77
     assert sizes["payloads alone"] == 500 * 36
     frames = measured["frame_sizes"]
@@ -72,7 +72,7 @@ def test_a_quick_run_does_all_the_work(quick_run):
 def test_the_page_is_written_from_a_run(quick_run, tmp_path):
     page = tmp_path / "page.md"
 
-    result = run("-m", "vrs.page", quick_run[0], "-o", page)
+    result = run("-m", "race.page", "vrs", quick_run[0], "-o", page)
 
     assert result.returncode == 0, result.stderr
     text = page.read_text()
@@ -84,7 +84,7 @@ def test_the_page_is_written_from_a_run(quick_run, tmp_path):
 
 @pytest.fixture
 def stored(bench, tmp_path):
-    """A recording of a motion sensor and one of frames, and what was recorded."""
+    """A recording of a motion sensor, one of frames, and the recorded arrays."""
     from vrs.data import QUICK, make_frames, make_motion
     from vrs.with_bloscpack import Ours
 
@@ -112,9 +112,9 @@ WORK = ("open", "records", "record", "field", "frames", "frame", "write motion",
 
 
 def test_a_worker_times_what_it_has_checked(stored):
-    from process import Worker
+    from race.worker import Worker
 
-    worker = Worker("vrs.worker", "bloscpack")
+    worker = Worker("vrs", "bloscpack")
     try:
         for work in WORK:
             assert 0 < worker.prepare(**task(stored, work))(2) < 60
@@ -131,9 +131,8 @@ def test_a_worker_times_what_it_has_checked(stored):
 def test_a_wrong_value_stops_the_run(stored, name, work):
     from contextlib import ExitStack
 
-    from races import assemble
-    from vrs.contender import TABLE
-    from vrs.worker import prepare
+    from race.races import assemble
+    from vrs.contenders import TABLE, prepare
 
     ((contender,), _) = assemble(TABLE, [name])
     wanted = task(stored, work)["wanted"]
@@ -149,10 +148,10 @@ def test_a_wrong_value_stops_the_run(stored, name, work):
 
 
 def test_the_end_of_a_worker_says_why(stored):
-    from process import Worker, WorkerError
+    from race.worker import Worker, WorkerError
 
     np.save(stored / "motion.npy", np.load(stored / "motion.npy")[:-1])
-    worker = Worker("vrs.worker", "bloscpack")
+    worker = Worker("vrs", "bloscpack")
     try:
         with pytest.raises(WorkerError, match=r"(?s)of bloscpack has ended.*the number of records"):
             worker.prepare(**task(stored, "open"))
@@ -162,7 +161,7 @@ def test_the_end_of_a_worker_says_why(stored):
 
 @pytest.mark.parametrize(("ours", "met"), [(1.42, "yes"), (1.44, "no")])
 def test_a_target_is_met_by_the_ratio_of_medians(bench, ours, met):
-    from vrs.targets import targets_of
+    from vrs.figures import targets_of
 
     seconds = {"vrs": [9.0, 1.0, 0.5], "bloscpack": [0.1, ours, 9.0]}
     case = {"key": "records/all", "title": "", "nbytes": 1, "seconds": seconds, "skipped": {}}
@@ -175,7 +174,7 @@ def test_a_target_is_met_by_the_ratio_of_medians(bench, ours, met):
 
 @pytest.mark.parametrize(("nbytes", "found", "met"), [(200, "3.00", "yes"), (201, "2.99", "no")])
 def test_the_store_is_compared_with_the_recording(bench, nbytes, found, met):
-    from vrs.targets import targets_of
+    from vrs.figures import targets_of
 
     sizes = {"recording, raw": 600, "recording converted to a store": nbytes, "mcap, raw": 700}
 
@@ -185,8 +184,24 @@ def test_the_store_is_compared_with_the_recording(bench, nbytes, found, met):
 
 
 def test_without_the_conversion_there_is_no_figure(bench):
-    from vrs.targets import targets_of
+    from vrs.figures import targets_of
 
     (target,) = targets_of({"cases": [], "motion_sizes": {"recording, raw": 600}})
 
     assert (target.found, target.met) == ("the conversion is not there", "-")
+
+
+def test_a_run_that_cannot_begin_closes_its_servers(bench, tmp_path):
+    from race.races import Races
+
+    closed = []
+
+    class Failing(Races):
+        def make_data(self):
+            self.closing.callback(closed.append, True)
+            raise FileNotFoundError("no data")
+
+    with pytest.raises(FileNotFoundError, match="no data"):
+        Failing(None, tmp_path, tmp_path, [], print)
+
+    assert closed == [True]

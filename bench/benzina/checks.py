@@ -1,13 +1,11 @@
-"""Whether what came out is what was put in."""
+"""Checks that results are the pictures that were put in."""
 
-from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from PIL import Image
-from races import require
+from race.races import Task, require
 
-from benzina.contender import Task
 from benzina.jpeg import DEVIATION, MEAN, middle_box, psnr
 
 Batch = tuple[np.ndarray, np.ndarray]
@@ -16,13 +14,8 @@ Batch = tuple[np.ndarray, np.ndarray]
 # In dB. Other pictures have 15; resized without a filter, as our warp does it, sharp ones keep 25.
 _MIN_RESIZED = 22.0
 _MIN_CODED = 30.0
-# Of red, green and blue in luma, by BT.601.
+# Weights of red, green and blue in luma, by BT.601.
 _LUMA = np.array([0.299, 0.587, 0.114])
-
-
-def exhaust(results: Iterable[object]) -> None:
-    """Take all results and keep none."""
-    deque(results, 0)
 
 
 def read_wanted(task: Task) -> list[np.ndarray]:
@@ -31,19 +24,10 @@ def read_wanted(task: Task) -> list[np.ndarray]:
         return [stored[name] for name in stored.files]
 
 
-def require_batches(batches: Iterable[Batch], task: Task, who: str, *, is_normalized: bool) -> None:
-    """Fail the run unless the middles of all pictures came, in their order, each with its number.
+def require_batches(batches: Iterable[Batch], task: Task, who: str) -> None:
+    """Stop the run unless batches have the middles of all pictures, in order and numbered.
 
-    Parameters
-    ----------
-    batches : iterable of Batch
-        A pass without anything random.
-    task : dict
-        Of loading.
-    who : str
-        The contender.
-    is_normalized : bool
-        Whether mean and deviation were applied.
+    The batches are those of a pass without randomness, with mean and deviation applied.
     """
     side = task["shape"]
     wanted = [_middle(picture, side) for picture in read_wanted(task)]
@@ -53,9 +37,7 @@ def require_batches(batches: Iterable[Batch], task: Task, who: str, *, is_normal
         require(images.dtype == np.float32, who, "the dtype of a batch")
         for image, number in zip(images, numbers.tolist(), strict=True):
             require(number == count, who, f"the number of picture {count}")
-            pixels = image.transpose(1, 2, 0)
-            if is_normalized:
-                pixels = 255 * (pixels * np.array(DEVIATION) + np.array(MEAN))
+            pixels = 255 * (image.transpose(1, 2, 0) * np.array(DEVIATION) + np.array(MEAN))
             found = psnr([wanted[count % len(wanted)]], [pixels])
             require(found >= _MIN_RESIZED, who, f"picture {count}, {found:.1f} dB,")
             count += 1
@@ -69,26 +51,32 @@ def _middle(picture: np.ndarray, side: int) -> np.ndarray:
 
 
 def require_lumas(lumas: Iterable[np.ndarray], task: Task, who: str, count: int) -> None:
-    """Fail the run unless the planes of luma of frames have the pictures at their top left."""
-    wanted = read_wanted(task)
-    found = 0
-    for plane in lumas:
-        picture = wanted[found % len(wanted)]
-        height, width = picture.shape[:2]
-        decibels = psnr([picture @ _LUMA], [plane[:height, :width]])
-        require(decibels >= _MIN_CODED, who, f"frame {found}, {decibels:.1f} dB,")
-        found += 1
-    require(found == count, who, "the number of frames")
+    """Stop the run unless the luma planes of frames have the pictures at their top left."""
+    wanted = [picture @ _LUMA for picture in read_wanted(task)]
+    _require_coded(lumas, wanted, who, count)
 
 
 def require_pictures(pictures: Iterable[np.ndarray], task: Task, who: str, count: int) -> None:
-    """Fail the run unless these are the pictures, as far as H.265 keeps them."""
+    """Stop the run unless these are the pictures, to the precision of H.265."""
     wanted = read_wanted(task)
+
+    def right_shapes() -> Iterator[np.ndarray]:
+        for number, picture in enumerate(pictures):
+            is_equal = picture.shape == wanted[number % len(wanted)].shape
+            require(is_equal, who, f"the shape of picture {number}")
+            yield picture
+
+    _require_coded(right_shapes(), wanted, who, count)
+
+
+def _require_coded(
+    pictures: Iterable[np.ndarray], wanted: list[np.ndarray], who: str, count: int
+) -> None:
     found = 0
     for picture in pictures:
         original = wanted[found % len(wanted)]
-        require(picture.shape == original.shape, who, f"the shape of picture {found}")
-        decibels = psnr([original], [picture])
+        height, width = original.shape[:2]
+        decibels = psnr([original], [picture[:height, :width]])
         require(decibels >= _MIN_CODED, who, f"picture {found}, {decibels:.1f} dB,")
         found += 1
     require(found == count, who, "the number of pictures")

@@ -1,6 +1,6 @@
-"""What is packed: pictures of the size of photographs, cut from real ones.
+"""Pictures of the size of photographs, cut from real ones.
 
-They are parts of the frames and of the photograph that `frames.data` has; where there is no
+They are parts of the frames and of the photograph that `frames.data` has; without a
 photograph, of the frames alone.
 """
 
@@ -18,72 +18,34 @@ ABOUT = {
     "Foundation, CC BY 3.0",
     "photograph": "the others are of a photograph (Rachel Michetti, CC0)",
 }
-"""What the pictures are of, by name."""
+"""Sources of the pictures, by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """How much is done.
+    """How much is done; by default a full run."""
 
-    Attributes
-    ----------
-    npictures : int
-        Different ones.
-    nsamples : int
-        Of the dataset that is loaded: the pictures again and again.
-    sizes : tuple of (int, int)
-        Height and width of the pictures, in turn.
-    tile : int
-        Of the dataset; no picture is larger.
-    crf : int
-        Quality of H.265.
-    shape, batch : int
-        Side of the pictures that loaders give, and how many a batch has.
-    threads : tuple of int
-        How many load.
-    npacked : int
-        Pictures that are packed.
-    nindexed : int
-        Samples of the index that is opened.
-    nrounds : int
-        Rounds of a race.
-    """
-
-    npictures: int
-    nsamples: int
-    sizes: tuple[tuple[int, int], ...]
-    tile: int
-    crf: int
-    shape: int
-    batch: int
-    threads: tuple[int, ...]
-    npacked: int
-    nindexed: int
-    nrounds: int
+    npictures: int = 96  # distinct ones
+    nsamples: int = 960  # of the dataset that is loaded: the pictures again and again
+    sizes: tuple[tuple[int, int], ...] = ((375, 500), (500, 375), (333, 500))  # height, width
+    tile: int = 512  # of the dataset; at least the size of any picture
+    crf: int = 28  # quality of H.265
+    shape: int = 224  # side of the pictures that loaders return
+    batch: int = 32
+    threads: tuple[int, ...] = (1, 2)  # of the loaders
+    npacked: int = 32
+    nindexed: int = 1_431_167  # samples of the index that is opened
+    nrounds: int = 9
 
 
-FULL = Setting(
-    npictures=96,
-    nsamples=960,
-    sizes=((375, 500), (500, 375), (333, 500)),
-    tile=512,
-    crf=28,
-    shape=224,
-    batch=32,
-    threads=(1, 2),
-    npacked=32,
-    nindexed=1_431_167,
-    nrounds=9,
-)
+FULL = Setting()
 QUICK = Setting(
     npictures=6,
     nsamples=12,
     sizes=((48, 64), (64, 48)),
     tile=64,
-    crf=28,
     shape=32,
     batch=4,
-    threads=(1, 2),
     npacked=6,
     nindexed=1_000,
     nrounds=2,

@@ -20,23 +20,11 @@ _TARGET_NBYTES, _NCLASSES = 8, 1000
 
 
 def write_index(folder: Path, count: int, sample: bytes) -> dict[str, Any]:
-    """Write a dataset of the reference's form without the bytes of its samples.
+    """Write a dataset in the reference's form, without the bytes of its `count` samples.
 
-    Parameters
-    ----------
-    folder : Path
-        Takes the file, and one with the tables that are in it.
-    count : int
-        Samples.
-    sample : bytes
-        Any, for the sample entry of the thumbnails.
-
-    Returns
-    -------
-    dict
-        ``path``; ``tables``, a ``.npz`` with "TRACK offsets" and "TRACK sizes";
-        ``targets_offset``, ``moov_offset`` and ``moov_nbytes``; ``nindexed``, the number of
-        samples.
+    The entry of the thumbnails is that of any `sample`. The result has ``path``; ``tables``, a
+    ``.npz`` file with "TRACK offsets" and "TRACK sizes"; ``targets_offset``, ``moov_offset`` and
+    ``moov_nbytes``; ``nindexed``, the number of samples.
     """
     rng = np.random.default_rng(_SEED)
     sizes = rng.integers(_MIN_NBYTES, _MAX_NBYTES, count, dtype=np.uint64)

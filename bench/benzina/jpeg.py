@@ -1,4 +1,4 @@
-"""The same pictures as JPEG files: their quality, and crops as torchvision makes them."""
+"""JPEG files of the pictures: their quality, and crops as torchvision makes them."""
 
 import io
 import math
@@ -11,7 +11,7 @@ from PIL import Image
 Box = tuple[int, int, int, int]
 """Left, top, right and bottom in pixels."""
 
-# Of ImageNet, red, green and blue in 0 to 1, as everybody uses them.
+# Commonly used ones of ImageNet: red, green and blue in 0 to 1.
 MEAN = (0.485, 0.456, 0.406)
 DEVIATION = (0.229, 0.224, 0.225)
 _SCALE, _RATIO = (0.08, 1.0), (3 / 4, 4 / 3)
@@ -42,7 +42,7 @@ def decode(data: bytes) -> np.ndarray:
 
 
 def find_quality(pictures: Sequence[np.ndarray], wanted: float) -> int:
-    """Return the lowest quality of JPEG at which pictures keep so many dB, or the highest."""
+    """Return the lowest quality of JPEG at which pictures keep `wanted` dB, or the highest."""
     low, high = 0, len(_QUALITIES) - 1
     while low < high:
         middle = (low + high) // 2
@@ -55,7 +55,7 @@ def find_quality(pictures: Sequence[np.ndarray], wanted: float) -> int:
 
 
 def path_of(folder: Path, number: int) -> Path:
-    """Return where a picture is."""
+    """Return the path of a picture."""
     return folder / f"{number:06}.jpg"
 
 
@@ -79,16 +79,9 @@ def middle_box(width: int, height: int) -> Box:
 
 
 def load(path: Path, side: int, rng: np.random.Generator | None) -> Image.Image:
-    """Return what torchvision's transforms make of a file before it becomes numbers.
+    """Return a picture cropped to a square of `side` pixels as torchvision's transforms do it.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    side : int
-        Of the square that comes out.
-    rng : Generator, optional
-        For the crop and the flip; without, the middle is taken.
+    Crop and flip are random; without `rng` the middle is taken.
     """
     with Image.open(path) as image:
         rgb = image.convert("RGB")

@@ -1,21 +1,15 @@
-"""Our own datasets: bloscpack.benzina."""
+"""Our datasets: bloscpack.benzina."""
 
 import os
 from contextlib import ExitStack
-from itertools import cycle
 from pathlib import Path
 
 import numpy as np
-from races import require
+from race.races import Contender, Task, exhaust, require
+from race.timing import Call, cycling
 
-import bloscpack
-from benzina.checks import (
-    exhaust,
-    read_wanted,
-    require_batches,
-    require_pictures,
-)
-from benzina.contender import LOAD, OPEN, OURS, PACK, PARSE, SAMPLE, TARGETS, Call, Task
+from benzina.checks import read_wanted, require_batches, require_pictures
+from benzina.contenders import LOAD, OPEN, OURS, PACK, PARSE, SAMPLE, TARGETS
 from benzina.jpeg import DEVIATION, MEAN
 from bloscpack import benzina
 from bloscpack.benzina.mp4.format import THUMB
@@ -25,7 +19,7 @@ _BIAS = tuple(255 * value for value in MEAN)
 _NORM = tuple(1 / (255 * value) for value in DEVIATION)
 
 
-class Ours:
+class Ours(Contender):
     """The loader, the dataset and `pack`."""
 
     name = OURS
@@ -35,21 +29,14 @@ class Ours:
     )
     works = (LOAD, OPEN, TARGETS, SAMPLE, PARSE, PACK)
 
-    def version(self) -> str:
-        """Return name and version."""
-        return f"bloscpack {bloscpack.__version__}"
-
     def load(self, task: Task, stack: ExitStack) -> Call:
-        """Return a pass over a dataset."""
         dataset = stack.enter_context(benzina.open(task["path"]))
         middles = _loader(dataset, task, is_random=False)
-        require_batches(middles, task, self.name, is_normalized=True)
+        require_batches(middles, task, self.name)
         loader = _loader(dataset, task, is_random=True)
         return lambda: exhaust(loader)
 
     def open(self, task: Task, stack: ExitStack) -> Call:
-        """Return opening a dataset with all its tables."""
-
         def call() -> dict[str, tuple[np.ndarray, np.ndarray]]:
             with benzina.open(task["path"]) as dataset:
                 return {name: (one.offsets, one.sizes) for name, one in dataset.tracks.items()}
@@ -65,8 +52,6 @@ class Ours:
         return call
 
     def targets(self, task: Task, stack: ExitStack) -> Call:
-        """Return opening a dataset with all targets."""
-
         def call() -> np.ndarray:
             with benzina.open(task["path"]) as dataset:
                 return dataset.targets
@@ -76,38 +61,23 @@ class Ours:
         return call
 
     def sample(self, task: Task, stack: ExitStack) -> Call:
-        """Return reading samples at random."""
         dataset = stack.enter_context(benzina.open(task["path"]))
         with Path(task["path"]).open("rb") as stream:
             for index, (offset, nbytes) in enumerate(task["extents"]):
                 wanted = os.pread(stream.fileno(), nbytes, offset)
                 require(dataset[index].data == wanted, self.name, f"sample {index}")
-        places, per_call = cycle(task["places"]), task["per_call"]
-
-        def call() -> None:
-            for _ in range(per_call):
-                dataset[next(places)].data  # noqa: B018 - a property that reads
-
-        return call
+        return cycling(lambda place: dataset[place].data, task["places"], task["per_call"])
 
     def parse(self, task: Task, stack: ExitStack) -> Call:
-        """Return parsing samples that are in memory."""
         with benzina.open(task["path"]) as dataset:
             samples = [sample.data for sample in dataset.samples()]
         wanted = [tuple(values) for values in task["thumbs"]]
         for index, data in enumerate(samples):
             found = benzina.parse_sample(data).tracks[THUMB]
             require((found.offset, found.nbytes) == wanted[index], self.name, f"sample {index}")
-        datas, per_call = cycle(samples), task["per_call"]
-
-        def call() -> None:
-            for _ in range(per_call):
-                benzina.parse_sample(next(datas))
-
-        return call
+        return cycling(benzina.parse_sample, samples, task["per_call"])
 
     def pack(self, task: Task, stack: ExitStack) -> Call:
-        """Return packing pictures into a new dataset."""
         items = [(picture, number) for number, picture in enumerate(read_wanted(task))]
         items, path = items[: task["npacked"]], task["new"]
 

@@ -9,9 +9,11 @@ from threading import local
 
 import numpy as np
 from PIL import Image, __version__, features
+from race.races import Contender, Task, exhaust
+from race.timing import Call
 
-from benzina.checks import Batch, exhaust, require_batches
-from benzina.contender import LOAD, PILLOW, Call, Task
+from benzina.checks import Batch, require_batches
+from benzina.contenders import LOAD, PILLOW
 from benzina.jpeg import DEVIATION, MEAN, load, path_of
 
 _MEAN = np.array(MEAN, np.float32)[:, None, None]
@@ -20,7 +22,7 @@ _DEVIATION = np.array(DEVIATION, np.float32)[:, None, None]
 _AHEAD = 2
 
 
-class PillowThreads:
+class PillowThreads(Contender):
     """Each thread decodes, crops and normalizes pictures into their places in a batch."""
 
     name = PILLOW
@@ -31,21 +33,19 @@ class PillowThreads:
     works = (LOAD,)
 
     def version(self) -> str:
-        """Return names and versions."""
         turbo = features.version_feature("libjpeg_turbo")
         return f"Pillow {__version__}" + (f" with libjpeg-turbo {turbo}" if turbo else "")
 
     def load(self, task: Task, stack: ExitStack) -> Call:
-        """Return a pass over all files."""
         pool = stack.enter_context(ThreadPoolExecutor(task["nthreads"]))
         checked = _Passes(pool, task, is_random=False)
-        require_batches(checked.batches(), task, self.name, is_normalized=True)
+        require_batches(checked.batches(), task, self.name)
         random = _Passes(pool, task, is_random=True)
         return lambda: exhaust(random.batches())
 
 
 class _Passes:
-    """Passes over the files of a task, in another order each."""
+    """Passes over the files of a task, each in another order."""
 
     def __init__(self, pool: ThreadPoolExecutor, task: Task, *, is_random: bool) -> None:
         self._pool = pool
@@ -56,7 +56,6 @@ class _Passes:
         self._local = local()
 
     def batches(self) -> Iterator[Batch]:
-        """Yield the batches of a pass."""
         order = np.arange(self._count)
         if self._is_random:
             self._rng.shuffle(order)
@@ -81,7 +80,6 @@ class _Passes:
         normalize(image, out)
 
     def _stream(self) -> np.random.Generator | None:
-        """Return this thread's."""
         if not self._is_random:
             return None
         if not hasattr(self._local, "rng"):
@@ -91,7 +89,6 @@ class _Passes:
 
 
 def normalize(image: Image.Image, out: np.ndarray) -> None:
-    """Write a picture into its place as torchvision's ToTensor and Normalize make it."""
     np.divide(np.asarray(image).transpose(2, 0, 1), np.float32(255), out=out)
     out -= _MEAN
     out /= _DEVIATION

@@ -9,10 +9,11 @@ from typing import Any
 
 import av
 import numpy as np
-from races import require
+from race.races import Contender, Task, exhaust, require
+from race.timing import Call
 
-from benzina.checks import exhaust, read_wanted, require_lumas
-from benzina.contender import BARE, BARE_ONE, LOAD, PACK, Call, Task
+from benzina.checks import read_wanted, require_lumas
+from benzina.contenders import BARE, BARE_ONE, LOAD, PACK
 from bloscpack import benzina
 from bloscpack.benzina.codec.picture import yuv_planes
 from bloscpack.benzina.mp4.format import THUMB
@@ -20,28 +21,26 @@ from bloscpack.benzina.mp4.format import THUMB
 _RATE = 20
 _X265 = "bframes=0:keyint=1:no-info=1:log-level=none"
 _ALONE = "pools=none:frame-threads=1"
-# With threads of its own, libx265 begins each row of blocks anew.
+# With threads of its own, libx265 restarts at each row of blocks.
 _TOLERANCE = 0.02
 
 
-class Bare:
+class Bare(Contender):
     """A decoder for each thread, which stays open, and an encoder for each picture."""
 
     name = BARE
     note = (
         "a decoder of PyAV for each thread, which stays open and is given payloads that are in "
         "memory, one after the other; an encoder for each picture, a YUV frame in memory, with no "
-        "threads of its own; what comes out is dropped"
+        "threads of its own; results are dropped"
     )
     works = (LOAD, PACK)
 
     def version(self) -> str:
-        """Return names and versions."""
         libavcodec = ".".join(map(str, av.library_versions["libavcodec"]))
         return f"PyAV {av.__version__} with libavcodec {libavcodec}"
 
     def load(self, task: Task, stack: ExitStack) -> Call:
-        """Return decoding all payloads."""
         av.logging.set_level(None)
         config, payloads = _read_payloads(task)
         lumas = map(_luma, _frames(_open_decoder(config), payloads))
@@ -49,7 +48,6 @@ class Bare:
         return self._decoding(config, payloads, task["nthreads"], stack)
 
     def pack(self, task: Task, stack: ExitStack) -> Call:
-        """Return encoding all pictures."""
         av.logging.set_level(None)
         pictures = read_wanted(task)[: task["npacked"]]
         frames = [_make_frame(picture, task["tile"]) for picture in pictures]
@@ -57,7 +55,7 @@ class Bare:
         packets = encode(frames)
         lumas = map(_luma, _frames(_open_decoder(), packets))
         require_lumas(lumas, task, self.name, len(frames))
-        # Else it is another quality, and another time.
+        # Other sizes mean another quality, which takes another time.
         nbytes, wanted = sum(map(_picture_nbytes, packets)), task["payload_nbytes"]
         is_equal = abs(nbytes - wanted) <= _TOLERANCE * wanted
         require(is_equal, self.name, f"the size of all packets, {nbytes} and not {wanted},")
@@ -101,7 +99,6 @@ class BareOne(Bare):
 
 
 def _open_decoder(config: bytes | None = None, nthreads: int = 1) -> Any:
-    """Return a decoder of H.265, of payloads with an ``hvcC`` or of streams without."""
     decoder = av.CodecContext.create("hevc", "r")
     decoder.extradata = config
     decoder.thread_count = nthreads
@@ -111,7 +108,6 @@ def _open_decoder(config: bytes | None = None, nthreads: int = 1) -> Any:
 
 
 def _frames(decoder: Any, payloads: Iterable[bytes]) -> Iterator[Any]:
-    """Yield the frames of payloads; the decoder can be used again then."""
     for payload in payloads:
         yield from decoder.decode(av.Packet(payload))
     yield from decoder.decode(None)
@@ -119,7 +115,6 @@ def _frames(decoder: Any, payloads: Iterable[bytes]) -> Iterator[Any]:
 
 
 def _encode(frame: Any, crf: int, more: str = "") -> bytes:
-    """Return the packet of a frame."""
     encoder = av.CodecContext.create("libx265", "w")
     encoder.width, encoder.height = frame.width, frame.height
     encoder.pix_fmt = frame.format.name
@@ -132,12 +127,10 @@ def _encode(frame: Any, crf: int, more: str = "") -> bytes:
 
 
 def _picture_nbytes(packet: bytes) -> int:
-    """Return the size of the last unit of a packet as mp4 files have it."""
     return 1 + len(packet) - packet.rindex(b"\0\0\1")
 
 
 def _make_frame(picture: np.ndarray, tile: int) -> Any:
-    """Return the frame that we encode, too: a picture at the top left of a tile."""
     frame = av.VideoFrame(tile, tile, "yuvj420p")
     for plane, pixels in zip(frame.planes, yuv_planes(picture, tile, tile), strict=True):
         rows = np.frombuffer(plane, np.uint8).reshape(plane.height, plane.line_size)
@@ -152,7 +145,6 @@ def _luma(frame: Any) -> np.ndarray:
 
 
 def _read_payloads(task: Task) -> tuple[bytes, list[bytes]]:
-    """Return the decoder configuration of all pictures of a dataset, and what they are."""
     with benzina.open(task["path"]) as dataset:
         samples = list(dataset.samples())
         configs = {sample.layout.tracks[THUMB].config for sample in samples}

@@ -6,25 +6,17 @@ from typing import Any
 
 import numpy as np
 import torch
+from race.races import Contender, Task, exhaust
+from race.timing import Call
 from torch.utils.data import DataLoader, Dataset
 
-from benzina.checks import exhaust, require_batches
-from benzina.contender import LOAD, TORCH, Call, Task
+from benzina.checks import require_batches
+from benzina.contenders import LOAD, TORCH
 from benzina.jpeg import DEVIATION, MEAN, load, path_of
 
 
 class Files(Dataset[Any]):
-    """Pictures and their numbers.
-
-    Parameters
-    ----------
-    folder : Path
-        Where they are.
-    count, side : int
-        How many, and of what size they are to be.
-    is_random : bool
-        Whether crops are random, or in the middle.
-    """
+    """`count` pictures of a folder and their numbers, cropped at random or in the middle."""
 
     def __init__(self, folder: Path, count: int, side: int, *, is_random: bool) -> None:
         self._folder, self._count, self._side = folder, count, side
@@ -37,7 +29,6 @@ class Files(Dataset[Any]):
         return self._count
 
     def __getitem__(self, number: int) -> tuple[torch.Tensor, int]:
-        """Return a picture, (3, H, W), as torchvision's ToTensor and Normalize make it."""
         if self._is_random and self._rng is None:
             self._rng = np.random.default_rng()
         image = load(path_of(self._folder, number), self._side, self._rng)
@@ -45,8 +36,8 @@ class Files(Dataset[Any]):
         return tensor.to(torch.float32).div(255).sub_(self._mean).div_(self._deviation), number
 
 
-class TorchWorkers:
-    """What torch's users write, with torchvision's transforms in the place of ours."""
+class TorchWorkers(Contender):
+    """The usual script for torch, with torchvision's transforms in the place of ours."""
 
     name = TORCH
     note = (
@@ -56,12 +47,9 @@ class TorchWorkers:
     works = (LOAD,)
 
     def version(self) -> str:
-        """Return name and version."""
         return f"torch {torch.__version__}"
 
     def load(self, task: Task, stack: ExitStack) -> Call:
-        """Return a pass over all files."""
-
         def loader(*, is_random: bool) -> DataLoader[Any]:
             files = Files(Path(task["jpegs"]), task["nsamples"], task["shape"], is_random=is_random)
             return DataLoader(
@@ -73,6 +61,6 @@ class TorchWorkers:
             )
 
         checked = ((images.numpy(), numbers.numpy()) for images, numbers in loader(is_random=False))
-        require_batches(checked, task, self.name, is_normalized=True)
+        require_batches(checked, task, self.name)
         random = loader(is_random=True)
         return lambda: exhaust(random)

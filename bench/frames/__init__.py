@@ -1,6 +1,1 @@
-"""How far ahead of other ways to keep frames for training: the same work by everyone, in one run.
-
-``make bench-frames`` runs it. `__main__` picks what to run; `contender` says who takes part; each
-other module is one kind of work. `targets` holds the figures that are aimed at, `page` writes the
-result.
-"""
+"""Ways to keep frames for training beside each other; ``make bench-frames`` runs it."""

@@ -14,15 +14,7 @@ Decode = Callable[[str, int], np.ndarray]
 
 
 class BareClip:
-    """The chunks of a lossless clip, one for each frame.
-
-    Parameters
-    ----------
-    chunks : list of (bytes, int)
-        With their filters.
-    frames : tuple
-        Shape and dtype of all frames.
-    """
+    """The chunks of a lossless clip with their filters, one chunk for each frame."""
 
     def __init__(
         self, chunks: list[tuple[bytes, int]], shape: tuple[int, ...], dtype: np.dtype
@@ -38,7 +30,7 @@ class BareClip:
 
     @classmethod
     def read(cls, clip: bp.frames.StoreClip, content: memoryview) -> "BareClip":
-        """Take the chunks of a clip out of the file, each into bytes of its own."""
+        """Copy the chunks of a clip from the bytes of a file."""
         chunks = [
             (bytes(content[start : start + nbytes]), filters)
             for (start, nbytes), filters in zip(clip.chunk_extents(), clip._filters, strict=True)
@@ -84,7 +76,7 @@ def _bytes_of(array: np.ndarray) -> memoryview:
 
 
 def bare_frames(path: Path) -> Decode:
-    """Return what decodes a frame of a store, whose bytes are in memory, to a new array."""
+    """Return a function that decodes a frame of a store from memory to a new array."""
     with bp.frames.open(path) as store:
         first = store[store.keys()[0]]
         if first.codec == "image":

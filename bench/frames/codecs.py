@@ -3,18 +3,20 @@
 import io
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from harness import loop_of
-from races import Case
+from race.races import Case, require_equal
+from race.timing import loop_of
 
 from bloscpack.frames.store import lossless
 from bloscpack.media import image
 from frames.bare import BareClip
-from frames.contender import FFV1, PNG, Frames
-from frames.data import Clip
-from frames.race import Bench, jpeg_pixels, require_frames
+from frames.contenders import FFV1, PNG, Frames
+from frames.data import Clip, jpeg_pixels
+
+if TYPE_CHECKING:
+    from frames.cases import Clips
 
 FAST, SMALL = "bloscpack, fast", "bloscpack, small"
 PNG_CV2, PNG_PILLOW, JPEG = "PNG, cv2", "PNG, Pillow", "JPEG, simplejpeg"
@@ -22,49 +24,37 @@ _COUNT = 16  # frames of a call; two groups of those that refer to each other
 
 
 class Coded(NamedTuple):
-    """A clip in memory, in the form of some codec.
+    """A clip in memory, in the form of some codec."""
 
-    Attributes
-    ----------
-    cbytes : float
-        Bytes a frame.
-    encode : callable
-        Encodes the first frames once more.
-    decode : callable
-        Returns the first frames, in new memory.
-    wanted : ndarray
-        What these are.
-    """
-
-    cbytes: float
-    encode: Callable[[], object]
-    decode: Callable[[], Frames]
-    wanted: np.ndarray
+    cbytes: float  # per frame
+    encode: Callable[[], object]  # encodes the first frames again
+    decode: Callable[[], Frames]  # returns the first frames, in new memory
+    wanted: np.ndarray  # the first frames
 
 
-def race_codecs(bench: Bench) -> None:
-    """Encode and decode each clip, and those that are made up."""
-    sizes = bench.found.setdefault("coded", {})
-    for clip in (*bench.clips, *bench.other_clips):
+def race_codecs(races: "Clips") -> None:
+    """Encode and decode each clip, the synthetic ones too."""
+    sizes = races.found.setdefault("coded", {})
+    for clip in (*races.clips, *races.other_clips):
         with ExitStack() as stack:
-            coded = code(bench, clip, stack)
+            coded = code(races, clip, stack)
             for name, one in coded.items():
-                require_frames(one.decode(), one.wanted, name, clip.name)
+                require_equal(one.decode(), one.wanted, name, clip.name)
             sizes[clip.name] = {name: one.cbytes for name, one in coded.items()}
             for word in ("decode", "encode"):
                 case = Case(f"{word}/{clip.name}", f"{clip.name}, {word}", clip.frames[0].nbytes)
                 loops = {name: loop_of(getattr(one, word)) for name, one in coded.items()}
-                bench.race(case, loops, len(coded[FAST].wanted))
+                races.hold(case, loops, len(coded[FAST].wanted))
 
 
-def code(bench: Bench, clip: Clip, stack: ExitStack) -> dict[str, Coded]:
-    """Return a clip in every form that there is for it."""
+def code(races: "Clips", clip: Clip, stack: ExitStack) -> dict[str, Coded]:
+    """Return a clip in every form that can hold it."""
     coded = {FAST: _lossless(clip, "fast"), SMALL: _lossless(clip, "small")}
-    if bench.has(PNG):
+    if races.has(PNG):
         coded[PNG_CV2] = _png_by_cv2(clip)
     coded[PNG_PILLOW] = _png_by_pillow(clip)
     if clip.frames.ndim == 4:
-        if bench.has(FFV1):
+        if races.has(FFV1):
             coded[FFV1] = _ffv1(clip, stack)
         coded[JPEG] = _jpeg(clip)
     return coded

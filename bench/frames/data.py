@@ -1,4 +1,4 @@
-"""What is stored: three clips of real frames, and depth and masks that are made up.
+"""Stored clips: three of real frames, and synthetic depth and masks.
 
 The clips are those of ``shared/data``, or of the folder that ``BLOSCPACK_DATA`` names. Without them
 there is one: the frames that ship in ``bench/data``, played forwards and backwards.
@@ -14,6 +14,8 @@ from pathlib import Path
 import numpy as np
 import zstandard
 
+from bloscpack.media import image
+
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(os.environ.get("BLOSCPACK_DATA") or ROOT.parent / "shared" / "data")
 _SHIPPED = ROOT / "bench" / "data" / "bbb_16x240x320x3_u8.npy.zst"
@@ -22,61 +24,28 @@ _SEED = 3
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """How much is done.
+    """How much is done; by default a full run."""
 
-    Attributes
-    ----------
-    nclips, nframes : int
-        Clips of a store, and frames of each.
-    window, stride : int
-        Frames of what is read at once, and their distance.
-    crop : tuple of int or None
-        Height and width of what is left of each frame; None for all.
-    nrounds : int
-        Rounds of a race.
-    nindexed : int
-        Clips of the store that is opened; it has a hundred times as many frames.
-    ningested : int
-        Clips that are ingested.
-    nepochs, batch, batch_window : int
-        Passes of a loader, clips of a batch, frames of such a clip.
-    methods : tuple of str
-        Ways to start the workers of a loader. All contenders use the first.
-    """
-
-    nclips: int
-    nframes: int
-    window: int
-    stride: int
-    crop: tuple[int, int] | None
-    nrounds: int
-    nindexed: int
-    ningested: int
-    nepochs: int
-    batch: int
-    batch_window: int
-    methods: tuple[str, ...]
+    nclips: int = 12  # of a store
+    nframes: int = 64  # of a clip
+    window: int = 32  # frames of one read
+    stride: int = 2  # of these frames
+    crop: tuple[int, int] | None = None  # height and width to cut frames to
+    nrounds: int = 15
+    nindexed: int = 10_000  # clips of 100 frames of the store that is opened
+    ningested: int = 24  # clips
+    nepochs: int = 5  # passes of a loader
+    batch: int = 8  # clips
+    batch_window: int = 16  # frames of a clip in a batch
+    methods: tuple[str, ...] = ("fork", "spawn", "forkserver")
+    """Ways to start the workers of a loader. All contenders use the first."""
 
 
-FULL = Setting(
-    nclips=12,
-    nframes=64,
-    window=32,
-    stride=2,
-    crop=None,
-    nrounds=15,
-    nindexed=10_000,
-    ningested=24,
-    nepochs=5,
-    batch=8,
-    batch_window=16,
-    methods=("fork", "spawn", "forkserver"),
-)
+FULL = Setting()
 QUICK = Setting(
     nclips=3,
     nframes=16,
     window=8,
-    stride=2,
     crop=(48, 64),
     nrounds=2,
     nindexed=20,
@@ -90,15 +59,7 @@ QUICK = Setting(
 
 @dataclass(frozen=True, slots=True)
 class Clip:
-    """Frames and what they show.
-
-    Attributes
-    ----------
-    name, about : str
-        In a word, and in a sentence.
-    frames : ndarray
-        Of shape (T, H, W) or (T, H, W, 3).
-    """
+    """Frames, (T, H, W) or (T, H, W, 3), with a label and a description."""
 
     name: str
     about: str
@@ -106,7 +67,7 @@ class Clip:
 
 
 def load_clips(setting: Setting) -> tuple[list[Clip], dict[str, str]]:
-    """Return the clips of frames, and for those that are not there why."""
+    """Return the clips of frames, and why others are not there."""
     clips, absent = [], {}
     for name, about, load in _CLIPS:
         try:
@@ -217,3 +178,20 @@ def make_depth_and_masks(setting: Setting) -> list[Clip]:
         Clip("mask, uint8", "the number of the ball at each pixel, 0 for none", labels),
         Clip("mask, bool", "whether there is a ball", labels > 0),
     ]
+
+
+def encode_frames(frames: np.ndarray) -> list[bytes]:
+    """Return frames as JPEG images, byte for byte those that GulpIO2 makes."""
+    return [image.encode_jpeg(frame) for frame in frames]
+
+
+def jpeg_pixels(frames: np.ndarray) -> np.ndarray:
+    """Return frames as GulpIO2 returns them: lossy, decoded fast."""
+    import simplejpeg
+
+    return np.stack(
+        [
+            simplejpeg.decode_jpeg(data, fastdct=True, fastupsample=True)
+            for data in encode_frames(frames)
+        ]
+    )

@@ -1,29 +1,24 @@
 """Loading: batches of clips through torch's DataLoader with two workers.
 
-The loaders of all contenders live in one process, which `measure_loading` starts for each way to
-start workers, and pass over their clips in turns. A process that does not finish is a hang.
+`measure_loading` starts one process for each way to start workers. The loaders of all contenders
+live in it and pass over their clips in turns. A process that does not finish is a hang.
 """
 
 import json
 import subprocess
 import sys
 from multiprocessing import get_all_start_methods
-from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from race.worker import last_line
 
-from frames.contender import (
-    GULP_SOURCE,
-    GULPIO2,
-    STORE_FAST,
-    STORE_JPEG,
-    STORE_SMALL,
-)
-from frames.race import Bench
+from frames.contenders import GULP_SOURCE, GULPIO2, STORE_FAST, STORE_JPEG, STORE_SMALL
 
-BENCH = Path(__file__).resolve().parents[1]
+if TYPE_CHECKING:
+    from frames.cases import Clips
+
 WORKERS = 2
 _NAMES = (GULPIO2, GULP_SOURCE, STORE_JPEG, STORE_FAST, STORE_SMALL)
 _TIMEOUT = 240  # seconds
@@ -32,9 +27,9 @@ _PASSES = 8  # over the clips, in a turn
 
 
 class GulpDataset:
-    """Windows of the clips of a Gulp directory, by GulpIO2: what one writes for it.
+    """Windows of the clips of a Gulp directory, by GulpIO2, as one would write it.
 
-    Each worker opens the directory for itself; a batch is stacked by torch.
+    Each worker opens the directory for itself; torch stacks a batch.
     """
 
     def __init__(self, path: str, ids: list[str], length: int, nframes: int) -> None:
@@ -46,7 +41,6 @@ class GulpDataset:
         return len(self._ids)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        """Return a window that begins at random."""
         import torch
         from gulpio2 import GulpDirectory
 
@@ -58,59 +52,52 @@ class GulpDataset:
         return {"frames": torch.from_numpy(np.stack(frames)), "id": key}
 
 
-def measure_loading(bench: Bench) -> None:
-    """Find the seconds a frame, or that there was a hang, by way to start workers."""
-    if not _has_torch(bench):
+def measure_loading(races: "Clips") -> None:
+    """Find the seconds per frame, or a failure, by way to start workers."""
+    if not _has_torch(races):
         return
-    clip = bench.clips[0]
+    clip = races.clips[0]
     paths = {
-        one.name: str(bench.write(one, clip)) for one in bench.contenders if one.name in _NAMES
+        one.name: str(races.write(one, clip)) for one in races.contenders if one.name in _NAMES
     }
     found: dict[str, Any] = {}
-    for method in bench.setting.methods:
+    for method in races.setting.methods:
         if method not in get_all_start_methods():
             continue
-        bench.say(f"loader, workers by {method}")
-        found[method] = _load(bench, method, paths)
+        races.say(f"loader, workers by {method}")
+        found[method] = _load(races, method, paths)
         paths = {name: path for name, path in paths.items() if name in (GULPIO2, STORE_FAST)}
-    bench.found["loading"] = found
-    bench.forget(clip)
+    races.found["loading"] = found
+    races.forget(clip)
 
 
-def _load(bench: Bench, method: str, paths: dict[str, str]) -> dict[str, list[float]] | str:
-    """Return the seconds a frame of each round by contender, or what went wrong."""
+def _load(races: "Clips", method: str, paths: dict[str, str]) -> dict[str, list[float]] | str:
+    """Return the seconds per frame of each round by contender, or the failure."""
     names = ("nepochs", "batch", "batch_window", "nframes")
-    setting = {name: getattr(bench.setting, name) for name in names}
-    order = {"method": method, "paths": paths, "ids": bench.ids, "setting": setting}
+    setting = {name: getattr(races.setting, name) for name in names}
+    order = {"method": method, "paths": paths, "ids": races.ids, "setting": setting}
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", "frames.loading"],
-            cwd=BENCH,
-            input=json.dumps(order),
-            capture_output=True,
-            text=True,
-            timeout=_TIMEOUT,
-            check=True,
+        seconds: dict[str, list[float]] = last_line(
+            "frames.loading", input=json.dumps(order), timeout=_TIMEOUT
         )
     except subprocess.TimeoutExpired:
         return f"did not finish within {_TIMEOUT} s"
     except subprocess.CalledProcessError as err:
         return f"failed: {err.stderr.strip().splitlines()[-1]}"
-    seconds: dict[str, list[float]] = json.loads(done.stdout.splitlines()[-1])
     return seconds
 
 
-def _has_torch(bench: Bench) -> bool:
+def _has_torch(races: "Clips") -> bool:
     try:
         import torch  # noqa: F401
     except ImportError as err:
-        bench.absent["torch"] = f"not installed ({err})"
+        races.absent["torch"] = f"not installed ({err})"
         return False
     return True
 
 
 def main() -> int:
-    """Pass over the clips as told on standard input, print the seconds; return the status."""
+    """Pass over the clips as standard input says, print the seconds; return the status."""
     order = json.load(sys.stdin)
     setting = order["setting"]
     ids = order["ids"] * _PASSES
@@ -137,7 +124,7 @@ def main() -> int:
 
 
 def make_loader(name: str, path: str, ids: list[str], method: str, setting: dict[str, int]) -> Any:
-    """Return a loader whose workers stay."""
+    """Return a loader with persistent workers."""
     from torch.utils.data import DataLoader
 
     from bloscpack.integrations.torch import FrameDataset

@@ -1,15 +1,14 @@
-"""Open a store or a Gulp directory and read a frame, in a process that does nothing else.
+"""Open a store or a Gulp directory and read a frame, in a process that loads only one library.
 
-``python -m frames.opening_worker LIBRARY PATH ID FRAME`` imports the library, and prints what
-opening and the first frame took as JSON.
+``python -m frames.opening_worker LIBRARY PATH ID FRAME`` prints as JSON the cost of opening and of
+the first frame.
 """
 
 import json
 import sys
-from pathlib import Path
 from time import perf_counter
 
-STATUS = Path("/proc/self/status")
+from race.resident import resident
 
 
 def main(arguments: list[str]) -> int:
@@ -42,14 +41,6 @@ def main(arguments: list[str]) -> int:
     }
     print(json.dumps(found))
     return 0
-
-
-def resident() -> int:
-    """Return the bytes of this process that are in memory."""
-    for line in STATUS.read_text("ascii").splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) * 1024
-    raise RuntimeError(f"{STATUS} does not tell VmRSS")
 
 
 if __name__ == "__main__":

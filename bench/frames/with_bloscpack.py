@@ -1,7 +1,8 @@
-"""Our own: the frame store with three codecs, and Gulp directories."""
+"""Our frame store with three codecs, and Gulp directories."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,111 +11,61 @@ import numpy as np
 import bloscpack as bp
 from bloscpack import gulp
 from bloscpack.gulp.clipsource import GulpSource
-from bloscpack.media import image
-from frames.contender import (
+from frames.contenders import (
+    GULP_DIRECTORY,
     GULP_SOURCE,
     ONE_THREAD,
     STORE_FAST,
     STORE_JPEG,
     STORE_SMALL,
+    Contender,
     Frames,
     ReadClip,
 )
+from frames.data import encode_frames
+
+_STORES: dict[str, tuple[str, dict[str, Any]]] = {
+    STORE_JPEG: ("frame store of the same JPEG bytes", {"codec": "jpeg"}),
+    STORE_FAST: ("frame store, lossless, preset fast", {"preset": "fast"}),
+    STORE_SMALL: ("frame store, lossless, preset small", {"preset": "small"}),
+}
 
 
-def encode_frames(frames: np.ndarray) -> list[bytes]:
-    """Return frames as JPEG images, byte for byte those that GulpIO2 makes."""
-    return [image.encode_jpeg(frame) for frame in frames]
+class Store(Contender):
+    """A frame store, one of `_STORES`; a read returns one array of the frames."""
 
-
-class Store:
-    """A frame store; one array of the frames."""
-
-    name = ""
-    note = ""
-    files = ""
-    is_lossy = False
-    options: dict[str, Any] = {}  # noqa: RUF012 - a constant of each class
-    nthreads: int | None = None
-
-    def version(self) -> str:
-        """Return name and version."""
-        return f"bloscpack {bp.__version__}"
+    def __init__(self, files: str, nthreads: int | None = None) -> None:
+        note, self._options = _STORES[files]
+        self.files, self.name, self._nthreads = files, files, nthreads
+        self.note = f"{note}, checksums compared; all processors"
+        if nthreads == 1:
+            self.name, self.note = f"{files}{ONE_THREAD}", "the same on one thread"
+        self.is_lossy = files == STORE_JPEG
 
     def write(self, path: Path, ids: Sequence[str], frames: np.ndarray) -> None:
-        """Create a store; JPEG images are kept as they are."""
         clip = encode_frames(frames) if self.is_lossy else frames
-        with bp.frames.create(path, **self.options) as store:
+        with bp.frames.create(path, **self._options) as store:
             for key in ids:
                 store.append(key, clip, {"label": key})
 
     @contextmanager
     def open(self, path: Path) -> Iterator[ReadClip]:
-        """Open the store."""
-        with bp.frames.open(path, nthreads=self.nthreads) as store:
+        with bp.frames.open(path, nthreads=self._nthreads) as store:
             yield lambda key, selection: store[key].read(selection)
 
 
-class StoreJpeg(Store):
-    """The JPEG images of the Gulp directory, as they are."""
-
-    name = files = STORE_JPEG
-    note = "frame store of the same JPEG bytes, checksums compared; all processors"
-    is_lossy = True
-    options = {"codec": "jpeg"}  # noqa: RUF012
+StoreJpeg, StoreJpegOneThread = partial(Store, STORE_JPEG), partial(Store, STORE_JPEG, 1)
+StoreFast, StoreFastOneThread = partial(Store, STORE_FAST), partial(Store, STORE_FAST, 1)
+StoreSmall, StoreSmallOneThread = partial(Store, STORE_SMALL), partial(Store, STORE_SMALL, 1)
 
 
-class StoreJpegOneThread(StoreJpeg):
-    """On one thread."""
-
-    name = f"{STORE_JPEG}{ONE_THREAD}"
-    note = "the same on one thread"
-    nthreads = 1
-
-
-class StoreFast(Store):
-    """Lossless, preset fast."""
-
-    name = files = STORE_FAST
-    note = "frame store, lossless, preset fast, checksums compared; all processors"
-    options = {"preset": "fast"}  # noqa: RUF012
-
-
-class StoreFastOneThread(StoreFast):
-    """On one thread."""
-
-    name = f"{STORE_FAST}{ONE_THREAD}"
-    note = "the same on one thread"
-    nthreads = 1
-
-
-class StoreSmall(Store):
-    """Lossless, preset small."""
-
-    name = files = STORE_SMALL
-    note = "frame store, lossless, preset small, checksums compared; all processors"
-    options = {"preset": "small"}  # noqa: RUF012
-
-
-class StoreSmallOneThread(StoreSmall):
-    """On one thread."""
-
-    name = f"{STORE_SMALL}{ONE_THREAD}"
-    note = "the same on one thread"
-    nthreads = 1
-
-
-class GulpDirectory:
+class GulpDirectory(Contender):
     """A Gulp directory, read by the names of GulpIO2."""
 
-    name = "bloscpack.gulp.GulpDirectory"
+    name = GULP_DIRECTORY
     note = "GulpIO2's files and its ``gd[id, slice]``: a list of frames"
     files = "gulp"
     is_lossy = True
-
-    def version(self) -> str:
-        """Return name and version."""
-        return f"bloscpack {bp.__version__}"
 
     def write(self, path: Path, ids: Sequence[str], frames: np.ndarray) -> None:
         """Write one chunk, the files that GulpIO2 would write."""
@@ -126,7 +77,6 @@ class GulpDirectory:
 
     @contextmanager
     def open(self, path: Path) -> Iterator[ReadClip]:
-        """Open the directory."""
         directory = gulp.GulpDirectory(path)
 
         def read(key: str, selection: slice) -> Frames:
@@ -145,7 +95,6 @@ class Gulp(GulpDirectory):
 
     @contextmanager
     def open(self, path: Path) -> Iterator[ReadClip]:
-        """Open the source."""
         with GulpSource(path) as source:
 
             def read(key: str, selection: slice) -> Frames:
@@ -156,7 +105,7 @@ class Gulp(GulpDirectory):
 
 
 class GulpOneThread(Gulp):
-    """On one thread."""
+    """A Gulp directory as a source, on one thread."""
 
     name = f"{GULP_SOURCE}{ONE_THREAD}"
     note = "the same on one thread"

@@ -9,7 +9,7 @@ from typing import Any
 import av
 import numpy as np
 
-from frames.contender import FFV1, Frames, ReadClip
+from frames.contenders import FFV1, Contender, Frames, ReadClip
 
 
 def encode_ffv1(frames: np.ndarray) -> bytes:
@@ -28,12 +28,10 @@ def encode_ffv1(frames: np.ndarray) -> bytes:
 
 
 def packets_of(container: Any) -> list[Any]:
-    """Return the coded frames of a file, in order."""
     return [packet for packet in container.demux(video=0) if packet.size]
 
 
 def decode_packets(context: Any, packets: Sequence[Any]) -> list[np.ndarray]:
-    """Decode coded frames, in order, to RGB."""
     return [
         picture.to_ndarray(format="rgb24")
         for packet in packets
@@ -41,7 +39,7 @@ def decode_packets(context: Any, packets: Sequence[Any]) -> list[np.ndarray]:
     ]
 
 
-class Ffv1:
+class Ffv1(Contender):
     """A file for each clip."""
 
     name = files = FFV1
@@ -49,11 +47,7 @@ class Ffv1:
         "a Matroska file for each clip, every frame a key frame; only those wanted are decoded; "
         "one array; threads as PyAV chooses"
     )
-    is_lossy = False
-
-    def version(self) -> str:
-        """Return name and version."""
-        return f"PyAV {av.__version__}"
+    libraries = "PyAV {av}"
 
     def write(self, path: Path, ids: Sequence[str], frames: np.ndarray) -> None:
         """Encode once and write it for each id."""
@@ -64,8 +58,6 @@ class Ffv1:
 
     @contextmanager
     def open(self, path: Path) -> Iterator[ReadClip]:
-        """Open the file of a clip for each read."""
-
         def read(key: str, selection: slice) -> Frames:
             with av.open(str(path / f"{key}.mkv")) as container:
                 packets = packets_of(container)[selection]

@@ -2,31 +2,26 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.metadata import version
 from pathlib import Path
 
 import gulpio2
 import numpy as np
 
-from frames.contender import GULPIO2, GULPIO2_STACKED, Frames, ReadClip
+from frames.contenders import GULPIO2, GULPIO2_STACKED, Contender, Frames, ReadClip
 
 _ITEMS_PER_CHUNK = 100  # the default of its commands
 
 
-class GulpIO2:
+class GulpIO2(Contender):
     """A Gulp directory, read by ``gd[id, slice]``."""
 
     name = GULPIO2
-    note = "JPEG of quality 90, 4:4:4; gives a list of frames; one thread, there is no other way"
+    note = "JPEG of quality 90, 4:4:4; gives a list of frames; one thread, the only way"
+    libraries = "gulpio2 {gulpio2} (simplejpeg {simplejpeg})"
     files = "gulp"
     is_lossy = True
 
-    def version(self) -> str:
-        """Return names and versions."""
-        return f"gulpio2 {version('gulpio2')} (simplejpeg {version('simplejpeg')})"
-
     def write(self, path: Path, ids: Sequence[str], frames: np.ndarray) -> None:
-        """Write chunks of up to 100 clips."""
         path.mkdir()
         starts = range(0, len(ids), _ITEMS_PER_CHUNK)
         chunks = gulpio2.GulpDirectory(str(path)).new_chunks(len(starts))
@@ -37,7 +32,6 @@ class GulpIO2:
 
     @contextmanager
     def open(self, path: Path) -> Iterator[ReadClip]:
-        """Open the directory."""
         directory = gulpio2.GulpDirectory(str(path))
 
         def read(key: str, selection: slice) -> Frames:
@@ -48,13 +42,12 @@ class GulpIO2:
 
 
 class GulpIO2Stacked(GulpIO2):
-    """The same, with the frames put into one array, as a model wants them."""
+    """Frames put into one array, as a model needs them."""
 
     name = GULPIO2_STACKED
     note = "the same, the list made one array"
 
     @contextmanager
     def open(self, path: Path) -> Iterator[ReadClip]:
-        """Open the directory."""
         with super().open(path) as read:
             yield lambda key, selection: np.stack(read(key, selection))

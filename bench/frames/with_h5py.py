@@ -7,30 +7,23 @@ from pathlib import Path
 import h5py
 import hdf5plugin
 import numpy as np
+from peers.with_h5py import LIBRARIES
 
-from frames.contender import Frames, ReadClip
+from frames.contenders import HDF5_LZ4, HDF5_ZSTD, Contender, Frames, ReadClip
 
 
-class Hdf5Lz4:
+class Hdf5Lz4(Contender):
     """A dataset for each clip, LZ4."""
 
-    name = files = "h5py, Blosc lz4"
+    name = files = HDF5_LZ4
     note = (
         "a dataset for each clip, chunk = frame, level 5, byte shuffle; one array, frame by frame, "
         "because a slice with a step takes it some 80 times as long; one thread"
     )
-    is_lossy = False
+    libraries = LIBRARIES
     codec, clevel = "lz4", 5
 
-    def version(self) -> str:
-        """Return names and versions."""
-        return (
-            f"h5py {h5py.__version__} (HDF5 {h5py.version.hdf5_version}, "
-            f"hdf5plugin {hdf5plugin.version})"
-        )
-
     def write(self, path: Path, ids: Sequence[str], frames: np.ndarray) -> None:
-        """Write a file of datasets."""
         shuffle = hdf5plugin.Blosc.SHUFFLE
         blosc = hdf5plugin.Blosc(cname=self.codec, clevel=self.clevel, shuffle=shuffle)
         with h5py.File(path, "w") as file:
@@ -39,7 +32,6 @@ class Hdf5Lz4:
 
     @contextmanager
     def open(self, path: Path) -> Iterator[ReadClip]:
-        """Open the file and its datasets."""
         with h5py.File(path, "r") as file:
             datasets = {key: file[key] for key in file}
 
@@ -57,6 +49,6 @@ class Hdf5Lz4:
 class Hdf5Zstd(Hdf5Lz4):
     """Zstandard."""
 
-    name = files = "h5py, Blosc zstd"
+    name = files = HDF5_ZSTD
     note = "the same with level 1 of Zstandard"
     codec, clevel = "zstd", 1

@@ -7,7 +7,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from frames.contender import PNG, Frames, ReadClip
+from frames.contenders import PNG, Contender, Frames, ReadClip
 
 
 def encode_png(frame: np.ndarray) -> bytes:
@@ -20,26 +20,16 @@ def encode_png(frame: np.ndarray) -> bytes:
         frame = cv2.cvtColor(frame, cv2.COLOR_RGB2BGR)
     is_done, data = cv2.imencode(".png", frame, options)
     if not is_done:
-        raise RuntimeError("OpenCV encodes no PNG")
+        raise RuntimeError("OpenCV failed to encode a PNG")
     return bytes(data)
 
 
-def decode_png(data: np.ndarray) -> np.ndarray:
-    """Return a frame as OpenCV gives it: channels are blue, green, red, bools are 0 and 255."""
-    frame: np.ndarray = cv2.imdecode(data, cv2.IMREAD_UNCHANGED)
-    return frame
-
-
-class PngFiles:
+class PngFiles(Contender):
     """A folder of numbered files for each clip."""
 
     name = files = PNG
     note = "a folder of PNG files for each clip, OpenCV's default level; one array; one thread"
-    is_lossy = False
-
-    def version(self) -> str:
-        """Return name and version."""
-        return f"OpenCV {cv2.__version__}"
+    libraries = "OpenCV {opencv-python-headless}"
 
     def write(self, path: Path, ids: Sequence[str], frames: np.ndarray) -> None:
         """Encode each frame once and write it for each id."""

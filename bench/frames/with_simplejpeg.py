@@ -1,43 +1,37 @@
-"""What decoding alone can do: the JPEG images in memory, simplejpeg, threads that wait for work."""
+"""Decoding alone: the JPEG images in memory, simplejpeg, and threads that wait for work."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 import simplejpeg
-from harness import NTHREADS
+from race.timing import NTHREADS
 
 from bloscpack.gulp.clipsource import GulpSource
-from frames.contender import BARE_JPEG, ONE_THREAD, ReadClip
+from frames.contenders import BARE_JPEG, ONE_THREAD, Contender, ReadClip
 from frames.with_bloscpack import GulpDirectory
 
 
-class BareJpeg:
-    """No library around it: how far threads get on this machine."""
+class BareJpeg(Contender):
+    """Decoding without a container: the limit of threads on this machine."""
 
     name = BARE_JPEG
     note = (
         "no more than decoding: the same images in memory, into one array, simplejpeg on as many "
         "threads as there are processors"
     )
+    libraries = "simplejpeg {simplejpeg}"
     files = "gulp"
     is_lossy = True
     nthreads = NTHREADS
 
-    def version(self) -> str:
-        """Return name and version."""
-        return f"simplejpeg {version('simplejpeg')}"
-
     def write(self, path: Path, ids: Sequence[str], frames: np.ndarray) -> None:
-        """Write a Gulp directory."""
         GulpDirectory().write(path, ids, frames)
 
     @contextmanager
     def open(self, path: Path) -> Iterator[ReadClip]:
-        """Take all images into memory."""
         with GulpSource(path) as source:
             images = {key: source[key].read_images() for key in source}
             shape = source[next(iter(images))].shape[1:]

@@ -8,26 +8,22 @@ import numpy as np
 import simplejpeg
 import webdataset
 
-from frames.contender import Frames, ReadClip
-from frames.with_bloscpack import encode_frames
+from frames.contenders import Contender, Frames, ReadClip
+from frames.data import encode_frames
 
 
-class WebDataset:
-    """A tar file for each clip: there is no access by key."""
+class WebDataset(Contender):
+    """A tar file for each clip, as the library has no access by key."""
 
     name = files = "webdataset, JPEG"
     note = (
         "a tar file of the same JPEG images for each clip, read from its start to the last frame "
         "wanted, those wanted decoded by simplejpeg; one array; one thread"
     )
+    libraries = "webdataset {webdataset}"
     is_lossy = True
 
-    def version(self) -> str:
-        """Return name and version."""
-        return f"webdataset {webdataset.__version__}"
-
     def write(self, path: Path, ids: Sequence[str], frames: np.ndarray) -> None:
-        """Write the files."""
         path.mkdir()
         images = encode_frames(frames)
         for key in ids:
@@ -37,8 +33,6 @@ class WebDataset:
 
     @contextmanager
     def open(self, path: Path) -> Iterator[ReadClip]:
-        """Make the dataset of a clip for each read."""
-
         def read(key: str, selection: slice) -> Frames:
             samples = webdataset.WebDataset(
                 str(path / f"{key}.tar"), shardshuffle=False, empty_check=False

@@ -1,7 +1,7 @@
 /* C-Blosc alone: many chunks over a team of threads, each chunk on one thread.
 
-   Nothing is checked, no container is made, no interpreter is involved: the limit for whoever
-   stores Blosc chunks. A thread takes the next chunk until none is left, so that no thread waits
+   Nothing is checked, no container is made, no interpreter is involved: the limit for any
+   storage of Blosc chunks. A thread takes the next chunk until all are taken, so that no thread waits
    for a slower one. Every function returns 0, or -1 when C-Blosc or the system failed. */
 
 #include <pthread.h>

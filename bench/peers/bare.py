@@ -1,7 +1,7 @@
 """C-Blosc alone, compiled from bare.c against the same static library as our kernels.
 
 It decodes from memory and encodes to memory with as many threads as everyone has, and writes with
-plain writes. It is the limit, not a peer: it checks nothing and makes no file one could open.
+plain writes. It is the limit, not a peer: it checks nothing and its files cannot be opened.
 """
 
 import ctypes
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-_MAX_OVERHEAD = 16  # BLOSC_MAX_OVERHEAD: what a chunk may be larger than its content
+_MAX_OVERHEAD = 16  # BLOSC_MAX_OVERHEAD: the most bytes by which a chunk exceeds its content
 _IOV_MAX = 1024
 
 
@@ -29,7 +29,7 @@ def build(folder: Path) -> ctypes.CDLL:
     Raises
     ------
     NoBareError
-        There is no compiler, or no C-Blosc to link.
+        The compiler or the library to link is missing.
     """
     compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
     target = folder / "bare.so"
@@ -44,20 +44,12 @@ def build(folder: Path) -> ctypes.CDLL:
     except subprocess.CalledProcessError as err:
         raise NoBareError(f"{compiler[0]} failed: {err.stderr.strip()[-300:]}") from err
     except OSError as err:
-        raise NoBareError(f"no compiler: {err}") from err
+        raise NoBareError(f"cannot run the compiler: {err}") from err
     return ctypes.CDLL(str(target))
 
 
 class Bare:
-    """The functions of bare.c for one way to cut an array.
-
-    Parameters
-    ----------
-    library : CDLL
-        Of `build`.
-    chunk_nbytes : int
-        Decoded size of every chunk but the last.
-    """
+    """The functions of bare.c, a `library` of `build`, for chunks of `chunk_nbytes`."""
 
     def __init__(self, library: ctypes.CDLL, chunk_nbytes: int) -> None:
         self._library = library
@@ -66,16 +58,16 @@ class Bare:
     def encoder(
         self, array: np.ndarray, codec: str, clevel: int, blocksize: int = 0
     ) -> "BareEncoder":
-        """Return what compresses `array`; `blocksize` 0 is C-Blosc's own choice."""
+        """Return an encoder of `array`; `blocksize` 0 is C-Blosc's own choice."""
         return BareEncoder(self._library, array, self._chunk_nbytes, codec, clevel, blocksize)
 
     def decoder(self, chunks: Sequence[bytes], like: np.ndarray) -> "BareDecoder":
-        """Return what decodes `chunks` into new arrays like `like`."""
+        """Return a decoder of `chunks` into new arrays like `like`."""
         return BareDecoder(self._library, chunks, like, self._chunk_nbytes)
 
 
 class BareEncoder:
-    """Compresses one array into slots that are kept."""
+    """Compresses one array into slots that it reuses."""
 
     def __init__(
         self,

@@ -1,31 +1,30 @@
 """Damage: bits flipped one at a time, and files that end too early.
 
 Readers of damaged files may crash, hang or take all memory, so each works in a process of its own
-(damage_worker.py) that is started again behind the trial it died of.
+(damage_worker.py). After a trial that ends it, another process continues with the next trial.
 """
 
 import json
 import os
 import random
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from shutil import copyfile, copytree
 from signal import SIGALRM
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from harness import NTHREADS
-from races import remove
+from race.races import remove
+from race.timing import NTHREADS
+from race.worker import run_module
 
-from peers.contender import Contender, DataExtent
+from peers.contenders import Contender, DataExtent
 from peers.data import ZSTD
-from peers.race import Bench
 
-BENCH = Path(__file__).resolve().parents[1]
+if TYPE_CHECKING:
+    from peers.cases import Arrays
+
 OUTCOMES = ("right", "raised", "wrong", "crashed", "hung")
 REGIONS = ("data", "header")
 _FLIP_CHUNKS = 4
@@ -35,46 +34,36 @@ _CUT = 0.6
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One bit of one file.
+    """One bit of one file."""
 
-    Attributes
-    ----------
-    file : str
-        Relative to the format's folder; empty for a single file.
-    offset, bit : int
-        Which byte, which of its bits.
-    region : str
-        One of `REGIONS`.
-    """
-
-    file: str
-    offset: int
+    file: str  # relative to the format's folder; empty for a single file
+    offset: int  # of the byte
     bit: int
-    region: str
+    region: str  # one of `REGIONS`
 
 
-def damage_files(bench: Bench) -> None:
-    """Count what damage does."""
-    bench.found["flips"] = flip_bits(bench)
-    bench.found["truncation"] = cut_files(bench)
+def damage_files(races: "Arrays") -> None:
+    """Count the effects of damage."""
+    races.found["flips"] = _flip_bits(races)
+    races.found["truncation"] = _cut_files(races)
 
 
-def flip_bits(bench: Bench) -> dict[str, dict[str, dict[str, int]]]:
-    """Return, by contender and region, how often a read after one flip had which outcome."""
-    bench.say(f"bit flips, {bench.setting.nflips} a region")
-    rows = bench.array[: _FLIP_CHUNKS * ZSTD.chunk_rows]
-    folder = bench.folder / "flips"
+def _flip_bits(races: "Arrays") -> dict[str, dict[str, dict[str, int]]]:
+    """Return the number of reads after one flip, by contender, region and outcome."""
+    races.say(f"bit flips, {races.setting.nflips} a region")
+    rows = races.array[: _FLIP_CHUNKS * ZSTD.chunk_rows]
+    folder = races.folder / "flips"
     folder.mkdir()
     np.save(folder / "array.npy", rows)
     with ThreadPoolExecutor(NTHREADS) as pool:
-        counts = pool.map(partial(_flip_one, bench, folder), bench.contenders)
-    return {who.name: found for who, found in zip(bench.contenders, counts, strict=True)}
+        counts = pool.map(lambda who: _flip_one(races, folder, who), races.contenders)
+        return {who.name: found for who, found in zip(races.contenders, counts, strict=True)}
 
 
-def _flip_one(bench: Bench, folder: Path, contender: Contender) -> dict[str, dict[str, int]]:
+def _flip_one(races: "Arrays", folder: Path, contender: Contender) -> dict[str, dict[str, int]]:
     path = folder / contender.name
     contender.write(path, np.load(folder / "array.npy"), ZSTD)
-    trials = _choose_trials(contender, path, bench.setting.nflips)
+    trials = _choose_trials(contender, path, races.setting.nflips)
     listed = folder / f"{contender.name}.json"
     listed.write_text(json.dumps([asdict(trial) for trial in trials]), "utf-8")
     outcomes: list[str] = []
@@ -95,10 +84,7 @@ def _flip_one(bench: Bench, folder: Path, contender: Contender) -> dict[str, dic
 
 def _work(action: str, *arguments: object) -> tuple[int, list[str]]:
     """Run the worker; return its exit code and the lines it answered."""
-    command = [sys.executable, "-m", "peers.damage_worker", action, *map(str, arguments)]
-    done = subprocess.run(
-        command, cwd=BENCH, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    )
+    done = run_module("peers.damage_worker", action, *arguments)
     return done.returncode, done.stdout.splitlines()
 
 
@@ -129,19 +115,19 @@ def _rest(path: Path, data: list[DataExtent]) -> list[DataExtent]:
     return [extent for extent in rest if extent.stop > extent.start]
 
 
-def cut_files(bench: Bench) -> dict[str, dict[str, Any]]:
-    """Return, by contender, what it reads of a file of which only the first 60 % are there.
+def _cut_files(races: "Arrays") -> dict[str, dict[str, Any]]:
+    """Return, by contender, the results of reading a file cut to its first 60 %.
 
-    Of a format of many files, those of the chunks are cut as if they lay one behind the other.
+    In a format of many files, those of the chunks are cut as one concatenated file would be.
     """
-    bench.say("truncation to 60 %")
-    nrows = min(_CUT_CHUNKS * ZSTD.chunk_rows, len(bench.array) // 4)
-    array = bench.folder / "cut.npy"
-    np.save(array, bench.array[:nrows])
+    races.say("truncation to 60 %")
+    nrows = min(_CUT_CHUNKS * ZSTD.chunk_rows, len(races.array) // 4)
+    array = races.folder / "cut.npy"
+    np.save(array, races.array[:nrows])
     found = {}
-    for contender in bench.contenders:
-        path = bench.folder / f"cut, {contender.name}"
-        nwhole = _cut(contender, bench.path_of(contender, ZSTD, nrows), path)
+    for contender in races.contenders:
+        path = races.folder / f"cut, {contender.name}"
+        nwhole = _cut(contender, races.path_of(contender, ZSTD, nrows), path)
         code, answers = _work("cut", contender.name, path, array)
         read = json.loads(answers[-1]) if code == 0 else {"read": f"crashed (exit code {code})"}
         found[contender.name] = {"nchunks": -(-nrows // ZSTD.chunk_rows), "nwhole": nwhole, **read}
@@ -150,7 +136,7 @@ def cut_files(bench: Bench) -> dict[str, dict[str, Any]]:
 
 
 def _cut(contender: Contender, source: Path, target: Path) -> int:
-    """Copy 60 % of `source`; return how many chunks are wholly there, as far as one can tell."""
+    """Copy 60 % of `source`; return how many chunks are complete, as far as one can see."""
     chunks = contender.data_extents(source)
     if source.is_file():
         copyfile(source, target)

@@ -1,4 +1,4 @@
-"""The process that reads damaged files, as long as it lives; started by damage.py.
+"""Process that reads damaged files until one ends it; started by damage.py.
 
 ``flips CONTENDER FILE ARRAY TRIALS FIRST`` answers with a line for each trial from the first on;
 ``cut CONTENDER FILE ARRAY`` with a line of JSON.
@@ -15,9 +15,10 @@ from shutil import copyfile, copytree
 from typing import Any
 
 import numpy as np
-from races import assemble, remove
+from race.races import assemble, remove
 
-from peers.contender import TABLE, Contender
+import bloscpack as bp
+from peers.contenders import TABLE, Contender
 from peers.data import ZSTD
 from peers.with_bloscpack import Ours
 
@@ -26,8 +27,8 @@ _TIMEOUT = 20  # seconds a read may take
 
 
 def main(arguments: list[str]) -> int:
-    """Do what is asked; return the exit status."""
-    # Whatever the libraries print must not get between the answers.
+    """Do the action; return the exit status."""
+    # Output of libraries must not mix with the answers.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     action, name, path, array, *rest = arguments
@@ -53,7 +54,7 @@ def flip(
     trials: list[dict[str, Any]],
     answer: Callable[[str], None],
 ) -> None:
-    """Flip one bit after the other in a copy, read it, and answer what came out."""
+    """Flip one bit after the other in a copy, read it, and answer with the outcome."""
     copy = pristine.with_name(pristine.name + ", flipped")
     remove(copy)
     (copytree if pristine.is_dir() else copyfile)(pristine, copy)
@@ -80,7 +81,7 @@ def judge(contender: Contender, path: Path, wanted: np.ndarray) -> str:
     signal.alarm(_TIMEOUT)
     try:
         return "right" if is_same(contender.read(path), wanted) else "wrong"
-    except BaseException:  # a panic in a library of Rust is no Exception
+    except BaseException:  # a panic in a Rust library is not an Exception
         return "raised"
     finally:
         signal.alarm(0)
@@ -96,7 +97,7 @@ def is_same(found: np.ndarray, wanted: np.ndarray) -> bool:
 
 
 def read_cut(contender: Contender, path: Path, wanted: np.ndarray) -> dict[str, Any]:
-    """Return what whole reads and reads of single chunks give of a file that ends too early."""
+    """Return the outcome of a whole read, and of reads of single chunks, of a cut file."""
     found: dict[str, Any] = {"read": judge(contender, path, wanted)}
     chunks = {"right": 0, "wrong": 0, "raised": 0}
     for start in range(0, len(wanted), ZSTD.chunk_rows):
@@ -112,16 +113,16 @@ def read_cut(contender: Contender, path: Path, wanted: np.ndarray) -> dict[str, 
     found["chunks"] = chunks
     if isinstance(contender, Ours):
         target = path.with_name("recovered")
-        found["filled"] = _count(contender.read_past_damage(path), wanted)
-        found["recovered"] = _count(contender.recover(path, target), wanted)
+        filled = bp.load(path, on_error="fill", fill_value=np.nan)
+        found["filled"] = _count(filled, wanted)
+        bp.recover(path, target)
+        found["recovered"] = _count(bp.load(target), wanted)
         remove(target)
     return found
 
 
-def _count(found: np.ndarray | None, wanted: np.ndarray) -> int | None:
-    """Return how many chunks from the start are right; None if there is nothing to count."""
-    if found is None:
-        return None
+def _count(found: np.ndarray, wanted: np.ndarray) -> int:
+    """Return how many chunks from the start are right."""
     right = 0
     for start in range(0, len(wanted), ZSTD.chunk_rows):
         rows = slice(start, min(start + ZSTD.chunk_rows, len(wanted)))

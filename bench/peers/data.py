@@ -1,4 +1,4 @@
-"""What is stored: the array, how it is cut, and with which codecs."""
+"""The stored array, its chunks and its codecs."""
 
 from dataclasses import dataclass
 
@@ -14,22 +14,12 @@ GENERATOR = (
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """How an array is stored.
-
-    Attributes
-    ----------
-    codec, clevel
-        For Blosc, with byte shuffle.
-    chunk_rows : int
-        Rows per chunk.
-    chunk : str
-        The size of a chunk in words.
-    """
+    """How an array is stored: Blosc with byte shuffle, and the chunks."""
 
     codec: str
     clevel: int
     chunk_rows: int
-    chunk: str
+    chunk: str  # the size of a chunk in words
 
     def __str__(self) -> str:
         return f"{self.codec}-{self.clevel}, {self.chunk}"
@@ -51,28 +41,16 @@ SPECS = (LZ4, ZSTD, LZ4_SMALL, ZSTD_SMALL)
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """How much is done.
+    """How much is done; by default a full run."""
 
-    Attributes
-    ----------
-    nrows : int
-        Of the array.
-    nrounds, nrounds_of_parts : int
-        Rounds of a race with whole arrays or files, and of one with small parts of them.
-    ntiny : int
-        Chunks in the file of very many.
-    nflips : int
-        Trials per format and region of the file.
-    """
-
-    nrows: int
-    nrounds: int
-    nrounds_of_parts: int
-    ntiny: int
-    nflips: int
+    nrows: int = 32_000
+    nrounds: int = 9  # of a race with whole arrays or files
+    nrounds_of_parts: int = 21  # of a race with small parts of them
+    ntiny: int = 1_000_000  # chunks in the file of very many
+    nflips: int = 500  # trials per format and region of the file
 
 
-FULL = Setting(nrows=32_000, nrounds=9, nrounds_of_parts=21, ntiny=1_000_000, nflips=500)
+FULL = Setting()
 QUICK = Setting(nrows=2_200, nrounds=2, nrounds_of_parts=2, ntiny=3_000, nflips=20)
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
-from harness import BARE, OURS
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from racepage import cases_of
-from races import Case
+from race.page import cases_of
+from race.races import Case
+from race.timing import BARE, OURS
 
 from peers.data import LZ4, ZSTD, ZSTD_SMALL
 

@@ -2,148 +2,147 @@
 
 import hashlib
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from harness import BARE, NTHREADS, ORIGINAL, OURS, Loop, loop_of
-from races import Case, remove, require, size_of, timed_loop
+from race.races import Case, remove, require_equal, size_of
+from race.timing import BARE, NTHREADS, ORIGINAL, OURS, Loop, loop_of, timed_loop
 
 from peers.bare import Bare
-from peers.contender import Contender
+from peers.contenders import Contender
 from peers.data import LZ4, LZ4_SMALL, SMALL, SPECS, ZSTD, Spec
-from peers.race import BARE_OWN_BLOCKS, Bench
 from peers.with_bloscpack import Ours
 
+if TYPE_CHECKING:
+    from peers.cases import Arrays
+
+BARE_OWN_BLOCKS = f"{BARE}, its own blocks"
 BARE_SYNCED = f"{BARE}, synced"
 OUR_CHUNKS = f"{OURS}, the chunks alone"
 
 
-def race_whole(bench: Bench) -> None:
-    """Hold the races."""
+def race_whole(races: "Arrays") -> None:
+    """Read and write whole arrays, and find their sizes."""
     for spec in SPECS:
-        race_read(bench, spec)
-    bench.found["sizes"] = measure_sizes(bench)
-    memory = bench.memory_folder or bench.folder
+        _race_read(races, spec)
+    races.found["sizes"] = _measure_sizes(races)
+    memory = races.memory_folder if races.on_disk else races.folder
     for spec in (LZ4, ZSTD, LZ4_SMALL):
-        race_write(bench, spec, memory)
-    if bench.memory_folder is not None:
+        _race_write(races, spec, memory)
+    if races.on_disk:
         for spec in (LZ4, ZSTD):
-            race_synced_write(bench, spec)
+            _race_synced_write(races, spec)
     if NTHREADS > 1:
         for spec in (LZ4, ZSTD):
-            race_threads(bench, spec)
+            _race_threads(races, spec)
 
 
-def measure_sizes(bench: Bench) -> dict[str, dict[str, int]]:
+def _measure_sizes(races: "Arrays") -> dict[str, dict[str, int]]:
     """Return the bytes stored by each contender for each spec, and those of the chunks alone."""
     sizes = {}
     for spec in SPECS:
-        found = {one.name: size_of(bench.path_of(one, spec)) for one in bench.contenders}
-        found[OUR_CHUNKS] = sum(map(len, bench.chunks_of(spec)))
-        if bench.library is not None:
-            bare = Bare(bench.library, spec.chunk_nbytes)
-            chunks = bare.encoder(bench.array, spec.codec, spec.clevel).encode(NTHREADS)
+        found = {one.name: size_of(races.path_of(one, spec)) for one in races.contenders}
+        found[OUR_CHUNKS] = sum(map(len, races.chunks_of(spec)))
+        if races.library is not None:
+            bare = Bare(races.library, spec.chunk_nbytes)
+            chunks = bare.encoder(races.array, spec.codec, spec.clevel).encode(NTHREADS)
             found[BARE_OWN_BLOCKS] = sum(map(len, chunks))
         sizes[str(spec)] = found
     return sizes
 
 
-def race_read(bench: Bench, spec: Spec) -> None:
+def _race_read(races: "Arrays", spec: Spec) -> None:
     """Open a file, read all into a new array, close it; C-Blosc decodes its chunks from memory."""
-    array = bench.array
+    array = races.array
     case = Case(f"read/{spec}", f"whole read, {spec}", array.nbytes)
 
     def prepare(contender: Contender) -> dict[str, Loop]:
-        path = bench.path_of(contender, spec)
-        require(np.array_equal(contender.read(path), array), contender.name, "the array")
+        path = races.path_of(contender, spec)
+        require_equal(contender.read(path), array, contender.name, "the array")
         return {contender.name: loop_of(lambda: contender.read(path))}
 
     others = {}
-    if (decoder := bench.decoder(spec)) is not None:
-        require(np.array_equal(decoder.decode(NTHREADS), array), BARE, "the array")
-        others[BARE] = loop_of(lambda: decoder.decode(NTHREADS))
-    if bench.library is not None:
-        bare = Bare(bench.library, spec.chunk_nbytes)
+    decoders = {BARE: races.decoder(spec)}
+    if races.library is not None:
+        bare = Bare(races.library, spec.chunk_nbytes)
         chunks = [*map(bytes, bare.encoder(array, spec.codec, spec.clevel).encode(NTHREADS))]
-        own = bare.decoder(chunks, array)
-        require(np.array_equal(own.decode(NTHREADS), array), BARE_OWN_BLOCKS, "the array")
-        others[BARE_OWN_BLOCKS] = loop_of(lambda: own.decode(NTHREADS))
-    if bench.original is not None:
-        path = str(bench.path_of(Ours(), spec))
+        decoders[BARE_OWN_BLOCKS] = bare.decoder(chunks, array)
+    for name, decoder in decoders.items():
+        if decoder is not None:
+            require_equal(decoder.decode(NTHREADS), array, name, "the array")
+            others[name] = loop_of(lambda decoder=decoder: decoder.decode(NTHREADS))
+    if races.original is not None:
+        path = str(races.path_of(Ours(), spec))
         digest = hashlib.sha256(array).hexdigest()
-        others[ORIGINAL] = bench.original.loop("load", digest, path=path)
-    bench.race(case, prepare, others, is_plain=spec.chunk_rows == SMALL)
+        others[ORIGINAL] = races.original.loop("load", digest, path=path)
+    races.race(case, prepare, others, is_plain=spec.chunk_rows == SMALL)
 
 
-def race_write(bench: Bench, spec: Spec, folder: Path) -> None:
+def _race_write(races: "Arrays", spec: Spec, folder: Path) -> None:
     """Write all to a new file; C-Blosc compresses to memory, and one plain write follows."""
-    array = bench.array
+    array = races.array
     case = Case(f"write/{spec}", f"whole write in memory, {spec}", array.nbytes)
 
     def prepare(contender: Contender) -> dict[str, Loop]:
         path = folder / f"write, {contender.name}"
-        contender.write(path, array, spec)
-        require(np.array_equal(contender.read(path), array), contender.name, "the array")
-        return {
-            contender.name: timed_loop(
-                lambda: contender.write(path, array, spec), lambda: remove(path)
-            )
-        }
+        loop = _writing(contender, path, array, spec)
+        loop(1)
+        require_equal(contender.read(path), array, contender.name, "the array")
+        return {contender.name: loop}
 
-    others = bare_writers(bench, spec, folder)
-    if bench.original is not None:
-        others[ORIGINAL] = bench.original.loop(
+    others = _bare_writers(races, spec, folder)
+    if races.original is not None:
+        others[ORIGINAL] = races.original.loop(
             "save",
             hashlib.sha256(array).hexdigest(),
-            array=str(bench.folder / "array.npy"),
+            array=str(races.folder / "array.npy"),
             path=str(folder / "write, the original"),
             chunk_nbytes=spec.chunk_nbytes,
             codec=spec.codec,
             clevel=spec.clevel,
         )
-    bench.race(case, prepare, others, is_plain=spec.chunk_rows == SMALL)
+    races.race(case, prepare, others, is_plain=spec.chunk_rows == SMALL)
     for entry in folder.glob("write, *"):
         remove(entry)
 
 
-def race_synced_write(bench: Bench, spec: Spec) -> None:
+def _writing(contender: Contender, path: Path, array: Any, spec: Spec) -> Loop:
+    return timed_loop(lambda: contender.write(path, array, spec), lambda: remove(path))
+
+
+def _race_synced_write(races: "Arrays", spec: Spec) -> None:
     """Save to a disk, which ends with fsync; C-Blosc with and without one."""
-    array = bench.array
+    array = races.array
     case = Case(f"synced/{spec}", f"whole write to the disk, {spec}", array.nbytes)
 
     def prepare(contender: Contender) -> dict[str, Loop]:
         if contender.name != Ours.name:
             raise NotImplementedError("not run: it does not sync")
-        path = bench.folder / "synced"
-        return {
-            contender.name: timed_loop(
-                lambda: contender.write(path, array, spec), lambda: remove(path)
-            )
-        }
+        return {contender.name: _writing(contender, races.folder / "synced", array, spec)}
 
-    others = bare_writers(bench, spec, bench.folder)
+    others = _bare_writers(races, spec, races.folder)
     others.pop(BARE_OWN_BLOCKS, None)
-    if bench.library is not None:
-        encoder = Bare(bench.library, spec.chunk_nbytes).encoder(
-            array, spec.codec, spec.clevel, bench.blocksize(spec)
+    if races.library is not None:
+        encoder = Bare(races.library, spec.chunk_nbytes).encoder(
+            array, spec.codec, spec.clevel, races.blocksize(spec)
         )
-        path = bench.folder / "synced, C-Blosc"
+        path = races.folder / "synced, C-Blosc"
         others[BARE_SYNCED] = timed_loop(
             lambda: encoder.write(path, NTHREADS, is_synced=True), lambda: remove(path)
         )
-    bench.race(case, prepare, others)
+    races.race(case, prepare, others)
 
 
-def bare_writers(bench: Bench, spec: Spec, folder: Path) -> dict[str, Loop]:
-    """Return C-Blosc's loops: with the blocks of our file, and with those it would choose."""
-    if bench.library is None:
+def _bare_writers(races: "Arrays", spec: Spec, folder: Path) -> dict[str, Loop]:
+    """Return C-Blosc's loops: with the blocks of our file, and with those of its own choice."""
+    if races.library is None:
         return {}
-    bare = Bare(bench.library, spec.chunk_nbytes)
+    bare = Bare(races.library, spec.chunk_nbytes)
     loops = {}
-    for name, blocksize in ((BARE, bench.blocksize(spec)), (BARE_OWN_BLOCKS, 0)):
-        encoder = bare.encoder(bench.array, spec.codec, spec.clevel, blocksize)
+    for name, blocksize in ((BARE, races.blocksize(spec)), (BARE_OWN_BLOCKS, 0)):
+        encoder = bare.encoder(races.array, spec.codec, spec.clevel, blocksize)
         path = folder / f"write, {name}"
-        decoder = bare.decoder([*map(bytes, encoder.encode(NTHREADS))], bench.array)
-        require(np.array_equal(decoder.decode(NTHREADS), bench.array), name, "the array")
+        decoder = bare.decoder([*map(bytes, encoder.encode(NTHREADS))], races.array)
+        require_equal(decoder.decode(NTHREADS), races.array, name, "the array")
         loops[name] = timed_loop(
             lambda encoder=encoder, path=path: encoder.write(path, NTHREADS),
             lambda path=path: remove(path),
@@ -151,36 +150,30 @@ def bare_writers(bench: Bench, spec: Spec, folder: Path) -> dict[str, Loop]:
     return loops
 
 
-def race_threads(bench: Bench, spec: Spec) -> None:
+def _race_threads(races: "Arrays", spec: Spec) -> None:
     """Read all with one thread and with all."""
-    array = bench.array
+    array = races.array
     case = Case(f"threads/{spec}", f"whole read by threads, {spec}", array.nbytes)
+
+    def loops_of(name: str, read: Any) -> dict[str, Loop]:
+        for nthreads in (1, NTHREADS):
+            require_equal(read(nthreads), array, name, "the array")
+        return {
+            threads_name(name, nthreads): loop_of(lambda nthreads=nthreads: read(nthreads))
+            for nthreads in (1, NTHREADS)
+        }
 
     def prepare(contender: Contender) -> dict[str, Loop]:
         if not contender.is_parallel:
             raise NotImplementedError("it reads with one thread")
-        path = bench.path_of(contender, spec)
-        for nthreads in (1, NTHREADS):
-            found = contender.read(path, nthreads)
-            require(np.array_equal(found, array), contender.name, "the array")
-        return {
-            threads_name(contender.name, nthreads): loop_of(
-                lambda nthreads=nthreads: contender.read(path, nthreads)
-            )
-            for nthreads in (1, NTHREADS)
-        }
+        path = races.path_of(contender, spec)
+        return loops_of(contender.name, lambda nthreads: contender.read(path, nthreads))
 
-    others = {}
-    if (decoder := bench.decoder(spec)) is not None:
-        others = {
-            threads_name(BARE, nthreads): loop_of(
-                lambda nthreads=nthreads: decoder.decode(nthreads)
-            )
-            for nthreads in (1, NTHREADS)
-        }
-    bench.race(case, prepare, others, is_plain=True)
+    decoder = races.decoder(spec)
+    others = {} if decoder is None else loops_of(BARE, decoder.decode)
+    races.race(case, prepare, others, is_plain=True)
 
 
 def threads_name(name: str, nthreads: int) -> str:
-    """Return the name of a contender with a number of threads."""
+    """Return the label of a contender with a number of threads."""
     return f"{name}, {nthreads} thread{'s' * (nthreads > 1)}"

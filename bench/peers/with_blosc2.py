@@ -8,26 +8,18 @@ from typing import Any
 import blosc2
 import numpy as np
 
-from peers.contender import Append, DataExtent, GrowingFile
+from peers.contenders import Append, Contender, DataExtent
 from peers.data import Spec
 
 
-class Blosc2(GrowingFile):
-    """A b2nd file with the chunks that are asked for and the blocks that it chooses."""
+class Blosc2(Contender):
+    """A b2nd file with the given chunks, and blocks of its own choice."""
 
     name = "blosc2"
     note = "blocks of its own choice; it has no checksums"
-    can_append = True
-    can_grow = True
-    is_parallel = True
-    is_variant = False
-
-    def version(self) -> str:
-        """Return name and version."""
-        return f"blosc2 {blosc2.__version__}"
+    libraries = "blosc2 {blosc2}"
 
     def write(self, path: Path, array: np.ndarray, spec: Spec) -> None:
-        """Write with `asarray`."""
         blosc2.asarray(
             array,
             chunks=(spec.chunk_rows, *array.shape[1:]),
@@ -42,7 +34,6 @@ class Blosc2(GrowingFile):
         )
 
     def read(self, path: Path, nthreads: int | None = None) -> np.ndarray:
-        """Read."""
         before = blosc2.set_nthreads(nthreads or blosc2.nthreads)
         try:
             return blosc2.open(str(path), mode="r")[:]
@@ -51,12 +42,10 @@ class Blosc2(GrowingFile):
 
     @contextmanager
     def open(self, path: Path) -> Iterator[Any]:
-        """Open; the file is closed with the last reference."""
-        yield blosc2.open(str(path), mode="r")
+        yield blosc2.open(str(path), mode="r")  # closed with the last reference
 
     @contextmanager
     def appender(self, path: Path) -> Iterator[Append]:
-        """Open in mode "a"; resize and assign."""
         array = blosc2.open(str(path), mode="a")
 
         def append(rows: np.ndarray) -> None:

@@ -9,29 +9,24 @@ import h5py
 import hdf5plugin
 import numpy as np
 
-from peers.contender import Append, DataExtent, GrowingFile
+from peers.contenders import Append, Contender, DataExtent
 from peers.data import Spec
 
+LIBRARIES = (
+    f"h5py {h5py.__version__} (HDF5 {h5py.version.hdf5_version}, hdf5plugin {hdf5plugin.version})"
+)
 
-class Hdf5(GrowingFile):
+
+class Hdf5(Contender):
     """A chunked dataset without checksums, the default."""
 
     name = "h5py"
     note = "Blosc filter of hdf5plugin; no checksums of data, the default"
-    can_append = True
-    can_grow = True
+    libraries = LIBRARIES
     is_parallel = False
-    is_variant = False
 
-    def version(self) -> str:
-        """Return names and versions."""
-        return (
-            f"h5py {h5py.__version__} (HDF5 {h5py.version.hdf5_version}, "
-            f"hdf5plugin {hdf5plugin.version})"
-        )
-
-    def write(self, path: Path, array: np.ndarray, spec: Spec) -> None:
-        """Create a dataset that can grow."""
+    def write(self, path: Path, array: np.ndarray, spec: Spec, *, is_fixed: bool = False) -> None:
+        """Create a dataset that can grow, or one of fixed size."""
         blosc = hdf5plugin.Blosc(
             cname=spec.codec, clevel=spec.clevel, shuffle=hdf5plugin.Blosc.SHUFFLE
         )
@@ -40,25 +35,25 @@ class Hdf5(GrowingFile):
                 "array",
                 data=array,
                 chunks=(spec.chunk_rows, *array.shape[1:]),
-                maxshape=(None, *array.shape[1:]),
+                maxshape=None if is_fixed else (None, *array.shape[1:]),
                 fletcher32=self.is_variant,
                 **blosc,
             )
 
+    def write_fixed(self, path: Path, array: np.ndarray, spec: Spec) -> None:
+        self.write(path, array, spec, is_fixed=True)
+
     def read(self, path: Path, nthreads: int | None = None) -> np.ndarray:
-        """Read; HDF5 has one thread."""
         with h5py.File(path, "r") as file:
             return file["array"][:]
 
     @contextmanager
     def open(self, path: Path) -> Iterator[Any]:
-        """Open file and dataset."""
         with h5py.File(path, "r") as file:
             yield file["array"]
 
     @contextmanager
     def appender(self, path: Path) -> Iterator[Append]:
-        """Open in mode "r+"; resize and assign."""
         with h5py.File(path, "r+") as file:
             dataset = file["array"]
 
@@ -70,7 +65,6 @@ class Hdf5(GrowingFile):
             yield append
 
     def data_extents(self, path: Path) -> list[DataExtent]:
-        """Return the chunks, as HDF5 tells them."""
         with h5py.File(path, "r") as file:
             low = file["array"].id
             chunks = [low.get_chunk_info(index) for index in range(low.get_num_chunks())]

@@ -8,28 +8,18 @@ from typing import Any
 import numpy as np
 import tensorstore as ts
 
-from peers.contender import Append, DataExtent, GrowingFile
+from peers.contenders import Append, Contender, DataExtent, chunk_files
 from peers.data import Spec
 
 
-class Tensorstore(GrowingFile):
+class Tensorstore(Contender):
     """Zarr format 3 by tensorstore."""
 
     name = "tensorstore"
     note = "driver zarr3, a file for each chunk, each synced, the default; no checksums"
-    can_append = True
-    can_grow = True
-    is_parallel = True
-    is_variant = False
-
-    def version(self) -> str:
-        """Return name and version."""
-        from importlib.metadata import version
-
-        return f"tensorstore {version('tensorstore')}"
+    libraries = "tensorstore {tensorstore}"
 
     def write(self, path: Path, array: np.ndarray, spec: Spec) -> None:
-        """Create an array and write to it."""
         blosc = {
             "cname": spec.codec,
             "clevel": spec.clevel,
@@ -51,7 +41,6 @@ class Tensorstore(GrowingFile):
             store.write(array).result()
 
     def read(self, path: Path, nthreads: int | None = None) -> np.ndarray:
-        """Read."""
         context = None
         if nthreads is not None:
             context = ts.Context({"data_copy_concurrency": {"limit": nthreads}})
@@ -59,12 +48,10 @@ class Tensorstore(GrowingFile):
 
     @contextmanager
     def open(self, path: Path) -> Iterator[Any]:
-        """Open; there is nothing to close."""
         yield _Handle(ts.open(_spec(path), read=True).result())
 
     @contextmanager
     def appender(self, path: Path) -> Iterator[Append]:
-        """Open, resize and write."""
         store = ts.open(_spec(path), read=True, write=True).result()
 
         def append(rows: np.ndarray) -> None:
@@ -76,9 +63,7 @@ class Tensorstore(GrowingFile):
         yield append
 
     def data_extents(self, path: Path) -> list[DataExtent]:
-        """Return the files of the chunks, in order."""
-        found = sorted((path / "c").glob("*/*"), key=lambda file: int(file.parent.name))
-        return [DataExtent(file, 0, file.stat().st_size) for file in found]
+        return chunk_files(path)
 
 
 class _Handle:
@@ -86,6 +71,7 @@ class _Handle:
 
     def __init__(self, store: Any) -> None:
         self._store = store
+        self.shape = store.shape
 
     def __getitem__(self, index: Any) -> np.ndarray:
         return self._store[index].read().result()

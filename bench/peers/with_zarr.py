@@ -9,69 +9,60 @@ import numpy as np
 import zarr
 from zarr.codecs import BloscCodec, Crc32cCodec
 
-from peers.contender import Append, DataExtent, GrowingFile
+from peers.contenders import Append, Contender, DataExtent, chunk_files
 from peers.data import Spec
 
 
-class Zarr(GrowingFile):
+def create(path: Path, like: Any, spec: Spec, *, is_checked: bool = False, **options: Any) -> Any:
+    """Create an array of format 3 with the shape and dtype of another; with crc32c if checked."""
+    codecs: list[Any] = [BloscCodec(cname=spec.codec, clevel=spec.clevel, shuffle="shuffle")]
+    return zarr.create_array(
+        str(path),
+        shape=like.shape,
+        dtype=like.dtype,
+        chunks=(spec.chunk_rows, *like.shape[1:]),
+        compressors=[*codecs, Crc32cCodec()] if is_checked else codecs,
+        **options,
+    )
+
+
+class Zarr(Contender):
     """Zarr format 3 without checksums, the default."""
 
     name = "zarr"
     note = "format 3, a file for each chunk; no checksums, the default"
-    can_append = True
-    can_grow = True
-    is_parallel = True
-    is_variant = False
-
-    def version(self) -> str:
-        """Return name and version."""
-        return f"zarr {zarr.__version__}"
+    libraries = "zarr {zarr}"
 
     def write(self, path: Path, array: np.ndarray, spec: Spec) -> None:
-        """Create an array and assign to it."""
-        codecs: list[Any] = [BloscCodec(cname=spec.codec, clevel=spec.clevel, shuffle="shuffle")]
-        if self.is_variant:
-            codecs.append(Crc32cCodec())
         with self.settings(None):
-            stored = zarr.create_array(
-                str(path),
-                shape=array.shape,
-                dtype=array.dtype,
-                chunks=(spec.chunk_rows, *array.shape[1:]),
-                compressors=codecs,
-            )
+            stored = create(path, array, spec, is_checked=self.is_variant)
             if len(array):
                 stored[:] = array
 
     def read(self, path: Path, nthreads: int | None = None) -> np.ndarray:
-        """Read."""
         with self.settings(nthreads):
             return zarr.open_array(str(path), mode="r")[:]
 
     @contextmanager
     def open(self, path: Path) -> Iterator[Any]:
-        """Open; there is nothing to close."""
         with self.settings(None):
             array = zarr.open_array(str(path), mode="r")
         yield array
 
     @contextmanager
     def appender(self, path: Path) -> Iterator[Append]:
-        """Open in mode "r+" and use `append`."""
         with self.settings(None):
             array = zarr.open_array(str(path), mode="r+")
         yield array.append
 
     def settings(self, nthreads: int | None) -> AbstractContextManager[Any]:
-        """Return the configuration; what is not named keeps its default."""
+        """Return the configuration, by default zarr's own."""
         if nthreads is None:
             return zarr.config.set({})
         return zarr.config.set({"async.concurrency": nthreads})
 
     def data_extents(self, path: Path) -> list[DataExtent]:
-        """Return the files of the chunks, in order."""
-        found = sorted((path / "c").glob("*/*"), key=lambda file: int(file.parent.name))
-        return [DataExtent(file, 0, file.stat().st_size) for file in found]
+        return chunk_files(path)
 
 
 class ZarrCrc32c(Zarr):
@@ -88,14 +79,10 @@ class Zarrs(Zarr):
     name = "zarrs"
     note = "zarr with the codec pipeline of zarrs; no checksums, the default"
 
+    libraries = "zarrs {zarrs}"
+
     def __init__(self) -> None:
-        import zarrs  # zarr works without it
-
-        self._version = zarrs.__version__
-
-    def version(self) -> str:
-        """Return name and version."""
-        return f"zarrs {self._version}"
+        import zarrs  # noqa: F401 - zarr works without it
 
     def settings(self, nthreads: int | None) -> AbstractContextManager[Any]:
         """Return the configuration that selects the pipeline."""

@@ -15,13 +15,13 @@ import dask
 import dask.array as da
 import distributed
 import numpy as np
-import zarr
-from harness import NTHREADS, loop_of
-from races import Case, Races, remove, require
-from zarr.codecs import BloscCodec, Crc32cCodec
+from peers.data import Spec
+from peers.with_zarr import create
+from race.races import Case, Races, remove, require
+from race.timing import NTHREADS, loop_of
 
 from bloscpack.integrations.dask import from_bloscpack, save
-from remote.contender import OURS, ZARR
+from remote.contenders import OURS, ZARR
 
 ZARR_CHECKED = "zarr, crc32c"
 ROW_NBYTES = 4096
@@ -36,59 +36,31 @@ NOTES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
-    """How an array is stored: its codec, and how many bytes a chunk has."""
-
-    codec: str
-    chunk_nbytes: int
-
-    @property
-    def chunk_rows(self) -> int:
-        """Rows of a chunk."""
-        return self.chunk_nbytes // ROW_NBYTES
-
-
-@dataclass(frozen=True, slots=True)
 class Contender:
-    """Who takes part: how it writes a Dask array to a path, and reads one by blocks of rows."""
+    """A contender: it writes a Dask array to a path, and reads one by blocks of rows."""
 
     name: str
-    write: Callable[[Any, Path, Stored], object]
+    write: Callable[[Any, Path, Spec], object]
     read: Callable[[Path, int], Any]
 
 
-def write_ours(x: Any, path: Path, stored: Stored) -> object:
-    """Save with our defaults."""
-    codec = stored.codec
-    return save(x, path, chunks=stored.chunk_rows, codec=codec, clevel=LEVELS[codec])
+def write_ours(x: Any, path: Path, spec: Spec) -> object:
+    return save(x, path, chunks=spec.chunk_rows, codec=spec.codec, clevel=spec.clevel)
 
 
 def read_ours(path: Path, rows: int) -> Any:
-    """Read by blocks of that many rows."""
     return from_bloscpack(path, rows * ROW_NBYTES)
 
 
-def write_zarr(x: Any, path: Path, stored: Stored, *more: Any) -> object:
-    """Store to an array of format 3."""
-    codec = BloscCodec(cname=stored.codec, clevel=LEVELS[stored.codec], shuffle="shuffle")
-    array = zarr.create_array(
-        str(path),
-        shape=x.shape,
-        dtype=x.dtype,
-        chunks=(stored.chunk_rows, x.shape[1]),
-        compressors=[codec, *more],
-        overwrite=True,
-    )
-    return x.to_zarr(array)
+def write_zarr(x: Any, path: Path, spec: Spec) -> object:
+    return x.to_zarr(create(path, x, spec, overwrite=True))
 
 
-def write_zarr_checked(x: Any, path: Path, stored: Stored) -> object:
-    """Store with checksums."""
-    return write_zarr(x, path, stored, Crc32cCodec())
+def write_zarr_checked(x: Any, path: Path, spec: Spec) -> object:
+    return x.to_zarr(create(path, x, spec, overwrite=True, is_checked=True))
 
 
 def read_zarr(path: Path, rows: int) -> Any:
-    """Read by blocks of that many rows."""
     return da.from_zarr(str(path), chunks=(rows, -1))
 
 
@@ -99,43 +71,33 @@ CONTENDERS = (
 )
 
 
-def race(bench: Races, source: Path, codec: str, where: str) -> None:
-    """Hold the races of writing and of reading.
+def race(races: Races, source: Path, codec: str, where: str) -> None:
+    """Race at writing and at reading.
 
-    Parameters
-    ----------
-    bench : Races
-        Takes what comes out.
-    source : Path
-        The array, float32 in rows of `ROW_NBYTES`, as a ``.npy`` file.
-    codec : str
-        One of `LEVELS`.
-    where : str
-        The name of the scheduler that is used, for the tables.
+    `source` is a ``.npy`` file, float32 in rows of `ROW_NBYTES`; `where` is the label of the
+    scheduler in use.
     """
-    setting, folder = bench.setting, source.parent
-    rows, stored = setting.block_nbytes // ROW_NBYTES, Stored(codec, setting.dask_chunk_nbytes)
+    setting, folder = races.setting, source.parent
+    rows, chunk_rows = setting.block_nbytes // ROW_NBYTES, setting.dask_chunk_nbytes // ROW_NBYTES
+    spec = Spec(codec, LEVELS[codec], chunk_rows, f"{chunk_rows} rows")
     x, nbytes = _blocks(source, rows), setting.dask_nbytes
     writes, reads = {}, {}
     for one in CONTENDERS:
         path = folder / one.name
-        one.write(x, path, stored)
+        one.write(x, path, spec)
         is_equal = np.array_equal(one.read(path, rows).compute(), np.load(source, mmap_mode="r"))
-        require(is_equal, one.name, "what Dask reads")
-        writes[one.name] = loop_of(lambda one=one, path=path: one.write(x, path, stored))
+        require(is_equal, one.name, "the array that Dask reads")
+        writes[one.name] = loop_of(lambda one=one, path=path: one.write(x, path, spec))
         reads[one.name] = loop_of(lambda one=one, path=path: _ends_of(one.read(path, rows)))
     for what, loops in (("write", writes), ("read", reads)):
         case = Case(f"dask/{what}/{codec}/{where}", f"{what}, {codec}, {where}", nbytes)
-        bench.hold(case, loops, 1, setting.ndask_rounds)
+        races.hold(case, loops, 1, setting.ndask_rounds)
     for one in CONTENDERS:
         remove(folder / one.name)
 
 
 def _blocks(source: Path, rows: int) -> Any:
-    """Return the array as blocks of rows.
-
-    They are pages of a file in memory: they cost next to nothing, and none of them travels.
-    """
+    """Return the array as blocks of rows, mapped pages of a file, so that no block is sent."""
     array = np.load(source, mmap_mode="r")
     return da.map_blocks(
         _mapped,
@@ -147,20 +109,19 @@ def _blocks(source: Path, rows: int) -> Any:
 
 
 def _mapped(source: str, block_info: Any = None) -> Any:
-    """Return a block of the file."""
     start, stop = block_info[None]["array-location"][0]
     return np.load(source, mmap_mode="r")[start:stop]
 
 
 def _ends_of(x: Any) -> Any:
-    """Compute the last item of each block: all of it is read, and hardly anything is returned."""
+    """Compute the last item of each block: the whole block is read, one item is returned."""
     ends = x.map_blocks(lambda rows: rows[-1:, -1:], chunks=((1,) * x.numblocks[0], (1,)))
     return ends.compute()
 
 
 @contextmanager
 def scheduler(where: str) -> Iterator[None]:
-    """Have Dask use threads, or a cluster of two processes, inside of the block."""
+    """Make Dask use threads, or a cluster of two processes, inside the block."""
     if where == "threads":
         with dask.config.set(scheduler="threads", num_workers=NTHREADS):
             yield

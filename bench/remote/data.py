@@ -1,4 +1,4 @@
-"""What is stored: small frames of a real film, and how much is done with them."""
+"""Stored data: small frames of a real film, and how much is done with them."""
 
 from dataclasses import dataclass
 
@@ -16,80 +16,33 @@ ABOUT = (
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """How much is done.
+    """How much is done; by default a full run."""
 
-    Attributes
-    ----------
-    nrows, height, width : int
-        Of the array of frames, uint8 (nrows, height, width, 3).
-    chunk_rows : int
-        Rows of a chunk.
-    nclip : int
-        Rows of a clip; the frame store has clips of so many.
-    npicked : int
-        Rows of a selection at random.
-    step : int
-        Of the slice.
-    nfew, nnear : int
-        Rows of that selection, and rows at the beginning to iterate over, when it is timed.
-    delay : float
-        Seconds that the server waits before each answer when it is timed.
-    nrounds : int
-        Rounds of a race of readers.
-    block_nbytes, dask_nbytes, dask_chunk_nbytes : int
-        What Dask writes and reads: a block, all, and a chunk.
-    codecs, schedulers : tuple of str
-        With which Dask works.
-    ndask_rounds : int
-        Rounds of a race under Dask.
-    """
-
-    nrows: int
-    height: int
-    width: int
-    chunk_rows: int
-    nclip: int
-    npicked: int
-    step: int
-    nfew: int
-    nnear: int
-    delay: float
-    nrounds: int
-    block_nbytes: int
-    dask_nbytes: int
-    dask_chunk_nbytes: int
-    codecs: tuple[str, ...]
-    schedulers: tuple[str, ...]
-    ndask_rounds: int
+    nrows: int = 2048  # of the array of frames, uint8 (nrows, height, width, 3)
+    height: int = 120
+    width: int = 160
+    chunk_rows: int = 8
+    nclip: int = 32  # rows of a clip, also in the frame store
+    npicked: int = 1000  # rows of a random selection
+    step: int = 64  # of the slice
+    nfew: int = 100  # rows of a random selection that is timed
+    nnear: int = 256  # rows at the beginning to iterate over, when that is timed
+    delay: float = 0.02  # seconds that the server waits before each answer that is timed
+    nrounds: int = 3
+    block_nbytes: int = 16 << 20  # of a block of Dask
+    dask_nbytes: int = 128 << 20
+    dask_chunk_nbytes: int = 1 << 20
+    codecs: tuple[str, ...] = ("zstd", "lz4")
+    schedulers: tuple[str, ...] = ("threads", "2 processes")
+    ndask_rounds: int = 7
 
 
-FULL = Setting(
-    nrows=2048,
-    height=120,
-    width=160,
-    chunk_rows=8,
-    nclip=32,
-    npicked=1000,
-    step=64,
-    nfew=100,
-    nnear=256,
-    delay=0.02,
-    nrounds=3,
-    block_nbytes=16 << 20,
-    dask_nbytes=128 << 20,
-    dask_chunk_nbytes=1 << 20,
-    codecs=("zstd", "lz4"),
-    schedulers=("threads", "2 processes"),
-    ndask_rounds=7,
-)
+FULL = Setting()
 QUICK = Setting(
     nrows=256,
     height=60,
     width=80,
-    chunk_rows=8,
-    nclip=32,
     npicked=16,
-    step=64,
     nfew=8,
     nnear=16,
     delay=0.001,
@@ -116,7 +69,7 @@ def make_frames(setting: Setting) -> np.ndarray:
 
 
 def pick_rows(setting: Setting) -> list[int]:
-    """Return different rows in no order, the same for every call."""
+    """Return distinct rows in random order, the same for every call."""
     rng = np.random.default_rng(_SEED)
     rows: list[int] = rng.permutation(setting.nrows)[: setting.npicked].tolist()
     return rows

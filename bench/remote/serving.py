@@ -1,4 +1,4 @@
-"""The servers that contenders ask, on loopback, and what is put there."""
+"""The servers on loopback that contenders read from."""
 
 import logging
 from collections.abc import Iterator
@@ -11,24 +11,24 @@ from servers import Answer, FileServer, S3Server, running
 S3, HTTP = "S3", "HTTP"
 
 
-class _KeptS3(S3Server):
-    """S3 whose answers are kept: moto makes each once, and its time is not counted again."""
+class _CachedS3(S3Server):
+    """S3 with a cache of answers, so that moto makes each only once."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._kept: dict[tuple[str | None, ...], Answer] = {}
+        self._cache: dict[tuple[str | None, ...], Answer] = {}
 
     def answer(self, method: str, path: str, headers: Any, body: bytes) -> Answer:
-        """Return what moto answers, or did; nothing is put there once something was asked."""
+        """Return moto's answer, from the cache if there; objects never change once requested."""
         if method not in ("GET", "HEAD"):
             return super().answer(method, path, headers, body)
         key = (method, path, headers.get("Range"), headers.get("If-Match"))
-        if key not in self._kept:
-            self._kept[key] = super().answer(method, path, headers, body)
-        return self._kept[key]
+        if key not in self._cache:
+            self._cache[key] = super().answer(method, path, headers, body)
+        return self._cache[key]
 
     def place(self, name: str) -> tuple[str, dict[str, str]]:
-        """Return the URL of an object or a folder, and the options of fsspec for it."""
+        """Return URL and fsspec options of an object or a folder."""
         return f"s3://box/{name}", self.options
 
 
@@ -40,20 +40,20 @@ class _Files(FileServer):
         self.files[f"/{key}"] = data
 
     def place(self, name: str) -> tuple[str, dict[str, str]]:
-        """Return the URL of a file or a folder, and the options of fsspec for it."""
+        """Return URL and fsspec options of a file or a folder."""
         return self.url(name), {}
 
 
 @contextmanager
 def serving() -> Iterator[dict[str, Any]]:
-    """Give the servers by name; they end with the block."""
+    """Run the servers, by name, inside the block."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    with running(_KeptS3()) as s3, running(_Files()) as files:
+    with running(_CachedS3()) as s3, running(_Files()) as files:
         yield {S3: s3, HTTP: files}
 
 
 def publish(server: Any, path: Path) -> None:
-    """Put a file, or all files of a folder, on a server, by their names."""
+    """Put a file, or all files of a folder, on a server."""
     files = sorted(path.rglob("*")) if path.is_dir() else [path]
     for file in files:
         if file.is_file():

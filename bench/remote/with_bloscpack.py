@@ -1,4 +1,4 @@
-"""Our own: an array in a file, and the same frames in a frame store."""
+"""Our files: an array, and the same frames in a frame store."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -11,10 +11,10 @@ from peers.data import Spec
 from peers.with_bloscpack import Ours as OurFile
 
 import bloscpack as bp
-from remote.contender import CLIP, OPEN, OURS, STORE, WORK
+from remote.contenders import CLIP, OPEN, OURS, STORE, Contender
 
 
-class Ours:
+class Ours(Contender):
     """`bloscpack.open` of a URL."""
 
     name = OURS
@@ -22,29 +22,16 @@ class Ours:
         "a file of `bloscpack.save`, opened by `bloscpack.open` with its defaults: the checksum of "
         "each chunk is compared, and the version of the object with every answer"
     )
-    works: tuple[str, ...] = WORK
-
-    def version(self) -> str:
-        """Return name and version."""
-        return f"bloscpack {bp.__version__}"
 
     def write(self, folder: Path, array: np.ndarray, spec: Spec, nclip: int) -> Path:
-        """Save."""
         path = folder / "array.blp"
         OurFile().write(path, array, spec)
         return path
 
     def open(self, url: str, options: dict[str, Any]) -> AbstractContextManager[Any]:
-        """Open."""
         return bp.open(url, storage_options=options)
 
-    def pick(self, array: Any, rows: list[int]) -> np.ndarray:
-        """Index by a list."""
-        found: np.ndarray = array[rows]
-        return found
-
     def iterate(self, array: Any, nrows: int) -> Iterator[np.ndarray]:
-        """Iterate."""
         return islice(array, nrows)
 
 
@@ -59,7 +46,6 @@ class OurStore(Ours):
     works = (OPEN, CLIP)
 
     def write(self, folder: Path, array: np.ndarray, spec: Spec, nclip: int) -> Path:
-        """Append clip after clip."""
         path = folder / "clips.blp"
         with bp.frames.create(path) as store:
             for start in range(0, len(array), nclip):
@@ -68,13 +54,12 @@ class OurStore(Ours):
 
     @contextmanager
     def open(self, url: str, options: dict[str, Any]) -> Iterator[Any]:
-        """Open."""
         with bp.frames.open(url, storage_options=options) as store:
             yield _Clips(store)
 
 
 class _Clips:
-    """A store of clips of one size, as if it were an array that is read by clips."""
+    """An array over a store of clips of one size, read clip by clip."""
 
     def __init__(self, store: Any) -> None:
         self._store = store
@@ -83,6 +68,5 @@ class _Clips:
         self.dtype = first.dtype
 
     def __getitem__(self, rows: slice) -> np.ndarray:
-        """Read the clip that begins there."""
         found: np.ndarray = self._store[str(rows.start)][:]
         return found

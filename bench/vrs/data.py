@@ -1,4 +1,4 @@
-"""What is recorded: a motion sensor that is made up, and noisy frames of real pictures."""
+"""Recorded data: a synthetic motion sensor, and noisy frames of real pictures."""
 
 import io
 from dataclasses import dataclass
@@ -28,31 +28,21 @@ FIELD = "accelerometer"
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """How much is done.
+    """How much is done; by default a full run."""
 
-    Attributes
-    ----------
-    nrecords : int
-        Of the motion sensor.
-    nframes, height, width : int
-        Of the camera.
-    nrounds : int
-        Rounds of a race.
-    """
-
-    nrecords: int
-    nframes: int
-    height: int
-    width: int
-    nrounds: int
+    nrecords: int = 100_000  # of the motion sensor
+    nframes: int = 300  # of the camera
+    height: int = 480
+    width: int = 640
+    nrounds: int = 7
 
 
-FULL = Setting(nrecords=100_000, nframes=300, height=480, width=640, nrounds=7)
+FULL = Setting()
 QUICK = Setting(nrecords=500, nframes=40, height=48, width=64, nrounds=2)
 
 
 def make_motion(setting: Setting) -> np.ndarray:
-    """Return what a motion sensor of 1 kHz gives, the same for every call; of `MOTION`, (N,)."""
+    """Return records of a motion sensor of 1 kHz, the same for every call; `MOTION`, (N,)."""
     count = setting.nrecords
     rng = np.random.default_rng(_SEED)
     rows = np.zeros(count, MOTION)
@@ -80,8 +70,3 @@ def make_frames(setting: Setting) -> np.ndarray:
         noise = rng.normal(0, 1, large.shape[1:])
         frame[:] = np.clip(np.rint(large[number % len(large)] + noise), 0, 255)
     return frames
-
-
-def timestamps(count: int, rate: float) -> list[float]:
-    """Return the times of so many records in seconds."""
-    return [number / rate for number in range(count)]

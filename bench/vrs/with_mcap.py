@@ -1,9 +1,8 @@
 """MCAP by its Python library: messages with a time, in compressed chunks with an index."""
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -11,7 +10,7 @@ import numpy as np
 from mcap.reader import McapReader, make_reader
 from mcap.writer import CompressionType, Writer
 
-from vrs.contender import MCAP, READING, WRITING, rows_of
+from vrs.contenders import MCAP, READING, WRITING, Contender, Write, rows_of
 from vrs.data import MOTION
 
 _MOTION = struct.Struct("<qf3f3f")
@@ -35,27 +34,22 @@ class Opened:
         return self._count
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Read the metadata of every record."""
         for _, _, message in self._reader.iter_messages():
             yield _values(message.data)
 
     def record(self, index: int) -> dict[str, Any]:
-        """Read the metadata of one."""
         return _values(self._message(index))
 
     def field(self, name: str) -> np.ndarray:
-        """Return one field of all records."""
         messages = self._reader.iter_messages()
         data = b"".join([message.data for _, _, message in messages])
         return np.ascontiguousarray(np.frombuffer(data, MOTION)[name])
 
     def frames(self) -> Iterator[np.ndarray]:
-        """Read all frames."""
         for _, _, message in self._reader.iter_messages():
             yield np.frombuffer(message.data, np.uint8).reshape(self._shape)
 
     def frame(self, index: int) -> np.ndarray:
-        """Read one."""
         return np.frombuffer(self._message(index), np.uint8).reshape(self._shape)
 
     def _message(self, index: int) -> bytes:
@@ -75,7 +69,7 @@ def _values(data: bytes) -> dict[str, Any]:
     }
 
 
-class Mcap:
+class Mcap(Contender):
     """A file of one channel, chunks of the default size."""
 
     name = MCAP
@@ -84,36 +78,26 @@ class Mcap:
         "random is found by its time; in place of a preset of Zstandard its own level, in chunks "
         "of 1 MiB"
     )
+    libraries = "mcap {mcap}"
     files = "mcap"
     works = (*READING, *WRITING)
 
-    def version(self) -> str:
-        """Return name and version."""
-        return f"mcap {version('mcap')}"
-
     @contextmanager
     def open(self, path: Path) -> Iterator[Opened]:
-        """Open for reading."""
         with path.open("rb") as stream:
             yield Opened(stream)
 
-    def motion_writer(self, rows: np.ndarray, preset: str) -> Callable[[Path], object]:
-        """Return what writes records of the motion sensor."""
+    def motion_writer(self, rows: np.ndarray, preset: str) -> Write:
         values = rows_of(rows)
 
         def payloads() -> Iterator[bytes]:
             for row in values:
-                yield _MOTION.pack(
-                    row["captured"],
-                    row["temperature"],
-                    *row["accelerometer"],
-                    *row["gyroscope"],
-                )
+                captured, temperature, *vectors = row.values()
+                yield _MOTION.pack(captured, temperature, *vectors[0], *vectors[1])
 
         return lambda path: _write(path, payloads(), {}, preset)
 
-    def frames_writer(self, frames: np.ndarray, preset: str) -> Callable[[Path], object]:
-        """Return what writes frames."""
+    def frames_writer(self, frames: np.ndarray, preset: str) -> Write:
         shape = " ".join(map(str, frames[0].shape))
 
         def payloads() -> Iterator[bytes]:

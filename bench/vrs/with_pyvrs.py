@@ -1,46 +1,87 @@
-"""The vrs wheel: pyvrs over the C++ reference."""
+"""The vrs wheel: pyvrs over the C++ reference, and a script for its readers and ours."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import pyvrs
 
-from vrs.contender import READING, WHEEL, WHEEL_ARRAYS
-from vrs.ported import Ported, PortedArrays
+from vrs.contenders import PER_ARRAY, READING, WHEEL, WHEEL_ARRAYS, Contender
 
 
-class Wheel:
-    """Records one by one; there is no other way."""
+class Ported:
+    """A reader of pyvrs, the wheel's or ours, so that both are timed by the same script.
+
+    It reads a file of one stream, whose first record is its configuration.
+    """
+
+    def __init__(self, reader: Any) -> None:
+        self._reader = reader
+
+    def __len__(self) -> int:
+        return len(self._reader) - 1
+
+    def _data(self) -> Iterator[Any]:
+        return islice(self._reader, 1, None)
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        for record in self._data():
+            yield record.metadata_blocks[0]
+
+    def record(self, index: int) -> dict[str, Any]:
+        values: dict[str, Any] = self._reader[1 + index].metadata_blocks[0]
+        return values
+
+    def field(self, name: str) -> np.ndarray:
+        values = [record.metadata_blocks[0][name] for record in self._data()]
+        return np.array(values, np.float32)
+
+    def frames(self) -> Iterator[np.ndarray]:
+        for record in self._data():
+            yield record.image_blocks[0]
+
+    def frame(self, index: int) -> np.ndarray:
+        image: np.ndarray = self._reader[1 + index].image_blocks[0]
+        return image
+
+
+class PortedArrays(Ported):
+    """Frames put together as arrays of several."""
+
+    def frames(self) -> Iterator[np.ndarray]:
+        frames = []
+        for frame in super().frames():
+            frames.append(frame)
+            if len(frames) == PER_ARRAY:
+                yield np.stack(frames)
+                frames.clear()
+        if frames:
+            yield np.stack(frames)
+
+
+class Wheel(Contender):
+    """Records one by one; the wheel has no other way."""
 
     name = WHEEL
     note = "pyvrs.SyncVRSReader of the wheel, which reads our files; it writes no layouts of users"
-    files = "vrs"
+    libraries = "vrs {vrs}"
     works = READING
     opened = Ported
 
-    def version(self) -> str:
-        """Return name and version."""
-        return f"vrs {version('vrs')}"
+    def __init__(self) -> None:
+        import pyvrs  # Ported works without it
+
+        self._reader = pyvrs.SyncVRSReader
 
     @contextmanager
     def open(self, path: Path) -> Iterator[Ported]:
-        """Open for reading."""
-        yield self.opened(pyvrs.SyncVRSReader(str(path)))
-
-    def motion_writer(self, rows: np.ndarray, preset: str) -> Callable[[Path], object]:
-        """Return what writes records of the motion sensor."""
-        raise NotImplementedError(self.note)
-
-    def frames_writer(self, frames: np.ndarray, preset: str) -> Callable[[Path], object]:
-        """Return what writes frames."""
-        raise NotImplementedError(self.note)
+        yield self.opened(self._reader(str(path)))
 
 
 class WheelArrays(Wheel):
-    """Frames made arrays."""
+    """Frames as arrays."""
 
     name = WHEEL_ARRAYS
     note = "the same, its frames put together by np.stack"

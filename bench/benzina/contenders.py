@@ -1,0 +1,45 @@
+"""Contenders at datasets of pictures; each works in its own process.
+
+A contender has a method for each of its `works`. It takes a task and a stack, does the work once,
+requires that the result is right, and returns the call to be timed. The stack is closed when the
+race is over. `cases.Pictures.task` makes the tasks.
+"""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from race.races import Contender, Task
+from race.timing import Call, Loop, loop_of
+
+OURS = "bloscpack"
+BARE = "PyAV, on threads"
+BARE_ONE = "PyAV, threads of its own"
+BYTES = "bytes"
+TWIN = "plain Python"
+PARSER = "pybenzinaparse"
+PILLOW = "JPEG, Pillow"
+TORCH = "JPEG, Pillow in DataLoader"
+
+TABLE = {
+    OURS: "benzina.with_bloscpack:Ours",
+    BARE: "benzina.with_pyav:Bare",
+    BARE_ONE: "benzina.with_pyav:BareOne",
+    PILLOW: "benzina.with_pillow:PillowThreads",
+    TORCH: "benzina.with_torch:TorchWorkers",
+    BYTES: "benzina.with_parsers:Bytes",
+    TWIN: "benzina.with_parsers:Twin",
+    PARSER: "benzina.with_parsers:Parser",
+}
+
+LOAD, OPEN, TARGETS, SAMPLE, PARSE, PACK = "load", "open", "targets", "sample", "parse", "pack"
+
+
+def checked_call(contender: Contender, task: Task, stack: ExitStack) -> Call:
+    """Return the call of a task, after checking its result."""
+    method: Callable[[Task, ExitStack], Call] = getattr(contender, task["work"])
+    return method(task, stack)
+
+
+def prepare(contender: Contender, task: Task, stack: ExitStack) -> Loop:
+    """Return the loop of a task, after checking its result."""
+    return loop_of(checked_call(contender, task, stack))

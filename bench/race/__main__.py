@@ -1,0 +1,77 @@
+"""Run a benchmark, print its tables, and write the figures as JSON.
+
+From bench/: ``python -m race peers --quick``; ``make bench-peers`` does it in an environment with
+all contenders.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from importlib import import_module
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from race.races import Benchmark, Say, folder_in_memory
+
+FOLDERS = ("peers", "frames", "vrs", "benzina", "remote")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the work that the arguments name; return the exit status."""
+    argv = sys.argv[1:] if argv is None else argv
+    chooser = argparse.ArgumentParser(prog="python -m race", description="Race the contenders.")
+    chooser.add_argument("folder", choices=FOLDERS, help="the benchmark")
+    folder = chooser.parse_args(argv[:1]).folder
+    benchmark: Benchmark = import_module(f"{folder}.cases").BENCHMARK
+    names, always = list(benchmark.races.table), benchmark.always
+    parser = argparse.ArgumentParser(
+        prog=f"python -m race {folder}", description=chooser.description
+    )
+    parser.add_argument("--quick", action="store_true", help="little data, two rounds: a try")
+    parser.add_argument(
+        "--only", choices=benchmark.work, action="append", help="this work; may be repeated"
+    )
+    whose = "this contender" if always is None else f"{always} and this contender"
+    parser.add_argument("--who", choices=names, action="append", help=f"{whose}; may be repeated")
+    parser.add_argument("--json", type=Path, help="where to write the figures")
+    args = parser.parse_args(argv[1:])
+    chosen = [name for name in names if not args.who or name in args.who or name == always]
+    start = perf_counter()
+
+    def say(line: str) -> None:
+        print(f"{perf_counter() - start:6.1f} s  {line}", file=sys.stderr, flush=True)
+
+    setting = benchmark.quick if args.quick else benchmark.full
+    found = measure(benchmark, args.only or [*benchmark.work], chosen, say, setting)
+    found["about"]["took"] = f"{perf_counter() - start:.0f} s"
+    if args.json is not None:
+        args.json.parent.mkdir(parents=True, exist_ok=True)
+        args.json.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+    print("\n".join(import_module(f"{folder}.figures").PAGE.text(found)))
+    return 0
+
+
+def measure(
+    benchmark: Benchmark, work: list[str], names: list[str], say: Say, setting: Any
+) -> dict[str, Any]:
+    """Do the work that is named and return all measurements as JSON values."""
+    with ExitStack() as stack:
+        folders = [
+            Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="blp-", dir=parent)))
+            for parent in (None, folder_in_memory())
+        ]
+        say("making the data")
+        races = benchmark.races(setting, *folders, names, say)
+        stack.callback(races.closing.close)
+        for name in work:
+            benchmark.work[name](races)
+        results: dict[str, Any] = races.results()
+        return results
+
+
+if __name__ == "__main__":
+    sys.exit(main())

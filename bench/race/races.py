@@ -1,0 +1,299 @@
+"""Races of a run: contenders, folders, workers, results, and checks of what contenders return."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from shutil import rmtree
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import bloscpack
+from race.timing import NTHREADS, Call, Loop, Timing, take_turns
+
+if TYPE_CHECKING:
+    from race.worker import Worker
+
+_IN_MEMORY = Path("/dev/shm")
+_NREADS = 499  # random reads before the sequence repeats; a prime number
+
+Say = Callable[[str], object]
+"""Takes a line about the progress."""
+Task = dict[str, Any]
+"""Work for a contender in its own process, as JSON values."""
+
+
+class Contender:
+    """Base of all contenders.
+
+    Attributes
+    ----------
+    name : str
+        Its label in tables.
+    note : str
+        How it works and what it checks, for the page.
+    libraries : str
+        Text with the versions, as "zarr {zarr}".
+    works : tuple of str
+        Kinds of work that it takes part in, where a benchmark has several.
+    """
+
+    name = ""
+    note = ""
+    libraries = "bloscpack {bloscpack}"
+    works: tuple[str, ...] = ()
+
+    def version(self) -> str:
+        """Return names and versions of the libraries."""
+        return self.libraries.format_map(_Versions())
+
+
+class _Versions(dict[str, str]):
+    def __missing__(self, name: str) -> str:
+        return bloscpack.__version__ if name == "bloscpack" else version(name)
+
+
+@dataclass(slots=True)
+class Case:
+    """Result of one race.
+
+    Attributes
+    ----------
+    key : str
+        Name for tables and targets.
+    title : str
+        Description of the work.
+    nbytes : int
+        Decoded bytes that one call handles; 0 where a speed has little meaning.
+    seconds : dict of str to list of float
+        Seconds per call by contender, one figure per round.
+    skipped : dict of str to str
+        Contenders that did not take part, and why.
+    """
+
+    key: str
+    title: str
+    nbytes: int
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
+
+    def median(self, name: str) -> float | None:
+        """Return the median of a contender, None if it did not take part."""
+        found = self.seconds.get(name)
+        return Timing(tuple(found)).median if found else None
+
+
+class Races:
+    """Base of the runs of all benchmarks; a subclass makes the data and defines the races.
+
+    Attributes
+    ----------
+    setting : dataclass
+        How much to do.
+    folder : Path
+        An empty folder for files that are read.
+    memory_folder : Path
+        An empty folder for files that are written, in memory where there is such a file system.
+    contenders : list of Contender
+        Those that are installed.
+    absent : dict of str to str
+        Why others are not there.
+    cases : list of Case
+        Results so far.
+    found : dict
+        Other measurements, JSON values by name.
+    closing : ExitStack
+        Closed at the end of the run, or when the data cannot be made.
+    """
+
+    folder_name = ""
+    table: Mapping[str, str] = {}
+
+    def __init__(
+        self, setting: Any, folder: Path, memory_folder: Path, names: list[str], say: Say
+    ) -> None:
+        self.setting = setting
+        self.folder = folder
+        self.memory_folder = memory_folder
+        self.contenders, self.absent = assemble(self.table, names)
+        self.say = say
+        self.cases: list[Case] = []
+        self.found: dict[str, Any] = {}
+        self.closing = ExitStack()
+        self._workers: dict[Any, Worker] = {}
+        with ExitStack() as stack:  # servers must not outlive a failure
+            stack.callback(self.closing.close)
+            self.make_data()
+            stack.pop_all()
+
+    def make_data(self) -> None:
+        """Make the data that all work shares; subclasses do."""
+
+    def about(self) -> dict[str, str]:
+        """Return facts that the page lists above the figures; subclasses add theirs."""
+        raise NotImplementedError
+
+    def has(self, name: str) -> bool:
+        """Return whether a contender takes part."""
+        return any(one.name == name for one in self.contenders)
+
+    def named(self, name: str) -> Any:
+        """Return a contender that takes part."""
+        return next(one for one in self.contenders if one.name == name)
+
+    def worker(self, name: str, key: object = None) -> "Worker":
+        """Return the process of a contender, one for each `key`."""
+        from race.worker import Worker
+
+        if (name, key) not in self._workers:
+            self._workers[name, key] = worker = Worker(self.folder_name, name)
+            self.closing.callback(worker.close)
+        return self._workers[name, key]
+
+    def hold(
+        self, case: Case, loops: dict[str, Loop], per_call: int = 1, nrounds: int | None = None
+    ) -> None:
+        """Let all loops take turns and keep the result.
+
+        Parameters
+        ----------
+        case : Case
+            Without results.
+        loops : dict of str to Loop
+            Timed work by contender; its result was checked before.
+        per_call : int
+            How many of the things that are timed a call does.
+        nrounds : int, optional
+            Rounds; by default those of the setting.
+        """
+        self.say(case.title)
+        case.skipped.update(dict.fromkeys(self.absent, "not there"))
+        timings = take_turns(loops, per_call, nrounds or self.setting.nrounds) if loops else {}
+        case.seconds = {name: list(timing.seconds) for name, timing in timings.items()}
+        self.cases.append(case)
+
+    def results(self) -> dict[str, Any]:
+        """Return all measurements as JSON values."""
+        return {
+            "about": self.about(),
+            "setting": asdict(self.setting),
+            "nthreads": NTHREADS,
+            "cases": [asdict(case) for case in self.cases],
+            "notes": {one.name: one.note for one in self.contenders},
+            **self.found,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """A folder of cases.
+
+    Attributes
+    ----------
+    races : type of Races
+        Its data and contenders.
+    work : dict of str to callable
+        Kinds of work, each called with the running `Races`.
+    full, quick : dataclass
+        Settings of a run and of a try.
+    always : str, optional
+        A contender that takes part even if it is not chosen.
+    """
+
+    races: type[Any]
+    work: dict[str, Callable[[Any], object]]
+    full: Any
+    quick: Any
+    always: str | None = None
+
+
+def assemble(
+    table: Mapping[str, str], names: Iterable[str] | None = None
+) -> tuple[list[Any], dict[str, str]]:
+    """Return the contenders that are installed, and why the others are not there.
+
+    `table` has for each name a "module:callable" that makes the contender; `names` are all by
+    default.
+    """
+    present, absent = [], {}
+    for name in table if names is None else names:
+        module, _, kind = table[name].partition(":")
+        try:
+            present.append(getattr(import_module(module), kind)())
+        except ImportError as err:
+            absent[name] = f"not installed ({err})"
+    return present, absent
+
+
+def folder_in_memory() -> Path | None:
+    """Return a file system in memory, if there is one."""
+    return _IN_MEMORY if _IN_MEMORY.is_dir() else None
+
+
+def random_places(seed: int, *counts: int) -> list[list[int]]:
+    """Return for each count random numbers below it, the same for every call."""
+    rng = np.random.default_rng(seed)
+    return [rng.integers(0, count, _NREADS).tolist() for count in counts]
+
+
+def exhaust(results: Iterable[object]) -> None:
+    """Take all results and keep none."""
+    deque(results, 0)
+
+
+def checked(call: Call, is_right: Callable[[Any], bool], who: str, what: str) -> Call:
+    """Return `call` after one run whose result `is_right`."""
+    require(is_right(call()), who, what)
+    return call
+
+
+def require(is_equal: bool, who: str, what: str) -> None:
+    """Stop the run unless a result was right.
+
+    Raises
+    ------
+    AssertionError
+        The result was wrong.
+    """
+    if not is_equal:
+        raise AssertionError(f"{who}: {what} is not what was stored")
+
+
+def require_equal(found: Any, wanted: Any, who: str, what: str) -> None:
+    """Stop the run unless two arrays, or sequences of arrays, are equal."""
+    if isinstance(found, np.ndarray):
+        is_equal = np.array_equal(found, wanted)
+    else:
+        is_equal = len(found) == len(wanted) and all(map(np.array_equal, found, wanted))
+    require(is_equal, who, what)
+
+
+def remove(path: Path) -> None:
+    """Remove a file or folder, if it is there."""
+    if path.is_dir():
+        rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def size_of(path: Path) -> int:
+    """Return the bytes in a file, or in all files of a folder."""
+    if path.is_dir():
+        return sum(entry.stat().st_size for entry in path.rglob("*") if entry.is_file())
+    return path.stat().st_size
+
+
+def file_system(folder: Path) -> str:
+    """Return the folder and the kind of its file system."""
+    best, kind = Path(), "unknown file system"
+    mounts = Path("/proc/mounts")
+    if mounts.exists():
+        for line in mounts.read_text("utf-8").splitlines():
+            _, point, name, *_ = line.split()
+            if folder.resolve().is_relative_to(point) and len(point) >= len(str(best)):
+                best, kind = Path(point), name
+    return f"{folder.parent} ({kind})"

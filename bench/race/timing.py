@@ -1,0 +1,129 @@
+"""Time several contenders that take turns.
+
+The speed of a machine drifts, so contenders take turns: in each round every one of them runs its
+loop, in an order that rotates. A contender is a `Loop`; one that works in another process returns
+the time that it took there.
+"""
+
+import gc
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import cycle
+from math import ceil
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from bloscpack.parallel.threads import MAX_DEFAULT_THREADS, available_cpus
+
+OURS = "bloscpack"
+BARE = "C-Blosc"
+ORIGINAL = "bloscpack 0.16"
+
+# Every contender may use as many threads.
+NTHREADS = min(MAX_DEFAULT_THREADS, available_cpus())
+
+Call = Callable[[], object]
+Loop = Callable[[int], float]
+"""Runs a call `count` times and returns the seconds that took."""
+
+# A round is long enough for the clock, and all rounds of a contender take about half a second.
+_ROUND_SECONDS = 0.02
+_ROUNDS = 21
+_ROUNDS_OF_LONG_CALLS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds per call, one figure per round."""
+
+    seconds: tuple[float, ...]
+
+    @property
+    def best(self) -> float:
+        """Seconds of the fastest round."""
+        return min(self.seconds)
+
+    @property
+    def median(self) -> float:
+        """Seconds of the middle round."""
+        return median(self.seconds)
+
+
+def loop_of(call: Call) -> Loop:
+    """Return the loop that runs `call` in this process, the garbage collector off."""
+
+    def loop(count: int) -> float:
+        was_enabled = gc.isenabled()
+        gc.disable()
+        try:
+            start = perf_counter()
+            for _ in range(count):
+                call()
+            return perf_counter() - start
+        finally:
+            if was_enabled:
+                gc.enable()
+
+    return loop
+
+
+def timed_loop(call: Call, before: Call = lambda: None, after: Call = lambda: None) -> Loop:
+    """Return the loop that runs `before` and `after`, untimed, around every call."""
+
+    def loop(count: int) -> float:
+        seconds = 0.0
+        for _ in range(count):
+            before()
+            start = perf_counter()
+            call()
+            seconds += perf_counter() - start
+            after()
+        return seconds
+
+    return loop
+
+
+def cycling(get: Callable[[Any], object], items: list[Any], per_call: int) -> Call:
+    """Return a call that gets the next `per_call` of `items`, and starts over at the end."""
+    forever = cycle(items)
+
+    def call() -> None:
+        for _ in range(per_call):
+            get(next(forever))
+
+    return call
+
+
+def take_turns(
+    loops: dict[str, Loop], per_call: int = 1, nrounds: int | None = None
+) -> dict[str, Timing]:
+    """Run every loop once per round, in an order that rotates; return the timings.
+
+    A figure is the seconds of one thing, of which a call does `per_call`. By default there are 21
+    rounds, or 7 where a call takes long.
+    """
+    counts = {}
+    for name, loop in loops.items():
+        loop(1)
+        counts[name] = max(1, ceil(_ROUND_SECONDS / loop(1)))
+    names = list(loops)
+    is_short = max(counts.values()) > 1
+    seconds: dict[str, list[float]] = {name: [] for name in names}
+    for turn in range(nrounds or (_ROUNDS if is_short else _ROUNDS_OF_LONG_CALLS)):
+        first = turn % len(names)
+        for name in names[first:] + names[:first]:
+            seconds[name].append(loops[name](counts[name]) / (counts[name] * per_call))
+    return {name: Timing(tuple(values)) for name, values in seconds.items()}
+
+
+def signal(nbytes: int, dtype: str) -> np.ndarray:
+    """Return a random walk in steps of 1/16, as from a sensor of limited resolution.
+
+    It is the same for every call; LZ4 makes it about 3 times smaller, Zstandard 4.5 times.
+    """
+    n = nbytes // np.dtype(dtype).itemsize
+    steps = np.random.default_rng(1).integers(-8, 9, n, dtype=np.int16)
+    return (np.cumsum(steps, dtype=np.int32) / 16).astype(dtype)

@@ -1,0 +1,122 @@
+"""Contenders in processes of their own, where they work and are timed.
+
+A process keeps traces of its work, such as freed memory that the system need not provide
+again, or idle threads. They make the next contender faster or slower: GulpIO2 is a quarter faster
+in a process that has freed a large array.
+
+`Worker` is the side of the race. The other side runs ``python -m race.worker CASES NAME``. Each
+line on its standard input is a JSON object, answered by one line of JSON on standard output: a
+task, answered with null once it is prepared and its result was checked; or a ``count``, answered
+with the seconds that the last task took `count` times.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from race.races import assemble
+from race.timing import Loop
+
+BENCH = Path(__file__).resolve().parents[1]
+_NLINES = 30  # last lines of a failed process to quote
+
+
+class WorkerError(Exception):
+    """The process has ended; the message quotes its last lines."""
+
+
+class Worker:
+    """A running process of the contender `name` of the folder `cases`."""
+
+    def __init__(self, cases: str, name: str) -> None:
+        self._name = name
+        # Libraries may be verbose: their output is kept for the case that they fail.
+        self._log = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - see close
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "race.worker", cases, name],
+            cwd=BENCH,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+        )
+
+    def prepare(self, **task: Any) -> Loop:
+        """Return the loop of a task, whose result the process has checked.
+
+        Only the loop returned last can be run.
+
+        Raises
+        ------
+        WorkerError
+            The result is wrong, or something failed.
+        """
+        self._ask(task)
+        return lambda count: float(self._ask({"count": count}))
+
+    def _ask(self, request: dict[str, Any]) -> Any:
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        try:
+            stdin.write(json.dumps(request) + "\n")
+            stdin.flush()
+            line = stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        if not line:
+            self._process.wait()
+            self._log.seek(0)
+            said = "".join(self._log.readlines()[-_NLINES:])
+            raise WorkerError(f"the process of {self._name} has ended:\n{said}")
+        return json.loads(line)
+
+    def close(self) -> None:
+        """End the process."""
+        with self._log, self._process as process:
+            assert process.stdin is not None
+            process.stdin.close()
+
+
+def run_module(module: str, *arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run ``python -m MODULE ARGUMENTS`` to its end in a fresh process and return its output."""
+    command = [sys.executable, "-m", module, *map(str, arguments)]
+    # Libraries may print damaged bytes.
+    options = {"text": True, "errors": "replace", **options}
+    return subprocess.run(command, cwd=BENCH, capture_output=True, **options)
+
+
+def last_line(module: str, *arguments: object, **options: Any) -> Any:
+    """Return the JSON value in the last line that a module prints; it must succeed."""
+    done = run_module(module, *arguments, check=True, **options)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def main(arguments: list[str]) -> int:
+    """Answer requests until the input ends; return the exit status."""
+    cases, name = arguments
+    contenders = import_module(f"{cases}.contenders")
+    (contender,), _ = assemble(contenders.TABLE, [name])
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # output of libraries must not mix with answers
+    with ExitStack() as stack:
+        loop: Loop | None = None
+        for line in sys.stdin:
+            request = json.loads(line)
+            if loop is not None and "count" in request:
+                answer = loop(request["count"])
+            else:
+                stack.close()
+                answer, loop = None, contenders.prepare(contender, request, stack)
+            print(json.dumps(answer), file=answers, flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

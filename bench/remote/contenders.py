@@ -1,0 +1,121 @@
+"""Contenders that read arrays behind URLs, and the work that each does in its own process.
+
+`cases.Arrays.task` makes the tasks.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from peers.data import Spec
+from race import races
+from race.races import Task, require
+from race.timing import Loop, loop_of, timed_loop
+
+OURS = "bloscpack"
+STORE = "bloscpack, frame store"
+ZARR = "zarr"
+SHARDED = "zarr, sharded"
+HDF5 = "h5py"
+
+TABLE = {
+    OURS: "remote.with_bloscpack:Ours",
+    STORE: "remote.with_bloscpack:OurStore",
+    ZARR: "remote.with_zarr:Plain",
+    SHARDED: "remote.with_zarr:Sharded",
+    HDF5: "remote.with_h5py:Hdf5File",
+}
+
+OPEN, ROW, ROWS, STRIDED, CLIP, ITERATE = "open", "row", "rows", "strided", "clip", "iterate"
+WORK = (OPEN, ROW, ROWS, STRIDED, CLIP, ITERATE)
+
+
+class Contender(races.Contender):
+    """A library, and how it keeps an array behind a URL; by default it reads whole chunks."""
+
+    works: tuple[str, ...] = WORK
+
+    def write(self, folder: Path, array: np.ndarray, spec: Spec, nclip: int) -> Path:
+        """Write a new file or folder, and return its path."""
+        raise NotImplementedError
+
+    def open(self, url: str, options: dict[str, Any]) -> AbstractContextManager[Any]:
+        """Open an array: it has a shape and a dtype, and is indexed by rows."""
+        raise NotImplementedError
+
+    def pick(self, array: Any, rows: list[int]) -> np.ndarray:
+        """Return rows in the order of the list."""
+        found: np.ndarray = array[rows]
+        return found
+
+    def iterate(self, array: Any, nrows: int) -> Iterator[np.ndarray]:
+        """Yield the first rows one by one; libraries without a cache read chunk after chunk."""
+        step = array.chunks[0]
+        for start in range(0, nrows, step):
+            yield from array[start : min(start + step, nrows)]
+
+
+def prepare(contender: Contender, task: Task, stack: ExitStack) -> Loop:
+    """Return the loop of a task, after checking its result.
+
+    Every call reads from a fresh handle; opening it is timed in the task `OPEN` only.
+    """
+    wanted = np.load(task["wanted"], mmap_mode="r")
+
+    def opening() -> AbstractContextManager[Any]:
+        return contender.open(task["url"], task["options"])
+
+    with opening() as array:
+        is_equal = tuple(array.shape) == wanted.shape and np.dtype(array.dtype) == wanted.dtype
+        require(is_equal, contender.name, "shape or dtype")
+        if task["work"] != OPEN:
+            _check(contender, task, array, wanted)
+    if task["work"] == OPEN:
+
+        def call() -> object:
+            with opening() as array:
+                return array.shape, array.dtype
+
+        return loop_of(call)
+
+    held = stack.enter_context(ExitStack())
+    handles: list[Any] = []
+
+    def renew() -> None:
+        held.close()
+        handles[:] = [held.enter_context(opening())]
+
+    read = _reading(contender, task)
+    return timed_loop(lambda: read(handles[0]), renew)
+
+
+def _reading(contender: Contender, task: Task) -> Callable[[Any], Any]:
+    start, stop = task["clip"]
+    return {
+        ROW: lambda array: array[task["row"]],
+        ROWS: lambda array: contender.pick(array, task["rows"]),
+        STRIDED: lambda array: array[:: task["step"]],
+        CLIP: lambda array: array[start:stop],
+        ITERATE: lambda array: sum(1 for _ in contender.iterate(array, task["niterated"])),
+    }[task["work"]]
+
+
+def _check(contender: Contender, task: Task, array: Any, wanted: np.ndarray) -> None:
+    work, who = task["work"], contender.name
+    if work == ITERATE:
+        count = 0
+        for row in contender.iterate(array, task["niterated"]):
+            require(np.array_equal(row, wanted[count]), who, f"row {count}")
+            count += 1
+        require(count == task["niterated"], who, "the number of rows")
+        return
+    index: Any = {
+        ROW: task["row"],
+        ROWS: task["rows"],
+        STRIDED: slice(None, None, task["step"]),
+        CLIP: slice(*task["clip"]),
+    }[work]
+    found = _reading(contender, task)(array)
+    require(np.array_equal(found, wanted[index]), who, f"the result of {work}")
