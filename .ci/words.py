@@ -1,0 +1,57 @@
+"""Fail on phrases that are not plain English: ``python .ci/words.py`` lists file, line and text.
+
+The list holds habits of ours, found by readers who had to read a sentence twice. It is a floor; a
+sentence can be obscure without any of them.
+"""
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+PLACES = ("bloscpack", "ext", "bench", "tests", "docs", "README.md", "CHANGELOG.md", "CONTRIBUTING.md")
+SUFFIXES = {".py", ".pyi", ".pyx", ".md"}
+PHRASES = re.compile(
+    r"\b(is|are|was) no\b(?! longer| more than| less than)"
+    r"|\bis none\b|\bnone is\b"
+    r"|\b(tell|tells|told|telling)\b"
+    r"|\banew\b"
+    r"|\b(whoever|whatever|somebody|nobody|anybody)\b"
+    r"|\bby (then|now)\b|\bmeanwhile\b"
+    r"|\bso (many|much)\b"
+    r"|\bbears? (it|this|that) out\b"
+    r"|\bhad before\b"
+)
+SUMMARY = re.compile(r'"""\W*(What|Whoever|Of)\b')
+# Uses that are right, as (file, text of the line that contains it).
+ALLOWED: tuple[tuple[str, str], ...] = ()
+
+
+def files() -> Iterator[Path]:
+    """Yield every file with prose of ours."""
+    for place in PLACES:
+        path = REPOSITORY / place
+        found = [path] if path.is_file() else sorted(path.rglob("*"))
+        yield from (each for each in found if each.suffix in SUFFIXES and each.is_file())
+
+
+def main() -> int:
+    """Print each phrase that was found, and return 1 if there is one."""
+    count = 0
+    for path in files():
+        name = path.relative_to(REPOSITORY).as_posix()
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+            if not PHRASES.search(line) and not SUMMARY.search(line):
+                continue
+            if any(name == allowed and text in line for allowed, text in ALLOWED):
+                continue
+            count += 1
+            print(f"{name}:{number}: {line.strip()}")
+    if count:
+        print(f"{count} lines to rewrite: see the rules on prose in docs/contributing.md")
+    return int(count > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
