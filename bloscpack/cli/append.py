@@ -19,27 +19,17 @@ from ..storage.url import refuse_url, shown_name
 from .console.describe import tell_chunks
 from .console.endpoint import STDIO, check_input, is_same_file, open_container, open_stream
 from .console.metadata import read_metadata_file, tell_metadata
-from .console.options import (
-    Subparsers,
-    add_blosc_group,
-    add_command,
-    add_locking_option,
-    blosc_args_from,
-)
+from .console.options import add_blosc_group, add_locking_option, blosc_args_from
 from .console.output import Console, double_pretty_size
 from .console.status import ExitCode
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "append",
-        "a",
-        summary="append to a compressed file",
-        description="Append the content of NEW_FILE to ORIGINAL_FILE, in place: all of it or, if "
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Append the content of NEW_FILE to ORIGINAL_FILE, in place: all of it or, if "
         "it fails or is killed, nothing. The blosc settings are those given here, not those of "
-        "the file.",
+        "the file."
     )
     parser.add_argument(
         "original_file", metavar="ORIGINAL_FILE", help="Bloscpack file to append to"
@@ -59,7 +49,6 @@ def add_parser(subparsers: Subparsers) -> None:
         help="file with metadata to replace those of ORIGINAL_FILE, a JSON value",
     )
     add_locking_option(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -13,7 +13,7 @@ from ..types import AnyArray
 from .console.arrayout import add_output_options, form_of, write_part
 from .console.describe import dtype_text
 from .console.endpoint import STDIO, check_input, check_output, open_output, read_any
-from .console.options import Subparsers, add_command, add_json_option, count
+from .console.options import add_json_option, count
 from .console.output import Console, print_json
 from .console.selection import Index, bare, parse_selection_text
 from .console.status import ExitCode, UsageError
@@ -22,14 +22,11 @@ from .console.status import ExitCode, UsageError
 _PIECE_NBYTES = 32 << 20
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "cat",
-        summary="print a part of an array",
-        description="Write the items of a selection in C order, or the bytes of a chunk. "
-        "A file without array metadata is an array of its bytes.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Write the items of a selection in C order, or the bytes of a chunk. "
+        "A file without array metadata is an array of its bytes."
     )
     parser.add_argument("file_", metavar="FILE", help="Bloscpack file, - for standard input")
     parser.add_argument(
@@ -46,7 +43,6 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     kind = add_output_options(parser)
     add_json_option(kind)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -17,10 +17,8 @@ from .console.endpoint import (
 )
 from .console.metadata import read_metadata_file
 from .console.options import (
-    Subparsers,
     add_blosc_group,
     add_chunk_size_option,
-    add_command,
     blosc_args_from,
     count,
     keep_prefixes,
@@ -29,15 +27,9 @@ from .console.output import Console, double_pretty_size
 from .console.status import ExitCode
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "compress",
-        "c",
-        summary="compress a file",
-        description="Compress a file, or standard input if IN_FILE is -.",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = "Compress a file, or standard input if IN_FILE is -."
     parser.add_argument("in_file", metavar="IN_FILE", help="file to compress, - for standard input")
     parser.add_argument(
         "out_file",
@@ -79,7 +71,6 @@ def add_parser(subparsers: Subparsers) -> None:
         type=count,
         help="chunks that can be appended later (default: ten times the number of chunks)",
     )
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -8,23 +8,20 @@ from ..filetypes.convert import convert
 from ..filetypes.open import is_recording
 from ..storage.url import is_url
 from .console.endpoint import check_input, read_any
-from .console.options import Subparsers, add_command, add_json_option, count
+from .console.options import add_json_option, count
 from .console.output import Console, print_json, printable, result
 from .console.status import ExitCode, UsageError
 from .inputs.datasets import is_dataset_name
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "convert",
-        summary="copy clips, datasets and recordings to files of another kind",
-        description="Copy all clips of a gulp directory, a Benzina dataset or a folder of pictures "
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Copy all clips of a gulp directory, a Benzina dataset or a folder of pictures "
         "to a new frame store, or the other way round. JPEG images, and samples from dataset to "
         "dataset, are copied byte for byte, and every frame is compared. Of a VRS "
         "recording all records and tags are copied, columns of fields and frames as clips, and a "
-        "store that was made of one becomes one again; their checksums are compared.",
+        "store that was made of one becomes one again; their checksums are compared."
     )
     parser.add_argument(
         "sources",
@@ -87,7 +84,6 @@ def add_parser(subparsers: Subparsers) -> None:
         help="overwrite a file; a folder is never replaced",
     )
     add_json_option(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

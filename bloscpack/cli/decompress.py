@@ -14,20 +14,15 @@ from .console.endpoint import (
     regular_nbytes,
 )
 from .console.metadata import metadata_text, tell_metadata
-from .console.options import Subparsers, add_command, keep_prefixes
+from .console.options import keep_prefixes
 from .console.output import Console, prefixed_result, pretty_size
 from .console.status import ExitCode, UsageError
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "decompress",
-        "d",
-        summary="decompress a file",
-        description="Decompress a Bloscpack file, or standard input if IN_FILE is -. "
-        "Metadata are printed.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Decompress a Bloscpack file, or standard input if IN_FILE is -. Metadata are printed."
     )
     parser.add_argument(
         "in_file", metavar="IN_FILE", help="file to decompress, - for standard input"
@@ -46,7 +41,6 @@ def add_parser(subparsers: Subparsers) -> None:
         help=f"take an IN_FILE that does not end in {EXTENSION} (needs OUT_FILE)",
     )
     keep_prefixes(parser, "--n", "--no", "--no-", action="store_true", dest="no_check_extension")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -6,19 +6,15 @@ from typing import Any
 
 from ..storage.url import is_url
 from .console.endpoint import STDIO, check_input, check_output, open_output, read_any
-from .console.options import Subparsers, add_command
 from .console.output import Console
 from .console.status import ExitCode, UsageError
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "export",
-        summary="make references with which Zarr readers find the chunks of an array",
-        description="Write references to the chunks of an array, with which Zarr and xarray read "
-        "the file as it is through fsspec or kerchunk. Every chunk is checked before.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Write references to the chunks of an array, with which Zarr and xarray read "
+        "the file as it is through fsspec or kerchunk. Every chunk is checked before."
     )
     form = parser.add_mutually_exclusive_group(required=True)
     form.add_argument("--kerchunk", action="store_true", help="JSON as kerchunk has it")
@@ -48,7 +44,6 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--no-verify", action="store_true", help="do not read the chunks, trust the offset table"
     )
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -14,20 +14,17 @@ from ..format.checksum import Checksum
 from ..format.codec import ChunkHeader
 from ..format.header import OFFSET_SIZE, UNKNOWN, Header, unpack_offsets
 from ..format.metadata import MetadataHeader
-from ..frames.store.framestore import FrameStore
 from ..storage.file import open_source
 from ..storage.url import shown_name
-from .bzna import info as bzna_info
 from .console.describe import array_fields
 from .console.endpoint import check_input, read_any
 from .console.metadata import metadata_text, tell_metadata
-from .console.options import Subparsers, add_command, add_json_option
+from .console.options import add_json_option
 from .console.output import Console, double_pretty_size, error, prefixed_result, print_json
 from .console.status import ExitCode, describe, exit_code
 from .inputs.datasets import is_dataset_name
 from .inputs.recordings import is_recording
 from .inputs.storeinfo import is_store, store_document, store_text
-from .vrs import info as vrs_info
 
 _SHOWN_OFFSETS = 5
 _PRETTY_FIELDS = frozenset(
@@ -35,22 +32,17 @@ _PRETTY_FIELDS = frozenset(
 )
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "info",
-        "i",
-        summary="print the headers of a file",
-        description="Print header, first offsets, metadata and the header of the first chunk; of a "
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Print header, first offsets, metadata and the header of the first chunk; of a "
         "frame store what clips it has, of a VRS file what streams, of a Benzina dataset what "
-        "samples.",
+        "samples."
     )
     parser.add_argument(
         "file_", metavar="FILE", help="Bloscpack file, VRS file or Benzina dataset, - for input"
     )
     add_json_option(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -58,12 +50,18 @@ def run(args: argparse.Namespace) -> int:
     console = Console(args)
     check_input(args.file_, "file")
     if is_recording(args.file_):
+        from .vrs import info as vrs_info
+
         vrs_info.show(args, fields=False, command="info")
         return ExitCode.OK
     if is_dataset_name(args.file_):
+        from .bzna import info as bzna_info
+
         return bzna_info.show(args, command="info")
     where = read_any(args.file_)
     if is_store(where):
+        from ..frames.store.framestore import FrameStore
+
         with FrameStore(where) as store:
             if args.json:
                 print_json("info", store_document(args.file_, store))

@@ -13,22 +13,7 @@ from ..format.codec import BLOSC_VERSION
 from ..parallel.threads import resolve_nthreads
 from ..storage.url import shown_name
 from ..version import __version__
-from . import (
-    append,
-    bzna,
-    cat,
-    compress,
-    convert,
-    decompress,
-    export,
-    frames,
-    gulp,
-    info,
-    ls,
-    recover,
-    verify,
-    vrs,
-)
+from .commands import add_commands
 from .console.options import (
     MAX_THREADS,
     CommandParser,
@@ -40,23 +25,6 @@ from .console.options import (
 )
 from .console.output import PROG, Console, error, message, warning
 from .console.status import EXPECTED, ExitCode, UsageError, describe, exit_code
-
-COMMANDS = (
-    compress,
-    decompress,
-    append,
-    info,
-    verify,
-    recover,
-    ls,
-    cat,
-    frames,
-    gulp,
-    vrs,
-    bzna,
-    convert,
-    export,
-)
 
 
 def create_parser() -> argparse.ArgumentParser:
@@ -92,8 +60,7 @@ def create_parser() -> argparse.ArgumentParser:
     subparsers = parser.add_subparsers(
         title="commands", metavar="COMMAND", dest="subcommand", parser_class=CommandParser
     )
-    for command in COMMANDS:
-        command.add_parser(subparsers)
+    add_commands(subparsers)
     return parser
 
 

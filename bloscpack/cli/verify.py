@@ -9,20 +9,17 @@ from ..storage.url import shown_name
 from .console.describe import damage_documents
 from .console.eachfile import run_each
 from .console.endpoint import check_input, read_any
-from .console.options import Subparsers, add_command, add_json_option
+from .console.options import add_json_option
 from .console.output import Console, printable, result
 from .console.status import ExitCode
 from .inputs.datasets import is_dataset_name
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "verify",
-        summary="check files for damage",
-        description="Read and decode every chunk of each file and say what is damaged; of a "
-        "Benzina dataset read every sample.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Read and decode every chunk of each file and say what is damaged; of a "
+        "Benzina dataset read every sample."
     )
     parser.add_argument(
         "--fix",
@@ -33,7 +30,6 @@ def add_parser(subparsers: Subparsers) -> None:
         "files", metavar="FILE", nargs="+", help="Bloscpack file or Benzina dataset, - for input"
     )
     add_json_option(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

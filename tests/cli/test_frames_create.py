@@ -156,9 +156,8 @@ def test_errors(blpk: Blpk, folders: Path) -> None:
 def test_every_option_is_in_the_docs() -> None:
     section = (REPOSITORY / "docs" / "cli.md").read_text("utf-8").split("\n## blpk frames\n")[1]
     parser = argparse.ArgumentParser()
-    create.add_parser(parser.add_subparsers())
-    (subparsers,) = (one for one in parser._actions if isinstance(one, argparse._SubParsersAction))
-    for action in subparsers.choices["create"]._actions:
+    create.add_arguments(parser)
+    for action in parser._actions:
         if action.dest not in ("help", "quiet", "no_progress"):
             for option in action.option_strings:
                 assert f"`{option}" in section.split("\n## ")[0], option

@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("simplejpeg", reason="frames are JPEGs")
 pytest.importorskip("PIL", reason="images are read by Pillow")
 
+from bloscpack.cli.console.options import CommandParser
 from bloscpack.cli.main import create_parser
 from bloscpack.gulp import GulpDirectory
 from bloscpack.gulp.adapters import ImageFolderAdapter, ImageListAdapter
@@ -282,7 +283,9 @@ def _gulp_parser() -> argparse.ArgumentParser:
 
 
 def _leaves(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    """Yield the parsers that take no further command."""
+    """Yield the parsers without subcommands, with their arguments."""
+    assert isinstance(parser, CommandParser)
+    parser.complete()
     nested = [one for one in parser._actions if isinstance(one, argparse._SubParsersAction)]
     if not nested:
         yield parser

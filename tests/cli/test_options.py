@@ -136,6 +136,7 @@ def test_every_command_has_help_and_a_section_in_the_docs(blpk: Blpk) -> None:
     (subparsers,) = (one for one in parser._actions if isinstance(one, argparse._SubParsersAction))
     for name, command in subparsers.choices.items():
         assert blpk(name, "--help").code == 0
+        command.complete()
         if len(name) > 1:
             section = docs.split(f"\n## blpk {name}\n")[1].split("\n## ")[0]
             for action in command._actions:

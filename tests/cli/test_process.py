@@ -140,7 +140,8 @@ def test_an_interrupt_leaves_nothing_behind(env: dict[str, str]) -> None:
 
 def test_nothing_is_drawn_without_a_terminal_and_a_bar_with_one(env: dict[str, str]) -> None:
     code = (
-        "import sys; from bloscpack.cli import progress; from bloscpack.cli.main import main\n"
+        "import sys; from bloscpack.cli.console import progress\n"
+        "from bloscpack.cli.main import main\n"
         "progress._DELAY = 0\nsys.exit(main(sys.argv[1:]))"
     )
     Path("data").write_bytes(bytes(3 << 20))

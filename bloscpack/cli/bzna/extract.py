@@ -4,7 +4,7 @@ import argparse
 
 from ...storage.url import shown_name
 from ..console.describe import damage_documents
-from ..console.options import Subparsers, add_command, add_folder, add_json_option, count
+from ..console.options import add_folder, add_json_option, count
 from ..console.output import Console, double_pretty_size, error, print_json, printable, result
 from ..console.status import STATUS_NAMES, ExitCode, UsageError
 from ..inputs.datasets import INPUT, TRACKS, add_file, add_selection, choose, open_dataset
@@ -14,15 +14,12 @@ FORMS = "mp4", "png", "jpeg"
 LISTS = "csv", "json"
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "extract",
-        summary="write samples into files",
-        description="Write the samples into a folder, as they are (each is an mp4 of its own) or "
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Write the samples into a folder, as they are (each is an mp4 of its own) or "
         "decoded, and a list of their names and targets. Stored names are made names of files "
-        "inside of the folder, whatever they are.",
+        "inside of the folder, whatever they are."
     )
     add_file(parser)
     add_folder(parser)
@@ -50,7 +47,6 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     add_selection(parser)
     add_json_option(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...exceptions import BloscpackError
 from ...storage.url import shown_name
-from ..console.options import Subparsers, add_command, add_json_option
+from ..console.options import add_json_option
 from ..console.output import double_pretty_size, error, print_json, printable, result
 from ..console.status import ExitCode, describe, exit_code, heaviest
 from ..inputs.datasets import INPUT, THUMB, add_file, open_dataset
@@ -20,18 +20,14 @@ if TYPE_CHECKING:
 _SHOWN_SPLITS = 20
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "info",
-        summary="say what is in a dataset",
-        description="Print how many samples there are, tracks, targets, names, splits, and what "
-        "the first sample is. No other sample is read.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Print how many samples there are, tracks, targets, names, splits, and what "
+        "the first sample is. No other sample is read."
     )
     add_file(parser)
     add_json_option(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

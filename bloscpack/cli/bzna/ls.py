@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...exceptions import BloscpackError
 from ...storage.url import shown_name
-from ..console.options import Subparsers, add_command, add_json_option
+from ..console.options import add_json_option
 from ..console.output import error, print_json, printable, result
 from ..console.status import ExitCode, describe, exit_code, heaviest
 from ..inputs.datasets import INPUT, THUMB, add_file, add_selection, choose, open_dataset
@@ -17,14 +17,11 @@ if TYPE_CHECKING:
     from ...benzina.sample import Sample
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "ls",
-        summary="list samples",
-        description="Print for each sample: its number, target (-1 for none), stored bytes and "
-        "name. No sample is read.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Print for each sample: its number, target (-1 for none), stored bytes and "
+        "name. No sample is read."
     )
     add_file(parser)
     parser.add_argument(
@@ -34,7 +31,6 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     add_selection(parser)
     add_json_option(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

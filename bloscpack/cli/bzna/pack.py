@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..console.endpoint import check_input
-from ..console.options import Subparsers, add_command, add_json_option, count
+from ..console.options import add_json_option, count
 from ..console.output import Console, message, print_json, printable, result
 from ..console.status import STATUS_NAMES, ExitCode, UsageError
 
@@ -18,15 +18,12 @@ CODECS = "hevc", "h264", "av1"
 _SHOWN_CLASSES = 20
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "pack",
-        summary="make a dataset of pictures",
-        description="Encode pictures into a new dataset: those of a folder and of the folders in "
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Encode pictures into a new dataset: those of a folder and of the folders in "
         "it, each folder at its top being a class whose number is the target; or files, in this "
-        "order and without targets.",
+        "order and without targets."
     )
     parser.add_argument("inputs", metavar="INPUT", nargs="+", help="a folder, or files")
     parser.add_argument("target", metavar="OUT", help="dataset to write")
@@ -57,7 +54,6 @@ def add_parser(subparsers: Subparsers) -> None:
         help="replace a file that is there",
     )
     add_json_option(parser)
-    parser.set_defaults(run=run)
 
 
 def _add_coding_options(parser: argparse.ArgumentParser) -> None:

@@ -1,13 +1,15 @@
 """What the commands say about arrays and chunks."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...args import calculate_nchunks
-from ...damage.report import Damage
 from .output import Console, double_pretty_size
+
+if TYPE_CHECKING:
+    from ...damage.report import Damage
 
 
 def is_array(metadata: Any) -> bool:
@@ -33,7 +35,7 @@ def array_fields(
     }
 
 
-def damage_documents(damages: Iterable[Damage]) -> list[dict[str, Any]]:
+def damage_documents(damages: "Iterable[Damage]") -> list[dict[str, Any]]:
     """Return the JSON fields of each damage."""
     return [
         {

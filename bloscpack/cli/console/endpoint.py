@@ -14,10 +14,9 @@ from ...container.reader import Container
 from ...exceptions import FileNotFound
 from ...format.filekind import BLOSCPACK_MAGIC as MAGIC
 from ...format.filekind import HEAD_NBYTES, wrong_kind
-from ...frames.store.verify import is_frame_store
 from ...storage import disk
 from ...storage.file import open_source
-from ...storage.protocol import ByteSink
+from ...storage.protocol import ByteSink, ByteSource
 from ...storage.sink import open_sink
 from ...storage.url import is_url, shown_name
 from ...types import BytesLike
@@ -82,7 +81,7 @@ def read_any(name: str) -> Any:
     is_ours = bool(head) and (
         MAGIC.startswith(head[: len(MAGIC)])
         or read_trailer(source) is not None
-        or is_frame_store(source)
+        or _is_frame_store(source)
     )
     source.close()
     if not is_ours:
@@ -90,6 +89,12 @@ def read_any(name: str) -> Any:
         err.path = shown_name(name)
         raise err
     return where
+
+
+def _is_frame_store(source: ByteSource) -> bool:
+    from ...frames.store.verify import is_frame_store
+
+    return is_frame_store(source)
 
 
 def open_container(name: str) -> Container:

@@ -6,6 +6,7 @@ option would make one of its prefixes ambiguous, `keep_prefixes` gives the prefi
 
 import argparse
 import re
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from ...args import (
@@ -39,13 +40,34 @@ class Parser(argparse.ArgumentParser):
 
 
 class CommandParser(Parser):
-    """The parser of a command: options may stand between its arguments (``cat FILE --text 3``)."""
+    """Parser of a command: options may stand between its arguments (``cat FILE --text 3``).
+
+    Parameters
+    ----------
+    complete : callable, optional
+        Called once, with the parser, before it is used for the first time: adds the description
+        and the arguments.
+    """
 
     _is_intermixing = False
 
+    def __init__(
+        self, *args: Any, complete: Callable[["CommandParser"], None] | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self._complete = complete
+
+    def complete(self) -> None:
+        """Add the arguments, unless they are there already."""
+        complete, self._complete = self._complete, None
+        if complete is not None:
+            complete(self)
+
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse in two passes, options first; the passes come here again in some Pythons."""
-        if self._is_intermixing or self._subparsers is not None:  # what has commands mixes nothing
+        """Parse in two passes, options first; some Python versions call this again in each pass."""
+        self.complete()
+        # A parser with subcommands has no arguments to mix.
+        if self._is_intermixing or self._subparsers is not None:
             return super().parse_known_args(args, namespace)
         self._is_intermixing = True
         try:
@@ -90,15 +112,17 @@ def add_command(
     name: str,
     *aliases: str,
     summary: str,
-    description: str,
-) -> argparse.ArgumentParser:
+    description: str | None = None,
+    complete: Callable[[CommandParser], None] | None = None,
+) -> CommandParser:
     """Add the parser of a command, with the options that all commands take."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
+    parser: CommandParser = subparsers.add_parser(
         name,
         aliases=list(aliases),
         help=summary,
         description=description,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        complete=complete,
     )
     add_output_options(parser, default=argparse.SUPPRESS)
     return parser

@@ -13,7 +13,7 @@ from ...types import AnyArray
 from ..console.arrayout import add_output_options, check_suffix, form_of, write_part
 from ..console.describe import dtype_text
 from ..console.endpoint import STDIO, check_output, open_output
-from ..console.options import Subparsers, add_command, add_json_option
+from ..console.options import add_json_option
 from ..console.output import Console, print_json
 from ..console.selection import bare
 from ..console.status import ExitCode, UsageError
@@ -24,14 +24,11 @@ _PIECE_NBYTES = 32 << 20
 _IMAGES = ("png", "jpeg")
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "cat",
-        summary="print frames of a clip",
-        description="Write the pixels of frames in C order; or, with --image, the JPEG or PNG file "
-        "that one frame is kept as.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Write the pixels of frames in C order; or, with --image, the JPEG or PNG file "
+        "that one frame is kept as."
     )
     parser.add_argument("file_", metavar="STORE", help="frame store or gulp directory")
     parser.add_argument("id", metavar="ID", help="clip")
@@ -43,7 +40,6 @@ def add_parser(subparsers: Subparsers) -> None:
     kind = add_output_options(parser)
     kind.add_argument("--image", action="store_true", help="write the image, as it is kept")
     add_json_option(kind)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

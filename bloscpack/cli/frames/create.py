@@ -15,27 +15,17 @@ from ...frames.store.frameencoding import CODECS
 from ...frames.store.lossless import PRESETS
 from ...storage import disk
 from ...storage.url import shown_name
-from ..console.options import (
-    Subparsers,
-    add_command,
-    add_json_option,
-    add_locking_option,
-    byte_size,
-    count,
-)
+from ..console.options import add_json_option, add_locking_option, byte_size, count
 from ..console.output import Console, message, pretty_size, print_json, printable, result
 from ..console.status import STATUS_NAMES, ExitCode, UsageError
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "create",
-        summary="put images, videos, arrays or other clips into a store",
-        description="Make a frame store of images, videos, arrays or a Gulp directory, or add to "
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Make a frame store of images, videos, arrays or a Gulp directory, or add to "
         "one: what is in it already is passed over, so that a run that was interrupted is "
-        "continued by the same command.",
+        "continued by the same command."
     )
     parser.add_argument("target", metavar="OUT", help="frame store to write")
     parser.add_argument("inputs", metavar="INPUT", nargs="+", help="file or folder")
@@ -57,7 +47,6 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("--log", metavar="FILE", help="write what was skipped, as lines of JSON")
     add_locking_option(parser)
     add_json_option(parser)
-    parser.set_defaults(run=run)
 
 
 def _add_input_options(parser: argparse.ArgumentParser) -> None:

@@ -12,7 +12,7 @@ from ...media import image
 from ...types import AnyArray, IntArray
 from ..console.arrayout import check_suffix
 from ..console.endpoint import check_output, open_output
-from ..console.options import Subparsers, add_command, count
+from ..console.options import count
 from ..console.output import Console
 from ..console.status import ExitCode, UsageError
 from ..inputs.clips import open_clips, parse_frames
@@ -22,14 +22,11 @@ MAX_COLUMNS = 8
 _MAX_TILE_WIDTH = 240
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "sheet",
-        summary="make a picture of a clip",
-        description="Write a PNG with frames of a clip beside and below each other. Frames that "
-        "are not 8 bit are shown from their smallest value in black to their largest in white.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Write a PNG with frames of a clip beside and below each other. Frames that "
+        "are not 8 bit are shown from their smallest value in black to their largest in white."
     )
     parser.add_argument("file_", metavar="STORE", help="frame store or gulp directory")
     parser.add_argument("id", metavar="ID", help="clip")
@@ -42,7 +39,6 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--columns", metavar="N", type=count, help="frames in a row")
     parser.add_argument("--width", metavar="PIXELS", type=count, help="of the picture")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

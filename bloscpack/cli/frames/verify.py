@@ -11,25 +11,21 @@ from ...frames.verify import scan
 from ...storage.url import shown_name
 from ..console.eachfile import run_each
 from ..console.endpoint import STDIO, check_input, read_any
-from ..console.options import Subparsers, add_command, add_json_option
+from ..console.options import add_json_option
 from ..console.output import Console, printable, result
 from ..console.status import ExitCode
 from ..inputs.datasets import is_dataset_name
 from ..inputs.storeinfo import is_store
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "verify",
-        summary="check clips for damage",
-        description="Read the metadata and every frame of every clip, and of a frame store every "
-        "other byte, and say what is damaged.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Read the metadata and every frame of every clip, and of a frame store every "
+        "other byte, and say what is damaged."
     )
     parser.add_argument("files", metavar="STORE", nargs="+", help="frame store or gulp directory")
     add_json_option(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -116,14 +116,9 @@ _MAX_DEFAULT_WORKERS = 4
 _INPUTS = ("input", "folder")
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "ingest",
-        summary="make a gulp directory of images or videos, or add to one",
-        description="Read images or videos and write them into new chunks of a gulp directory.",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description, and a subcommand for each kind of input."""
+    parser.description = "Read images or videos and write them into new chunks of a gulp directory."
     kinds = parser.add_subparsers(
         title="kinds", metavar="KIND", dest="kind", required=True, parser_class=CommandParser
     )
@@ -182,7 +177,6 @@ def _add_kind(kinds: Subparsers, name: str, kind: Kind) -> None:
     parser.add_argument("--log", metavar="FILE", help="write the items left out, as JSON lines")
     _add_own_options(parser, kind)
     add_json_option(parser)
-    parser.set_defaults(run=run)
 
 
 def _add_own_options(parser: argparse.ArgumentParser, kind: Kind) -> None:

@@ -1,11 +1,10 @@
-"""``blpk vrs copy`` and ``blpk vrs merge``: recordings made of others."""
+"""``blpk vrs copy``: a copy of a recording, or of a part of it."""
 
 import argparse
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from ..console.endpoint import STDIO, check_output
-from ..console.options import Subparsers, add_command, add_json_option, byte_size
+from ..console.options import add_json_option, byte_size
 from ..console.output import Console, double_pretty_size, print_json, printable, result
 from ..console.status import STATUS_NAMES, ExitCode, UsageError
 from ..inputs.recordings import add_filter_options, open_recording, times_of
@@ -20,38 +19,22 @@ PRESETS = (
 )
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the commands."""
-    parser = add_command(
-        subparsers,
-        "copy",
-        summary="copy a recording, or a part of it",
-        description="Copy all records of a recording, or those that the options choose, with other "
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Copy all records of a recording, or those that the options choose, with other "
         "tags or another compression. Ids and serial numbers stay. Of each stream the last "
-        "configuration and state record before --after are kept.",
+        "configuration and state record before --after are kept."
     )
     parser.add_argument("sources", metavar="SRC", nargs=1, help="VRS file, - for standard input")
-    _add_options(parser)
+    add_copy_options(parser)
     parser.add_argument(
         "--renumber", action="store_true", help="count the instances of each type from 1 on"
     )
-    parser.set_defaults(run=run_copy)
-    parser = add_command(
-        subparsers,
-        "merge",
-        summary="make one recording of several",
-        description="Copy the records of several recordings into one, in the order of time. The "
-        "n-th streams of a type are joined; records that two have are copied once.",
-    )
-    parser.add_argument("sources", metavar="SRC", nargs="+", help="VRS file")
-    _add_options(parser)
-    parser.add_argument(
-        "--keep-apart", action="store_true", help="join no streams: give new ids where they clash"
-    )
-    parser.set_defaults(run=run_merge)
 
 
-def _add_options(parser: argparse.ArgumentParser) -> None:
+def add_copy_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that ``copy`` and ``merge`` share."""
     parser.add_argument("target", metavar="DST", help="VRS file to write")
     records = parser.add_argument_group("records")
     add_filter_options(records)
@@ -117,41 +100,20 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     add_json_option(parser)
 
 
-def run_copy(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     """Copy a recording."""
     from ...vrs.edit.copying import copy
 
     console = Console(args)
-    options = _options(args, console)
+    options = copy_options(args, console)
     with open_recording(args.sources[0], args.nthreads, console) as source:
         options.update(times_of([source], args))
         with console.progress() as progress:
             report = copy(source, args.target, renumber=args.renumber, progress=progress, **options)
-        return _tell(args, "vrs copy", [source], report)
+        return report_copy(args, "vrs copy", [source], report)
 
 
-def run_merge(args: argparse.Namespace) -> int:
-    """Merge recordings."""
-    from ...vrs.edit.merging import merge
-
-    console = Console(args)
-    if args.sources.count(STDIO) > 1:
-        raise UsageError("only one recording can come from standard input")
-    options = _options(args, console)
-    with ExitStack() as stack:
-        sources = [
-            stack.enter_context(open_recording(name, args.nthreads, console))
-            for name in args.sources
-        ]
-        options.update(times_of(sources, args))
-        with console.progress() as progress:
-            report = merge(
-                sources, args.target, keep_apart=args.keep_apart, progress=progress, **options
-            )
-        return _tell(args, "vrs merge", sources, report)
-
-
-def _options(args: argparse.Namespace, console: Console) -> dict[str, Any]:
+def copy_options(args: argparse.Namespace, console: Console) -> dict[str, Any]:
     """Return the options of `vrs.copy` and `vrs.merge`, but for the times."""
     if args.target == STDIO:
         raise UsageError("a recording is not written to standard output: give a file")
@@ -188,7 +150,7 @@ def _decimation(texts: list[str]) -> dict[str, float] | None:
     return found or None
 
 
-def _tell(
+def report_copy(
     args: argparse.Namespace, command: str, sources: "list[Recording]", report: "CopyReport"
 ) -> int:
     """Print what was copied; return 3 if a source has lost something."""

@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 from ...storage.url import shown_name
 from ..console.endpoint import STDIO, check_input, check_output, readable
-from ..console.options import Subparsers, add_command, add_json_option
+from ..console.options import add_json_option
 from ..console.output import Console, print_json, printable, result
 from ..console.status import ExitCode, UsageError
 from ..inputs.recordings import refuse_empty
@@ -18,20 +18,16 @@ _SAID = {
 }
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "fix-index",
-        summary="write a missing or wrong index anew",
-        description="Find all records by their headers and write the index that leads to them: "
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Find all records by their headers and write the index that leads to them: "
         "into FILE, or with DST into a new file. Whatever ends the command, all records can be "
-        "found afterwards.",
+        "found afterwards."
     )
     parser.add_argument("file_", metavar="FILE", help="VRS file that nothing else is writing")
     parser.add_argument("target", metavar="DST", nargs="?", help="new file; FILE stays as it is")
     add_json_option(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

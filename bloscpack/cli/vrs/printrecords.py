@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...storage.url import shown_name
-from ..console.options import Subparsers, add_command, add_json_option
+from ..console.options import add_json_option
 from ..console.output import Console, encode_json, error, print_json, printable, result
 from ..console.status import ExitCode
 from ..inputs.recordings import add_file, add_filter_options, add_selection, choose, open_recording
@@ -13,20 +13,15 @@ from ..inputs.recordings import add_file, add_filter_options, add_selection, cho
 _BARE = ("kind", "nbytes", "values", "error")
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "print",
-        summary="print records",
-        description="Print records: the values of metadata, and what images, audio and custom "
-        "blocks are.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Print records: the values of metadata, and what images, audio and custom blocks are."
     )
     add_file(parser)
     add_filter_options(parser)
     add_selection(parser)
     add_json_option(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
