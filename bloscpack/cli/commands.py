@@ -16,12 +16,12 @@ from .console.options import CommandParser, Subparsers, add_command
 
 
 class Command(NamedTuple):
-    """One command.
+    """Row of the table.
 
     Attributes
     ----------
     name : str
-        As it is typed.
+        Name on the command line.
     summary : str
         For the list of commands in the help.
     module : str
@@ -37,7 +37,7 @@ class Command(NamedTuple):
 
 
 class Group(NamedTuple):
-    """A command that only has subcommands, like ``blpk frames``."""
+    """Command that has only subcommands, like ``blpk frames``."""
 
     name: str
     summary: str
@@ -51,9 +51,9 @@ COMMANDS: tuple[Command | Group, ...] = (
     Command("append", "append to a compressed file", "append", ("a",)),
     Command("info", "print the headers of a file", "info", ("i",)),
     Command("verify", "check files for damage", "verify"),
-    Command("recover", "save what is whole in a damaged file", "recover"),
+    Command("recover", "save the intact chunks of a damaged file", "recover"),
     Command("ls", "list files", "ls"),
-    Command("cat", "print a part of an array", "cat"),
+    Command("cat", "print part of an array", "cat"),
     Group(
         "frames",
         "make, list, read, check and show stores of clips of frames",
@@ -64,11 +64,11 @@ COMMANDS: tuple[Command | Group, ...] = (
                 "put images, videos, arrays or other clips into a store",
                 "frames.create",
             ),
-            Command("info", "say what is in a store", "frames.info"),
+            Command("info", "describe a store", "frames.info"),
             Command("ls", "list clips", "frames.ls"),
             Command("cat", "print frames of a clip", "frames.cat"),
             Command("verify", "check clips for damage", "frames.verify"),
-            Command("sheet", "make a picture of a clip", "frames.sheet"),
+            Command("sheet", "make one picture of many frames", "frames.sheet"),
         ),
     ),
     Group(
@@ -77,44 +77,46 @@ COMMANDS: tuple[Command | Group, ...] = (
         "Work on gulp directories, as GulpIO2 writes them.",
         (
             Command(
-                "ingest", "make a gulp directory of images or videos, or add to one", "gulp.ingest"
+                "ingest",
+                "make a gulp directory from images or videos, or add to one",
+                "gulp.ingest",
             ),
-            Command("check", "look for damage", "gulp.check"),
-            Command("info", "say what is in a directory", "gulp.info"),
+            Command("check", "check a directory for damage", "gulp.check"),
+            Command("info", "describe a directory", "gulp.info"),
         ),
     ),
     Group(
         "vrs",
-        "look into, check, extract, copy and repair VRS recordings",
+        "list, check, extract, copy and repair VRS recordings",
         "Work with VRS recordings: records of sensors with time stamps.",
         (
-            Command("info", "say what is in a recording", "vrs.info"),
+            Command("info", "describe a recording", "vrs.info"),
             Command("list", "list records", "vrs.listrecords"),
             Command("print", "print records", "vrs.printrecords"),
             Command("check", "check recordings for damage", "vrs.check"),
             Command("checksum", "print the checksum of tags and records", "vrs.checksum"),
             Command("extract", "write images, audio and metadata into files", "vrs.extract"),
-            Command("copy", "copy a recording, or a part of it", "vrs.copy"),
-            Command("merge", "make one recording of several", "vrs.merge"),
-            Command("fix-index", "write a missing or wrong index anew", "vrs.fixindex"),
+            Command("copy", "copy all or part of a recording", "vrs.copy"),
+            Command("merge", "merge several recordings into one", "vrs.merge"),
+            Command("fix-index", "rebuild a missing or wrong index", "vrs.fixindex"),
         ),
     ),
     Group(
         "bzna",
-        "look into, check, extract and make Benzina datasets",
+        "list, check, extract and make Benzina datasets",
         "Work with Benzina datasets: pictures, targets and names in one mp4.",
         (
-            Command("info", "say what is in a dataset", "bzna.info"),
+            Command("info", "describe a dataset", "bzna.info"),
             Command("ls", "list samples", "bzna.ls"),
             Command("verify", "check datasets for damage", "bzna.verify"),
             Command("extract", "write samples into files", "bzna.extract"),
-            Command("pack", "make a dataset of pictures", "bzna.pack"),
-            Command("sheet", "make a picture of thumbnails", "bzna.sheet"),
+            Command("pack", "make a dataset from pictures", "bzna.pack"),
+            Command("sheet", "make one picture of many thumbnails", "bzna.sheet"),
         ),
     ),
     Command("convert", "copy clips, datasets and recordings to files of another kind", "convert"),
     Command(
-        "export", "make references with which Zarr readers find the chunks of an array", "export"
+        "export", "write references that let Zarr readers read the chunks of an array", "export"
     ),
 )
 

@@ -1,4 +1,4 @@
-"""``blpk compress``: a file or a pipe to a Bloscpack file."""
+"""``blpk compress``: compress a file or a pipe to a Bloscpack file."""
 
 import argparse
 
@@ -6,7 +6,7 @@ from ..args import BloscpackArgs, MetadataArgs
 from ..format.checksum import CHECKSUMS, LAST_V3_ID
 from ..format.header import EXTENSION
 from ..original.pack import pack_stream
-from .console.describe import tell_chunks
+from .console.describe import report_chunks
 from .console.endpoint import (
     STDIO,
     check_input,
@@ -56,13 +56,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-offsets",
         action="store_false",
         dest="offsets",
-        help="write no offset table; nothing can be appended to such a file",
+        help="do not write an offset table; such a file cannot be appended to",
     )
     group.add_argument(
         "-m",
         "--metadata",
         metavar="FILE",
-        help="file with metadata to keep, a JSON value",
+        help="file with a JSON value to store as metadata",
     )
     keep_prefixes(group, "--m", dest="metadata")
     group.add_argument(
@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
     console.debug(bloscpack_args.pformat())
     in_nbytes = regular_nbytes(in_file)
     if in_nbytes is not None:
-        _tell_content(console, in_nbytes, args.chunk_size)
+        _report_sizes(console, in_nbytes, args.chunk_size)
     with (
         open_stream(in_file) as stream,
         open_output(out_file) as sink,
@@ -110,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
             progress=progress,
         )
     if in_nbytes is None:
-        _tell_content(console, progress.done, args.chunk_size)
+        _report_sizes(console, progress.done, args.chunk_size)
     out_nbytes = regular_nbytes(out_file, is_output=True)
     if out_nbytes:
         console.verbose(f"output file size: {double_pretty_size(out_nbytes)}")
@@ -118,6 +118,6 @@ def run(args: argparse.Namespace) -> int:
     return ExitCode.OK
 
 
-def _tell_content(console: Console, nbytes: int, chunk_size: int) -> None:
+def _report_sizes(console: Console, nbytes: int, chunk_size: int) -> None:
     console.verbose(f"input file size: {double_pretty_size(nbytes)}")
-    tell_chunks(console, nbytes, chunk_size)
+    report_chunks(console, nbytes, chunk_size)

@@ -1,4 +1,4 @@
-"""``blpk ls``: one line about each file."""
+"""``blpk ls``: list files, one line per file."""
 
 import argparse
 from typing import Any
@@ -35,8 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the description and the arguments."""
     parser.description = (
         "Print for each file: shape, dtype, shape of a chunk, decoded bytes, stored "
-        "bytes, ratio, checksum and name. A file without array metadata has the dtype 'bytes', a "
-        "frame store the shape of all its frames."
+        "bytes, ratio, checksum and name. A file without array metadata has the dtype 'bytes'. "
+        "The shape of a frame store is that of all its frames."
     )
     parser.add_argument(
         "files", metavar="FILE", nargs="+", help="Bloscpack file, - for standard input"
@@ -108,7 +108,7 @@ def _line(name: str, about: dict[str, Any]) -> str:
 
 
 def _shape_text(shape: list[int] | None) -> str:
-    """Return a shape without blanks: ``10x3``, ``()`` for no dimension, ``-`` for none."""
+    """Return a shape without blanks: ``10x3``, ``()`` for zero dimensions, ``-`` for None."""
     if shape is None:
         return "-"
     return "x".join(map(str, shape)) or "()"

@@ -1,4 +1,4 @@
-"""``blpk recover``: a new file of what is whole in a damaged one."""
+"""``blpk recover``: save the intact chunks of a damaged file to a new one."""
 
 import argparse
 
@@ -14,8 +14,8 @@ from .console.status import STATUS_NAMES, ExitCode, UsageError
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the description and the arguments."""
     parser.description = (
-        "Write a new file with every whole chunk of a damaged or truncated one, and "
-        "say what is missing."
+        "Write a new file with every intact chunk of a damaged or truncated one, and "
+        "report what is missing."
     )
     parser.add_argument("source", metavar="SRC", help="damaged file, - for standard input")
     parser.add_argument("target", metavar="DST", help="file to write, - for standard output")
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     console = Console(args)
     name: str = args.source
     if args.json and args.target == STDIO:
-        raise UsageError("--json and DST both want standard output")
+        raise UsageError("--json and DST cannot both use standard output")
     check_input(name, "file")
     check_output(args.target, [name], console, force=args.force)
     with console.progress() as progress:
@@ -59,8 +59,8 @@ def run(args: argparse.Namespace) -> int:
         }
         print_json("recover", document)
         return code
-    tell = console.note if args.target == STDIO else result
-    tell(printable(f"{shown_name(name)}: {report.saved} of {report.nchunks} chunks saved"))
+    show = console.note if args.target == STDIO else result
+    show(printable(f"{shown_name(name)}: {report.saved} of {report.nchunks} chunks saved"))
     for line in (*map(str, report.damage), *report.notices):
-        tell(printable(f"{shown_name(name)}: {line}"))
+        show(printable(f"{shown_name(name)}: {line}"))
     return code

@@ -1,4 +1,4 @@
-"""``blpk verify``: check every chunk of files."""
+"""``blpk verify``: check every chunk of files for damage."""
 
 import argparse
 from typing import Any
@@ -18,13 +18,13 @@ from .inputs.datasets import is_dataset_name
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the description and the arguments."""
     parser.description = (
-        "Read and decode every chunk of each file and say what is damaged; of a "
-        "Benzina dataset read every sample."
+        "Read and decode every chunk of each file, or read every sample of a Benzina dataset, "
+        "and report what is damaged."
     )
     parser.add_argument(
         "--fix",
         action="store_true",
-        help="write a lost offset table or trailer anew where all data are sound",
+        help="rebuild a missing offset table or trailer if all data are intact",
     )
     parser.add_argument(
         "files", metavar="FILE", nargs="+", help="Bloscpack file or Benzina dataset, - for input"
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def print_report(console: Console, name: str, report: Report) -> None:
-    """Print a line for each damage, or that there is none; notices go to standard error."""
+    """Print one line per damage, or "ok"; notices go to standard error."""
     for line in map(str, report.damage) if report.damage else ["ok"]:
         result(printable(f"{shown_name(name)}: {line}"))
     for line in report.notices:

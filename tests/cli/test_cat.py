@@ -77,7 +77,7 @@ def test_chunks(blpk: Blpk, ramp: Path) -> None:
     document = blpk("cat", "--json", "--chunk", "0", ramp).json
     assert (document["chunk"], document["selection"], document["shape"]) == (0, None, [28])
     ended = blpk("cat", ramp, "--chunk", "5")
-    assert (ended.code, ended.err) == (1, "blpk: error: --chunk 5: there are 5 chunks\n")
+    assert (ended.code, ended.err) == (1, "blpk: error: --chunk 5: the file has 5 chunks\n")
 
 
 def test_chunks_that_hold_no_whole_items(blpk: Blpk, ramp: Path) -> None:

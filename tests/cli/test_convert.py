@@ -43,8 +43,8 @@ def test_options(blpk: Blpk, tmp_path: Path) -> None:
     assert "give a quality" in ended.err
     ended = blpk("convert", "a.blp", "gulp", "--quality", "80", "--videos-per-chunk", "2")
     assert ended.out == (
-        "gulp: 3 clips, 18 frames, 0 of them images copied byte for byte; others were encoded with "
-        "loss\n"
+        "gulp: 3 clips, 18 frames, 0 of them images copied byte for byte; "
+        "others were encoded lossily\n"
     )
     assert sorted(os.listdir("gulp")) == [
         "data_0.gulp",

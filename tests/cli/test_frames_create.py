@@ -40,7 +40,7 @@ def test_created_and_continued(blpk: Blpk, folders: Path) -> None:
     image_folders(folders, 5, 2)
     ended = blpk("frames", "create", "a.blp", "images")
     assert ended.out.startswith("a.blp: 2 clips of 4 frames added (")
-    assert ended.out.endswith("), 3 there already\n")
+    assert ended.out.endswith("), 3 already in the store\n")
     assert ids("a.blp") == [f"clip{k}" for k in range(5)]
     assert blpk("frames", "create", "--no-resume", "a.blp", "images").code == 1
     assert blpk("frames", "create", "-f", "a.blp", "images/clip1").code == 0

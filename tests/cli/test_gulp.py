@@ -119,7 +119,7 @@ def test_videos(blpk: Blpk, tmp_path: Path) -> None:
     ended = blpk("gulp", "ingest", "activitynet", "database.json", "activity", "out7", "--phase",
                  "testing")  # fmt: skip
     assert (ended.code, ended.out) == (1, "")
-    assert ended.err.startswith("blpk: error: database.json: there is nothing in it to ingest; ")
+    assert ended.err.startswith("blpk: error: database.json: nothing to ingest; ")
     assert not Path("out7").exists()
 
 
@@ -128,7 +128,7 @@ def test_a_folder_without_images_is_a_failure(blpk: Blpk, images: Path, tmp_path
     for options in ((), ("--remove-duplicates",)):
         ended = blpk("gulp", "ingest", "image-folder", "none", "out", *options)
         assert (ended.code, ended.out) == (1, "")
-        assert "none: there is nothing in it to ingest" in ended.err
+        assert "none: nothing to ingest" in ended.err
     assert not Path("out").exists()
     ended = blpk("gulp", "ingest", "image-folder", "none", "out", "--allow-empty")
     assert (ended.code, ended.out) == (0, "out: 0 items, 0 frames in 0 chunks\n")
@@ -144,11 +144,11 @@ def test_items_left_out_are_told_logged_and_a_failure(blpk: Blpk, images: Path) 
     assert ended.json["items"] == 7
     (item,) = ended.json["skipped"]
     assert item["id"] == "dog-a.png"
-    assert ended.err.startswith("blpk: left out: dog-a.png: ")
+    assert ended.err.startswith("blpk: skipped: dog-a.png: ")
     assert [json.loads(line) for line in Path("log").read_text().splitlines()] == [item]
     ended = blpk("gulp", "ingest", "image-folder", images, "more", "--allow-skipped")
     assert ended.code == 0
-    assert "left out" in ended.err
+    assert "skipped: dog-a.png" in ended.err
 
 
 def test_items_that_are_there_are_refused_or_left_out(blpk: Blpk, images: Path) -> None:
@@ -187,7 +187,7 @@ def test_an_interrupted_ingest_is_taken_up(
     )
     ended = blpk(*command)
     assert (ended.code, ended.out) == (0, "out: 8 items, 8 frames in 3 chunks\n")
-    assert ended.err == "blpk: out: took up an ingest that was interrupted after 1 chunks\n"
+    assert ended.err == "blpk: out: continued an ingest, interrupted after 1 chunks\n"
 
 
 @pytest.mark.parametrize(

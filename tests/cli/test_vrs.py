@@ -126,8 +126,8 @@ def test_options_choose_records(blpk: Blpk, yard: Path) -> None:
         (["--stream", "9-9"], 1, "no stream '9-9': there are 214-1, 241-1"),
         (["--stream", "x"], 1, "no stream 'x'"),
         (["--select", "25"], 1, "there are 25 records"),
-        (["--select", "1,2"], 2, "records are a number or one range"),
-        (["--select", "..."], 2, "records are a number or one range"),
+        (["--select", "1,2"], 2, "expected a number or one range of records"),
+        (["--select", "..."], 2, "expected a number or one range of records"),
         (["--after", "nan"], 2, "must be seconds"),
         (["--after", "soon"], 2, "must be seconds"),
         (["--type", "tags"], 2, "invalid choice"),
@@ -210,7 +210,7 @@ def test_check(blpk: Blpk, yard: Path, tmp_path: Path) -> None:
         "damaged",
         "foreign",
         "failed",
-        "failed",
+        "foreign",
     ]
     assert (found[0]["nrecords"], found[0]["nblocks"], found[0]["problems"]) == (25, 25, [])
     assert found[1]["problems"][0]["record"] == 5

@@ -86,7 +86,7 @@ def test_parts_of_a_recording(blpk: Blpk, yard: Path) -> None:
     }
     ended = blpk("vrs", "copy", "yard.vrs", "one.vrs", "--type", "configuration")
     assert times("one.vrs") == [100.0]
-    assert ", 24 left out, " in ended.out
+    assert ", 24 skipped, " in ended.out
     blpk("vrs", "copy", "yard.vrs", "few.vrs", "--decimate", "214-1=2", "--decimate", "241-4=2.5")
     assert times("few.vrs") == [100.0, 100.0, 101.0, 102.5, 103.0]
 
@@ -159,7 +159,7 @@ def test_what_is_lost_is_told(blpk: Blpk, yard: Path) -> None:
 def test_fix_index(blpk: Blpk, yard: Path) -> None:
     ended = blpk("vrs", "fix-index", "yard.vrs")
     assert (ended.code, ended.err) == (0, "")
-    assert ended.out == "yard.vrs: the index is right, nothing was changed: 25 records\n"
+    assert ended.out == "yard.vrs: the index is correct, nothing was changed: 25 records\n"
     data = yard.read_bytes()
     Path("cut.vrs").write_bytes(data[:-40])
     ended = blpk("vrs", "fix-index", "cut.vrs", "new.vrs", "--json")

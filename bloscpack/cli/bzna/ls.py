@@ -1,4 +1,4 @@
-"""``blpk bzna ls``: a line about each sample."""
+"""``blpk bzna ls``: list samples, one line per sample."""
 
 import argparse
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the description and the arguments."""
     parser.description = (
-        "Print for each sample: its number, target (-1 for none), stored bytes and "
+        "Print for each sample: its number, target (-1 without one), stored bytes and "
         "name. No sample is read."
     )
     add_file(parser)
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
 def _entries(
     samples: "Dataset", codes: list[ExitCode], *, pictures: bool
 ) -> Iterator[dict[str, Any]]:
-    # All names and targets in two reads, before the first line.
+    # Two reads for all names and targets, instead of two for each sample.
     names, targets = samples.names, samples.targets
     each = samples.samples() if pictures else (samples[k] for k in range(len(samples)))
     for position, sample in enumerate(each):

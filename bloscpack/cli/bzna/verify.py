@@ -1,4 +1,4 @@
-"""``blpk bzna verify``: read every sample of datasets."""
+"""``blpk bzna verify``: check every sample of datasets for damage."""
 
 import argparse
 from typing import Any
@@ -18,8 +18,8 @@ from ..verify import print_report
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the description and the arguments."""
     parser.description = (
-        "Check where samples lie, take every sample apart, compare what it says of "
-        "itself with what the dataset says, and print what is damaged. Nothing is changed."
+        "Check the positions of samples, parse every sample, compare its target, name and "
+        "thumbnail with those of the dataset, and report what is damaged. Nothing is changed."
     )
     parser.add_argument(
         "files", metavar="FILE", nargs="+", help="Benzina dataset, - for standard input"

@@ -1,4 +1,4 @@
-"""``blpk frames info``: what a source of clips holds."""
+"""``blpk frames info``: describe a source of clips."""
 
 import argparse
 from collections import Counter
@@ -17,8 +17,8 @@ from ..inputs.clips import clip_nbytes, describe_source, kept_as, open_clips
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the description and the arguments."""
     parser.description = (
-        "Print how many clips and frames there are, of which shapes and dtypes, and "
-        "their size. No frame is decoded."
+        "Print the numbers of clips and frames, their shapes and dtypes, and their size. No frame "
+        "is decoded."
     )
     parser.add_argument("file_", metavar="STORE", help="frame store or gulp directory")
     add_json_option(parser)
@@ -80,7 +80,7 @@ def _describe(name: str, source: FrameSource) -> dict[str, Any]:
 
 
 def _stored_nbytes(name: str) -> int | None:
-    """Return the size of a file, or of the files in a folder; None for a pipe."""
+    """Return the size of a file, or of the files in a folder, or None for a pipe."""
     path = Path(name)
     if path.is_dir():
         return sum(each.stat().st_size for each in path.iterdir() if each.is_file())

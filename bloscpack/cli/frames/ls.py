@@ -1,4 +1,4 @@
-"""``blpk frames ls``: a line about each clip."""
+"""``blpk frames ls``: list clips, one line per clip."""
 
 import argparse
 from typing import Any
@@ -17,12 +17,12 @@ _EMPTY = dict.fromkeys(("shape", "dtype", "kept_as", "nbytes", "meta"))
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the description and the arguments."""
     parser.description = (
-        "Print for each clip: its shape (frames first), dtype, how its frames are kept "
+        "Print for each clip: its shape (frames first), dtype, how its frames are stored "
         "(arrays, or JPEG or PNG images), its decoded bytes and its id."
     )
     parser.add_argument("file_", metavar="STORE", help="frame store or gulp directory")
     parser.add_argument("ids", metavar="ID", nargs="*", help="clips to list (default: all)")
-    parser.add_argument("--meta", action="store_true", help="print metadata behind the id")
+    parser.add_argument("--meta", action="store_true", help="print metadata after the id")
     add_json_option(parser)
 
 

@@ -1,4 +1,4 @@
-"""``blpk gulp check``: damage in a gulp directory."""
+"""``blpk gulp check``: check a gulp directory for damage."""
 
 import argparse
 from pathlib import Path
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the description and the arguments."""
     parser.description = (
-        "Check names, indexes, places of frames and sizes of files; nothing is "
-        "changed. Also of a directory that cannot be opened."
+        "Check names, indexes, positions of frames and sizes of files. Nothing is changed. Works "
+        "on directories that cannot be opened, too."
     )
     parser.add_argument("--decode", action="store_true", help="decode every frame too")
     add_directory(parser)
 
 
 def add_directory(parser: argparse.ArgumentParser) -> None:
-    """Add the directory, and ``--json``."""
+    """Add the arguments of ``check`` and ``info``: the directory, and ``--json``."""
     parser.add_argument("directory", metavar="DIR", help="gulp directory")
     add_json_option(parser)
 

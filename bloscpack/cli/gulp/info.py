@@ -1,4 +1,4 @@
-"""``blpk gulp info``: size and content of a gulp directory."""
+"""``blpk gulp info``: describe a gulp directory."""
 
 import argparse
 
@@ -9,12 +9,12 @@ from .check import add_directory, report_document
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the description and the arguments."""
-    parser.description = "Print how many chunks, items and frames there are, and their size."
+    parser.description = "Print the numbers of chunks, items and frames, and their size."
     add_directory(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Describe a directory; what is wrong with it is left to ``check``, but not hidden."""
+    """Describe a directory, and print its problems to standard error."""
     from ...gulp.sanity import check_directory
 
     console = Console(args)

@@ -1,4 +1,4 @@
-"""What ``info`` and ``ls`` say about a frame store."""
+"""Description of a frame store, for ``info`` and ``ls``."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 4
 CHECKSUM = "xxh3_64"
 _SHOWN_FORMATS = 10
-# Those of frames/store, which is imported for frame stores only.
+# The same as in frames/store, which is imported for frame stores only.
 FRONT_NBYTES = 4096
 TAIL_SIZE = 152
 SEGMENT_MAGIC = b"BLPKFRMS"
 
 
 def is_store(where: Any) -> bool:
-    """Return whether what `open_source` takes is a frame store."""
+    """Return whether a file is a frame store; `where` is an argument for `open_source`."""
     source = open_source(where)
     try:
         head = source.read_at(0, FRONT_NBYTES)
@@ -76,7 +76,7 @@ def _format_text(form: "FrameFormat") -> str:
 
 
 def store_document(name: str, store: "FrameStore") -> dict[str, Any]:
-    """Return the document of ``blpk info --json``."""
+    """Return the JSON fields of ``blpk info``."""
     summary = store.summary()
     return {
         "path": shown_name(name),
@@ -106,7 +106,7 @@ def store_document(name: str, store: "FrameStore") -> dict[str, Any]:
 
 
 def store_entry(store: "FrameStore") -> dict[str, Any]:
-    """Return what ``blpk ls`` says of a store: the shape is that of one kind of frame, or none."""
+    """Return the JSON fields of ``blpk ls``; the shape is None if frames differ in shape."""
     summary = store.summary()
     form = summary.formats[0][0] if len(summary.formats) == 1 else None
     return {

@@ -1,4 +1,4 @@
-"""``blpk vrs check``: read every record of recordings."""
+"""``blpk vrs check``: check every record of recordings for damage."""
 
 import argparse
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the description and the arguments."""
     parser.description = (
         "Read every record, decompress it, compare it with the index, decode its "
-        "metadata, and say what is damaged. Nothing is changed."
+        "metadata, and report what is damaged. Nothing is changed."
     )
     parser.add_argument("files", metavar="FILE", nargs="+", help="VRS file, - for standard input")
     parser.add_argument("--decode", action="store_true", help="decode images and audio too")

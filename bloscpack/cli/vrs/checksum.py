@@ -1,4 +1,4 @@
-"""``blpk vrs checksum``: a number that copies with the same content share."""
+"""``blpk vrs checksum``: print a checksum of the content of recordings."""
 
 import argparse
 from typing import Any
@@ -14,8 +14,8 @@ from ..inputs.recordings import open_recording
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the description and the arguments."""
     parser.description = (
-        "Print the checksum of all tags and records: equal for files that differ only "
-        "in compression, index and chunks, and equal to that of 'vrs checksum'."
+        "Print the checksum of all tags and records. It is equal for files that differ only in "
+        "compression, index and chunks, and equal to that of the reference tool 'vrs checksum'."
     )
     parser.add_argument("files", metavar="FILE", nargs="+", help="VRS file, - for standard input")
     add_json_option(parser)

@@ -1,4 +1,4 @@
-"""``blpk vrs copy``: a copy of a recording, or of a part of it."""
+"""``blpk vrs copy``: copy all or part of a recording."""
 
 import argparse
 from typing import TYPE_CHECKING, Any
@@ -22,14 +22,14 @@ PRESETS = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the description and the arguments."""
     parser.description = (
-        "Copy all records of a recording, or those that the options choose, with other "
-        "tags or another compression. Ids and serial numbers stay. Of each stream the last "
-        "configuration and state record before --after are kept."
+        "Copy all records of a recording, or those selected by the options, with other "
+        "tags or another compression. Ids and serial numbers do not change. The last configuration "
+        "and state record of each stream before --after are copied too."
     )
     parser.add_argument("sources", metavar="SRC", nargs=1, help="VRS file, - for standard input")
     add_copy_options(parser)
     parser.add_argument(
-        "--renumber", action="store_true", help="count the instances of each type from 1 on"
+        "--renumber", action="store_true", help="number the instances of each type, starting from 1"
     )
 
 
@@ -43,7 +43,8 @@ def add_copy_options(parser: argparse.ArgumentParser) -> None:
         metavar="[ID=]SECONDS",
         action="append",
         default=[],
-        help="of a stream, or of all, only data records that lie so far apart; may be repeated",
+        help="copy only data records at least SECONDS apart, of all streams or of one; may be "
+        "repeated",
     )
     tags = parser.add_argument_group("tags")
     tags.add_argument(
@@ -52,10 +53,14 @@ def add_copy_options(parser: argparse.ArgumentParser) -> None:
         nargs=2,
         action="append",
         default=[],
-        help="set one of the file",
+        help="set a tag of the file",
     )
     tags.add_argument(
-        "--remove-file-tag", metavar="KEY", action="append", default=[], help="remove one"
+        "--remove-file-tag",
+        metavar="KEY",
+        action="append",
+        default=[],
+        help="remove a tag of the file",
     )
     tags.add_argument(
         "--stream-tag",
@@ -63,7 +68,7 @@ def add_copy_options(parser: argparse.ArgumentParser) -> None:
         nargs=3,
         action="append",
         default=[],
-        help="set one of a stream, or of those that fit a pattern",
+        help="set a tag of a stream, or of the streams that match a pattern",
     )
     tags.add_argument(
         "--remove-stream-tag",
@@ -71,31 +76,35 @@ def add_copy_options(parser: argparse.ArgumentParser) -> None:
         nargs=2,
         action="append",
         default=[],
-        help="remove one of them",
+        help="remove a tag of a stream",
     )
     output = parser.add_argument_group("output")
     output.add_argument(
         "-c",
         "--compression",
         choices=PRESETS,
-        help="compress all payloads anew (default: leave them as they are)",
+        help="compress all payloads again (default: copy them as stored)",
     )
     output.add_argument(
-        "--index", choices=("front", "end"), default="front", help="where it goes (default: front)"
+        "--index",
+        choices=("front", "end"),
+        default="front",
+        help="position of the index (default: front)",
     )
     output.add_argument(
         "-z",
         "--chunk-size",
         metavar="SIZE",
         type=byte_size,
-        help="write files DST, DST_1 and so on, each of less than so many bytes (suffixes K, M, G)",
+        help="split the copy into files DST, DST_1 and so on, each smaller than SIZE (suffixes "
+        "K, M, G)",
     )
     output.add_argument(
         "-f",
         "--force",
         action="store_true",
         default=argparse.SUPPRESS,
-        help="overwrite a recording that is there",
+        help="overwrite an existing recording",
     )
     add_json_option(parser)
 
@@ -114,9 +123,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def copy_options(args: argparse.Namespace, console: Console) -> dict[str, Any]:
-    """Return the options of `vrs.copy` and `vrs.merge`, but for the times."""
+    """Return the options of `vrs.copy` and `vrs.merge`, except the times."""
     if args.target == STDIO:
-        raise UsageError("a recording is not written to standard output: give a file")
+        raise UsageError("a recording cannot be written to standard output: give a file")
     decimate = _decimation(args.decimate)
     check_output(args.target, args.sources, console, force=args.force)
     stream_tags: dict[str, dict[str, str | None]] = {}
@@ -139,7 +148,7 @@ def copy_options(args: argparse.Namespace, console: Console) -> dict[str, Any]:
 
 
 def _decimation(texts: list[str]) -> dict[str, float] | None:
-    """Return seconds by stream, or by a pattern for all."""
+    """Return seconds by stream id; ``*`` stands for all streams."""
     found = {}
     for text in texts:
         name, _, seconds = text.rpartition("=")
@@ -153,7 +162,7 @@ def _decimation(texts: list[str]) -> dict[str, float] | None:
 def report_copy(
     args: argparse.Namespace, command: str, sources: "list[Recording]", report: "CopyReport"
 ) -> int:
-    """Print what was copied; return 3 if a source has lost something."""
+    """Print what was copied; return 3 if records of a source are missing."""
     is_whole = not any(source.report.gaps or source.report.nmissing for source in sources)
     code = ExitCode.OK if is_whole else ExitCode.DAMAGED
     if args.json:
@@ -173,7 +182,7 @@ def report_copy(
         return code
     skipped = report.nskipped - report.nduplicates
     parts = [f"{report.nrecords} records of {report.nstreams} streams"]
-    parts += [f"{skipped} left out"] if skipped else []
+    parts += [f"{skipped} skipped"] if skipped else []
     parts += [f"{report.nduplicates} duplicates"] if report.nduplicates else []
     parts.append(double_pretty_size(report.nbytes))
     parts += [f"in {len(report.paths)} files"] if len(report.paths) > 1 else []

@@ -1,4 +1,4 @@
-"""``blpk vrs extract``: images, audio and metadata of a recording as files."""
+"""``blpk vrs extract``: write images, audio and metadata of a recording to files."""
 
 import argparse
 
@@ -8,15 +8,15 @@ from ..console.output import Console, double_pretty_size, error, print_json, pri
 from ..console.status import STATUS_NAMES, ExitCode
 from ..inputs.recordings import add_file, add_filter_options, add_selection, choose, open_recording
 
-# Those of vrs/extraction.py, which is imported on use.
+# The same as in vrs/export/extraction.py, which is imported on use.
 KINDS = "image", "audio", "custom", "metadata"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the description and the arguments."""
     parser.description = (
-        "Write images (JPEG, PNG and JPEG XL as they are, raw ones as PNG), audio "
-        "(WAV), custom blocks, and metadata as lines of JSON into a folder."
+        "Write images (JPEG, PNG and JPEG XL unchanged, raw ones as PNG), audio "
+        "(WAV), custom blocks, and metadata as JSON lines into a folder."
     )
     add_file(parser)
     add_folder(parser)

@@ -1,4 +1,4 @@
-"""``blpk vrs info``: what a recording holds."""
+"""``blpk vrs info``: describe a recording."""
 
 import argparse
 from collections.abc import Iterator
@@ -20,8 +20,8 @@ _MAX_VALUE = 200
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the description and the arguments."""
     parser.description = (
-        "Print tags, streams, how many records they have and what these are made of. "
-        "No record is read. What was wrong with the file goes to standard error."
+        "Print tags, streams, the number of their records and the formats of these. No record is "
+        "read. Problems of the file are printed to standard error."
     )
     add_file(parser)
     parser.add_argument("--fields", action="store_true", help="list the fields of metadata")
@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def show(args: argparse.Namespace, *, fields: bool, command: str) -> None:
-    """Print what a recording holds; ``blpk info`` does so, too."""
+    """Print a description of a recording, also for ``blpk info``."""
     from ...vrs.export.documents import recording_document
 
     with open_recording(args.file_, args.nthreads, Console(args)) as recording:

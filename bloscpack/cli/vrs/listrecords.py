@@ -1,4 +1,4 @@
-"""``blpk vrs list``: a line about each record."""
+"""``blpk vrs list``: list records, one line per record."""
 
 import argparse
 from typing import Any
@@ -13,7 +13,7 @@ from ..inputs.recordings import add_file, add_filter_options, add_selection, cho
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the description and the arguments."""
     parser.description = (
-        "Print for each record: its number in the order of time, time in seconds, "
+        "Print for each record: its number in order of time, time in seconds, "
         "stream, type, and its bytes in the file. No record is read."
     )
     add_file(parser)

@@ -1,4 +1,4 @@
-"""``blpk vrs merge``: one recording made of several."""
+"""``blpk vrs merge``: merge several recordings into one."""
 
 import argparse
 from contextlib import ExitStack
@@ -13,13 +13,15 @@ from .copy import add_copy_options, copy_options, report_copy
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the description and the arguments."""
     parser.description = (
-        "Copy the records of several recordings into one, in the order of time. The "
-        "n-th streams of a type are joined; records that two have are copied once."
+        "Copy the records of several recordings into one, in order of time. The n-th "
+        "streams of a type are joined; records that are in two recordings are copied once."
     )
     parser.add_argument("sources", metavar="SRC", nargs="+", help="VRS file")
     add_copy_options(parser)
     parser.add_argument(
-        "--keep-apart", action="store_true", help="join no streams: give new ids where they clash"
+        "--keep-apart",
+        action="store_true",
+        help="do not join streams: assign new ids to streams whose ids clash",
     )
 
 

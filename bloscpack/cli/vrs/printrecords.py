@@ -1,4 +1,4 @@
-"""``blpk vrs print``: records and the values of their metadata."""
+"""``blpk vrs print``: print records and the values of their metadata."""
 
 import argparse
 from collections.abc import Iterator
@@ -16,7 +16,8 @@ _BARE = ("kind", "nbytes", "values", "error")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the description and the arguments."""
     parser.description = (
-        "Print records: the values of metadata, and what images, audio and custom blocks are."
+        "Print records: the values of metadata, and descriptions of images, audio and custom "
+        "blocks."
     )
     add_file(parser)
     add_filter_options(parser)
@@ -25,12 +26,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print records; those that are damaged are told."""
+    """Print records, and an error for each damaged one."""
     from ...vrs.export.documents import iter_documents
 
     code = ExitCode.OK
 
-    def told() -> Iterator[dict[str, Any]]:
+    def documents() -> Iterator[dict[str, Any]]:
         nonlocal code
         for document in iter_documents(records):
             faults = [document, *document.get("blocks", ())]
@@ -42,16 +43,16 @@ def run(args: argparse.Namespace) -> int:
     with open_recording(args.file_, args.nthreads, Console(args)) as recording:
         records = choose(recording, args)
         if args.json:
-            print_json("vrs print", {"path": shown_name(args.file_), "records": told()})
+            print_json("vrs print", {"path": shown_name(args.file_), "records": documents()})
             return code
-        for document in told():
+        for document in documents():
             for line in _text(document):
                 result(printable(line))
     return code
 
 
 def _text(document: dict[str, Any]) -> Iterator[str]:
-    if "blocks" not in document:  # told as an error
+    if "blocks" not in document:  # damaged: an error was printed instead
         return
     yield (
         f"record {document['record']}: {document['stream']} {document['type']} version "
