@@ -1,4 +1,4 @@
-"""``blpk convert``: both ways, what it says, and what it leaves alone."""
+"""``blpk convert``: both directions, messages, and files that it must not replace."""
 
 import os
 from pathlib import Path
@@ -64,7 +64,7 @@ def test_standard_input(blpk: Blpk, tmp_path: Path) -> None:
         assert list(copy) == list(CLIPS)
 
 
-def test_what_is_there_stays(blpk: Blpk, tmp_path: Path) -> None:
+def test_existing_files_are_not_replaced(blpk: Blpk, tmp_path: Path) -> None:
     write_gulp(tmp_path / "gulp")
     (tmp_path / "x.blp").write_text("mine")
     ended = blpk("convert", "gulp", "x.blp")

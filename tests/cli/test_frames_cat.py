@@ -94,7 +94,7 @@ def test_images_as_they_are_kept(blpk: Blpk, tmp_path: Path, store: Path) -> Non
     assert ended.code == 1
     assert "stored as arrays, not as images" in ended.err
     assert blpk("frames", "cat", gulp, "mixed", "--image").code == 2
-    # Frames that differ in shape are no array.
+    # Frames that differ in shape do not form an array.
     ended = blpk("frames", "cat", gulp, "mixed", "-o", "x.npy")
     assert ended.code == 1
     assert not (tmp_path / "x.npy").exists()
@@ -104,7 +104,7 @@ def test_images_as_they_are_kept(blpk: Blpk, tmp_path: Path, store: Path) -> Non
     ("arguments", "code", "message"),
     [
         (["walk", "--select", "6"], 1, "clip 'walk': frame 6 of a clip of 6"),
-        (["zebra"], 1, "there is no clip 'zebra'"),
+        (["zebra"], 1, "clip 'zebra'"),
         (["walk", "--select", "1:2,3"], 2, "expected one range, or a list of frame numbers"),
         (["walk", "--select", "os"], 2, "'os' is not an integer"),
         (["walk", "--npy", "--text"], 2, "not allowed with"),

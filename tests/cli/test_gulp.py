@@ -18,6 +18,7 @@ from bloscpack.cli.main import create_parser
 from bloscpack.gulp import GulpDirectory
 from bloscpack.gulp.adapters import ImageFolderAdapter, ImageListAdapter
 from bloscpack.gulp.ingest.ingestor import GulpIngestor
+from bloscpack.gulp.sanity import check_directory
 from tests.gulp.imagefiles import image_tree, save
 
 from .conftest import REPOSITORY, Blpk
@@ -31,7 +32,7 @@ def images(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def gulp(tmp_path: Path, images: Path) -> Path:
-    """A gulp directory of them in three chunks."""
+    """A gulp directory of these images in three chunks."""
     out = tmp_path / "gulp"
     GulpIngestor(ImageFolderAdapter(images, out), out, 3, 1)()
     return out
@@ -77,7 +78,7 @@ def test_images_in_a_list(blpk: Blpk, images: Path, tmp_path: Path) -> None:
     ended = blpk("gulp", "ingest", "image-list", "list.txt", "out", "--root-path", "images")
     assert ended.code == 0
     assert ids("out") == ["b.jpg", "c.jpg"]
-    # Relative paths are taken from here by default.
+    # Relative paths start from the current folder by default.
     (tmp_path / "here.txt").write_text("images/dog/b.jpg,dog\n")
     assert blpk("gulp", "ingest", "image-list", "here.txt", "here").code == 0
     adapter = ImageListAdapter("here.txt", "here")
@@ -137,7 +138,7 @@ def test_a_folder_without_images_is_a_failure(blpk: Blpk, images: Path, tmp_path
     assert (ended.code, "nothing new to ingest" in ended.err) == (0, True)
 
 
-def test_items_left_out_are_told_logged_and_a_failure(blpk: Blpk, images: Path) -> None:
+def test_skipped_items_are_reported_logged_and_a_failure(blpk: Blpk, images: Path) -> None:
     (images / "dog" / "a.png").write_bytes(b"no\x1b image")
     ended = blpk("gulp", "ingest", "image-folder", images, "out", "--log", "log", "--json")
     assert ended.code == 1
@@ -151,7 +152,7 @@ def test_items_left_out_are_told_logged_and_a_failure(blpk: Blpk, images: Path) 
     assert "skipped: dog-a.png" in ended.err
 
 
-def test_items_that_are_there_are_refused_or_left_out(blpk: Blpk, images: Path) -> None:
+def test_existing_items_are_refused_or_skipped(blpk: Blpk, images: Path) -> None:
     command = ("gulp", "ingest", "image-folder", "images", "out")
     assert blpk(*command).code == 0
     before = sorted(os.listdir("out"))
@@ -221,10 +222,12 @@ def test_check(blpk: Blpk, gulp: Path) -> None:
         file.write(b"tail")
     ended = blpk("gulp", "check", "gulp")
     assert ended.code == 3
-    assert ended.out.splitlines() == [
-        "gulp/data_1.gulp: it has no index: whoever wrote it died, or is at it",
-        f"gulp/data_0.gulp: 4 bytes behind the last record, at {_size(gulp) - 4}",
+    assert ended.out.splitlines() == [str(each) for each in check_directory("gulp").problems]
+    assert [line.split(": ")[0] for line in ended.out.splitlines()] == [
+        "gulp/data_1.gulp",
+        "gulp/data_0.gulp",
     ]
+    assert f" at {_size(gulp) - 4}" in ended.out
     document = blpk("gulp", "check", "gulp", "--json").json
     assert document["command"] == "gulp check"
     assert document["status"] == "damaged"
