@@ -11,47 +11,49 @@ if sys.platform == "win32":
         "durable renames as these have them; it runs in the Windows Subsystem for Linux (WSL)"
     )
 
-from . import append, args, exceptions
+from . import args, exceptions
 from .args import BloscArgs, BloscpackArgs, MetadataArgs
-from .array.array import Array, load
-from .array.concat import ManyArrays, open_many
-from .array.parts import PartsJob, parts
-from .array.writer import Writer
-from .damage.report import Damage, Report
-from .filetypes.convert import Conversion, convert
-from .filetypes.open import open  # noqa: A004
-from .filetypes.verify import recover, verify
-from .integrations.save import save
-from .original.api import (
-    pack_bytes_file,
-    pack_bytes_to_bytes,
-    pack_bytes_to_file,
-    pack_file,
-    pack_file_to_file,
-    pack_ndarray_file,
-    pack_ndarray_str,
-    pack_ndarray_to_bytes,
-    pack_ndarray_to_file,
-    unpack_bytes_file,
-    unpack_bytes_from_bytes,
-    unpack_bytes_from_file,
-    unpack_file,
-    unpack_file_from_file,
-    unpack_ndarray_file,
-    unpack_ndarray_from_bytes,
-    unpack_ndarray_from_file,
-    unpack_ndarray_str,
-)
+from .parallel.imports import importing
 from .version import __version__
 
 if TYPE_CHECKING:
     from . import abstract_io as abstract_io
-    from . import benzina, frames, gulp, vrs
+    from . import append, benzina, frames, gulp, vrs
     from . import defaults as defaults
     from . import file_io as file_io
+    from . import integrations as integrations
     from . import numpy_io as numpy_io
+    from .array.array import Array, load
+    from .array.concat import ManyArrays, open_many
+    from .array.parts import PartsJob, parts
+    from .array.writer import Writer
+    from .damage.report import Damage, Report
+    from .filetypes.convert import Conversion, convert
+    from .filetypes.open import open  # noqa: A004
+    from .filetypes.verify import recover, verify
     from .integrations.kerchunk import kerchunk_references
+    from .integrations.save import save
     from .integrations.zarr import as_zarr as as_zarr
+    from .original.api import (
+        pack_bytes_file,
+        pack_bytes_to_bytes,
+        pack_bytes_to_file,
+        pack_file,
+        pack_file_to_file,
+        pack_ndarray_file,
+        pack_ndarray_str,
+        pack_ndarray_to_bytes,
+        pack_ndarray_to_file,
+        unpack_bytes_file,
+        unpack_bytes_from_bytes,
+        unpack_bytes_from_file,
+        unpack_file,
+        unpack_file_from_file,
+        unpack_ndarray_file,
+        unpack_ndarray_from_bytes,
+        unpack_ndarray_from_file,
+        unpack_ndarray_str,
+    )
 
 __all__ = [
     "Array",
@@ -103,23 +105,39 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import the kinds of files that most programs have none of, when they are named."""
-    if name in ("benzina", "frames", "gulp", "vrs"):
-        return importlib.import_module(f".{name}", __name__)
+    """Import a public name on first use: a program then loads only the modules that it needs."""
+    modules = {"append", "benzina", "frames", "gulp", "integrations", "vrs"}
     # Attributes of the package after `import bloscpack`, as in 0.16.
-    if name in ("abstract_io", "defaults", "file_io", "numpy_io"):
-        return importlib.import_module(f".{name}", __name__)
-    # The first needs a library that may be missing, so that it is not in __all__.
-    if name in ("as_zarr", "kerchunk_references"):
-        library = name.removeprefix("as_").removesuffix("_references")
-        return getattr(importlib.import_module(f".integrations.{library}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    modules |= {"abstract_io", "defaults", "file_io", "numpy_io"}
+    homes = {
+        "array.array": ("Array", "load"),
+        "array.concat": ("ManyArrays", "open_many"),
+        "array.parts": ("PartsJob", "parts"),
+        "array.writer": ("Writer",),
+        "damage.report": ("Damage", "Report"),
+        "filetypes.convert": ("Conversion", "convert"),
+        "filetypes.open": ("open",),
+        "filetypes.verify": ("recover", "verify"),
+        "integrations.kerchunk": ("kerchunk_references",),
+        "integrations.save": ("save",),
+        "integrations.zarr": ("as_zarr",),  # not in __all__, as zarr may be missing
+        "original.api": [each for each in __all__ if each.startswith(("pack_", "unpack_"))],
+    }
+    module = name if name in modules else next((m for m in homes if name in homes[m]), None)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # A fork waits for `importing`, so that the child does not inherit the lock of a half-imported
+    # module.
+    with importing:
+        found = importlib.import_module(f".{module}", __name__)
+        value = found if module == name else getattr(found, name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:
-    """List the public names, and none of the modules they are written in."""
-    names = {*__all__, "abstract_io", "defaults", "file_io", "numpy_io"}
-    names |= {"integrations"} & globals().keys()
-    if find_spec("zarr") is not None:  # `help` asks for all that is listed
+    """List the public names, without the modules that define them."""
+    names = {*__all__, "abstract_io", "defaults", "file_io", "integrations", "numpy_io"}
+    if find_spec("zarr") is not None:  # `help` gets the value of every name listed here
         names.add("as_zarr")
     return sorted(names | {name for name in globals() if name.startswith("__")})

@@ -1,8 +1,12 @@
 """What ``import bloscpack`` costs and leaves behind, seen in a fresh process."""
 
+import ast
+import importlib
 import json
 import subprocess
 import sys
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -71,7 +75,7 @@ def test_optional_packages_are_not_loaded(probe: dict[str, object], name: str) -
 def test_frames_are_not_loaded(probe: dict[str, object]) -> None:
     own = probe["own"]
     assert isinstance(own, list)
-    assert "bloscpack.array.array" in own
+    assert "bloscpack.args" in own
     assert not [
         name
         for name in own
@@ -90,6 +94,65 @@ def test_folders_are_loaded_when_they_are_named(name: str) -> None:
     assert run.stdout.strip() == f"bloscpack.{name}", run.stderr
     with pytest.raises(AttributeError, match="has no attribute 'frame'"):
         bloscpack.frame  # noqa: B018
+
+
+def test_arrays_are_loaded_when_a_name_is_used(probe: dict[str, object]) -> None:
+    own = probe["own"]
+    assert isinstance(own, list)
+    assert "bloscpack.array.array" not in own
+    assert bloscpack.Array is bloscpack.array.array.Array
+    assert bloscpack.__dict__["Array"] is bloscpack.Array  # found without __getattr__ from now on
+
+
+def test_names_are_those_that_type_checkers_see() -> None:
+    tree = ast.parse(Path(bloscpack.__file__).read_text("utf-8"))
+    (block,) = (
+        node
+        for node in tree.body
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    )
+    declared = set(bloscpack.__all__) & {"args", "exceptions", "__version__"}
+    declared |= {"BloscArgs", "BloscpackArgs", "MetadataArgs"}
+    for node in block.body:
+        assert isinstance(node, ast.ImportFrom)
+        for alias in node.names:
+            declared.add(alias.name)
+            if alias.name == "as_zarr" and find_spec("zarr") is None:
+                continue
+            home = f"bloscpack.{node.module}" if node.module else f"bloscpack.{alias.name}"
+            found = importlib.import_module(home)
+            expected = getattr(found, alias.name) if node.module else found
+            assert getattr(bloscpack, alias.name) is expected
+    assert set(bloscpack.__all__) <= declared
+
+
+def test_a_child_forked_during_the_first_use_of_a_name_can_use_it() -> None:
+    program = """
+import os, sys, threading, time
+import bloscpack
+
+class SlowImport:
+    def find_spec(self, name, path=None, target=None):
+        if name == "bloscpack.array.array":
+            started.set()
+            time.sleep(0.3)
+
+started = threading.Event()
+sys.meta_path.insert(0, SlowImport())
+thread = threading.Thread(target=lambda: bloscpack.Array)
+thread.start()
+started.wait()
+child = os.fork()
+if not child:
+    bloscpack.Array
+    os._exit(7)
+thread.join()
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program], cwd=REPOSITORY, timeout=60
+    )
+    assert run.returncode == 7
 
 
 def test_no_thread_is_started(probe: dict[str, object]) -> None:

@@ -149,6 +149,7 @@ IMPORTED_ON_USE = {
     "bloscpack.storage.remote",
     "bloscpack.frames.store",
     "bloscpack.benzina",
+    "bloscpack.cli",
     "bloscpack.gulp",
     "bloscpack.vrs",
     "bloscpack.filetypes",
@@ -156,7 +157,7 @@ IMPORTED_ON_USE = {
 }
 # Modules that may import by name, when something is used: the optional packages of a dtype, the
 # file types that most programs never open.
-IMPORTS_BY_NAME = {"array.dtype", "__init__"}
+IMPORTS_BY_NAME = {"array.dtype", "__init__", "cli.commands"}
 # Basenames that several folders share, as each means the same everywhere.
 SHARED_NAMES = {"__init__", "format", "protocol", "reader", "utils", "verify", "writer"}
 MAX_AT_ROOT = 12

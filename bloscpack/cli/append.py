@@ -1,4 +1,4 @@
-"""``blpk append``: more content into a Bloscpack file, in place."""
+"""``blpk append``: append content to a Bloscpack file in place."""
 
 import argparse
 import os
@@ -16,30 +16,20 @@ from ..format.header import EXTENSION
 from ..original.fileappend import journaled, rewrite_section
 from ..storage import disk
 from ..storage.url import refuse_url, shown_name
-from .console.describe import tell_chunks
+from .console.describe import report_chunks
 from .console.endpoint import STDIO, check_input, is_same_file, open_container, open_stream
-from .console.metadata import read_metadata_file, tell_metadata
-from .console.options import (
-    Subparsers,
-    add_blosc_group,
-    add_command,
-    add_locking_option,
-    blosc_args_from,
-)
+from .console.metadata import read_metadata_file, report_metadata
+from .console.options import add_blosc_group, add_locking_option, blosc_args_from
 from .console.output import Console, double_pretty_size
 from .console.status import ExitCode
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "append",
-        "a",
-        summary="append to a compressed file",
-        description="Append the content of NEW_FILE to ORIGINAL_FILE, in place: all of it or, if "
-        "it fails or is killed, nothing. The blosc settings are those given here, not those of "
-        "the file.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Append the content of NEW_FILE to ORIGINAL_FILE in place. If the command fails or is "
+        "killed, nothing is appended. The blosc settings are those given here, not those of the "
+        "file."
     )
     parser.add_argument(
         "original_file", metavar="ORIGINAL_FILE", help="Bloscpack file to append to"
@@ -50,16 +40,15 @@ def add_parser(subparsers: Subparsers) -> None:
         "-e",
         "--no-check-extension",
         action="store_true",
-        help=f"take an ORIGINAL_FILE that does not end in {EXTENSION}",
+        help=f"accept an ORIGINAL_FILE that does not end in {EXTENSION}",
     )
     parser.add_argument(
         "-m",
         "--metadata",
         metavar="FILE",
-        help="file with metadata to replace those of ORIGINAL_FILE, a JSON value",
+        help="file with a JSON value that replaces the metadata of ORIGINAL_FILE",
     )
     add_locking_option(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -81,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     with open_container(original) as container:
         before = container.source.size()
         chunk_size, room = container.chunk_size, container.chunk_size - container.last_chunk
-        tell_metadata(console, container.metadata_header)
+        report_metadata(console, container.metadata_header)
     console.verbose(f"orig file size before append: {double_pretty_size(before)}")
     with (
         _open_sized(args.new_file) as (content, nbytes),
@@ -91,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
         if metadata is not None:
             _check_rewrite(original, metadata)
         if chunk_size:
-            tell_chunks(console, max(nbytes - room, 0), chunk_size)
+            report_chunks(console, max(nbytes - room, 0), chunk_size)
         with console.progress() as progress:
             append_stream(
                 file,
@@ -113,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
 
 @contextmanager
 def _open_sized(name: str) -> Iterator[tuple[IO[bytes], int]]:
-    """Open new content and count it; a pipe, which has no length, is copied to a file first."""
+    """Open new content and return its size; a pipe is copied to a file first to find the size."""
     with open_stream(name) as stream:
         if name != STDIO and stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
             yield stream, os.fstat(stream.fileno()).st_size
@@ -133,11 +122,11 @@ def _check_rewrite(name: str, metadata: Any) -> None:
     Raises
     ------
     NoMetadataFound, NoChangeInMetadata, MetadataSectionTooSmall
-        They cannot.
+        The metadata cannot be replaced.
     """
     with open_container(name) as container:
         if container.metadata_header is None:
-            raise NoMetadataFound(f"{name}: there are no metadata to replace")
+            raise NoMetadataFound(f"{name}: the file has no metadata to replace")
         if container.metadata == metadata:
             raise NoChangeInMetadata(f"{name}: the new metadata equal the old")
         rewrite_section(container.metadata_header, metadata)
@@ -147,5 +136,5 @@ def _rewrite(file: IO[bytes], metadata: Any) -> None:
     try:
         _rewrite_metadata_fp(file, metadata)
     except NoChangeInMetadata:
-        # The shape of an array has grown with the append, to what was asked for.
+        # The append has already changed the shape to the requested one.
         return

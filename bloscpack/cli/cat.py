@@ -1,4 +1,4 @@
-"""``blpk cat``: a selection of an array, or one chunk, to standard output or a file."""
+"""``blpk cat``: write a selection of an array, or one chunk, to standard output or a file."""
 
 import argparse
 from collections.abc import Iterator
@@ -13,23 +13,20 @@ from ..types import AnyArray
 from .console.arrayout import add_output_options, form_of, write_part
 from .console.describe import dtype_text
 from .console.endpoint import STDIO, check_input, check_output, open_output, read_any
-from .console.options import Subparsers, add_command, add_json_option, count
+from .console.options import add_json_option, count
 from .console.output import Console, print_json
 from .console.selection import Index, bare, parse_selection_text
 from .console.status import ExitCode, UsageError
 
-# A larger selection is read and written in pieces of about this size.
+# Larger selections are read and written in pieces of about this size, in bytes.
 _PIECE_NBYTES = 32 << 20
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "cat",
-        summary="print a part of an array",
-        description="Write the items of a selection in C order, or the bytes of a chunk. "
-        "A file without array metadata is an array of its bytes.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Write the items of a selection in C order, or the bytes of a chunk. "
+        "A file without array metadata is an array of its bytes."
     )
     parser.add_argument("file_", metavar="FILE", help="Bloscpack file, - for standard input")
     parser.add_argument(
@@ -42,18 +39,17 @@ def add_parser(subparsers: Subparsers) -> None:
         "--chunk",
         metavar="N",
         type=count,
-        help="chunk N, from 0 on, as a one-dimensional array of the items in it",
+        help="chunk N, counted from 0, as a one-dimensional array of its items",
     )
     kind = add_output_options(parser)
     add_json_option(kind)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the selection."""
     console = Console(args)
     if args.selection is not None and args.chunk is not None:
-        raise UsageError("--chunk and SELECTION exclude each other")
+        raise UsageError("--chunk and SELECTION cannot be combined")
     index = () if args.selection is None else parse_selection_text(args.selection)
     check_input(args.file_, "file")
     if not args.json:
@@ -72,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 class _Selected:
-    """A selection of an array."""
+    """Selection of an array."""
 
     def __init__(self, array: Array, index: Index) -> None:
         self._array = array
@@ -87,16 +83,16 @@ class _Selected:
 
     @property
     def is_large(self) -> bool:
-        """Whether to read it in pieces; one of a Fortran-ordered array would cost the whole."""
+        """Whether to read in pieces; each piece of a Fortran-ordered array would decode it all."""
         long = len(self._ranges) > 0 and len(self._ranges[0]) > 1
         return self.nbytes > _PIECE_NBYTES and long and not self._array.is_fortran
 
     def read(self) -> AnyArray:
-        """Return it as a whole."""
+        """Return the whole selection."""
         return self._array.read(self._index)
 
     def pieces(self) -> Iterator[AnyArray]:
-        """Yield it in pieces that follow each other in C order."""
+        """Yield pieces of the selection, in C order."""
         if not self.is_large:
             yield self.read()
             return
@@ -104,7 +100,7 @@ class _Selected:
         step = max(1, _PIECE_NBYTES * len(rows) // self.nbytes)
         chunk_rows = (self._array.chunks or (1,))[0]
         if rows.step == 1 and step > chunk_rows:
-            # Each chunk is decoded for one piece only, but for the first.
+            # Pieces end at chunk boundaries, so that each chunk is decoded only once.
             step -= step % chunk_rows
         rest = tuple(map(_slice_of, others))
         for start in range(0, len(rows), step):
@@ -112,13 +108,13 @@ class _Selected:
 
 
 class _Chunk:
-    """One chunk of an array, as the items in it."""
+    """Items of one chunk of an array."""
 
     is_large = False
 
     def __init__(self, array: Array, index: int) -> None:
         if index >= array.nchunks:
-            raise ValueError(f"--chunk {index}: there are {array.nchunks} chunks")
+            raise ValueError(f"--chunk {index}: the file has {array.nchunks} chunks")
         data = array.read_chunk(index)
         whole = array.dtype.itemsize and not len(data) % array.dtype.itemsize
         self.dtype = array.dtype if whole else np.dtype(np.uint8)
@@ -127,11 +123,11 @@ class _Chunk:
         self.nbytes = len(data)
 
     def read(self) -> AnyArray:
-        """Return it."""
+        """Return the items."""
         return self._items
 
     def pieces(self) -> Iterator[AnyArray]:
-        """Yield it."""
+        """Yield the items."""
         yield self._items
 
 
@@ -139,7 +135,7 @@ _Part = _Selected | _Chunk
 
 
 def _slice_of(indices: range) -> slice:
-    """Return the slice that selects `indices`, which are not negative."""
+    """Return the slice that selects `indices`, none of which is negative."""
     stop = indices.stop if indices.stop >= 0 else None
     return slice(indices.start, stop, indices.step) if indices else slice(0, 0)
 

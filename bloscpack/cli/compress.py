@@ -1,4 +1,4 @@
-"""``blpk compress``: a file or a pipe to a Bloscpack file."""
+"""``blpk compress``: compress a file or a pipe to a Bloscpack file."""
 
 import argparse
 
@@ -6,7 +6,7 @@ from ..args import BloscpackArgs, MetadataArgs
 from ..format.checksum import CHECKSUMS, LAST_V3_ID
 from ..format.header import EXTENSION
 from ..original.pack import pack_stream
-from .console.describe import tell_chunks
+from .console.describe import report_chunks
 from .console.endpoint import (
     STDIO,
     check_input,
@@ -17,10 +17,8 @@ from .console.endpoint import (
 )
 from .console.metadata import read_metadata_file
 from .console.options import (
-    Subparsers,
     add_blosc_group,
     add_chunk_size_option,
-    add_command,
     blosc_args_from,
     count,
     keep_prefixes,
@@ -29,15 +27,9 @@ from .console.output import Console, double_pretty_size
 from .console.status import ExitCode
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "compress",
-        "c",
-        summary="compress a file",
-        description="Compress a file, or standard input if IN_FILE is -.",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = "Compress a file, or standard input if IN_FILE is -."
     parser.add_argument("in_file", metavar="IN_FILE", help="file to compress, - for standard input")
     parser.add_argument(
         "out_file",
@@ -64,13 +56,13 @@ def add_parser(subparsers: Subparsers) -> None:
         "--no-offsets",
         action="store_false",
         dest="offsets",
-        help="write no offset table; nothing can be appended to such a file",
+        help="do not write an offset table; such a file cannot be appended to",
     )
     group.add_argument(
         "-m",
         "--metadata",
         metavar="FILE",
-        help="file with metadata to keep, a JSON value",
+        help="file with a JSON value to store as metadata",
     )
     keep_prefixes(group, "--m", dest="metadata")
     group.add_argument(
@@ -79,7 +71,6 @@ def add_parser(subparsers: Subparsers) -> None:
         type=count,
         help="chunks that can be appended later (default: ten times the number of chunks)",
     )
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -101,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
     console.debug(bloscpack_args.pformat())
     in_nbytes = regular_nbytes(in_file)
     if in_nbytes is not None:
-        _tell_content(console, in_nbytes, args.chunk_size)
+        _report_sizes(console, in_nbytes, args.chunk_size)
     with (
         open_stream(in_file) as stream,
         open_output(out_file) as sink,
@@ -119,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
             progress=progress,
         )
     if in_nbytes is None:
-        _tell_content(console, progress.done, args.chunk_size)
+        _report_sizes(console, progress.done, args.chunk_size)
     out_nbytes = regular_nbytes(out_file, is_output=True)
     if out_nbytes:
         console.verbose(f"output file size: {double_pretty_size(out_nbytes)}")
@@ -127,6 +118,6 @@ def run(args: argparse.Namespace) -> int:
     return ExitCode.OK
 
 
-def _tell_content(console: Console, nbytes: int, chunk_size: int) -> None:
+def _report_sizes(console: Console, nbytes: int, chunk_size: int) -> None:
     console.verbose(f"input file size: {double_pretty_size(nbytes)}")
-    tell_chunks(console, nbytes, chunk_size)
+    report_chunks(console, nbytes, chunk_size)

@@ -1,4 +1,4 @@
-"""``blpk convert``: clips of frames from one kind of file to another."""
+"""``blpk convert``: copy clips of frames to another type of file."""
 
 import argparse
 from pathlib import Path
@@ -8,23 +8,20 @@ from ..filetypes.convert import convert
 from ..filetypes.open import is_recording
 from ..storage.url import is_url
 from .console.endpoint import check_input, read_any
-from .console.options import Subparsers, add_command, add_json_option, count
+from .console.options import add_json_option, count
 from .console.output import Console, print_json, printable, result
 from .console.status import ExitCode, UsageError
 from .inputs.datasets import is_dataset_name
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "convert",
-        summary="copy clips, datasets and recordings to files of another kind",
-        description="Copy all clips of a gulp directory, a Benzina dataset or a folder of pictures "
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Copy all clips of a gulp directory, a Benzina dataset or a folder of pictures "
         "to a new frame store, or the other way round. JPEG images, and samples from dataset to "
-        "dataset, are copied byte for byte, and every frame is compared. Of a VRS "
-        "recording all records and tags are copied, columns of fields and frames as clips, and a "
-        "store that was made of one becomes one again; their checksums are compared.",
+        "dataset, are copied byte for byte, and every frame is compared. A VRS recording becomes a "
+        "frame store with all its records and tags: its fields and frames are clips. Such a store "
+        "can be converted back to a recording; the checksums are compared."
     )
     parser.add_argument(
         "sources",
@@ -36,26 +33,26 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--to",
         choices=("frames", "gulp", "vrs", "benzina", "images"),
-        help="what to make (default: a Benzina dataset if DST ends in .bzna; a gulp directory of a "
-        "frame store, unless DST ends in .blp, or in .vrs and the store holds a recording; a frame "
-        "store of everything else)",
+        help="type of DST (default: a Benzina dataset if DST ends in .bzna; from a frame store a "
+        "gulp directory, unless DST ends in .blp, or in .vrs and the store holds a recording; "
+        "otherwise a frame store)",
     )
     parser.add_argument(
         "--quality",
         metavar="N",
         type=count,
         help="for a gulp directory: encode clips of arrays as JPEG of this quality, 1 to 100; "
-        "without, they are refused",
+        "without it, they are refused",
     )
     parser.add_argument(
         "--preset",
         choices=("fast", "small"),
-        help="of arrays in a frame store (default: fast; small for recordings)",
+        help="for arrays in a frame store (default: fast; small for recordings)",
     )
     parser.add_argument(
         "--verbatim",
         action="store_true",
-        help="of a VRS recording: keep what gives the same bytes back, beside all records",
+        help="from a VRS recording: also store what is needed to restore the same bytes",
     )
     parser.add_argument(
         "--videos-per-chunk",
@@ -68,17 +65,18 @@ def add_parser(subparsers: Subparsers) -> None:
         "--crf",
         metavar="N",
         type=float,
-        help="for a Benzina dataset: encode with loss, 0 (the best) to 51 or 63; without, every "
-        "pixel is kept",
+        help="for a Benzina dataset: encode lossily, from 0 (best) to 51 or 63 (default: lossless)",
     )
     parser.add_argument(
-        "--codec", choices=("hevc", "h264", "av1"), help="of a Benzina dataset (default: hevc)"
+        "--codec", choices=("hevc", "h264", "av1"), help="for a Benzina dataset (default: hevc)"
     )
     parser.add_argument(
-        "--tile", metavar="PIXELS", type=count, help="of a Benzina dataset (default: 512)"
+        "--tile", metavar="PIXELS", type=count, help="for a Benzina dataset (default: 512)"
     )
     parser.add_argument("--allow-empty", action="store_true", help="convert a source without clips")
-    parser.add_argument("--no-verify", action="store_true", help="do not compare what was written")
+    parser.add_argument(
+        "--no-verify", action="store_true", help="do not compare the copy with the source"
+    )
     parser.add_argument(
         "-f",
         "--force",
@@ -87,7 +85,6 @@ def add_parser(subparsers: Subparsers) -> None:
         help="overwrite a file; a folder is never replaced",
     )
     add_json_option(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -97,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
     console = Console(args)
     for name in args.sources:
         check_input(name, "file")
-    # Several are paths: only one can be standard input.
+    # A list of sources holds paths only: standard input must be the only source.
     source: Any = args.sources
     if len(source) == 1:
         name = source[0]
@@ -137,7 +134,7 @@ def run(args: argparse.Namespace) -> int:
             },
         )
     else:
-        loss = "" if copied.lossless else "; others were encoded with loss"
+        loss = "" if copied.lossless else "; others were encoded lossily"
         result(
             printable(
                 f"{args.target}: {copied.clips} clips, {copied.frames} frames, "

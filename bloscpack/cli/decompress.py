@@ -1,4 +1,4 @@
-"""``blpk decompress``: a Bloscpack file to its content."""
+"""``blpk decompress``: decompress a Bloscpack file."""
 
 import argparse
 
@@ -13,21 +13,16 @@ from .console.endpoint import (
     open_output,
     regular_nbytes,
 )
-from .console.metadata import metadata_text, tell_metadata
-from .console.options import Subparsers, add_command, keep_prefixes
+from .console.metadata import metadata_text, report_metadata
+from .console.options import keep_prefixes
 from .console.output import Console, prefixed_result, pretty_size
 from .console.status import ExitCode, UsageError
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "decompress",
-        "d",
-        summary="decompress a file",
-        description="Decompress a Bloscpack file, or standard input if IN_FILE is -. "
-        "Metadata are printed.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Decompress a Bloscpack file, or standard input if IN_FILE is -. Metadata are printed."
     )
     parser.add_argument(
         "in_file", metavar="IN_FILE", help="file to decompress, - for standard input"
@@ -43,10 +38,9 @@ def add_parser(subparsers: Subparsers) -> None:
         "-e",
         "--no-check-extension",
         action="store_true",
-        help=f"take an IN_FILE that does not end in {EXTENSION} (needs OUT_FILE)",
+        help=f"accept an IN_FILE that does not end in {EXTENSION} (requires OUT_FILE)",
     )
     keep_prefixes(parser, "--n", "--no", "--no-", action="store_true", dest="no_check_extension")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -63,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         in_nbytes = container.source.size()
         console.verbose(f"input file size: {pretty_size(in_nbytes)}")
         header = container.metadata_header
-        tell_metadata(console, header)
+        report_metadata(console, header)
         metadata = container.metadata
         with (
             open_output(out_file, is_ordered=True) as sink,
@@ -75,19 +69,19 @@ def run(args: argparse.Namespace) -> int:
         console.verbose(f"output file size: {pretty_size(out_nbytes)}")
         console.verbose(f"decompression ratio: {out_nbytes / in_nbytes:f}")
     if metadata and header is not None:
-        # Standard output is the content's where that goes there.
-        tell = console.note if out_file == STDIO else prefixed_result
-        tell(metadata_text(metadata, header))
+        # If the content goes to standard output, the metadata go to standard error.
+        show = console.note if out_file == STDIO else prefixed_result
+        show(metadata_text(metadata, header))
     return ExitCode.OK
 
 
 def _out_file(args: argparse.Namespace) -> str:
-    """Return the output that the arguments name.
+    """Return the name of the output.
 
     Raises
     ------
     UsageError, ValueError
-        They name none.
+        The arguments do not determine it.
     """
     in_file: str = args.in_file
     out_file: str | None = args.out_file
@@ -100,5 +94,5 @@ def _out_file(args: argparse.Namespace) -> str:
     if not in_file.endswith(EXTENSION):
         raise ValueError(f"input file '{shown_name(in_file)}' does not end with '{EXTENSION}'")
     if out_file is None and is_url(in_file):
-        raise UsageError(f"OUT_FILE is needed for the URL {shown_name(in_file)}")
+        raise UsageError(f"OUT_FILE is required for the URL {shown_name(in_file)}")
     return out_file or in_file.removesuffix(EXTENSION)

@@ -1,4 +1,4 @@
-"""``blpk export``: what other programs need to read a file as it is."""
+"""``blpk export``: references that let other programs read the chunks of a file."""
 
 import argparse
 import json
@@ -6,22 +6,20 @@ from typing import Any
 
 from ..storage.url import is_url
 from .console.endpoint import STDIO, check_input, check_output, open_output, read_any
-from .console.options import Subparsers, add_command
 from .console.output import Console
 from .console.status import ExitCode, UsageError
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "export",
-        summary="make references with which Zarr readers find the chunks of an array",
-        description="Write references to the chunks of an array, with which Zarr and xarray read "
-        "the file as it is through fsspec or kerchunk. Every chunk is checked before.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Write references to the chunks of an array. Zarr and xarray can then read the file "
+        "through fsspec or kerchunk. Every chunk is checked first."
     )
     form = parser.add_mutually_exclusive_group(required=True)
-    form.add_argument("--kerchunk", action="store_true", help="JSON as kerchunk has it")
+    form.add_argument(
+        "--kerchunk", action="store_true", help="write JSON in the format of kerchunk"
+    )
     parser.add_argument(
         "file_", metavar="FILE", help="Bloscpack file or URL, - for standard input (with --url)"
     )
@@ -35,10 +33,10 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--url",
         metavar="URL",
-        help="where readers find FILE (default: its absolute path, or the URL)",
+        help="path or URL of FILE for readers (default: its absolute path, or the URL)",
     )
     parser.add_argument(
-        "--name", metavar="NAME", help="of the array (default: the attr 'name', else 'data')"
+        "--name", metavar="NAME", help="name of the array (default: the attr 'name', else 'data')"
     )
     parser.add_argument(
         "--dims",
@@ -48,7 +46,6 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--no-verify", action="store_true", help="do not read the chunks, trust the offset table"
     )
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -58,12 +55,14 @@ def run(args: argparse.Namespace) -> int:
     console = Console(args)
     name = args.file_
     if name == STDIO and args.url is None:
-        raise UsageError("--url is needed for standard input: references say where the file is")
+        raise UsageError(
+            "--url is required for standard input: references contain the location of the file"
+        )
     source: Any = name
     if not is_url(name):
         check_input(name, "file")
         source = read_any(name)
-    # References are text: a terminal may have them.
+    # References are text, which may be written to a terminal without --force.
     check_output(args.output, [name], console, force=args.force or args.output == STDIO)
     with console.progress(unit="chunks") as progress:
         found = kerchunk_references(

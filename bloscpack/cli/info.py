@@ -1,6 +1,6 @@
-"""``blpk info``: what the front of a Bloscpack file says.
+"""``blpk info``: headers of a Bloscpack file.
 
-The text is, to the byte, that of bloscpack 0.16 on Python 3.11: scripts read it.
+The text is byte for byte that of bloscpack 0.16 on Python 3.11, because scripts parse it.
 """
 
 import argparse
@@ -14,20 +14,17 @@ from ..format.checksum import Checksum
 from ..format.codec import ChunkHeader
 from ..format.header import OFFSET_SIZE, UNKNOWN, Header, unpack_offsets
 from ..format.metadata import MetadataHeader
-from ..frames.store.framestore import FrameStore
 from ..storage.file import open_source
 from ..storage.url import shown_name
-from .bzna import info as bzna_info
 from .console.describe import array_fields
 from .console.endpoint import check_input, read_any
-from .console.metadata import metadata_text, tell_metadata
-from .console.options import Subparsers, add_command, add_json_option
+from .console.metadata import metadata_text, report_metadata
+from .console.options import add_json_option
 from .console.output import Console, double_pretty_size, error, prefixed_result, print_json
 from .console.status import ExitCode, describe, exit_code
 from .inputs.datasets import is_dataset_name
 from .inputs.recordings import is_recording
 from .inputs.storeinfo import is_store, store_document, store_text
-from .vrs import info as vrs_info
 
 _SHOWN_OFFSETS = 5
 _PRETTY_FIELDS = frozenset(
@@ -35,22 +32,17 @@ _PRETTY_FIELDS = frozenset(
 )
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "info",
-        "i",
-        summary="print the headers of a file",
-        description="Print header, first offsets, metadata and the header of the first chunk; of a "
-        "frame store what clips it has, of a VRS file what streams, of a Benzina dataset what "
-        "samples.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Print header, first offsets, metadata and the header of the first chunk. Also describes "
+        "the clips of a frame store, the streams of a VRS file and the samples of a Benzina "
+        "dataset."
     )
     parser.add_argument(
         "file_", metavar="FILE", help="Bloscpack file, VRS file or Benzina dataset, - for input"
     )
     add_json_option(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -58,12 +50,18 @@ def run(args: argparse.Namespace) -> int:
     console = Console(args)
     check_input(args.file_, "file")
     if is_recording(args.file_):
+        from .vrs import info as vrs_info
+
         vrs_info.show(args, fields=False, command="info")
         return ExitCode.OK
     if is_dataset_name(args.file_):
+        from .bzna import info as bzna_info
+
         return bzna_info.show(args, command="info")
     where = read_any(args.file_)
     if is_store(where):
+        from ..frames.store.framestore import FrameStore
+
         with FrameStore(where) as store:
             if args.json:
                 print_json("info", store_document(args.file_, store))
@@ -71,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
                 prefixed_result("\n".join(store_text(store)))
         return ExitCode.OK
     with Container(open_source(where)) as container:
-        tell_metadata(console, container.metadata_header)
+        report_metadata(console, container.metadata_header)
         metadata = container.metadata
         chunk: ChunkHeader | None = None
         damage: BloscpackError | None = None
@@ -108,12 +106,14 @@ def _text(container: Container, metadata: Any, chunk: ChunkHeader | None) -> Ite
                 ("byte_shuffle", bool(chunk.flags & 1)),
                 ("pure_memcpy", chunk.is_memcpy),
                 ("bit_shuffle", bool(chunk.flags >> 2 & 1)),
-                # The bit means the contrary; the name is the original's.
+                # The bit has the opposite meaning; the name is that of bloscpack 0.16.
                 ("split_blocks", not chunk.is_split),
                 ("codec", chunk.codec),
             )
         )
-    if container.trailer_state != "absent":  # the original wrote none, and so no line for it
+    if (
+        container.trailer_state != "absent"
+    ):  # bloscpack 0.16 does not write a trailer and has no line for it
         yield f"trailer: {container.trailer_state}"
 
 
@@ -125,9 +125,9 @@ def _block(title: str, items: Iterable[tuple[str, Any]]) -> Iterable[str]:
 
 
 def _header_items(header: Header | MetadataHeader) -> Iterable[tuple[str, Any]]:
-    """Yield the fields of a header under the original's names, with its values."""
+    """Yield the names and values of header fields as bloscpack 0.16 prints them."""
     for name, value in header._asdict().items():
-        if name == "features":  # the original has none, and a file that has some is no array
+        if name == "features":  # unknown to bloscpack 0.16, and zero in files of arrays
             continue
         if isinstance(value, Checksum):
             yield name, value.name
@@ -138,12 +138,12 @@ def _header_items(header: Header | MetadataHeader) -> Iterable[tuple[str, Any]]:
 
 
 def _ordered_dict(items: Iterable[tuple[str, Any]]) -> str:
-    """Return the repr that an OrderedDict had up to Python 3.11."""
+    """Return the repr of an OrderedDict in Python 3.11 and earlier."""
     return f"OrderedDict([{', '.join(map(repr, items))}])"
 
 
 def _first_offsets(container: Container) -> list[int]:
-    """Return the first entries of the offset table as stored, sound or not."""
+    """Return the first entries of the offset table as stored, without checking them."""
     nbytes = container.header.table_size
     count = min(_SHOWN_OFFSETS, container.header.nchunks) if nbytes else 0
     raw = container.source.read_at(container.data_offset - nbytes, OFFSET_SIZE * count)

@@ -1,16 +1,15 @@
-"""``blpk ls``: one line about each file."""
+"""``blpk ls``: list files, one line per file."""
 
 import argparse
 from typing import Any
 
 from ..array.array import Array
 from ..container.reader import Container
-from ..frames.store.framestore import FrameStore
 from ..storage.file import open_source
 from ..storage.url import shown_name
 from .console.describe import array_fields, is_array
 from .console.endpoint import check_input, read_any
-from .console.options import Subparsers, add_command, add_json_option
+from .console.options import add_json_option
 from .console.output import error, print_json, printable, result
 from .console.status import EXPECTED, STATUS_NAMES, ExitCode, describe, exit_code, heaviest
 from .inputs.storeinfo import is_store, store_entry
@@ -32,21 +31,17 @@ _EMPTY = dict.fromkeys(
 )
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "ls",
-        summary="list files",
-        description="Print for each file: shape, dtype, shape of a chunk, decoded bytes, stored "
-        "bytes, ratio, checksum and name. A file without array metadata has the dtype 'bytes', a "
-        "frame store the shape of all its frames.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Print for each file: shape, dtype, shape of a chunk, decoded bytes, stored "
+        "bytes, ratio, checksum and name. A file without array metadata has the dtype 'bytes'. "
+        "The shape of a frame store is that of all its frames."
     )
     parser.add_argument(
         "files", metavar="FILE", nargs="+", help="Bloscpack file, - for standard input"
     )
     add_json_option(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -75,6 +70,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _describe(where: Any) -> dict[str, Any]:
     if is_store(where):
+        from ..frames.store.framestore import FrameStore
+
         with FrameStore(where) as store:
             return store_entry(store)
     with Container(open_source(where)) as container:
@@ -111,7 +108,7 @@ def _line(name: str, about: dict[str, Any]) -> str:
 
 
 def _shape_text(shape: list[int] | None) -> str:
-    """Return a shape without blanks: ``10x3``, ``()`` for no dimension, ``-`` for none."""
+    """Return a shape without blanks: ``10x3``, ``()`` for zero dimensions, ``-`` for None."""
     if shape is None:
         return "-"
     return "x".join(map(str, shape)) or "()"

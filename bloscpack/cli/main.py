@@ -1,4 +1,4 @@
-"""``blpk``: the parser, and the end of every command."""
+"""``blpk``: the parser, the main function, and the handling of errors."""
 
 import argparse
 import os
@@ -13,22 +13,7 @@ from ..format.codec import BLOSC_VERSION
 from ..parallel.threads import resolve_nthreads
 from ..storage.url import shown_name
 from ..version import __version__
-from . import (
-    append,
-    bzna,
-    cat,
-    compress,
-    convert,
-    decompress,
-    export,
-    frames,
-    gulp,
-    info,
-    ls,
-    recover,
-    verify,
-    vrs,
-)
+from .commands import add_commands
 from .console.options import (
     MAX_THREADS,
     CommandParser,
@@ -40,23 +25,6 @@ from .console.options import (
 )
 from .console.output import PROG, Console, error, message, warning
 from .console.status import EXPECTED, ExitCode, UsageError, describe, exit_code
-
-COMMANDS = (
-    compress,
-    decompress,
-    append,
-    info,
-    verify,
-    recover,
-    ls,
-    cat,
-    frames,
-    gulp,
-    vrs,
-    bzna,
-    convert,
-    export,
-)
 
 
 def create_parser() -> argparse.ArgumentParser:
@@ -72,8 +40,10 @@ def create_parser() -> argparse.ArgumentParser:
         version=f"bloscpack: '{__version__}' blosc: '{BLOSC_VERSION}'",
     )
     levels = parser.add_mutually_exclusive_group()
-    levels.add_argument("-v", "--verbose", action="store_true", help="say what is done")
-    levels.add_argument("-d", "--debug", action="store_true", help="say that and all settings")
+    levels.add_argument("-v", "--verbose", action="store_true", help="print each step")
+    levels.add_argument(
+        "-d", "--debug", action="store_true", help="print each step and all settings"
+    )
     add_output_options(parser)
     parser.add_argument(
         "-f",
@@ -86,14 +56,13 @@ def create_parser() -> argparse.ArgumentParser:
         "--nthreads",
         metavar="N",
         type=nthreads,
-        help=f"threads, 1 to {MAX_THREADS} (default: the processors, at most 8)",
+        help=f"threads, 1 to {MAX_THREADS} (default: the number of processors, at most 8)",
     )
     keep_prefixes(parser, "--n", dest="nthreads", type=nthreads)
     subparsers = parser.add_subparsers(
         title="commands", metavar="COMMAND", dest="subcommand", parser_class=CommandParser
     )
-    for command in COMMANDS:
-        command.add_parser(subparsers)
+    add_commands(subparsers)
     return parser
 
 
@@ -103,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     argv : sequence of str, optional
-        The arguments, without the name of the program; those of the process by default.
+        The arguments, without the name of the program; `sys.argv` by default.
 
     Returns
     -------
@@ -116,7 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as err:  # from argparse: help, version, wrong usage
         code = err.code if isinstance(err.code, int) else ExitCode.OK
     except BrokenPipeError:
-        # The reader of our output has gone (`| head`): it needs no message.
+        # The reader of our output has ended (`| head`): that needs no message.
         _abandon_stdout()
         return int(ExitCode.FAILED)
     except KeyboardInterrupt:
@@ -130,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def _short_warnings() -> Iterator[None]:
-    """Print each warning in one line, like an error; those of ours whenever they occur."""
+    """Print each warning in one line, like an error, and repeat warnings of this package."""
     before = warnings.showwarning
     with warnings.catch_warnings():
         warnings.simplefilter("always", BloscpackWarning)
@@ -138,7 +107,7 @@ def _short_warnings() -> Iterator[None]:
         try:
             yield
         finally:
-            # Where warnings are kept for each context, `catch_warnings` does not put it back.
+            # With context-aware warnings (Python 3.14), `catch_warnings` does not restore it.
             warnings.showwarning = before
 
 
@@ -163,9 +132,9 @@ def _run(argv: list[str]) -> int:
     console.debug("command line arguments are: ")
     for name, value in sorted(vars(args).items()):
         if name != "run":
-            told = [*map(shown_name, value)] if name == "files" else value
-            console.debug(f"    {name}: {shown_name(told) if isinstance(told, str) else told}")
-    # More bytes than any file has: the number of threads for work that is worth all of them.
+            shown = [*map(shown_name, value)] if name == "files" else value
+            console.debug(f"    {name}: {shown_name(shown) if isinstance(shown, str) else shown}")
+    # Large enough that the size of the work never limits the number of threads.
     threads = resolve_nthreads(args.nthreads, 1 << 62)
     console.verbose(f"using {threads} thread{'s' if threads > 1 else ''}")
     code: int = args.run(args)
@@ -175,7 +144,7 @@ def _run(argv: list[str]) -> int:
 
 
 def _finish(code: int) -> int:
-    """Flush standard output while an error can still be told, and return the exit code."""
+    """Flush standard output while an error can still be reported, and return the exit code."""
     try:
         if sys.stdout is not None and not sys.stdout.closed:
             sys.stdout.flush()
@@ -184,7 +153,7 @@ def _finish(code: int) -> int:
         return code or ExitCode.FAILED
     except OSError as err:
         _abandon_stdout()
-        if code:  # told already
+        if code:  # an error was reported already
             return code
         error(f"standard output: {describe(err)}")
         return ExitCode.FAILED
@@ -192,7 +161,7 @@ def _finish(code: int) -> int:
 
 
 def _abandon_stdout() -> None:
-    """Keep the interpreter from flushing, at its end, what cannot be written."""
+    """Redirect standard output to null, so that the interpreter can flush it when it exits."""
     with suppress(OSError, ValueError):
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""``blpk recover``: a new file of what is whole in a damaged one."""
+"""``blpk recover``: save the intact chunks of a damaged file to a new one."""
 
 import argparse
 
@@ -6,19 +6,16 @@ from ..filetypes.verify import recover as recover_file
 from ..storage.url import shown_name
 from .console.describe import damage_documents
 from .console.endpoint import STDIO, check_input, check_output, read_any
-from .console.options import Subparsers, add_command, add_json_option
+from .console.options import add_json_option
 from .console.output import Console, binary_stdout, print_json, printable, result
 from .console.status import STATUS_NAMES, ExitCode, UsageError
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "recover",
-        summary="save what is whole in a damaged file",
-        description="Write a new file with every whole chunk of a damaged or truncated one, and "
-        "say what is missing.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Write a new file with every intact chunk of a damaged or truncated one, and "
+        "report what is missing."
     )
     parser.add_argument("source", metavar="SRC", help="damaged file, - for standard input")
     parser.add_argument("target", metavar="DST", help="file to write, - for standard output")
@@ -30,7 +27,6 @@ def add_parser(subparsers: Subparsers) -> None:
         help="overwrite DST if it exists",
     )
     add_json_option(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -38,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     console = Console(args)
     name: str = args.source
     if args.json and args.target == STDIO:
-        raise UsageError("--json and DST both want standard output")
+        raise UsageError("--json and DST cannot both use standard output")
     check_input(name, "file")
     check_output(args.target, [name], console, force=args.force)
     with console.progress() as progress:
@@ -63,8 +59,8 @@ def run(args: argparse.Namespace) -> int:
         }
         print_json("recover", document)
         return code
-    tell = console.note if args.target == STDIO else result
-    tell(printable(f"{shown_name(name)}: {report.saved} of {report.nchunks} chunks saved"))
+    show = console.note if args.target == STDIO else result
+    show(printable(f"{shown_name(name)}: {report.saved} of {report.nchunks} chunks saved"))
     for line in (*map(str, report.damage), *report.notices):
-        tell(printable(f"{shown_name(name)}: {line}"))
+        show(printable(f"{shown_name(name)}: {line}"))
     return code

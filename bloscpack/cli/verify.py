@@ -1,4 +1,4 @@
-"""``blpk verify``: check every chunk of files."""
+"""``blpk verify``: check every chunk of files for damage."""
 
 import argparse
 from typing import Any
@@ -9,31 +9,27 @@ from ..storage.url import shown_name
 from .console.describe import damage_documents
 from .console.eachfile import run_each
 from .console.endpoint import check_input, read_any
-from .console.options import Subparsers, add_command, add_json_option
+from .console.options import add_json_option
 from .console.output import Console, printable, result
 from .console.status import ExitCode
 from .inputs.datasets import is_dataset_name
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "verify",
-        summary="check files for damage",
-        description="Read and decode every chunk of each file and say what is damaged; of a "
-        "Benzina dataset read every sample.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Read and decode every chunk of each file, or read every sample of a Benzina dataset, "
+        "and report what is damaged."
     )
     parser.add_argument(
         "--fix",
         action="store_true",
-        help="write a lost offset table or trailer anew where all data are sound",
+        help="rebuild a missing offset table or trailer if all data are intact",
     )
     parser.add_argument(
         "files", metavar="FILE", nargs="+", help="Bloscpack file or Benzina dataset, - for input"
     )
     add_json_option(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -66,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def print_report(console: Console, name: str, report: Report) -> None:
-    """Print a line for each damage, or that there is none; notices go to standard error."""
+    """Print one line per damage, or "ok"; notices go to standard error."""
     for line in map(str, report.damage) if report.damage else ["ok"]:
         result(printable(f"{shown_name(name)}: {line}"))
     for line in report.notices:

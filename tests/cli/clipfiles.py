@@ -1,4 +1,4 @@
-"""Frame stores and gulp directories for the commands to work on."""
+"""Frame stores and gulp directories for tests of commands."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Runs ``blpk`` in the process of the tests, and small files for it to work on."""
+"""Fixtures: ``blpk``, run in the process of the tests, and small files for it."""
 
 import io
 import json
@@ -20,7 +20,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a command ended."""
+    """Exit code and output of a command."""
 
     code: int
     raw: bytes
@@ -47,7 +47,7 @@ def blpk(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> Blpk:
-    """Run ``blpk`` in a folder of its own; ``stdin=`` gives it bytes to read."""
+    """Run ``blpk`` in a temporary folder; ``stdin=`` is its standard input."""
     monkeypatch.chdir(tmp_path)
 
     def run(*argv: str | Path, stdin: bytes = b"") -> Ended:
@@ -71,7 +71,7 @@ def content() -> bytes:
 
 @pytest.fixture
 def plain(content: bytes, tmp_path: Path) -> Path:
-    """A file of 10,000 bytes."""
+    """File of 10,000 bytes."""
     path = tmp_path / "plain.bin"
     path.write_bytes(content)
     return path
@@ -79,7 +79,7 @@ def plain(content: bytes, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def packed(content: bytes, tmp_path: Path) -> Path:
-    """The same in ten chunks, with metadata."""
+    """Bloscpack file of these bytes in ten chunks, with metadata."""
     path = tmp_path / "packed.blp"
     bp.pack_bytes_to_file(content, path, chunk_size=1000, metadata={"unit": "m"})
     return path
@@ -87,7 +87,7 @@ def packed(content: bytes, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def ramp(tmp_path: Path) -> Path:
-    """An array of 30 by 4 float64 in chunks of 7 rows."""
+    """Array of 30 by 4 float64 in chunks of 7 rows."""
     path = tmp_path / "ramp.blp"
     bp.save(path, np.arange(120.0).reshape(30, 4), chunks=7)
     return path

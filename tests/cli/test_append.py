@@ -56,7 +56,7 @@ def test_metadata_of_an_array_as_it_will_be(blpk: Blpk, ramp: Path, more: Path) 
     assert bp.load(ramp).shape == (31, 4)
 
 
-# 400 characters that compression does not make fit into the 140 bytes reserved.
+# 400 characters, which do not fit into the reserved 140 bytes even when compressed.
 NOISE = json.dumps(np.random.default_rng(3).integers(0, 10**9, 40).tolist())
 
 
@@ -125,7 +125,7 @@ def test_damage_is_not_sealed_in(blpk: Blpk, packed: Path, more: Path) -> None:
     assert packed.read_bytes() == before
 
 
-def test_ratio_of_what_was_appended(blpk: Blpk, packed: Path, more: Path) -> None:
+def test_ratio_of_appended_content(blpk: Blpk, packed: Path, more: Path) -> None:
     before = packed.stat().st_size
     ended = blpk("-v", "a", packed, more)
     ratio = 2400 / (packed.stat().st_size - before)

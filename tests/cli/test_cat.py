@@ -77,10 +77,10 @@ def test_chunks(blpk: Blpk, ramp: Path) -> None:
     document = blpk("cat", "--json", "--chunk", "0", ramp).json
     assert (document["chunk"], document["selection"], document["shape"]) == (0, None, [28])
     ended = blpk("cat", ramp, "--chunk", "5")
-    assert (ended.code, ended.err) == (1, "blpk: error: --chunk 5: there are 5 chunks\n")
+    assert (ended.code, ended.err) == (1, "blpk: error: --chunk 5: the file has 5 chunks\n")
 
 
-def test_chunks_that_hold_no_whole_items(blpk: Blpk, ramp: Path) -> None:
+def test_chunks_without_whole_items(blpk: Blpk, ramp: Path) -> None:
     data, metadata = bp.unpack_bytes_from_file(ramp)
     bp.pack_bytes_to_file(data, "odd.blp", chunk_size=100, metadata=metadata)
     assert blpk("cat", "odd.blp", "--chunk", "1").raw == data[100:200]
@@ -152,7 +152,7 @@ def test_output_files(blpk: Blpk, ramp: Path) -> None:
     ],
     ids=lambda array: str(array.dtype),
 )
-def test_npy_is_what_numpy_saves(
+def test_npy_equals_what_numpy_saves(
     blpk: Blpk, array: "np.ndarray[tuple[int, ...], np.dtype[np.void]]"
 ) -> None:
     bp.save("x.blp", array)

@@ -1,4 +1,4 @@
-"""``blpk compress`` and ``blpk decompress``, there and back."""
+"""``blpk compress`` and ``blpk decompress``: round trips."""
 
 import io
 import json
@@ -140,7 +140,7 @@ def test_names_without_the_extension(blpk: Blpk, packed: Path, content: bytes) -
     assert Path("out").read_bytes() == content
 
 
-def test_outputs_that_cannot_be(blpk: Blpk, plain: Path) -> None:
+def test_outputs_that_cannot_be_written(blpk: Blpk, plain: Path) -> None:
     Path("folder").mkdir()
     for output, word in (("nowhere/out", "nowhere"), ("folder", "directory")):
         ended = blpk("-f", "c", plain, output)
@@ -161,7 +161,9 @@ def test_damage_leaves_no_output(blpk: Blpk, packed: Path) -> None:
         assert sorted(path.name for path in Path().iterdir()) == names
 
 
-def test_damage_is_told_on_the_way_to_a_pipe(blpk: Blpk, packed: Path, content: bytes) -> None:
+def test_damage_is_reported_while_writing_to_a_pipe(
+    blpk: Blpk, packed: Path, content: bytes
+) -> None:
     flip(packed, -10)
     ended = blpk("d", packed, "-")
     assert ended.code == 3

@@ -1,4 +1,4 @@
-"""``blpk convert``: both ways, what it says, and what it leaves alone."""
+"""``blpk convert``: both directions, messages, and files that it must not replace."""
 
 import os
 from pathlib import Path
@@ -43,8 +43,8 @@ def test_options(blpk: Blpk, tmp_path: Path) -> None:
     assert "give a quality" in ended.err
     ended = blpk("convert", "a.blp", "gulp", "--quality", "80", "--videos-per-chunk", "2")
     assert ended.out == (
-        "gulp: 3 clips, 18 frames, 0 of them images copied byte for byte; others were encoded with "
-        "loss\n"
+        "gulp: 3 clips, 18 frames, 0 of them images copied byte for byte; "
+        "others were encoded lossily\n"
     )
     assert sorted(os.listdir("gulp")) == [
         "data_0.gulp",
@@ -64,7 +64,7 @@ def test_standard_input(blpk: Blpk, tmp_path: Path) -> None:
         assert list(copy) == list(CLIPS)
 
 
-def test_what_is_there_stays(blpk: Blpk, tmp_path: Path) -> None:
+def test_existing_files_are_not_replaced(blpk: Blpk, tmp_path: Path) -> None:
     write_gulp(tmp_path / "gulp")
     (tmp_path / "x.blp").write_text("mine")
     ended = blpk("convert", "gulp", "x.blp")

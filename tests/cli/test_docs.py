@@ -55,7 +55,7 @@ def output_of(page: Path, folder: Path) -> list[str]:
 
 
 def matches(expected: str, printed: str) -> bool:
-    """Return whether `printed` is `expected`, in which ``...`` stands for anything."""
+    """Return whether `printed` matches `expected`, in which ``...`` stands for any text."""
     pattern = ".*".join(re.escape(part) for part in expected.split("..."))
     return re.fullmatch(pattern, printed, re.DOTALL) is not None
 

@@ -1,4 +1,4 @@
-"""``blpk export``."""
+"""``blpk export``: references for Zarr readers."""
 
 import json
 import os
@@ -17,7 +17,7 @@ def test_references_are_written(blpk: Blpk, ramp: Path, tmp_path: Path) -> None:
     assert (ended.code, ended.raw, ended.err) == (0, b"", "")
     written = (tmp_path / "ramp.json").read_text("ascii")
     assert json.loads(written) == bp.kerchunk_references(ramp)
-    # A line for each.
+    # One line per reference.
     assert written.count("\n") == len(json.loads(written)["refs"]) + 2
 
 
@@ -75,7 +75,7 @@ def test_damage(blpk: Blpk, ramp: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "a.json").exists()
 
 
-def test_what_has_no_references(blpk: Blpk, tmp_path: Path) -> None:
+def test_files_without_references(blpk: Blpk, tmp_path: Path) -> None:
     bp.pack_ndarray_to_file(np.arange(300.0).reshape(30, 10), "cut.blp", chunk_size=800 - 8)
     ended = blpk("export", "--kerchunk", "cut.blp", "-o", "a.json")
     assert ended.code == 1

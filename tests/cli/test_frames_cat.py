@@ -92,9 +92,9 @@ def test_images_as_they_are_kept(blpk: Blpk, tmp_path: Path, store: Path) -> Non
     assert "clip 'mixed': frame 2 of a clip of 2" in ended.err
     ended = blpk("frames", "cat", store, "walk", "--select", "0", "--image")
     assert ended.code == 1
-    assert "kept as arrays, not as images" in ended.err
+    assert "stored as arrays, not as images" in ended.err
     assert blpk("frames", "cat", gulp, "mixed", "--image").code == 2
-    # Frames that differ in shape are no array.
+    # Frames that differ in shape do not form an array.
     ended = blpk("frames", "cat", gulp, "mixed", "-o", "x.npy")
     assert ended.code == 1
     assert not (tmp_path / "x.npy").exists()
@@ -104,9 +104,9 @@ def test_images_as_they_are_kept(blpk: Blpk, tmp_path: Path, store: Path) -> Non
     ("arguments", "code", "message"),
     [
         (["walk", "--select", "6"], 1, "clip 'walk': frame 6 of a clip of 6"),
-        (["zebra"], 1, "there is no clip 'zebra'"),
-        (["walk", "--select", "1:2,3"], 2, "frames are one range, or a list of numbers"),
-        (["walk", "--select", "os"], 2, "'os' is no integer"),
+        (["zebra"], 1, "clip 'zebra'"),
+        (["walk", "--select", "1:2,3"], 2, "expected one range, or a list of frame numbers"),
+        (["walk", "--select", "os"], 2, "'os' is not an integer"),
         (["walk", "--npy", "--text"], 2, "not allowed with"),
         (["walk", "-o", "clips.blp"], 1, "same file"),
         (["walk", "-o", "there.npy"], 1, "exists!"),

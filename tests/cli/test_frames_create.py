@@ -40,7 +40,7 @@ def test_created_and_continued(blpk: Blpk, folders: Path) -> None:
     image_folders(folders, 5, 2)
     ended = blpk("frames", "create", "a.blp", "images")
     assert ended.out.startswith("a.blp: 2 clips of 4 frames added (")
-    assert ended.out.endswith("), 3 there already\n")
+    assert ended.out.endswith("), 3 already in the store\n")
     assert ids("a.blp") == [f"clip{k}" for k in range(5)]
     assert blpk("frames", "create", "--no-resume", "a.blp", "images").code == 1
     assert blpk("frames", "create", "-f", "a.blp", "images/clip1").code == 0
@@ -156,9 +156,8 @@ def test_errors(blpk: Blpk, folders: Path) -> None:
 def test_every_option_is_in_the_docs() -> None:
     section = (REPOSITORY / "docs" / "cli.md").read_text("utf-8").split("\n## blpk frames\n")[1]
     parser = argparse.ArgumentParser()
-    create.add_parser(parser.add_subparsers())
-    (subparsers,) = (one for one in parser._actions if isinstance(one, argparse._SubParsersAction))
-    for action in subparsers.choices["create"]._actions:
+    create.add_arguments(parser)
+    for action in parser._actions:
         if action.dest not in ("help", "quiet", "no_progress"):
             for option in action.option_strings:
                 assert f"`{option}" in section.split("\n## ")[0], option

@@ -13,10 +13,12 @@ import pytest
 pytest.importorskip("simplejpeg", reason="frames are JPEGs")
 pytest.importorskip("PIL", reason="images are read by Pillow")
 
+from bloscpack.cli.console.options import CommandParser
 from bloscpack.cli.main import create_parser
 from bloscpack.gulp import GulpDirectory
 from bloscpack.gulp.adapters import ImageFolderAdapter, ImageListAdapter
 from bloscpack.gulp.ingest.ingestor import GulpIngestor
+from bloscpack.gulp.sanity import check_directory
 from tests.gulp.imagefiles import image_tree, save
 
 from .conftest import REPOSITORY, Blpk
@@ -30,7 +32,7 @@ def images(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def gulp(tmp_path: Path, images: Path) -> Path:
-    """A gulp directory of them in three chunks."""
+    """A gulp directory of these images in three chunks."""
     out = tmp_path / "gulp"
     GulpIngestor(ImageFolderAdapter(images, out), out, 3, 1)()
     return out
@@ -76,7 +78,7 @@ def test_images_in_a_list(blpk: Blpk, images: Path, tmp_path: Path) -> None:
     ended = blpk("gulp", "ingest", "image-list", "list.txt", "out", "--root-path", "images")
     assert ended.code == 0
     assert ids("out") == ["b.jpg", "c.jpg"]
-    # Relative paths are taken from here by default.
+    # Relative paths start from the current folder by default.
     (tmp_path / "here.txt").write_text("images/dog/b.jpg,dog\n")
     assert blpk("gulp", "ingest", "image-list", "here.txt", "here").code == 0
     adapter = ImageListAdapter("here.txt", "here")
@@ -118,7 +120,7 @@ def test_videos(blpk: Blpk, tmp_path: Path) -> None:
     ended = blpk("gulp", "ingest", "activitynet", "database.json", "activity", "out7", "--phase",
                  "testing")  # fmt: skip
     assert (ended.code, ended.out) == (1, "")
-    assert ended.err.startswith("blpk: error: database.json: there is nothing in it to ingest; ")
+    assert ended.err.startswith("blpk: error: database.json: nothing to ingest; ")
     assert not Path("out7").exists()
 
 
@@ -127,7 +129,7 @@ def test_a_folder_without_images_is_a_failure(blpk: Blpk, images: Path, tmp_path
     for options in ((), ("--remove-duplicates",)):
         ended = blpk("gulp", "ingest", "image-folder", "none", "out", *options)
         assert (ended.code, ended.out) == (1, "")
-        assert "none: there is nothing in it to ingest" in ended.err
+        assert "none: nothing to ingest" in ended.err
     assert not Path("out").exists()
     ended = blpk("gulp", "ingest", "image-folder", "none", "out", "--allow-empty")
     assert (ended.code, ended.out) == (0, "out: 0 items, 0 frames in 0 chunks\n")
@@ -136,21 +138,21 @@ def test_a_folder_without_images_is_a_failure(blpk: Blpk, images: Path, tmp_path
     assert (ended.code, "nothing new to ingest" in ended.err) == (0, True)
 
 
-def test_items_left_out_are_told_logged_and_a_failure(blpk: Blpk, images: Path) -> None:
+def test_skipped_items_are_reported_logged_and_a_failure(blpk: Blpk, images: Path) -> None:
     (images / "dog" / "a.png").write_bytes(b"no\x1b image")
     ended = blpk("gulp", "ingest", "image-folder", images, "out", "--log", "log", "--json")
     assert ended.code == 1
     assert ended.json["items"] == 7
     (item,) = ended.json["skipped"]
     assert item["id"] == "dog-a.png"
-    assert ended.err.startswith("blpk: left out: dog-a.png: ")
+    assert ended.err.startswith("blpk: skipped: dog-a.png: ")
     assert [json.loads(line) for line in Path("log").read_text().splitlines()] == [item]
     ended = blpk("gulp", "ingest", "image-folder", images, "more", "--allow-skipped")
     assert ended.code == 0
-    assert "left out" in ended.err
+    assert "skipped: dog-a.png" in ended.err
 
 
-def test_items_that_are_there_are_refused_or_left_out(blpk: Blpk, images: Path) -> None:
+def test_existing_items_are_refused_or_skipped(blpk: Blpk, images: Path) -> None:
     command = ("gulp", "ingest", "image-folder", "images", "out")
     assert blpk(*command).code == 0
     before = sorted(os.listdir("out"))
@@ -186,7 +188,7 @@ def test_an_interrupted_ingest_is_taken_up(
     )
     ended = blpk(*command)
     assert (ended.code, ended.out) == (0, "out: 8 items, 8 frames in 3 chunks\n")
-    assert ended.err == "blpk: out: took up an ingest that was interrupted after 1 chunks\n"
+    assert ended.err == "blpk: out: continued an ingest, interrupted after 1 chunks\n"
 
 
 @pytest.mark.parametrize(
@@ -220,10 +222,12 @@ def test_check(blpk: Blpk, gulp: Path) -> None:
         file.write(b"tail")
     ended = blpk("gulp", "check", "gulp")
     assert ended.code == 3
-    assert ended.out.splitlines() == [
-        "gulp/data_1.gulp: it has no index: whoever wrote it died, or is at it",
-        f"gulp/data_0.gulp: 4 bytes behind the last record, at {_size(gulp) - 4}",
+    assert ended.out.splitlines() == [str(each) for each in check_directory("gulp").problems]
+    assert [line.split(": ")[0] for line in ended.out.splitlines()] == [
+        "gulp/data_1.gulp",
+        "gulp/data_0.gulp",
     ]
+    assert f" at {_size(gulp) - 4}" in ended.out
     document = blpk("gulp", "check", "gulp", "--json").json
     assert document["command"] == "gulp check"
     assert document["status"] == "damaged"
@@ -282,7 +286,9 @@ def _gulp_parser() -> argparse.ArgumentParser:
 
 
 def _leaves(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    """Yield the parsers that take no further command."""
+    """Yield the parsers without subcommands, with their arguments."""
+    assert isinstance(parser, CommandParser)
+    parser.complete()
     nested = [one for one in parser._actions if isinstance(one, argparse._SubParsersAction)]
     if not nested:
         yield parser

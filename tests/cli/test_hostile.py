@@ -1,4 +1,4 @@
-"""Whatever the bytes are, a command ends with one of its exit codes and a line."""
+"""Hostile files: a command prints one line and ends with one of its exit codes."""
 
 import random
 import struct
@@ -26,14 +26,14 @@ COMMANDS = [
 @pytest.mark.parametrize("nchunks", [2**20, 2**45, 2**56, 2**61 + 1, 2**63 - 1])
 @pytest.mark.parametrize("options", [0, 1])
 @pytest.mark.parametrize("argv", COMMANDS, ids=" ".join)
-def test_headers_that_promise_the_sky(
+def test_headers_that_claim_huge_sizes(
     blpk: Blpk, nchunks: int, options: int, argv: list[str]
 ) -> None:
     head = struct.pack("<4sBBBBiiqq", b"blpk", 3, options, 1, 8, 2**31 - 17, 100, nchunks, 0)
     Path("x.blp").write_bytes(head + bytes(200))
     Path("new").write_bytes(b"new")
     ended = blpk(*argv)
-    # What only reads the front may find nothing wrong with it.
+    # Commands that read only the front may succeed.
     assert ended.code in ((0, 3) if "ls" in argv or "--json" in argv else (1, 3))
     assert not Path("out").exists()
 

@@ -88,7 +88,7 @@ def test_hostile_metadata(blpk: Blpk, plain: Path, content: bytes) -> None:
 
 
 def test_deep_metadata(blpk: Blpk, content: bytes) -> None:
-    # Too deep for pprint, not for the JSON parser.
+    # Nested too deeply for pprint, but not for the JSON parser.
     value = json.loads("[" * 500 + "]" * 500)
     bp.pack_bytes_to_file(content, "x.blp", metadata=value)
     ended = blpk("i", "x.blp")
@@ -135,7 +135,7 @@ def test_a_table_never_filled_in(blpk: Blpk, packed: Path) -> None:
     assert "blpk: [-1,-1,-1,-1,-1,...]\n" in blpk("i", packed).out
 
 
-def test_metadata_that_lie_about_an_array_are_shown(blpk: Blpk, content: bytes) -> None:
+def test_false_metadata_of_an_array_are_shown(blpk: Blpk, content: bytes) -> None:
     lie = {"container": "numpy", "dtype": "'|O'", "shape": [-1], "order": "C"}
     bp.pack_bytes_to_file(content, "x.blp", metadata=lie)
     document = blpk("i", "--json", "x.blp").json

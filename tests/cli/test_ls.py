@@ -63,7 +63,7 @@ def test_a_file_that_fails_does_not_hide_the_others(blpk: Blpk, packed: Path, ra
     assert ended.err.count("\n") == 2
 
 
-def test_an_array_that_lies(blpk: Blpk, content: bytes) -> None:
+def test_an_array_with_false_metadata(blpk: Blpk, content: bytes) -> None:
     lie = {"container": "numpy", "dtype": "'<f8'", "shape": [10**6], "order": "C"}
     bp.pack_bytes_to_file(content, "x.blp", metadata=lie)
     for argv in (["ls", "x.blp"], ["cat", "x.blp", "0"]):

@@ -1,4 +1,4 @@
-"""The end of every command, and what all commands pass on."""
+"""Exit codes and messages of errors, and the options that every command passes on."""
 
 from pathlib import Path
 from typing import Any
@@ -95,9 +95,7 @@ def test_errors_become_one_line_and_a_code(
     assert (ended.code, ended.raw, ended.err) == (code, b"", text)
 
 
-def test_faults_of_ours_keep_their_traceback(
-    blpk: Blpk, ramp: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bugs_keep_their_traceback(blpk: Blpk, ramp: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*args: object) -> None:
         raise KeyError("a fault")
 
@@ -115,7 +113,7 @@ def test_a_bad_number_of_threads_in_the_environment(
     assert "BLOSCPACK_NTHREADS" in ended.err
 
 
-def test_debug_tells_all_settings(blpk: Blpk, plain: Path) -> None:
+def test_debug_prints_all_settings(blpk: Blpk, plain: Path) -> None:
     ended = blpk("-d", "c", "-l", "3", plain)
     assert ended.code == 0
     lines = ended.err.splitlines()

@@ -1,4 +1,4 @@
-"""Names and prefixes of options; wrong usage is told before anything is done."""
+"""Names and prefixes of options; wrong usage is an error before anything is done."""
 
 import argparse
 from itertools import product
@@ -13,7 +13,7 @@ from bloscpack.format.codec import CODECS
 
 from .conftest import Blpk
 
-# Long options of bloscpack 0.16 (cli.py), and an argument for those that take one.
+# Long options of bloscpack 0.16 (cli.py), with an argument for those that take one.
 ORIGINAL = {
     "": {"help": None, "version": None, "verbose": None, "debug": None, "force": None}
     | {"nthreads": "3"},
@@ -58,7 +58,7 @@ def test_every_unambiguous_prefix_of_the_original_works(
     capsys.readouterr()
 
 
-def test_prefixes_change_what_they_are_short_for() -> None:
+def test_prefixes_set_the_option_they_abbreviate() -> None:
     assert parse("compress", "--m", "F").metadata == "F"
     assert parse("decompress", "--no", None).no_check_extension is True
     assert parse("decompress", "--no-p", None).no_progress is True
@@ -136,6 +136,7 @@ def test_every_command_has_help_and_a_section_in_the_docs(blpk: Blpk) -> None:
     (subparsers,) = (one for one in parser._actions if isinstance(one, argparse._SubParsersAction))
     for name, command in subparsers.choices.items():
         assert blpk(name, "--help").code == 0
+        command.complete()
         if len(name) > 1:
             section = docs.split(f"\n## blpk {name}\n")[1].split("\n## ")[0]
             for action in command._actions:
@@ -174,7 +175,7 @@ def test_options_between_files(blpk: Blpk, plain: Path) -> None:
     assert Path("out.blp").exists()
 
 
-def test_selections_are_no_options() -> None:
+def test_selections_are_not_options() -> None:
     assert protect_selections(["cat", "x", "-5:"]) == ["cat", "x", "[-5:]"]
     assert protect_selections(["cat", "x", "-1,2"]) == ["cat", "x", "[-1,2]"]
     assert protect_selections(["cat", "x", "-1"]) == ["cat", "x", "-1"]

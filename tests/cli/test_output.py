@@ -1,4 +1,4 @@
-"""Printing values and names that nobody should have to print."""
+"""Printing hostile names and unusual values."""
 
 import io
 import json
@@ -25,7 +25,7 @@ def test_json_is_read_back(value: object) -> None:
     assert json.loads(text) == value
 
 
-def test_json_has_no_numbers_that_json_lacks() -> None:
+def test_numbers_that_json_lacks_become_strings() -> None:
     value = {"a": [float("nan"), float("inf"), -float("inf")], "b": (1, 2)}
     assert output.encode_json(value) == '{"a": ["NaN", "Infinity", "-Infinity"], "b": [1, 2]}'
 
@@ -81,7 +81,7 @@ def test_sizes(nbytes: int, text: str) -> None:
     assert output.double_pretty_size(nbytes) == text
 
 
-def test_a_stream_that_lacks_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_whose_encoding_lacks_characters(monkeypatch: pytest.MonkeyPatch) -> None:
     raw = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
     output.result("\u00e9 \udc80")
@@ -92,6 +92,6 @@ def test_a_stream_that_lacks_characters(monkeypatch: pytest.MonkeyPatch) -> None
 def test_closed_streams(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", None)
     monkeypatch.setattr(sys, "stderr", None)
-    output.message("nobody hears this")
+    output.message("discarded")
     with pytest.raises(OSError, match="Bad file descriptor"):
         output.result("text")

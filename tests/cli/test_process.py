@@ -70,7 +70,9 @@ def test_append_from_a_pipe(env: dict[str, str]) -> None:
     "command",
     ["d data.blp -", "c data -", "cat data.blp", "cat --text data.blp :20000", "info data.blp"],
 )
-def test_a_reader_that_goes_away_is_no_error_to_tell(env: dict[str, str], command: str) -> None:
+def test_a_reader_that_ends_early_is_not_reported_as_an_error(
+    env: dict[str, str], command: str
+) -> None:
     Path("data").write_bytes(os.urandom(300_000))
     assert run(env, "c", "data").returncode == 0
     # `true` reads nothing; the pipe is closed before or while it is written to.
@@ -80,7 +82,7 @@ def test_a_reader_that_goes_away_is_no_error_to_tell(env: dict[str, str], comman
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_full_disk_is_told(env: dict[str, str]) -> None:
+def test_a_full_disk_is_an_error(env: dict[str, str]) -> None:
     Path("data").write_bytes(bytes(100_000))
     assert run(env, "c", "data").returncode == 0
     for command in ("d data.blp -", "info data.blp", "c data -", "ls --json data.blp"):
@@ -121,12 +123,12 @@ def test_an_interrupt_leaves_nothing_behind(env: dict[str, str]) -> None:
     ) as process:
         assert process.stdin is not None
         assert process.stderr is not None
-        # Once it has read more than the pipe holds, it is at work.
+        # When it has read more than the pipe holds, it has started to work.
         process.stdin.write(bytes(1 << 20))
         process.stdin.flush()
         assert list(Path().glob(".*.tmp"))
-        # One that comes in the microsecond between Python's last look and a read that blocks is
-        # not seen before that read ends; whoever sits there presses the keys again.
+        # A signal that arrives just before a blocking read starts is only seen when that read
+        # ends: repeat it, as a user would.
         for _ in range(3):
             process.send_signal(signal.SIGINT)
             with suppress(subprocess.TimeoutExpired):
@@ -172,7 +174,7 @@ def _read(descriptor: int) -> bytes:
         return b""
 
 
-def test_output_that_a_locale_cannot_say(env: dict[str, str]) -> None:
+def test_output_that_a_locale_cannot_encode(env: dict[str, str]) -> None:
     Path("m.json").write_text('{"a": "\\u00e9"}')
     Path("data").write_bytes(b"data")
     done = run(env | {"PYTHONIOENCODING": "ascii"}, "c", "-m", "m.json", "data")

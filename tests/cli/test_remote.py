@@ -1,4 +1,4 @@
-"""Commands that read take URLs for paths."""
+"""Commands that read a file accept its URL."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,22 +69,22 @@ def test_no_such_object(blpk: Blpk, server: FileServer) -> None:
     ],
     ids=" ".join,
 )
-def test_secrets_are_not_told(blpk: Blpk, server: FileServer, argv: tuple[str, ...]) -> None:
+def test_secrets_are_not_printed(blpk: Blpk, server: FileServer, argv: tuple[str, ...]) -> None:
     url = server.url("ramp.blp?key=hush").replace("//", "//me:hush@")
     words = [url if word == "-" else word for word in argv]
     found = blpk(*words, *([] if "-" in argv else [url]))
     assert "hush" not in found.err + found.raw.decode(errors="replace")
 
 
-def test_what_is_written_are_files(blpk: Blpk, server: FileServer, ramp: Path) -> None:
+def test_outputs_are_local_files(blpk: Blpk, server: FileServer, ramp: Path) -> None:
     url = server.url("ramp.blp")
     found = blpk("decompress", url)
-    assert (found.code, found.err) == (2, f"blpk: error: OUT_FILE is needed for the URL {url}\n")
+    assert (found.code, found.err) == (2, f"blpk: error: OUT_FILE is required for the URL {url}\n")
     found = blpk("decompress", url, "ramp.bin")
     assert found.code == 0
     for argv in (("decompress", url, "s3://box/a"), ("export", "--kerchunk", url, "-o", "s3://a")):
         found = blpk(*argv)
         assert found.code == 1
-        assert "is a URL: commands write files" in found.err
+        assert "is a URL: commands write local files" in found.err
     found = blpk("append", url, ramp)
     assert "cannot be appended to" in found.err

@@ -14,7 +14,7 @@ UNSOUND = """, 1,,2 ,1
 
 
 @pytest.mark.parametrize("text", [*SOUND.split(), " 1 : 3 , : : 2 ", "[1, 2:]", "[-5:]", "[...]"])
-def test_means_what_numpy_means(text: str) -> None:
+def test_a_selection_equals_that_of_numpy(text: str) -> None:
     code = text.strip().removeprefix("[").removesuffix("]")
     expected = eval(f"ARRAY[{code}]", {"ARRAY": ARRAY})
     assert np.array_equal(ARRAY[parse_selection_text(text)], expected)

@@ -1,4 +1,4 @@
-"""info, ls, verify and recover of frame stores."""
+"""``blpk info``, ``ls``, ``verify`` and ``recover`` of frame stores."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from .conftest import Blpk, flip
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    """Two clips of one kind and one of images that differ."""
+    """Two clips of one kind, and one of images that differ in shape."""
     path = tmp_path / "clips.blp"
     rng = np.random.default_rng(0)
     with bp.frames.create(path, preset="small", attrs={"unit": "m"}) as frames:
@@ -118,7 +118,7 @@ def test_verify(blpk: Blpk, store: Path) -> None:
 
 
 def test_verify_with_a_damaged_start(blpk: Blpk, store: Path) -> None:
-    """The index at the end tells what kind of file it is."""
+    """The index at the end identifies the type of the file."""
     flip(store, 0)
     ended = blpk("verify", store)
     assert ended.code == 3
@@ -156,7 +156,9 @@ def test_recover(blpk: Blpk, store: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["cat", "decompress", "append"])
-def test_commands_for_arrays_say_what_it_is(blpk: Blpk, store: Path, command: str) -> None:
+def test_commands_for_arrays_name_the_type_of_the_file(
+    blpk: Blpk, store: Path, command: str
+) -> None:
     more = {"cat": [], "decompress": ["out"], "append": [store.with_name("ramp")]}[command]
     store.with_name("ramp").write_bytes(bytes(100))
     before = store.read_bytes()

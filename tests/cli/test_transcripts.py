@@ -1,4 +1,4 @@
-"""The same text, files and exit codes as the original ``blpk`` (transcripts/README.md)."""
+"""Text, files and exit codes equal those of the original ``blpk`` (transcripts/README.md)."""
 
 import re
 import shlex
@@ -13,13 +13,13 @@ NAMES = sorted(path.stem for path in FOLDER.glob("*.blp"))
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_info_prints_what_the_original_printed(blpk: Blpk, name: str) -> None:
+def test_info_prints_the_text_of_the_original(blpk: Blpk, name: str) -> None:
     ended = blpk("info", FOLDER / f"{name}.blp")
     assert (ended.code, ended.err) == (0, "")
     assert ended.raw == (FOLDER / f"{name}.txt").read_bytes()
 
 
-def test_a_session_is_that_of_the_original(blpk: Blpk, tmp_path: Path) -> None:
+def test_a_session_equals_that_of_the_original(blpk: Blpk, tmp_path: Path) -> None:
     (tmp_path / "a.bin").write_bytes(bytes(range(256)) * 20)
     (tmp_path / "more.bin").write_bytes(b"tail" * 50)
     (tmp_path / "m.json").write_text('{"unit": "m", "n": [1, 2]}\n')
@@ -32,7 +32,7 @@ def test_a_session_is_that_of_the_original(blpk: Blpk, tmp_path: Path) -> None:
     assert len(steps) == 18
     for command, text, code in steps:
         ended = blpk(*shlex.split(command))
-        # The original mixed both kinds of lines on standard output.
+        # The original printed results and messages on standard output.
         lines = [*ended.out.splitlines(), *ended.err.splitlines()]
         lines = [line for line in lines if "Approximate compression ratio" not in line]
         assert (ended.code, sorted(lines)) == (int(code), sorted(text.splitlines())), command

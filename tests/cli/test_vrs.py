@@ -23,7 +23,7 @@ class Imu(vrs.Layout):
 
 @pytest.fixture
 def yard(tmp_path: Path) -> Path:
-    """Two streams, 25 records, with names that a terminal could take for commands."""
+    """Two streams with 25 records, and names with terminal control characters."""
     path = tmp_path / "yard.vrs"
     with vrs.create(path, tags={"place": NASTY}, compression="fast") as writer:
         imu, camera = writer.stream("imu"), writer.stream("rgb camera", flavor=NASTY)
@@ -39,7 +39,7 @@ def yard(tmp_path: Path) -> Path:
 
 
 def damaged(path: Path, *rows: int) -> Path:
-    """Return a copy in which the payloads of records are damaged; they have to be compressed."""
+    """Return a copy in which the payloads of some records, which must be compressed, are damaged."""
     with vrs.open(path) as recording:
         offsets = recording.table.offset[list(rows)].tolist()
     data = bytearray(path.read_bytes())
@@ -66,7 +66,7 @@ def test_info(blpk: Blpk, yard: Path) -> None:
     assert "    block 0, gyro: float_array of 2, rad/s" in lines
     assert "    block 0, name: string" in lines
     assert "    block 0" not in blpk("vrs", "info", yard).out
-    # The command for all kinds of files does the same.
+    # The command for all file types does the same.
     assert blpk("info", "yard.vrs").out == blpk("vrs", "info", "yard.vrs").out
 
 
@@ -126,14 +126,14 @@ def test_options_choose_records(blpk: Blpk, yard: Path) -> None:
         (["--stream", "9-9"], 1, "no stream '9-9': there are 214-1, 241-1"),
         (["--stream", "x"], 1, "no stream 'x'"),
         (["--select", "25"], 1, "there are 25 records"),
-        (["--select", "1,2"], 2, "records are a number or one range"),
-        (["--select", "..."], 2, "records are a number or one range"),
+        (["--select", "1,2"], 2, "expected a number or one range of records"),
+        (["--select", "..."], 2, "expected a number or one range of records"),
         (["--after", "nan"], 2, "must be seconds"),
         (["--after", "soon"], 2, "must be seconds"),
         (["--type", "tags"], 2, "invalid choice"),
     ],
 )
-def test_options_that_choose_nothing(
+def test_options_that_select_nothing(
     blpk: Blpk, yard: Path, options: list[str], code: int, text: str
 ) -> None:
     for command in (["list"], ["print"], ["print", "--json"]):
@@ -173,7 +173,7 @@ def test_print(blpk: Blpk, yard: Path) -> None:
     assert record["blocks"][0]["values"] == {"gyro": [0.0, "NaN"], "name": NASTY}
 
 
-def test_damaged_records_are_told_and_the_others_shown(blpk: Blpk, yard: Path) -> None:
+def test_damaged_records_are_reported_and_the_others_shown(blpk: Blpk, yard: Path) -> None:
     damaged(yard, 5, 15)
     ended = blpk("vrs", "print", "damaged.vrs", "--json")
     assert ended.code == 3
@@ -269,7 +269,7 @@ def test_extract(blpk: Blpk, yard: Path) -> None:
     assert sorted(path.name for path in Path("some").iterdir()) == ["214-1"]
 
 
-def test_what_opening_found_is_a_note(blpk: Blpk, yard: Path, tmp_path: Path) -> None:
+def test_problems_found_while_opening_are_notes(blpk: Blpk, yard: Path, tmp_path: Path) -> None:
     (tmp_path / "cut.vrs").write_bytes(yard.read_bytes()[:-200])
     for command in ("info", "list", "print", "checksum"):
         ended = blpk("vrs", command, "cut.vrs")
@@ -288,7 +288,7 @@ def test_missing_records_are_reported_once(blpk: Blpk, yard: Path, tmp_path: Pat
         both = ended.out + ended.err
         assert both.count("no record: 5 bytes are less than a record header") == 1
         assert "warning" not in both
-    # Commands for all kinds of files print no report; theirs is the warning.
+    # Commands for all file types do not print a report; they warn.
     ended = blpk("convert", "cut.vrs", "out.blp")
     assert ended.err.count("blpk: warning: cut.vrs: 5 bytes, the first at byte") == 1
     assert ended.err.count("belong to no record") == 1

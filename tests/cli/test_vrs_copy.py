@@ -1,4 +1,4 @@
-"""``blpk vrs copy``, ``merge`` and ``fix-index``: what they choose is what the package writes."""
+"""``blpk vrs copy``, ``merge`` and ``fix-index`` write what the package writes."""
 
 from pathlib import Path
 
@@ -67,7 +67,7 @@ def test_a_copy_of_all(blpk: Blpk, yard: Path) -> None:
 def test_parts_of_a_recording(blpk: Blpk, yard: Path) -> None:
     options = ["--stream", "241-*", "--after", "+1", "--before", "-1", "--decimate", "0.5"]
     ended = blpk("vrs", "copy", "yard.vrs", "part.vrs", *options, "--json")
-    # The configuration record before the start is kept.
+    # The configuration record before the start is copied too.
     assert times("part.vrs") == [100.0, 101.0, 101.5, 102.0, 102.5, 103.0, 103.5]
     document = ended.json
     assert document.pop("cbytes") == Path("part.vrs").stat().st_size
@@ -86,7 +86,7 @@ def test_parts_of_a_recording(blpk: Blpk, yard: Path) -> None:
     }
     ended = blpk("vrs", "copy", "yard.vrs", "one.vrs", "--type", "configuration")
     assert times("one.vrs") == [100.0]
-    assert ", 24 left out, " in ended.out
+    assert ", 24 skipped, " in ended.out
     blpk("vrs", "copy", "yard.vrs", "few.vrs", "--decimate", "214-1=2", "--decimate", "241-4=2.5")
     assert times("few.vrs") == [100.0, 100.0, 101.0, 102.5, 103.0]
 
@@ -115,20 +115,20 @@ def test_merge(blpk: Blpk, yard: Path, tmp_path: Path) -> None:
         assert recording.file_tags == {"place": "yard", "place_merged": "field"}
     ended = blpk("vrs", "merge", "yard.vrs", "b.vrs", "apart.vrs", "--keep-apart", "--json")
     assert (ended.json["nrecords"], ended.json["nstreams"]) == (50, 4)
-    # Of several, times are counted from the first record of all, and to the last.
+    # Times are relative to the first and the last record of all sources.
     blpk("vrs", "merge", "b.vrs", "yard.vrs", "some.vrs", "--after", "+1", "--before", "-5",
          "--stream", "214-1")  # fmt: skip
     assert times("some.vrs") == [101.0, 102.0]
 
 
 @pytest.mark.parametrize("command", ["copy", "merge"])
-def test_what_is_refused(blpk: Blpk, yard: Path, command: str) -> None:
+def test_wrong_options_are_refused(blpk: Blpk, yard: Path, command: str) -> None:
     cases = [
         (["--decimate", "fast"], 2, "--decimate: expected SECONDS or ID=SECONDS"),
         (["--compression", "best"], 2, "invalid choice"),
         (["--chunk-size", "0"], 2, "must be at least 1 byte"),
         (["--stream", "9-9"], 1, "no stream '9-9'"),
-        (["--after", "5", "--before", "4"], 1, "there is no such time"),
+        (["--after", "5", "--before", "4"], 1, "after 5"),
         (["--file-tag", "a"], 2, "expected 2 arguments"),
     ]
     for options, code, text in cases:
@@ -142,7 +142,7 @@ def test_what_is_refused(blpk: Blpk, yard: Path, command: str) -> None:
     assert blpk("vrs", command, "empty", "out.vrs").code == 4
 
 
-def test_what_is_lost_is_told(blpk: Blpk, yard: Path) -> None:
+def test_missing_records_are_reported(blpk: Blpk, yard: Path) -> None:
     data = yard.read_bytes()
     with vrs.open(yard) as recording:
         end = recording.table.offset.max() + 5
@@ -159,7 +159,7 @@ def test_what_is_lost_is_told(blpk: Blpk, yard: Path) -> None:
 def test_fix_index(blpk: Blpk, yard: Path) -> None:
     ended = blpk("vrs", "fix-index", "yard.vrs")
     assert (ended.code, ended.err) == (0, "")
-    assert ended.out == "yard.vrs: the index is right, nothing was changed: 25 records\n"
+    assert ended.out == "yard.vrs: the index is correct, nothing was changed: 25 records\n"
     data = yard.read_bytes()
     Path("cut.vrs").write_bytes(data[:-40])
     ended = blpk("vrs", "fix-index", "cut.vrs", "new.vrs", "--json")

@@ -1,4 +1,4 @@
-"""Commands given a file or folder of another kind, or an output that they cannot write."""
+"""Commands with a file or folder of the wrong type, or an output that they cannot write."""
 
 import io
 from pathlib import Path
@@ -75,26 +75,26 @@ def test_creating_a_store_of_nothing_fails(blpk: Blpk, tmp_path: Path) -> None:
     create = ("frames", "create", "--from", "videos", "out.blp")
     ended = blpk(*create, "none")
     assert ended.code == 1
-    assert "none: there is nothing in it to ingest" in ended.err
+    assert "none: nothing to ingest" in ended.err
     assert not (tmp_path / "out.blp").exists()
     assert blpk(*create, "none", "--allow-empty").code == 0
-    # An input without anything is not hidden by another one that has something.
+    # An empty input is an error even if another input has items.
     ended = blpk("frames", "create", "--from", "arrays", "two.blp", "some", "none", "-w", "1")
     assert ended.code == 1
-    assert "none: there is nothing in it to ingest" in ended.err
+    assert "none: nothing to ingest" in ended.err
 
 
 def test_an_empty_store_is_converted_only_if_that_is_allowed(blpk: Blpk, tmp_path: Path) -> None:
     bp.frames.create(tmp_path / "empty.blp").close()
     ended = blpk("convert", "empty.blp", "out")
     assert ended.code == 1
-    assert "empty.blp: there are no clips to convert; --allow-empty" in ended.err
+    assert "--allow-empty" in ended.err
     assert not (tmp_path / "out").exists()
     assert blpk("convert", "--allow-empty", "empty.blp", "out").code == 0
     assert (tmp_path / "out").is_dir()
 
 
-def test_cat_writes_the_format_that_the_suffix_says(blpk: Blpk, tmp_path: Path, clips: str) -> None:
+def test_cat_writes_the_format_of_the_suffix(blpk: Blpk, tmp_path: Path, clips: str) -> None:
     cat = ("frames", "cat", clips, "walk", "--select", "1", "-o")
     assert blpk(*cat, "x.png").code == 0
     pixels = np.arange(24, 48, dtype="u1").reshape(4, 6)
@@ -108,7 +108,7 @@ def test_cat_writes_the_format_that_the_suffix_says(blpk: Blpk, tmp_path: Path, 
     for name in ("x.tif", "x.npz", "x.mp4"):
         ended = blpk(*cat, name)
         assert (ended.code, (tmp_path / name).exists()) == (2, False)
-        assert "files are not written" in ended.err
+        assert "cannot write" in ended.err
     ended = blpk("frames", "cat", clips, "walk", "-o", "all.png")
     assert ended.code == 2
     assert "give its number with --select" in ended.err

@@ -1,28 +1,25 @@
-"""``blpk bzna extract``: the samples of a dataset as files."""
+"""``blpk bzna extract``: write the samples of a dataset to files."""
 
 import argparse
 
 from ...storage.url import shown_name
 from ..console.describe import damage_documents
-from ..console.options import Subparsers, add_command, add_folder, add_json_option, count
+from ..console.options import add_folder, add_json_option, count
 from ..console.output import Console, double_pretty_size, error, print_json, printable, result
 from ..console.status import STATUS_NAMES, ExitCode, UsageError
 from ..inputs.datasets import INPUT, TRACKS, add_file, add_selection, choose, open_dataset
 
-# Those of benzina/extraction.py, which is imported on use.
+# The same as in benzina/samplefiles.py, which is imported on use.
 FORMS = "mp4", "png", "jpeg"
 LISTS = "csv", "json"
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "extract",
-        summary="write samples into files",
-        description="Write the samples into a folder, as they are (each is an mp4 of its own) or "
-        "decoded, and a list of their names and targets. Stored names are made names of files "
-        "inside of the folder, whatever they are.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Write the samples into a folder, unchanged (each is a separate mp4) or "
+        "decoded, and a list of their names and targets. Any stored name becomes a file name "
+        "inside the folder."
     )
     add_file(parser)
     add_folder(parser)
@@ -31,26 +28,26 @@ def add_parser(subparsers: Subparsers) -> None:
         choices=FORMS,
         default="mp4",
         dest="form",
-        help="the samples byte for byte, or their pictures: exactly, or with loss (default: mp4)",
+        help="mp4: the samples byte for byte; png: their pictures, lossless; jpeg: lossy (default: "
+        "mp4)",
     )
     parser.add_argument(
         "--track",
         choices=tuple(TRACKS),
-        help="of png and jpeg: the picture or its thumbnail (default: input)",
+        help="for png and jpeg: the picture or its thumbnail (default: input)",
     )
     parser.add_argument(
-        "--quality", metavar="N", type=count, help="of jpeg, 1 to 100 (default: 95)"
+        "--quality", metavar="N", type=count, help="for jpeg, 1 to 100 (default: 95)"
     )
     parser.add_argument(
         "--list",
         choices=(*LISTS, "none"),
         default="csv",
         dest="listing",
-        help="how samples.csv or samples.json is written (default: csv)",
+        help="format of the list, samples.csv or samples.json (default: csv)",
     )
     add_selection(parser)
     add_json_option(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -58,9 +55,9 @@ def run(args: argparse.Namespace) -> int:
     from ...benzina.samplefiles import extract
 
     if args.quality is not None and args.form != "jpeg":
-        raise UsageError("--quality is for --as jpeg")
+        raise UsageError("--quality requires --as jpeg")
     if args.track is not None and args.form == "mp4":
-        raise UsageError("--track is for --as png and --as jpeg")
+        raise UsageError("--track requires --as png or --as jpeg")
     console = Console(args)
     with (
         open_dataset(args.file_, args.nthreads, splits=args.splits) as dataset,
@@ -97,5 +94,5 @@ def run(args: argparse.Namespace) -> int:
     size = double_pretty_size(report.nbytes)
     result(printable(f"{args.folder}: {report.nfiles} samples, {size}"))
     if report.nrenamed:
-        console.note(f"{report.nrenamed} files have another name than was stored")
+        console.note(f"the names of {report.nrenamed} files differ from the stored names")
     return code

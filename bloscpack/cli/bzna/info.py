@@ -1,4 +1,4 @@
-"""``blpk bzna info``: what a dataset holds."""
+"""``blpk bzna info``: describe a dataset."""
 
 import argparse
 from collections.abc import Callable, Iterator
@@ -8,7 +8,7 @@ import numpy as np
 
 from ...exceptions import BloscpackError
 from ...storage.url import shown_name
-from ..console.options import Subparsers, add_command, add_json_option
+from ..console.options import add_json_option
 from ..console.output import double_pretty_size, error, print_json, printable, result
 from ..console.status import ExitCode, describe, exit_code, heaviest
 from ..inputs.datasets import INPUT, THUMB, add_file, open_dataset
@@ -20,18 +20,14 @@ if TYPE_CHECKING:
 _SHOWN_SPLITS = 20
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "info",
-        summary="say what is in a dataset",
-        description="Print how many samples there are, tracks, targets, names, splits, and what "
-        "the first sample is. No other sample is read.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Print the number of samples, tracks, targets, names, splits, and a description of the "
+        "first sample. No other sample is read."
     )
     add_file(parser)
     add_json_option(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -40,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def show(args: argparse.Namespace, *, command: str) -> int:
-    """Print what a dataset holds; ``blpk info`` does so, too. What is damaged is told."""
+    """Print a description of a dataset, also for ``blpk info``, and an error for each damage."""
     errors: list[BloscpackError] = []
     with open_dataset(args.file_, args.nthreads) as dataset:
         document = _document(dataset, errors)
@@ -89,7 +85,7 @@ def _document(dataset: "Dataset", errors: list[BloscpackError]) -> dict[str, Any
 
 
 def _targets(dataset: "Dataset") -> dict[str, int] | None:
-    """Return how many samples have a target, and of which values; -1 is none."""
+    """Return the number and the range of targets, or None; -1 marks a sample without one."""
     targets = dataset.targets
     values, counts = np.unique(targets[targets != -1], return_counts=True)
     if not len(values):
@@ -111,7 +107,7 @@ def _first_sample(dataset: "Dataset") -> dict[str, Any] | None:
 
 
 def picture(track: "InnerTrack | None") -> dict[str, Any] | None:
-    """Return what a track of a sample says of its picture."""
+    """Return the JSON fields of the picture in a track of a sample."""
     if track is None:
         return None
     return {
@@ -160,5 +156,5 @@ def _text(document: dict[str, Any]) -> Iterator[str]:
 
 
 def _sides(shape: list[int]) -> str:
-    """Return height and width, in the order in which shapes have them."""
+    """Return height and width as text, in the order of a shape."""
     return f"{shape[0]}x{shape[1]}"

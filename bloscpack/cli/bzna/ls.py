@@ -1,4 +1,4 @@
-"""``blpk bzna ls``: a line about each sample."""
+"""``blpk bzna ls``: list samples, one line per sample."""
 
 import argparse
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...exceptions import BloscpackError
 from ...storage.url import shown_name
-from ..console.options import Subparsers, add_command, add_json_option
+from ..console.options import add_json_option
 from ..console.output import error, print_json, printable, result
 from ..console.status import ExitCode, describe, exit_code, heaviest
 from ..inputs.datasets import INPUT, THUMB, add_file, add_selection, choose, open_dataset
@@ -17,14 +17,11 @@ if TYPE_CHECKING:
     from ...benzina.sample import Sample
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "ls",
-        summary="list samples",
-        description="Print for each sample: its number, target (-1 for none), stored bytes and "
-        "name. No sample is read.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Print for each sample: its number, target (-1 without one), stored bytes and "
+        "name. No sample is read."
     )
     add_file(parser)
     parser.add_argument(
@@ -34,7 +31,6 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     add_selection(parser)
     add_json_option(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -53,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
 def _entries(
     samples: "Dataset", codes: list[ExitCode], *, pictures: bool
 ) -> Iterator[dict[str, Any]]:
-    # All names and targets in two reads, before the first line.
+    # Two reads for all names and targets, instead of two for each sample.
     names, targets = samples.names, samples.targets
     each = samples.samples() if pictures else (samples[k] for k in range(len(samples)))
     for position, sample in enumerate(each):

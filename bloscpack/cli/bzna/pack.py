@@ -1,4 +1,4 @@
-"""``blpk bzna pack``: pictures into a new dataset."""
+"""``blpk bzna pack``: encode pictures into a new dataset."""
 
 import argparse
 from collections.abc import Sequence
@@ -6,29 +6,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..console.endpoint import check_input
-from ..console.options import Subparsers, add_command, add_json_option, count
+from ..console.options import add_json_option, count
 from ..console.output import Console, message, print_json, printable, result
 from ..console.status import STATUS_NAMES, ExitCode, UsageError
 
 if TYPE_CHECKING:
     from ...benzina.packing import PackReport, SkippedPicture
 
-# Those of benzina/encoder.py, which is imported on use.
+# The same as in benzina/codec/encoder.py, which is imported on use.
 CODECS = "hevc", "h264", "av1"
 _SHOWN_CLASSES = 20
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "pack",
-        summary="make a dataset of pictures",
-        description="Encode pictures into a new dataset: those of a folder and of the folders in "
-        "it, each folder at its top being a class whose number is the target; or files, in this "
-        "order and without targets.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Encode pictures into a new dataset. INPUT is a folder, whose subfolders are the classes: "
+        "the number of the class is the target. Or it is a list of files, which are packed in "
+        "this order and without targets."
     )
-    parser.add_argument("inputs", metavar="INPUT", nargs="+", help="a folder, or files")
+    parser.add_argument("inputs", metavar="INPUT", nargs="+", help="one folder, or files")
     parser.add_argument("target", metavar="OUT", help="dataset to write")
     _add_coding_options(parser)
     parser.add_argument(
@@ -36,28 +33,30 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="NAME=START:STOP",
         type=_split,
         action="append",
-        help="store which samples a split has; may be repeated",
+        help="store a split: its name and its range of samples; may be repeated",
     )
     parser.add_argument(
         "--skip-damaged",
         action="store_true",
-        help="leave out what cannot be read, say so, and end with 1; without, nothing is written",
+        help="skip and report pictures that cannot be read, and exit with 1; by default nothing is "
+        "written then",
     )
     parser.add_argument(
-        "--allow-skipped", action="store_true", help="with --skip-damaged, end with 0 all the same"
+        "--allow-skipped",
+        action="store_true",
+        help="with --skip-damaged, exit with 0 even if pictures were skipped",
     )
     parser.add_argument(
-        "--allow-empty", action="store_true", help="make a dataset of a folder without pictures"
+        "--allow-empty", action="store_true", help="make a dataset from a folder without pictures"
     )
     parser.add_argument(
         "-f",
         "--force",
         action="store_true",
         default=argparse.SUPPRESS,
-        help="replace a file that is there",
+        help="overwrite an existing file",
     )
     add_json_option(parser)
-    parser.set_defaults(run=run)
 
 
 def _add_coding_options(parser: argparse.ArgumentParser) -> None:
@@ -69,28 +68,27 @@ def _add_coding_options(parser: argparse.ArgumentParser) -> None:
         "--crf",
         metavar="N",
         type=float,
-        help="quality: 0 is the best, 51 (av1: 63) the worst (default: 24 of hevc, 20 of h264, 12 "
-        "of av1)",
+        help="quality, from 0 (best) to 51 (av1: 63) (default: 24 for hevc, 20 for h264, 12 for "
+        "av1)",
     )
+    group.add_argument("--preset", metavar="NAME", help="speed of the encoder (default: medium)")
     group.add_argument(
-        "--preset", metavar="NAME", help="how much time the encoder takes (default: medium)"
-    )
-    group.add_argument(
-        "--lossless", action="store_true", help="keep every pixel as it is; hevc and h264"
+        "--lossless", action="store_true", help="encode losslessly; hevc and h264 only"
     )
     group.add_argument(
         "--tile",
         metavar="PIXELS",
         type=count,
         default=512,
-        help="sides of frames are multiples of it, and thumbnails fit it (default: %(default)s)",
+        help="width and height of frames are multiples of it, and thumbnails fit into it (default: "
+        "%(default)s)",
     )
-    group.add_argument("--no-thumb", action="store_true", help="store no thumbnails")
+    group.add_argument("--no-thumb", action="store_true", help="do not store thumbnails")
     group.add_argument(
         "--profile",
         choices=("default", "reference"),
         default="default",
-        help="reference: as Benzina's own tools write it (default: default)",
+        help="reference: write files like Benzina's own tools (default: default)",
     )
 
 
@@ -99,12 +97,12 @@ def run(args: argparse.Namespace) -> int:
     from ...benzina.packing import pack
 
     if args.allow_skipped and not args.skip_damaged:
-        raise UsageError("--allow-skipped is for --skip-damaged")
+        raise UsageError("--allow-skipped requires --skip-damaged")
     console = Console(args)
     source = _source(args.inputs)
     with console.progress(unit="pictures") as progress:
 
-        def tell(skipped: "SkippedPicture") -> None:
+        def report_skipped(skipped: "SkippedPicture") -> None:
             progress.wipe()
             message(printable(f"skipped: {skipped}"))
 
@@ -113,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
             args.target,
             on_error="skip" if args.skip_damaged else "raise",
             progress=progress,
-            log=tell,
+            log=report_skipped,
             nthreads=args.nthreads,
             allow_empty=args.allow_empty,
             codec=args.codec,
@@ -135,14 +133,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _source(inputs: Sequence[str]) -> Any:
-    """Return a folder, or the items of files.
+    """Return the name of a folder, or the items of files.
 
     Raises
     ------
     FileNotFound
-        One is not there.
+        An input does not exist.
     UsageError
-        A folder and something else.
+        A folder is given together with other inputs.
     """
     for name in inputs:
         check_input(name, "input")

@@ -1,4 +1,4 @@
-"""``blpk bzna sheet``: pictures of a dataset in one."""
+"""``blpk bzna sheet``: one picture of many samples of a dataset."""
 
 import argparse
 
@@ -6,35 +6,34 @@ from ...frames.contactsheet import contact_sheet
 from ...media import image
 from ..console.arrayout import check_suffix
 from ..console.endpoint import check_output, open_output
-from ..console.options import Subparsers, add_command, count
+from ..console.options import count
 from ..console.output import Console
 from ..console.status import ExitCode, UsageError
 from ..frames.sheet import MAX_COLUMNS, numbers_text, sheet_width, spread
 from ..inputs.datasets import THUMB, TRACKS, add_file, add_selection, choose, open_dataset
 
-# More than a person looks at; each takes as long to decode as to show.
+# More than a person can look at; decoding them takes minutes.
 _MAX_SELECTED = 10_000
 _TILE_WIDTH = 240
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "sheet",
-        summary="make a picture of thumbnails",
-        description="Write a PNG with thumbnails beside and below each other, in the order of the "
-        "samples.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Write a PNG with thumbnails beside and below each other, in the order of the samples."
     )
     add_file(parser)
-    parser.add_argument("output", metavar="OUT_FILE", help="PNG file to write, - for output")
     parser.add_argument(
-        "--track", choices=tuple(TRACKS), help="thumbnails, or the pictures (default: thumb)"
+        "output", metavar="OUT_FILE", help="PNG file to write, - for standard output"
     )
-    parser.add_argument("--columns", metavar="N", type=count, help="pictures in a row")
-    parser.add_argument("--width", metavar="PIXELS", type=count, help="of the sheet")
+    parser.add_argument(
+        "--track",
+        choices=tuple(TRACKS),
+        help="show the thumbnails or the pictures (default: thumb)",
+    )
+    parser.add_argument("--columns", metavar="N", type=count, help="pictures per row")
+    parser.add_argument("--width", metavar="PIXELS", type=count, help="width of the sheet")
     add_selection(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

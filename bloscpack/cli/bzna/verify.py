@@ -1,4 +1,4 @@
-"""``blpk bzna verify``: read every sample of datasets."""
+"""``blpk bzna verify``: check every sample of datasets for damage."""
 
 import argparse
 from typing import Any
@@ -8,21 +8,18 @@ from ...filetypes.open import is_benzina
 from ...storage.url import shown_name
 from ..console.describe import damage_documents
 from ..console.eachfile import run_each
-from ..console.options import Subparsers, add_command, add_json_option
+from ..console.options import add_json_option
 from ..console.output import Console
 from ..console.status import ExitCode
 from ..inputs.datasets import readable_dataset
 from ..verify import print_report
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "verify",
-        summary="check datasets for damage",
-        description="Check where samples lie, take every sample apart, compare what it says of "
-        "itself with what the dataset says, and print what is damaged. Nothing is changed.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Check the positions of samples, parse every sample, compare its target, name and "
+        "thumbnail with those of the dataset, and report what is damaged. Nothing is changed."
     )
     parser.add_argument(
         "files", metavar="FILE", nargs="+", help="Benzina dataset, - for standard input"
@@ -31,7 +28,6 @@ def add_parser(subparsers: Subparsers) -> None:
         "--decode", action="store_true", help="decode every picture and thumbnail too"
     )
     add_json_option(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

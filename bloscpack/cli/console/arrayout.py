@@ -1,4 +1,4 @@
-"""Arrays on their way out of a command: as bytes, in .npy format, or as text."""
+"""Output of an array by a command: as plain bytes, .npy, text or an image."""
 
 import argparse
 import os
@@ -20,14 +20,14 @@ from .status import UsageError
 
 
 def add_output_options(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:
-    """Add where to write an array and in what form; return the group of the forms."""
+    """Add the options for the output file and its form; return the group of the forms."""
     parser.add_argument(
         "-o",
         "--output",
         metavar="OUT_FILE",
         default=STDIO,
-        help="file to write, in the format of its suffix: .npy, .txt, .png, .jpg; plain bytes if "
-        "it is .raw or .bin, or there is none (default: standard output)",
+        help="file to write, in the format of its suffix: .npy, .txt, .png, .jpg; plain bytes "
+        "with .raw, .bin or without a suffix (default: standard output)",
     )
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--npy", action="store_true", help="write .npy format")
@@ -36,31 +36,31 @@ def add_output_options(parser: argparse.ArgumentParser) -> argparse._MutuallyExc
 
 
 def form_of(args: argparse.Namespace) -> str:
-    """Return how to write: "npy", "text", "png", "jpeg" or "raw".
+    """Return the form of the output: "npy", "text", "png", "jpeg" or "raw".
 
     Raises
     ------
     UsageError
-        The suffix of the output is not that of a format that is written.
+        The suffix of the output belongs to a format that cannot be written.
     """
     if args.npy or args.text:
         return "npy" if args.npy else "text"
     suffix = os.path.splitext(args.output)[1].lower()
     if suffix not in _FORMS:
         raise UsageError(
-            f"'{args.output}': {suffix} files are not written; the suffix may be .npy, .txt, .png "
-            "or .jpg, and .raw gives plain bytes"
+            f"'{args.output}': cannot write {suffix} files; the suffix may be .npy, .txt, .png "
+            "or .jpg, or .raw for plain bytes"
         )
     return _FORMS[suffix]
 
 
 def check_suffix(name: str, kind: str) -> None:
-    """Refuse to write an image of a kind, "png" or "jpeg", to a file named as another format.
+    """Refuse to write a "png" or "jpeg" image to a file with the suffix of another format.
 
     Raises
     ------
     UsageError
-        The suffix is that of something else.
+        The suffix belongs to another format.
     """
     suffix = os.path.splitext(name)[1].lower()
     if suffix and _FORMS.get(suffix) != kind:
@@ -77,44 +77,44 @@ _FORMS = {
 
 
 class Part(Protocol):
-    """What is written: an array that can be had as a whole and, if it is large, in pieces."""
+    """Array to be written, read as a whole or, if it is large, in pieces."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the whole."""
+        """Shape of the whole array."""
         ...
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the items."""
+        """Dtype of the items."""
         ...
 
     @property
     def nbytes(self) -> int:
-        """Of the whole."""
+        """Decoded bytes of the whole array."""
         ...
 
     @property
     def is_large(self) -> bool:
-        """Whether to read it in pieces."""
+        """Whether the array is read in pieces."""
         ...
 
     def read(self) -> AnyArray:
-        """Return it as a whole."""
+        """Return the whole array."""
         ...
 
     def pieces(self) -> Iterator[AnyArray]:
-        """Yield it in pieces that follow each other in C order."""
+        """Yield pieces of the array, in C order."""
         ...
 
 
 def write_part(sink: ByteSink, part: Part, progress: Any, form: str) -> None:
-    """Write an array in a form that `form_of` gives.
+    """Write an array in a form returned by `form_of`.
 
     Raises
     ------
     ValueError
-        An image does not hold such an array.
+        The array cannot be stored in such an image.
     """
     if form == "text":
         sink.write(_text(part.read()).encode("utf-8", "backslashreplace"))
@@ -149,13 +149,13 @@ def _write_npy(sink: ByteSink, part: Part, progress: Any) -> None:
         _write_pieces(sink, part, progress)
         return
     with warnings.catch_warnings():
-        # Versions 2.0 and 3.0 of the format, which long dtypes need, are no news today.
+        # numpy warns about versions 2.0 and 3.0 of the format, which long dtypes need.
         warnings.simplefilter("ignore", UserWarning)
         npy.write_array(_Writer(sink), part.read(), allow_pickle=False)
 
 
 def _npy_header(part: Part) -> bytes | None:
-    """Return the start of an .npy file, None where numpy itself has to find the version."""
+    """Return the header of an .npy file, or None if version 1.0 of the format is not enough."""
     buffer = BytesIO()
     fields = {
         "descr": npy.dtype_to_descr(part.dtype),
@@ -170,7 +170,7 @@ def _npy_header(part: Part) -> bytes | None:
 
 
 class _Writer:
-    """As much of a file as numpy writes to."""
+    """File object for `numpy.lib.format`, which only calls `write`."""
 
     def __init__(self, sink: ByteSink) -> None:
         self._sink = sink
@@ -184,6 +184,6 @@ class _Writer:
 def _text(array: AnyArray) -> str:
     try:
         text = np.array2string(array, threshold=sys.maxsize)
-    except SystemError as err:  # numpy's answer to a code point beyond Unicode
+    except SystemError as err:  # numpy raises it for a code point beyond Unicode
         raise ValueError(f"the items cannot be printed: {err}") from err
     return "".join(f"{printable(line)}\n" for line in text.split("\n"))

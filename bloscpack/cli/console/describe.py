@@ -1,22 +1,24 @@
-"""What the commands say about arrays and chunks."""
+"""Descriptions of arrays, chunks and damage, as text and as JSON fields."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...args import calculate_nchunks
-from ...damage.report import Damage
 from .output import Console, double_pretty_size
+
+if TYPE_CHECKING:
+    from ...damage.report import Damage
 
 
 def is_array(metadata: Any) -> bool:
-    """Return whether metadata claim to be those of an array."""
+    """Return whether metadata claim to describe an array."""
     return isinstance(metadata, dict) and metadata.get("container") == "numpy"
 
 
 def dtype_text(dtype: "np.dtype[Any]") -> str:
-    """Return the name of a dtype: ``<f8``, ``bfloat16``, a list of fields if it has some."""
+    """Return the name of a dtype: ``<f8``, ``bfloat16``, or the list of its fields."""
     if dtype.names is not None or dtype.isbuiltin == 2:  # 2: defined outside numpy
         return str(dtype)
     return dtype.str
@@ -33,7 +35,7 @@ def array_fields(
     }
 
 
-def damage_documents(damages: Iterable[Damage]) -> list[dict[str, Any]]:
+def damage_documents(damages: "Iterable[Damage]") -> list[dict[str, Any]]:
     """Return the JSON fields of each damage."""
     return [
         {
@@ -51,8 +53,8 @@ def damage_documents(damages: Iterable[Damage]) -> list[dict[str, Any]]:
     ]
 
 
-def tell_chunks(console: Console, nbytes: int, chunk_size: int) -> None:
-    """Say how content is cut into chunks, with the words of bloscpack 0.16."""
+def report_chunks(console: Console, nbytes: int, chunk_size: int) -> None:
+    """Print how content is split into chunks, in the words of bloscpack 0.16."""
     if nbytes == 0:
         return
     nchunks, size, last = calculate_nchunks(nbytes, chunk_size)

@@ -1,4 +1,4 @@
-"""Commands that check each of their files and end with the worst of what they found."""
+"""Commands that check several files and exit with the most severe status."""
 
 import argparse
 from collections.abc import Callable
@@ -12,18 +12,19 @@ Check = Callable[[str], tuple[ExitCode, dict[str, Any]]]
 
 
 def run_each(args: argparse.Namespace, command: str, check: Check, failed: dict[str, Any]) -> int:
-    """Check every file, whatever the others are; return the exit status.
+    """Check every file, even after one has failed, and return the exit code.
 
     Parameters
     ----------
     args : Namespace
-        With `files` and `json`.
+        Has `files` and `json`.
     command : str
-        Its name in JSON.
+        Name of the command in JSON.
     check : callable
-        Gives the exit code of a file, and what its JSON entry says beside path, status and error.
+        Returns the exit code of a file, and the fields of its JSON entry other than path, status
+        and error.
     failed : dict
-        The same of a file that cannot be checked.
+        These fields for a file that cannot be checked.
     """
     codes: list[ExitCode] = []
     documents: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""The two ends of a command: a file, or ``-`` for standard input and output."""
+"""Inputs and outputs of a command: a file, a URL, or ``-`` for standard input and output."""
 
 import errno
 import os
@@ -14,10 +14,9 @@ from ...container.reader import Container
 from ...exceptions import FileNotFound
 from ...format.filekind import BLOSCPACK_MAGIC as MAGIC
 from ...format.filekind import HEAD_NBYTES, wrong_kind
-from ...frames.store.verify import is_frame_store
 from ...storage import disk
 from ...storage.file import open_source
-from ...storage.protocol import ByteSink
+from ...storage.protocol import ByteSink, ByteSource
 from ...storage.sink import open_sink
 from ...storage.url import is_url, shown_name
 from ...types import BytesLike
@@ -27,7 +26,7 @@ STDIO = "-"
 
 
 class PassSink:
-    """Writes through to a stream; for output that is made front to back and checked on the way."""
+    """Sink that writes directly to a stream, for output that is produced in order and verified."""
 
     name: str | None = None
 
@@ -40,7 +39,7 @@ class PassSink:
             self._stream.write(data)
 
     def write_at(self, offset: int, data: BytesLike) -> None:
-        """Refuse: what is written is gone."""
+        """Raise OSError: a stream has no positions."""
         raise OSError(errno.ESPIPE, os.strerror(errno.ESPIPE))
 
     def commit(self) -> None:
@@ -53,28 +52,28 @@ class PassSink:
 
 
 def readable(name: str) -> Any:
-    """Return what `open_source` takes: a path or URL, a seekable stream, or the bytes of a pipe."""
+    """Return an argument for `open_source`: a path or URL, a seekable stream, or a pipe's bytes."""
     if name == STDIO:
         stream = _stdin()
         return stream if stream.seekable() else stream.read()
     if is_url(name):
         return name
     mode = Path(name).stat().st_mode
-    # `open_source` refuses a folder, and names the call that reads it.
+    # For a folder, `open_source` raises an error that names the call that reads it.
     return name if stat.S_ISREG(mode) or stat.S_ISDIR(mode) else Path(name).read_bytes()
 
 
 def read_any(name: str) -> Any:
-    """Return what `open_source` takes for a Bloscpack file: a path, a file object or bytes.
+    """Return an argument for `open_source` for a Bloscpack file: a path, a file object or bytes.
 
-    A file whose first bytes are damaged is still told by its trailer, or its index.
+    If the first bytes of the file are damaged, it is recognised by its trailer or its index.
 
     Raises
     ------
     NotBloscpackError
-        The file is empty, or starts with something else than the magic.
+        The file is empty, or does not start with the magic.
     OSError
-        It cannot be read.
+        The file cannot be read.
     """
     where = readable(name)
     source = open_source(where)
@@ -82,7 +81,7 @@ def read_any(name: str) -> Any:
     is_ours = bool(head) and (
         MAGIC.startswith(head[: len(MAGIC)])
         or read_trailer(source) is not None
-        or is_frame_store(source)
+        or _is_frame_store(source)
     )
     source.close()
     if not is_ours:
@@ -92,6 +91,12 @@ def read_any(name: str) -> Any:
     return where
 
 
+def _is_frame_store(source: ByteSource) -> bool:
+    from ...frames.store.verify import is_frame_store
+
+    return is_frame_store(source)
+
+
 def open_container(name: str) -> Container:
     """Open a Bloscpack file, a pipe or standard input; errors as for `read_any`."""
     return Container(open_source(read_any(name)))
@@ -99,7 +104,7 @@ def open_container(name: str) -> Container:
 
 @contextmanager
 def open_stream(name: str) -> Iterator[IO[bytes]]:
-    """Open plain content for reading front to back."""
+    """Open plain content for sequential reading."""
     if name == STDIO:
         yield _stdin()
     else:
@@ -116,7 +121,7 @@ def open_output(name: str, *, is_ordered: bool = False) -> Iterator[ByteSink]:
     name : str
         A path or ``-``.
     is_ordered : bool
-        The output is made front to back: to standard output it goes at once, not at the end.
+        The output is produced in order: on standard output it appears at once, not at the end.
     """
     if name == STDIO and is_ordered:
         sink = PassSink(binary_stdout())
@@ -128,12 +133,12 @@ def open_output(name: str, *, is_ordered: bool = False) -> Iterator[ByteSink]:
 
 
 def check_input(name: str, what: str) -> None:
-    """Check that an input is there.
+    """Check that an input exists.
 
     Raises
     ------
     FileNotFound
-        It is not.
+        It does not exist.
     """
     if name != STDIO and not is_url(name) and not Path(name).exists():
         raise FileNotFound(f"{what} '{name}' does not exist!")
@@ -145,16 +150,16 @@ def check_output(name: str, inputs: list[str], console: Console, *, force: bool)
     Raises
     ------
     ValueError
-        It is one of the inputs.
+        The output is one of the inputs, or a URL.
     FileNotFound
-        It is there already (the exception of bloscpack 0.16), or a terminal, and not `force`.
+        The output exists (bloscpack 0.16 has this exception) or is a terminal, without `force`.
     OSError
-        Its folder is not there.
+        The folder of the output does not exist.
     """
     if is_url(name):
         raise ValueError(
-            f"output '{shown_name(name)}' is a URL: commands write files, to be copied there; "
-            "bloscpack.save and others write to URLs in Python"
+            f"output '{shown_name(name)}' is a URL: commands write local files; copy the file "
+            "there, or write to the URL in Python, with bloscpack.save"
         )
     for each in inputs:
         if is_same_file(each, name):
@@ -169,7 +174,7 @@ def check_output(name: str, inputs: list[str], console: Console, *, force: bool)
         if not folder.is_dir():
             raise FileNotFoundError(errno.ENOENT, "no such folder", os.fspath(folder))
     elif stat.S_ISREG(status.st_mode) or stat.S_ISBLK(status.st_mode):
-        # A pipe or a device like /dev/null loses nothing by being written to.
+        # Writing to a pipe or a device like /dev/null destroys nothing: no --force is needed.
         if not force:
             raise FileNotFound(f"output file '{shown_name(name)}' exists!")
         console.verbose(f"overwriting existing file: '{shown_name(name)}'")
@@ -184,7 +189,7 @@ def is_same_file(source: str, target: str) -> bool:
 
 
 def regular_nbytes(name: str, *, is_output: bool = False) -> int | None:
-    """Return the size of a regular file in bytes; None for anything else."""
+    """Return the size of a regular file in bytes, or None for anything else."""
     status = _status(name, is_output=is_output)
     return status.st_size if status is not None and stat.S_ISREG(status.st_mode) else None
 
@@ -194,7 +199,7 @@ def _status(name: str, *, is_output: bool) -> os.stat_result | None:
     try:
         return os.fstat(stream.fileno()) if name == STDIO else Path(name).stat()
     except (OSError, ValueError, AttributeError):
-        # Not there, or a stream that is closed, None or without a descriptor.
+        # The file is missing, or the stream is closed, None or without a descriptor.
         return None
 
 

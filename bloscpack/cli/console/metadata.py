@@ -1,4 +1,4 @@
-"""Metadata of a command: read from a JSON file, told, printed."""
+"""Metadata of a file: read from a JSON file, and printed."""
 
 import json
 from pathlib import Path
@@ -14,9 +14,9 @@ def read_metadata_file(name: str) -> Any:
     Raises
     ------
     ValueError
-        It holds none.
+        The file is not valid JSON.
     OSError
-        It cannot be read.
+        The file cannot be read.
     """
     try:
         return json.loads(Path(name).read_bytes().strip())
@@ -24,13 +24,13 @@ def read_metadata_file(name: str) -> Any:
         raise ValueError(f"metadata file '{name}' is not valid JSON: {err}") from err
 
 
-def tell_metadata(console: Console, header: MetadataHeader | None) -> None:
-    """Say how large the metadata are, with the words of bloscpack 0.16."""
+def report_metadata(console: Console, header: MetadataHeader | None) -> None:
+    """Print the size of the metadata, in the words of bloscpack 0.16."""
     if header is not None:
         how = "uncompressed" if header.meta_codec == "None" else "compressed"
         console.verbose(f"read {how} metadata of size: '{header.meta_comp_size}'")
 
 
 def metadata_text(metadata: Any, header: MetadataHeader) -> str:
-    """Return the metadata of a file, under a heading, as bloscpack 0.16 prints them."""
+    """Return the metadata of a file with a heading, as bloscpack 0.16 prints them."""
     return "Metadata:\n" + format_metadata(metadata, header.meta_size)

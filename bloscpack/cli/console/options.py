@@ -6,6 +6,7 @@ option would make one of its prefixes ambiguous, `keep_prefixes` gives the prefi
 
 import argparse
 import re
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from ...args import (
@@ -21,7 +22,7 @@ from .output import PROG, printable
 from .status import ExitCode
 
 Subparsers = Any  # argparse names the type of add_subparsers() only with an underscore
-Container = argparse._ActionsContainer  # a parser or a group, the only name for what both are
+Container = argparse._ActionsContainer  # base of parsers and groups; argparse has no public name
 
 MAX_THREADS = 256  # BLOSC_MAX_THREADS, the limit of the original's -n
 _SHUFFLES = {"none": Shuffle.NONE, "byte": Shuffle.BYTE, "bit": Shuffle.BIT}
@@ -29,7 +30,7 @@ _NEGATIVE_SELECTION = re.compile(r"-[0-9][-+0-9:,. ]*[:,][-+0-9:,. ]*")
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line, as all of our messages are."""
+    """Parser that prints an error as one line, like all messages of ``blpk``."""
 
     def error(self, message: str) -> NoReturn:
         """Print the error and exit with the code for wrong usage."""
@@ -39,13 +40,34 @@ class Parser(argparse.ArgumentParser):
 
 
 class CommandParser(Parser):
-    """The parser of a command: options may stand between its arguments (``cat FILE --text 3``)."""
+    """Parser of a command: options may stand between its arguments (``cat FILE --text 3``).
+
+    Parameters
+    ----------
+    complete : callable, optional
+        Called once, with the parser, before it is used for the first time: adds the description
+        and the arguments.
+    """
 
     _is_intermixing = False
 
+    def __init__(
+        self, *args: Any, complete: Callable[["CommandParser"], None] | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self._complete = complete
+
+    def complete(self) -> None:
+        """Add the arguments, unless they are there already."""
+        complete, self._complete = self._complete, None
+        if complete is not None:
+            complete(self)
+
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse in two passes, options first; the passes come here again in some Pythons."""
-        if self._is_intermixing or self._subparsers is not None:  # what has commands mixes nothing
+        """Parse in two passes, options first; some Python versions call this again in each pass."""
+        self.complete()
+        # A parser with subcommands has no arguments to mix.
+        if self._is_intermixing or self._subparsers is not None:
             return super().parse_known_args(args, namespace)
         self._is_intermixing = True
         try:
@@ -55,7 +77,7 @@ class CommandParser(Parser):
 
 
 def protect_selections(argv: list[str]) -> list[str]:
-    """Return `argv` with selections like ``-5:`` in brackets: argparse takes them for options."""
+    """Put selections like ``-5:`` in brackets, as argparse takes them for options otherwise."""
     end = argv.index("--") if "--" in argv else len(argv)
     return [
         f"[{arg}]" if position < end and _NEGATIVE_SELECTION.fullmatch(arg) else arg
@@ -64,12 +86,12 @@ def protect_selections(argv: list[str]) -> list[str]:
 
 
 def keep_prefixes(parser: Container, *prefixes: str, **kwargs: Any) -> None:
-    """Add hidden spellings of an option; `kwargs` name its ``dest`` and ``action``."""
+    """Add hidden spellings of an option; `kwargs` are its ``dest`` and ``action``."""
     parser.add_argument(*prefixes, default=argparse.SUPPRESS, help=argparse.SUPPRESS, **kwargs)
 
 
 def add_output_options(parser: argparse.ArgumentParser, *, default: Any = False) -> None:
-    """Add what every command takes, before and after its name."""
+    """Add the options that may stand before and after the name of every command."""
     parser.add_argument(
         "-q",
         "--quiet",
@@ -90,15 +112,17 @@ def add_command(
     name: str,
     *aliases: str,
     summary: str,
-    description: str,
-) -> argparse.ArgumentParser:
+    description: str | None = None,
+    complete: Callable[[CommandParser], None] | None = None,
+) -> CommandParser:
     """Add the parser of a command, with the options that all commands take."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
+    parser: CommandParser = subparsers.add_parser(
         name,
         aliases=list(aliases),
         help=summary,
         description=description,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        complete=complete,
     )
     add_output_options(parser, default=argparse.SUPPRESS)
     return parser
@@ -110,7 +134,8 @@ def add_locking_option(parser: Container) -> None:
         "--no-locking",
         action="store_false",
         dest="locking",
-        help="do not lock the file: for file systems without locks, if nothing else writes to it",
+        help="do not lock the file: for file systems without locks, and only if no other program "
+        "writes to the file",
     )
 
 
@@ -120,19 +145,19 @@ def add_json_option(parser: Container) -> None:
 
 
 def add_folder(parser: Container) -> None:
-    """Add the folder that files are written into, and the option to replace some."""
-    parser.add_argument("folder", metavar="FOLDER", help="where to; new or empty")
+    """Add the output folder, and the option to overwrite files in it."""
+    parser.add_argument("folder", metavar="FOLDER", help="output folder; new or empty")
     parser.add_argument(
         "-f",
         "--force",
         action="store_true",
         default=argparse.SUPPRESS,
-        help="write into a folder that has files, and replace those of the same names",
+        help="write into a folder that is not empty, and replace files of the same names",
     )
 
 
 def add_blosc_group(parser: argparse.ArgumentParser) -> None:
-    """Add how to compress a chunk; `blosc_args_from` takes it up."""
+    """Add the settings of chunks; `blosc_args_from` reads them."""
     group = parser.add_argument_group("blosc settings")
     group.add_argument(
         "-t",
@@ -159,7 +184,7 @@ def add_blosc_group(parser: argparse.ArgumentParser) -> None:
         const="none",
         default="byte",
         dest="shuffle",
-        help="do not shuffle, the same as --shuffle none",
+        help="do not shuffle; same as --shuffle none",
     )
     shuffle.add_argument(
         "--shuffle",
@@ -191,23 +216,23 @@ def add_chunk_size_option(group: Container) -> None:
         metavar="SIZE",
         type=_chunk_size,
         default=parse_size(DEFAULT_CHUNK_SIZE),
-        help="bytes per chunk, with a suffix B, K, M, G or T if you like, or 'max' "
+        help="bytes per chunk, with an optional suffix B, K, M, G or T; or 'max' "
         f"(default: {DEFAULT_CHUNK_SIZE})",
     )
 
 
 def nthreads(text: str) -> int:
-    """Return the argument of ``--nthreads``."""
+    """Parse the argument of ``--nthreads``."""
     return _ranged(text, 1, MAX_THREADS)
 
 
 def count(text: str) -> int:
-    """Return an argument that counts something."""
+    """Parse a number of items, 0 or more."""
     return _ranged(text, 0, 2**63 - 1)
 
 
 def byte_size(text: str) -> int:
-    """Return an argument that is a number of bytes, maybe with a suffix."""
+    """Parse a number of bytes with an optional suffix, 1 or more."""
     try:
         nbytes = int(text) if text[-1:].isdigit() else parse_size(text)
     except ValueError as err:

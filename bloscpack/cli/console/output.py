@@ -1,8 +1,8 @@
-"""What a command prints: results on standard output, everything else on standard error.
+"""Output of a command: results on standard output, everything else on standard error.
 
-Names of files and all that is read from files may be hostile: `printable` escapes what a terminal
-could take as a command. Characters that the encoding of a stream lacks are escaped too, so that
-printing never fails for what is printed.
+File names and everything read from files may be hostile: `printable` escapes characters that a
+terminal could take as a command. Characters that the encoding of a stream lacks are escaped too,
+so that no text makes printing fail.
 """
 
 import errno
@@ -21,14 +21,14 @@ from .progress import Progress
 PROG = "blpk"
 SCHEMA_VERSION = 1
 
-# pprint takes time in proportion to the size times the depth: larger values are printed as JSON.
+# The time of pprint is proportional to size times depth: larger values are printed as JSON.
 _MAX_PRETTY_NBYTES = 1 << 20
-# Fields of JSON documents whose entries have a line each.
+# Fields of JSON documents that are printed with one entry per line.
 _LISTS = frozenset(("files", "clips", "records", "streams"))
 
 
 class Console:
-    """The output of one command, as the global options want it."""
+    """Messages and progress of one command, filtered by the global options."""
 
     def __init__(self, args: Namespace) -> None:
         self._debug: bool = args.debug
@@ -52,23 +52,23 @@ class Console:
             message(text)
 
     def progress(self, *, unit: str | None = None) -> Progress:
-        """Return a progress bar, of bytes if there is no `unit`; it is a context manager."""
+        """Return a progress bar, a context manager; it counts bytes without a `unit`."""
         return Progress(sys.stderr if self._bar else None, unit=unit)
 
 
 def message(text: str) -> None:
-    """Print lines to standard error, each behind the name of the program."""
+    """Print lines to standard error, each after the name of the program."""
     if sys.stderr is not None:
         _write(sys.stderr, "".join(f"{PROG}: {printable(line)}\n" for line in _lines(text)))
 
 
 def error(text: str) -> None:
-    """Print one line about an error to standard error."""
+    """Print an error as one line to standard error."""
     message(f"error: {printable(text)}")
 
 
 def warning(text: str) -> None:
-    """Print one line about something to be known to standard error."""
+    """Print a warning as one line to standard error."""
     message(f"warning: {printable(text)}")
 
 
@@ -78,12 +78,12 @@ def result(text: str) -> None:
 
 
 def prefixed_result(text: str) -> None:
-    """Print lines of a result behind the name of the program, as bloscpack 0.16 does."""
+    """Print lines of a result, each after the name of the program, as bloscpack 0.16 does."""
     _write(_stdout(), "".join(f"{PROG}: {line}\n" for line in _lines(text)))
 
 
 def binary_stdout() -> IO[bytes]:
-    """Return standard output for bytes.
+    """Return standard output as a binary stream.
 
     Raises
     ------
@@ -96,9 +96,9 @@ def binary_stdout() -> IO[bytes]:
 
 
 def print_json(command: str, fields: Mapping[str, Any]) -> None:
-    """Print a result as one JSON document; each field, file, clip and record on its own line.
+    """Print a result as one JSON document, with one line per field, file, clip or record.
 
-    A field may be an iterator: its entries are printed as they come.
+    A field may be an iterator: each entry is printed when the iterator yields it.
     """
     document = {"schema_version": SCHEMA_VERSION, "command": command, **fields}
     before = "{"
@@ -117,7 +117,7 @@ def print_json(command: str, fields: Mapping[str, Any]) -> None:
 
 
 class _Token(str):
-    """Finished JSON text among values that wait to be encoded."""
+    """JSON text that is already encoded, among values that are not."""
 
     __slots__ = ()
 
@@ -152,7 +152,7 @@ def encode_json(value: Any) -> str:
 
 
 def format_metadata(metadata: Any, nbytes: int) -> str:
-    """Return the text of metadata of `nbytes` bytes, pretty unless large or deeply nested."""
+    """Format metadata of `nbytes` bytes: with pprint unless they are large or deeply nested."""
     if nbytes <= _MAX_PRETTY_NBYTES:
         try:
             return pprint.pformat(metadata, width=90)
@@ -162,7 +162,7 @@ def format_metadata(metadata: Any, nbytes: int) -> str:
 
 
 def printable(text: str) -> str:
-    """Return `text` with every character escaped that is not for display (controls, newlines)."""
+    """Escape every character that is not printable, such as controls and newlines."""
     if text.isprintable():
         return text
     return "".join(

@@ -1,6 +1,6 @@
-"""A progress bar on standard error: drawn only on a terminal, and only for work that takes long.
+"""Progress bar on standard error, drawn only on a terminal and only after one second.
 
-It uses no colour, so there is nothing for NO_COLOR to turn off.
+It has no colours, so NO_COLOR is always honoured.
 """
 
 import os
@@ -9,23 +9,25 @@ import time
 from collections.abc import Callable
 from typing import Self, TextIO
 
-# Seconds before the bar appears, and between two pictures of it.
+# Seconds until the bar appears, and between two updates.
 _DELAY = 1.0
 _PERIOD = 0.1
 _MIN_BAR = 10
 
 
 class Progress:
-    """Called with (done, in all, -1 if not known), in bytes as a rule; a context manager.
+    """Progress bar, called with (done, total); a context manager.
+
+    Both numbers are in bytes, or in items of `unit`; the total is -1 if it is not known.
 
     Parameters
     ----------
     stream : text file or None
-        Where to draw; nothing is drawn if it is None or no terminal.
+        Terminal to draw on; nothing is drawn on None or on a stream that is not a terminal.
     clock : callable, optional
-        Seconds that pass.
+        Returns the time in seconds.
     unit : str, optional
-        What is counted, if not bytes.
+        Name of the counted items; bytes by default.
     """
 
     def __init__(
@@ -45,7 +47,7 @@ class Progress:
         self.done = 0
 
     def __call__(self, done: int, total: int) -> None:
-        """Take note of the state of the work, and draw it if it is time to."""
+        """Record the progress, and draw the bar if an update is due."""
         self.done = done
         if self._stream is None:
             return
@@ -63,7 +65,7 @@ class Progress:
         self.wipe()
 
     def wipe(self) -> None:
-        """Take the bar away, so that something else can be printed."""
+        """Erase the bar, so that other text can be printed."""
         if self._width:
             self._draw("")
 
@@ -71,7 +73,7 @@ class Progress:
     def render(
         done: int, total: int, seconds: float, width: int, *, unit: str | None = None
     ) -> str:
-        """Return the picture, at most `width` characters."""
+        """Return the text of the bar, at most `width` characters."""
         speed = f"{done / 1e6 / seconds:.1f} MB/s" if seconds > 0 else "- MB/s"
         if total <= 0:
             return (f"{done} {unit}" if unit else f"{done / 1e6:.1f} MB  {speed}")[:width]
@@ -85,8 +87,8 @@ class Progress:
         filled = int(share * room)
         return f"{text}  [{'#' * filled}{'.' * (room - filled)}]"
 
-    def _draw(self, picture: str) -> None:
+    def _draw(self, text: str) -> None:
         if self._stream is not None:
-            self._stream.write("\r" + picture.ljust(self._width) + ("" if picture else "\r"))
+            self._stream.write("\r" + text.ljust(self._width) + ("" if text else "\r"))
             self._stream.flush()
-            self._width = len(picture)
+            self._width = len(text)

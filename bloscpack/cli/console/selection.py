@@ -1,11 +1,11 @@
-"""The text of a selection, as it stands between the brackets of a numpy index.
+"""Parser of selections, written like a numpy index without its brackets.
 
 ::
 
     selection = entry ("," entry)* [","]
     entry     = "..." | integer | [integer] ":" [integer] [":" [integer]]
 
-Brackets around it are allowed, blanks are ignored. Nothing else is: text is never evaluated.
+Brackets around it are allowed, blanks are ignored. The text is parsed, never evaluated.
 """
 
 import re
@@ -20,7 +20,7 @@ _MAX_PARTS = 3
 
 
 def bare(text: str) -> str:
-    """Return `text` without the brackets that may be around it."""
+    """Remove the brackets around `text`, if any."""
     inner = text.strip()
     if inner.startswith("[") and inner.endswith("]"):
         inner = inner[1:-1].strip()
@@ -28,12 +28,12 @@ def bare(text: str) -> str:
 
 
 def parse_selection_text(text: str) -> Index:
-    """Return the index that `text` means.
+    """Parse a selection.
 
     Raises
     ------
     UsageError
-        It means none.
+        The text is not a selection.
     """
     entries = bare(text).split(",")
     if len(entries) > 1 and not entries[-1].strip():
@@ -63,5 +63,5 @@ def _parse_entry(text: str) -> int | slice | EllipsisType:
 
 def _parse_integer(text: str) -> int:
     if not _INTEGER.fullmatch(text):
-        raise ValueError(f"'{text}' is no integer, no slice and no '...'")
+        raise ValueError(f"'{text}' is not an integer, a slice or '...'")
     return int(text)

@@ -1,7 +1,7 @@
-"""How a command ended: exit codes, and which error means which.
+"""Exit codes of commands, and the exit code and message of each error.
 
-Errors of these kinds end a command with one line; any other exception is a fault of ours and keeps
-its traceback.
+An error of the types in `EXPECTED` ends a command with one line; any other exception is a bug and
+keeps its traceback.
 """
 
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ class ExitCode(IntEnum):
 
 EXPECTED = (BloscpackError, OSError, ValueError, MemoryError, ImportError)
 
-# Of several files, the code of the first of these that any of them has is the command's.
+# The exit code for several files is the first of these that one of the files has.
 _BY_WEIGHT = (ExitCode.DAMAGED, ExitCode.FOREIGN, ExitCode.FAILED)
 
 STATUS_NAMES = {
@@ -36,7 +36,7 @@ STATUS_NAMES = {
 
 
 class UsageError(Exception):
-    """A mistake in the command line that the parser cannot see."""
+    """Error in the command line that argparse cannot detect."""
 
 
 def exit_code(err: BaseException) -> ExitCode:
@@ -57,7 +57,7 @@ def heaviest(codes: Iterable[ExitCode]) -> ExitCode:
 
 
 def describe(err: BaseException) -> str:
-    """Return the message for an error, one printable line."""
+    """Return the message of an error as one printable line."""
     if isinstance(err, OSError) and not isinstance(err, BloscpackError) and err.strerror:
         where = f"{err.filename}: " if err.filename is not None else ""
         return printable(f"{where}{err.strerror}")

@@ -1,4 +1,4 @@
-"""``blpk frames cat``: frames of a clip to standard output or a file."""
+"""``blpk frames cat``: write frames of a clip to standard output or a file."""
 
 import argparse
 from collections.abc import Iterator
@@ -13,25 +13,22 @@ from ...types import AnyArray
 from ..console.arrayout import add_output_options, check_suffix, form_of, write_part
 from ..console.describe import dtype_text
 from ..console.endpoint import STDIO, check_output, open_output
-from ..console.options import Subparsers, add_command, add_json_option
+from ..console.options import add_json_option
 from ..console.output import Console, print_json
 from ..console.selection import bare
 from ..console.status import ExitCode, UsageError
 from ..inputs.clips import open_clips, parse_frames
 
-# More frames are read and written in parts of about this size.
+# Larger selections are read and written in pieces of about this size, in bytes.
 _PIECE_NBYTES = 32 << 20
 _IMAGES = ("png", "jpeg")
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "cat",
-        summary="print frames of a clip",
-        description="Write the pixels of frames in C order; or, with --image, the JPEG or PNG file "
-        "that one frame is kept as.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Write the pixels of frames in C order or, with --image, the stored JPEG or PNG file "
+        "of one frame."
     )
     parser.add_argument("file_", metavar="STORE", help="frame store or gulp directory")
     parser.add_argument("id", metavar="ID", help="clip")
@@ -41,9 +38,8 @@ def add_parser(subparsers: Subparsers) -> None:
         help="a number, a range like 0:32:2, or numbers like 3,4,9 (default: all)",
     )
     kind = add_output_options(parser)
-    kind.add_argument("--image", action="store_true", help="write the image, as it is kept")
+    kind.add_argument("--image", action="store_true", help="write the JPEG or PNG file as stored")
     add_json_option(kind)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -51,15 +47,15 @@ def run(args: argparse.Namespace) -> int:
     console = Console(args)
     selection = slice(None) if args.select is None else parse_frames(args.select)
     if args.image and not isinstance(selection, int):
-        raise UsageError("--image writes one frame: give its number with --select")
+        raise UsageError("--image writes a single frame: give its number with --select")
     if not args.json:
         is_safe = args.text and args.output == STDIO
         check_output(args.output, [args.file_], console, force=args.force or is_safe)
     form = "raw" if args.image else form_of(args)
     if form in _IMAGES and not isinstance(selection, int):
         raise UsageError(
-            f"'{args.output}' holds one frame: give its number with --select; .npy takes several, "
-            "and 'blpk frames sheet' makes one picture of them"
+            f"'{args.output}' can hold only one frame: give its number with --select; a .npy file "
+            "holds several, and 'blpk frames sheet' makes one picture of several"
         )
     with open_clips(args.file_, args.nthreads) as source:
         clip = source[args.id]
@@ -69,9 +65,9 @@ def run(args: argparse.Namespace) -> int:
             with open_output(args.output) as sink:
                 sink.write(single)
             return ExitCode.OK
-        image = _kept_image(clip, selection) if form in _IMAGES and not args.json else None
+        image = _stored_image(clip, selection) if form in _IMAGES and not args.json else None
         if image is not None and probe(image).kind == form:
-            with open_output(args.output) as sink:  # as it is: exact, and not encoded again
+            with open_output(args.output) as sink:  # copy it: exact, and not encoded again
                 sink.write(image)
             return ExitCode.OK
         part = _Frames(clip, selection)
@@ -84,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 class _Frames:
-    """Frames of a clip."""
+    """Selected frames of a clip."""
 
     def __init__(self, clip: Clip, selection: Any) -> None:
         try:
@@ -94,7 +90,7 @@ class _Frames:
         self._clip = clip
         self._indices = indices
         self._is_single = is_single
-        # Images may differ in shape: that of the first which is selected counts.
+        # Images may differ in shape: the first selected frame determines the shape.
         first = clip.shape[1:] if not len(indices) else clip.read(int(indices[0])).shape
         self.shape = first if is_single else (len(indices), *first)
         self.dtype = clip.dtype
@@ -103,15 +99,15 @@ class _Frames:
 
     @property
     def is_large(self) -> bool:
-        """Whether to read them in parts."""
+        """Whether the frames are read in pieces."""
         return self.nbytes > _PIECE_NBYTES and len(self._indices) > 1
 
     def read(self) -> AnyArray:
-        """Return all."""
+        """Return all selected frames."""
         return self._clip.read(int(self._indices[0]) if self._is_single else self._indices)
 
     def pieces(self) -> Iterator[AnyArray]:
-        """Yield some at a time."""
+        """Yield pieces of the selection, in order."""
         if not self.is_large:
             yield self.read()
             return
@@ -120,8 +116,8 @@ class _Frames:
             yield self._clip.read(self._indices[start : start + step])
 
 
-def _kept_image(clip: Clip, index: Any) -> bytes | None:
-    """Return the image that a frame is kept as; None if it is kept as an array."""
+def _stored_image(clip: Clip, index: Any) -> bytes | None:
+    """Return the JPEG or PNG file of a frame, or None if the frame is stored as an array."""
     try:
         images = clip.read_images(index)
     except IndexError as err:
@@ -130,10 +126,10 @@ def _kept_image(clip: Clip, index: Any) -> bytes | None:
 
 
 def _image(clip: Clip, index: Any) -> bytes:
-    image = _kept_image(clip, index)
+    image = _stored_image(clip, index)
     if image is None:
         raise ValueError(
-            f"clip {clip.id!r:.80}: its frames are kept as arrays, not as images; "
+            f"clip {clip.id!r:.80}: its frames are stored as arrays, not as images; "
             "'blpk frames sheet' makes a picture of them"
         )
     return image

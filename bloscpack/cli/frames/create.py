@@ -1,4 +1,4 @@
-"""``blpk frames create``: put images, videos, arrays or other clips into a frame store."""
+"""``blpk frames create``: add images, videos, arrays or other clips to a frame store."""
 
 import argparse
 import json
@@ -15,27 +15,17 @@ from ...frames.store.frameencoding import CODECS
 from ...frames.store.lossless import PRESETS
 from ...storage import disk
 from ...storage.url import shown_name
-from ..console.options import (
-    Subparsers,
-    add_command,
-    add_json_option,
-    add_locking_option,
-    byte_size,
-    count,
-)
+from ..console.options import add_json_option, add_locking_option, byte_size, count
 from ..console.output import Console, message, pretty_size, print_json, printable, result
 from ..console.status import STATUS_NAMES, ExitCode, UsageError
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "create",
-        summary="put images, videos, arrays or other clips into a store",
-        description="Make a frame store of images, videos, arrays or a Gulp directory, or add to "
-        "one: what is in it already is passed over, so that a run that was interrupted is "
-        "continued by the same command.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Make a frame store from images, videos, arrays or a Gulp directory, or add to one. "
+        "Items that are already in it are skipped, so that the same command continues an "
+        "interrupted run."
     )
     parser.add_argument("target", metavar="OUT", help="frame store to write")
     parser.add_argument("inputs", metavar="INPUT", nargs="+", help="file or folder")
@@ -46,18 +36,17 @@ def add_parser(subparsers: Subparsers) -> None:
         "--workers",
         metavar="N",
         type=_positive,
-        help="processes that read and encode (default: the processors, at most 8)",
+        help="processes that read and encode (default: the number of processors, at most 8)",
     )
     parser.add_argument(
-        "--allow-skipped", action="store_true", help="end with 0 even if items were skipped"
+        "--allow-skipped", action="store_true", help="exit with 0 even if items were skipped"
     )
     parser.add_argument(
-        "--allow-empty", action="store_true", help="go on if there is nothing in an input"
+        "--allow-empty", action="store_true", help="continue if an input has no items"
     )
-    parser.add_argument("--log", metavar="FILE", help="write what was skipped, as lines of JSON")
+    parser.add_argument("--log", metavar="FILE", help="write skipped items as JSON lines")
     add_locking_option(parser)
     add_json_option(parser)
-    parser.set_defaults(run=run)
 
 
 def _add_input_options(parser: argparse.ArgumentParser) -> None:
@@ -66,30 +55,42 @@ def _add_input_options(parser: argparse.ArgumentParser) -> None:
         "--from",
         choices=listing.KINDS,
         dest="kind",
-        help="what they are: arrays (.npy), images (each a clip), folders of images (each a "
-        "clip), videos, a list (.csv, .json, .jsonl), gulp directories (default: seen from them)",
-    )
-    group.add_argument("--root", metavar="DIR", help="of paths in a list (default: its folder)")
-    group.add_argument(
-        "--outside", action="store_true", help="follow paths and links that lead out of the folder"
+        help="type of the inputs: arrays (.npy), images (each a clip), folders of images (each a "
+        "clip), videos, a list (.csv, .json, .jsonl), gulp directories (default: detected)",
     )
     group.add_argument(
-        "--path-column", metavar="NAME", default="path", help="of a list (default: %(default)s)"
+        "--root",
+        metavar="DIR",
+        help="folder of the paths in a list (default: the folder of the list)",
     )
     group.add_argument(
-        "--id-column", metavar="NAME", default="id", help="of a list (default: %(default)s)"
+        "--outside", action="store_true", help="follow paths and links that lead outside the folder"
+    )
+    group.add_argument(
+        "--path-column",
+        metavar="NAME",
+        default="path",
+        help="column of paths in a list (default: %(default)s)",
+    )
+    group.add_argument(
+        "--id-column",
+        metavar="NAME",
+        default="id",
+        help="column of ids in a list (default: %(default)s)",
     )
     group.add_argument(
         "--frame-rate",
         metavar="FPS",
         type=float,
-        help="of videos: drop or repeat frames (default: each frame once)",
+        help="for videos: drop or repeat frames (default: each frame once)",
     )
     group.add_argument(
-        "--keep-damaged", action="store_true", help="keep what can be decoded of damaged videos"
+        "--keep-damaged",
+        action="store_true",
+        help="store the frames of damaged videos that can be decoded",
     )
     group.add_argument(
-        "--check", action="store_true", help="decode images that are kept as they are"
+        "--check", action="store_true", help="decode images that are stored unchanged, as a check"
     )
 
 
@@ -99,53 +100,53 @@ def _add_store_options(parser: argparse.ArgumentParser) -> None:
         "-c",
         "--codec",
         choices=CODECS,
-        help="of frames (default: images as they are, everything else lossless)",
+        help="codec of frames (default: images unchanged, everything else lossless)",
     )
-    group.add_argument("--preset", choices=PRESETS, help="of lossless (default: fast)")
+    group.add_argument("--preset", choices=PRESETS, help="for lossless (default: fast)")
     group.add_argument(
         "--quality",
         metavar="N",
         type=_positive,
-        help="of jpeg, 1 to 100 (default: 90); images are encoded anew",
+        help="for jpeg, 1 to 100 (default: 90); images are encoded again",
     )
     group.add_argument(
-        "--size", metavar="N", type=_positive, help="pixels of the shorter edge: resize frames"
+        "--size", metavar="N", type=_positive, help="resize frames: pixels of the shorter edge"
     )
     group.add_argument(
         "--max-bytes",
         metavar="SIZE",
         type=byte_size,
-        help="write files NAME-00000.blp and so on, each full with so many bytes (suffixes K, M, "
-        "G, T)",
+        help="write files NAME-00000.blp and so on, and start another one after SIZE bytes "
+        "(suffixes K, M, G, T)",
     )
     group.add_argument(
         "--resume",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="add to a store that is there (default)",
+        help="add to an existing store (default)",
     )
     group.add_argument(
         "-f",
         "--force",
         action="store_true",
         default=argparse.SUPPRESS,
-        help="replace a store that is there",
+        help="replace an existing store",
     )
 
 
 def run(args: argparse.Namespace) -> int:
     """Create or continue a store."""
     if args.quality is not None and args.codec != "jpeg":
-        raise UsageError("--quality is for --codec jpeg")
+        raise UsageError("--quality requires --codec jpeg")
     if args.size is not None and args.codec is None:
-        raise UsageError("--size needs --codec: resized frames are encoded anew")
+        raise UsageError("--size requires --codec: resized frames are encoded again")
     console = Console(args)
     with ExitStack() as stack:
         items = _items(args, stack)
         log = stack.enter_context(open(args.log, "w", encoding="ascii")) if args.log else None
         progress = stack.enter_context(console.progress(unit="clips"))
 
-        def tell(remark: Remark) -> None:
+        def report_remark(remark: Remark) -> None:
             progress.wipe()
             if remark.is_skipped:
                 message(printable(str(remark)))
@@ -169,7 +170,7 @@ def run(args: argparse.Namespace) -> int:
             overwrite=args.force,
             max_bytes=args.max_bytes,
             allow_empty=args.allow_empty,
-            log=tell,
+            log=report_remark,
             progress=progress,
             locking=args.locking,
         )
@@ -182,7 +183,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _items(args: argparse.Namespace, stack: ExitStack) -> Iterable[Item]:
-    """Return the items of all inputs, a list if their number is known."""
+    """Return the items of all inputs, as a list if their number is known."""
     found = [_items_of(name, args, stack) for name in args.inputs]
     if not args.allow_empty:
         found = [_nonempty(*pair) for pair in zip(found, args.inputs, strict=True)]
@@ -192,7 +193,7 @@ def _items(args: argparse.Namespace, stack: ExitStack) -> Iterable[Item]:
 
 
 def _nonempty(items: Iterable[Item], name: str) -> Iterable[Item]:
-    """Return the items of an input, of which there must be one."""
+    """Return the items of an input, which must have at least one."""
     if not isinstance(items, list):
         return _counted(items, name)
     if not items:
@@ -210,9 +211,7 @@ def _counted(items: Iterable[Item], name: str) -> Iterator[Item]:
 
 
 def _nothing(name: str) -> ValueError:
-    return ValueError(
-        f"{shown_name(name)}: there is nothing in it to ingest; see --from, or give --allow-empty"
-    )
+    return ValueError(f"{shown_name(name)}: nothing to ingest; see --from, or give --allow-empty")
 
 
 def _items_of(name: str, args: argparse.Namespace, stack: ExitStack) -> Iterable[Item]:
@@ -270,7 +269,7 @@ def _summary(report: IngestReport) -> str:
     parts = [f"{report.nclips} clips of {report.nframes} frames added"]
     parts[0] += f" ({pretty_size(report.cbytes)})"
     if report.npresent:
-        parts.append(f"{report.npresent} there already")
+        parts.append(f"{report.npresent} already in the store")
     if report.skipped:
         parts.append(f"{len(report.skipped)} skipped")
     return ", ".join(parts)

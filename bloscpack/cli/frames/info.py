@@ -1,4 +1,4 @@
-"""``blpk frames info``: what a source of clips holds."""
+"""``blpk frames info``: describe a source of clips."""
 
 import argparse
 from collections import Counter
@@ -8,24 +8,20 @@ from typing import Any
 from ...frames.protocol import FrameSource
 from ...storage.url import shown_name
 from ..console.describe import dtype_text
-from ..console.options import Subparsers, add_command, add_json_option
+from ..console.options import add_json_option
 from ..console.output import double_pretty_size, encode_json, print_json, printable, result
 from ..console.status import ExitCode
 from ..inputs.clips import clip_nbytes, describe_source, kept_as, open_clips
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "info",
-        summary="say what is in a store",
-        description="Print how many clips and frames there are, of which shapes and dtypes, and "
-        "their size. No frame is decoded.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Print the numbers of clips and frames, their shapes and dtypes, and their size. No frame "
+        "is decoded."
     )
     parser.add_argument("file_", metavar="STORE", help="frame store or gulp directory")
     add_json_option(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -84,7 +80,7 @@ def _describe(name: str, source: FrameSource) -> dict[str, Any]:
 
 
 def _stored_nbytes(name: str) -> int | None:
-    """Return the size of a file, or of the files in a folder; None for a pipe."""
+    """Return the size of a file, or of the files in a folder, or None for a pipe."""
     path = Path(name)
     if path.is_dir():
         return sum(each.stat().st_size for each in path.iterdir() if each.is_file())

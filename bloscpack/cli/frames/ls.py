@@ -1,4 +1,4 @@
-"""``blpk frames ls``: a line about each clip."""
+"""``blpk frames ls``: list clips, one line per clip."""
 
 import argparse
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from ...frames.protocol import FrameSource
 from ...storage.url import shown_name
 from ..console.describe import dtype_text
-from ..console.options import Subparsers, add_command, add_json_option
+from ..console.options import add_json_option
 from ..console.output import encode_json, error, print_json, printable, result
 from ..console.status import EXPECTED, STATUS_NAMES, ExitCode, describe, exit_code, heaviest
 from ..inputs.clips import clip_nbytes, kept_as, open_clips
@@ -14,20 +14,16 @@ from ..inputs.clips import clip_nbytes, kept_as, open_clips
 _EMPTY = dict.fromkeys(("shape", "dtype", "kept_as", "nbytes", "meta"))
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "ls",
-        summary="list clips",
-        description="Print for each clip: its shape (frames first), dtype, how its frames are kept "
-        "(arrays, or JPEG or PNG images), its decoded bytes and its id.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Print for each clip: its shape (frames first), dtype, how its frames are stored "
+        "(arrays, or JPEG or PNG images), its decoded bytes and its id."
     )
     parser.add_argument("file_", metavar="STORE", help="frame store or gulp directory")
     parser.add_argument("ids", metavar="ID", nargs="*", help="clips to list (default: all)")
-    parser.add_argument("--meta", action="store_true", help="print metadata behind the id")
+    parser.add_argument("--meta", action="store_true", help="print metadata after the id")
     add_json_option(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

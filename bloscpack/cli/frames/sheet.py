@@ -1,4 +1,4 @@
-"""``blpk frames sheet``: a picture of the frames of a clip."""
+"""``blpk frames sheet``: one picture of many frames of a clip."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from ...media import image
 from ...types import AnyArray, IntArray
 from ..console.arrayout import check_suffix
 from ..console.endpoint import check_output, open_output
-from ..console.options import Subparsers, add_command, count
+from ..console.options import count
 from ..console.output import Console
 from ..console.status import ExitCode, UsageError
 from ..inputs.clips import open_clips, parse_frames
@@ -22,27 +22,25 @@ MAX_COLUMNS = 8
 _MAX_TILE_WIDTH = 240
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "sheet",
-        summary="make a picture of a clip",
-        description="Write a PNG with frames of a clip beside and below each other. Frames that "
-        "are not 8 bit are shown from their smallest value in black to their largest in white.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Write a PNG with a grid of frames of a clip. Frames that "
+        "are not 8 bit are scaled: their smallest value is black, their largest is white."
     )
     parser.add_argument("file_", metavar="STORE", help="frame store or gulp directory")
     parser.add_argument("id", metavar="ID", help="clip")
-    parser.add_argument("output", metavar="OUT_FILE", help="PNG file to write, - for output")
+    parser.add_argument(
+        "output", metavar="OUT_FILE", help="PNG file to write, - for standard output"
+    )
     parser.add_argument(
         "--select",
         metavar="FRAMES",
         help="a number, a range like 0:32:2, or numbers like 3,4,9 (default: at most "
-        f"{MAX_FRAMES} from all over the clip)",
+        f"{MAX_FRAMES}, evenly spread)",
     )
-    parser.add_argument("--columns", metavar="N", type=count, help="frames in a row")
-    parser.add_argument("--width", metavar="PIXELS", type=count, help="of the picture")
-    parser.set_defaults(run=run)
+    parser.add_argument("--columns", metavar="N", type=count, help="frames per row")
+    parser.add_argument("--width", metavar="PIXELS", type=count, help="width of the picture")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -77,30 +75,30 @@ def run(args: argparse.Namespace) -> int:
 
 
 def spread(nframes: int) -> IntArray:
-    """Return the numbers of some frames, evenly spread."""
+    """Return the numbers of at most `MAX_FRAMES` frames, evenly spread."""
     shown = min(nframes, MAX_FRAMES)
     return np.arange(shown, dtype=np.int64) * nframes // max(1, shown)
 
 
 def _default_width(clip: Clip, columns: int) -> int:
-    """Return a width at which frames are not enlarged, unless they are tiny."""
+    """Return a width at which frames are enlarged only if they are narrower than 32 pixels."""
     frame = clip.shape[1:]
     frame_width = frame[1] if len(frame) > 1 else (frame[0] if frame else 1)
     return sheet_width(columns, frame_width)
 
 
 def sheet_width(columns: int, frame_width: int) -> int:
-    """Return the width of a sheet for frames of this width: smaller ones are enlarged to 32."""
+    """Return the width of a sheet; frames narrower than 32 pixels are enlarged to 32."""
     return columns * (min(_MAX_TILE_WIDTH, max(32, frame_width)) + 4) + 4
 
 
 def _read(clip: Clip, indices: IntArray) -> Iterator[AnyArray]:
-    """Yield frames one by one: images may differ in shape."""
+    """Yield frames one by one, as images may differ in shape."""
     return (clip.read(index) for index in indices.tolist())
 
 
 def _is_cmyk(clip: Clip) -> bool:
-    """Return whether a clip is of JPEG images of four channels."""
+    """Return whether a clip consists of JPEG images with four channels."""
     if len(clip.shape) != 4 or clip.shape[3] != 4 or not len(clip):
         return False
     images = clip.read_images([0])
@@ -108,7 +106,7 @@ def _is_cmyk(clip: Clip) -> bool:
 
 
 def numbers_text(indices: IntArray | Sequence[int]) -> str:
-    """Return numbers of frames in few words."""
+    """Return the numbers of frames as text, abbreviated if they are evenly spaced."""
     steps = set(np.diff(indices).tolist())
     if len(steps) == 1 and len(indices) > 3:
         return f"{indices[0]}, {indices[1]}, ... {indices[-1]}"

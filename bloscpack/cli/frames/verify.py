@@ -1,4 +1,4 @@
-"""``blpk frames verify``: read every frame of sources of clips."""
+"""``blpk frames verify``: check every frame of sources of clips for damage."""
 
 import argparse
 from pathlib import Path
@@ -11,25 +11,21 @@ from ...frames.verify import scan
 from ...storage.url import shown_name
 from ..console.eachfile import run_each
 from ..console.endpoint import STDIO, check_input, read_any
-from ..console.options import Subparsers, add_command, add_json_option
+from ..console.options import add_json_option
 from ..console.output import Console, printable, result
 from ..console.status import ExitCode
 from ..inputs.datasets import is_dataset_name
 from ..inputs.storeinfo import is_store
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "verify",
-        summary="check clips for damage",
-        description="Read the metadata and every frame of every clip, and of a frame store every "
-        "other byte, and say what is damaged.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Read the metadata and every frame of every clip, and every other byte of a frame store, "
+        "and report what is damaged."
     )
     parser.add_argument("files", metavar="STORE", nargs="+", help="frame store or gulp directory")
     add_json_option(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -49,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
 def _verify(
     console: Console, name: str, nthreads: int | None
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Verify one source; return what is damaged for JSON, and as lines."""
+    """Verify one source; return its damage as JSON fields and as lines."""
     check_input(name, "file")
     is_other = (name != STDIO and Path(name).is_dir()) or is_dataset_name(name)
     where = name if is_other else read_any(name)
@@ -64,17 +60,17 @@ def _verify(
 
 
 def _verify_store(console: Console, where: Any, nthreads: int | None) -> Report:
-    """Check every byte of a frame store, the index and what was merged since included."""
+    """Check every byte of a frame store, including index segments that were merged since."""
     with console.progress() as progress:
         return verify(where, nthreads=nthreads, progress=progress)
 
 
 def _scan(console: Console, where: Any, nthreads: int | None) -> list[dict[str, Any]]:
-    """Read everything that a source of another kind has."""
+    """Read every frame of a source that is not a frame store."""
     with open_frames(where, nthreads=nthreads) as source, console.progress(unit="clips") as bar:
         return [
             _document(
-                # Without the path, which stands in front of each line.
+                # Without the path, which each line starts with.
                 str(fault.error.args[0]) if fault.error.args else str(fault.error),
                 fault.clip,
                 None if fault.frame is None else (fault.frame, fault.frame + 1),

@@ -1,6 +1,6 @@
-"""``blpk gulp ingest KIND``: images and videos into a gulp directory.
+"""``blpk gulp ingest KIND``: write images and videos into a gulp directory.
 
-The kinds are GulpIO2's eight scripts, with their options and defaults.
+Each kind is one of the eight scripts of GulpIO2, with its options and defaults.
 """
 
 import argparse
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
 
 
 class Kind(NamedTuple):
-    """A kind of input.
+    """Kind of input.
 
     Attributes
     ----------
     summary : str
-        What it is.
+        Description of the input.
     adapter : str
-        The class of the adapter, called with ``(input, [folder,] [output,] **options)``.
+        Name of the adapter class, called with ``(input, [folder,] [output,] **options)``.
     inputs : tuple of (name, help)
         The arguments before the output directory.
     takes_output : bool
-        The adapter is told the output directory.
+        Whether the output directory is passed to the adapter.
     options : tuple of str
-        Of `_OPTIONS`.
+        Options that only some kinds have, see `_add_own_options`.
     size : str
-        The parameter of the adapter for the size of frames.
+        Parameter of the adapter for the size of frames.
     frame_rate : float or None
-        The default of ``--frame-rate``.
+        Default of ``--frame-rate``; None without this option.
     label_name : str or None
-        The default of ``--label-name``.
+        Default of ``--label-name``; None without this option.
     """
 
     summary: str
@@ -112,18 +112,13 @@ KINDS = {
     ),
 }
 _MAX_DEFAULT_WORKERS = 4
-# Positional names of argparse for the inputs, in order.
+# Names of the input arguments in the namespace, in order.
 _INPUTS = ("input", "folder")
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "ingest",
-        summary="make a gulp directory of images or videos, or add to one",
-        description="Read images or videos and write them into new chunks of a gulp directory.",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description, and a subcommand for each kind of input."""
+    parser.description = "Read images or videos and write them into new chunks of a gulp directory."
     kinds = parser.add_subparsers(
         title="kinds", metavar="KIND", dest="kind", required=True, parser_class=CommandParser
     )
@@ -135,7 +130,9 @@ def _add_kind(kinds: Subparsers, name: str, kind: Kind) -> None:
     parser = add_command(kinds, name, summary=kind.summary, description=f"Ingest {kind.summary}.")
     for dest, (metavar, text) in zip(_INPUTS, kind.inputs, strict=False):
         parser.add_argument(dest, metavar=metavar, help=text)
-    parser.add_argument("output", metavar="DIR", help="gulp directory, made if it does not exist")
+    parser.add_argument(
+        "output", metavar="DIR", help="gulp directory, created if it does not exist"
+    )
     parser.add_argument(
         "--per-chunk",
         "--videos-per-chunk",
@@ -143,7 +140,7 @@ def _add_kind(kinds: Subparsers, name: str, kind: Kind) -> None:
         metavar="N",
         type=_positive,
         default=100,
-        help="items in a chunk (default: %(default)s)",
+        help="items per chunk (default: %(default)s)",
     )
     parser.add_argument(
         "--workers",
@@ -151,7 +148,7 @@ def _add_kind(kinds: Subparsers, name: str, kind: Kind) -> None:
         metavar="N",
         type=_positive,
         default=None,
-        help="processes (default: the processors, at most 4)",
+        help="number of processes (default: the number of processors, at most 4)",
     )
     parser.add_argument(
         "--size",
@@ -160,33 +157,36 @@ def _add_kind(kinds: Subparsers, name: str, kind: Kind) -> None:
         metavar="PIXELS",
         type=int,
         default=-1,
-        help="pixels of the shorter edge; -1 leaves frames as they are (default)",
+        help="pixels of the shorter edge; -1 does not resize frames (default)",
     )
-    parser.add_argument("--shuffle", action="store_true", help="put the items into random order")
+    parser.add_argument("--shuffle", action="store_true", help="shuffle the items")
     parser.add_argument(
-        "--seed", metavar="N", type=int, default=0, help="of that order (default: %(default)s)"
+        "--seed",
+        metavar="N",
+        type=int,
+        default=0,
+        help="seed of the shuffle (default: %(default)s)",
     )
     parser.add_argument(
         "--remove-duplicates",
         action="store_true",
-        help="leave out items whose ids are in the directory already; without, they are refused",
+        help="skip items whose ids are already in the directory; otherwise they are refused",
     )
     parser.add_argument(
         "--allow-skipped",
         action="store_true",
-        help="succeed although items were left out that cannot be read",
+        help="exit with 0 even if items were skipped that cannot be read",
     )
     parser.add_argument(
-        "--allow-empty", action="store_true", help="succeed although there is nothing to ingest"
+        "--allow-empty", action="store_true", help="exit with 0 even if there is nothing to ingest"
     )
-    parser.add_argument("--log", metavar="FILE", help="write the items left out, as JSON lines")
+    parser.add_argument("--log", metavar="FILE", help="write skipped items as JSON lines")
     _add_own_options(parser, kind)
     add_json_option(parser)
-    parser.set_defaults(run=run)
 
 
 def _add_own_options(parser: argparse.ArgumentParser, kind: Kind) -> None:
-    """Add the options that only some kinds have."""
+    """Add the options of `kind` that other kinds do not have."""
     if kind.frame_rate is not None:
         parser.add_argument(
             "--frame-rate",
@@ -206,13 +206,13 @@ def _add_own_options(parser: argparse.ArgumentParser, kind: Kind) -> None:
         parser.add_argument(
             "--keep-damaged",
             action="store_true",
-            help="store what decodes of damaged videos, which are left out otherwise",
+            help="store the frames of damaged videos that can be decoded (default: skip the video)",
         )
     if "keep_jpegs" in kind.options:
         parser.add_argument(
             "--keep-jpegs",
             action="store_true",
-            help="store JPEG files as they are, neither decoded nor encoded; not with --size",
+            help="store JPEG files unchanged, neither decoded nor encoded; not with --size",
         )
     if "extensions" in kind.options:
         parser.add_argument(
@@ -220,12 +220,10 @@ def _add_own_options(parser: argparse.ArgumentParser, kind: Kind) -> None:
             metavar=".EXT",
             action="append",
             dest="extensions",
-            help="how names of files end; may be repeated",
+            help="suffix of file names; may be repeated",
         )
     if "root_path" in kind.options:
-        parser.add_argument(
-            "--root-path", metavar="FOLDER", default="", help="folder that the paths are in"
-        )
+        parser.add_argument("--root-path", metavar="FOLDER", default="", help="folder of the paths")
     if "phase" in kind.options:
         parser.add_argument(
             "--phase", metavar="NAME", default="training", help="the subset (default: %(default)s)"
@@ -244,8 +242,8 @@ def run(args: argparse.Namespace) -> int:
     adapter = _make_adapter(KINDS[args.kind], args)
     if not len(adapter) and not args.allow_empty:
         raise ValueError(
-            f"{shown_name(args.input)}: there is nothing in it to ingest; check the folder or "
-            "list, or give --allow-empty"
+            f"{shown_name(args.input)}: nothing to ingest; check the folder or list, or give "
+            "--allow-empty"
         )
     if args.remove_duplicates:
         adapter.leave_out(existing_ids(args.output))
@@ -300,7 +298,7 @@ def _ingest(
 
     def on_skip(item: "SkippedItem") -> None:
         skipped.append(item)
-        message(printable(f"left out: {item.id}: {item.reason}"))
+        message(printable(f"skipped: {item.id}: {item.reason}"))
 
     with console.progress(unit="chunks") as bar:
         ingestor = GulpIngestor(
@@ -319,7 +317,7 @@ def _ingest(
             raise
     if report.nresumed:
         console.note(
-            f"{args.output}: took up an ingest that was interrupted after {report.nresumed} chunks"
+            f"{args.output}: continued an ingest, interrupted after {report.nresumed} chunks"
         )
     return report
 

@@ -1,1 +1,1 @@
-"""Inputs of commands: a source from a name, a selection from text."""
+"""Inputs of commands: open a source by name, parse a selection."""

@@ -1,4 +1,4 @@
-"""Clips of frames for commands: a source from a name, a selection from text."""
+"""Clips of frames for commands: open a source by name, parse a selection of frames."""
 
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,14 @@ from .datasets import is_dataset_name
 
 
 def open_clips(name: str, nthreads: int | None) -> FrameSource:
-    """Open what `open_frames` does, by its path or URL, or standard input with a frame store.
+    """Open a source of clips by path or URL, or a frame store from standard input.
 
     Raises
     ------
     FileNotFound
-        It is not there.
+        The source does not exist.
     BloscpackError, OSError
-        It cannot be opened.
+        The source cannot be opened.
     """
     check_input(name, "file")
     is_folder = name != STDIO and Path(name).is_dir()
@@ -29,12 +29,12 @@ def open_clips(name: str, nthreads: int | None) -> FrameSource:
 
 
 def parse_frames(text: str) -> int | slice | list[int]:
-    """Return the selection of frames that `text` means: ``5``, ``0:32:2`` or ``3,4,9``.
+    """Parse a selection of frames: ``5``, ``0:32:2`` or ``3,4,9``.
 
     Raises
     ------
     UsageError
-        It means none.
+        The text is not such a selection.
     """
     index = parse_selection_text(text)
     if len(index) == 1 and isinstance(index[0], int | slice):
@@ -43,17 +43,17 @@ def parse_frames(text: str) -> int | slice | list[int]:
         return slice(None)
     numbers = [entry for entry in index if isinstance(entry, int)]
     if len(numbers) != len(index):
-        raise UsageError(f"selection '{text}': frames are one range, or a list of numbers")
+        raise UsageError(f"selection '{text}': expected one range, or a list of frame numbers")
     return numbers
 
 
 def kept_as(clip: Clip) -> str:
-    """Return how frames are kept: "images" (JPEG or PNG) or "arrays"."""
+    """Return how frames are stored: "images" (JPEG or PNG) or "arrays"."""
     return "arrays" if clip.read_images([]) is None else "images"
 
 
 def clip_nbytes(clip: Clip) -> int:
-    """Return the decoded size, as if all frames were as the first."""
+    """Return the decoded size in bytes, assuming that all frames are like the first."""
     nbytes: int = clip.dtype.itemsize
     for length in clip.shape:
         nbytes *= length
@@ -61,7 +61,7 @@ def clip_nbytes(clip: Clip) -> int:
 
 
 def describe_source(source: FrameSource) -> dict[str, Any]:
-    """Return kind and attributes of a source."""
+    """Return the kind and the attributes of a source."""
     kinds = {
         "FrameStore": "frame store",
         "GulpSource": "gulp directory",

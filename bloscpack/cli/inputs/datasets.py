@@ -1,6 +1,6 @@
-"""Benzina datasets for commands: one from a name, and samples of it from options.
+"""Benzina datasets for commands: open one by name, select samples by options.
 
-What reads them is imported on use: ``blpk`` starts without it.
+The modules that read datasets are imported on use, as most commands do not need them.
 """
 
 import argparse
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 INPUT, THUMB = "bzna_input", "bzna_thumb"
 TRACKS = {"input": INPUT, "thumb": THUMB}
-"""Which picture of a sample, as the options call it."""
+"""Tracks of a sample by the values of ``--track``."""
 
 
 def is_dataset_name(name: str) -> bool:
-    """Return whether a file, not standard input, is a Benzina dataset."""
+    """Return whether `name` is a file, not standard input, and a Benzina dataset."""
     return name != STDIO and Path(name).is_file() and is_benzina(name)
 
 
@@ -39,13 +39,13 @@ def open_dataset(
     Raises
     ------
     FileNotFound
-        It is not there.
+        The file does not exist.
     NotBloscpackError
-        It is something else.
+        The file is not a Benzina dataset.
     BloscpackError, OSError
-        It cannot be opened.
+        The file cannot be opened.
     ValueError
-        The splits do not fit it.
+        The dataset is too small for `splits`.
     """
     from ...benzina.dataset import open as open_file
 
@@ -60,21 +60,24 @@ def open_dataset(
 
 
 def readable_dataset(name: str) -> Any:
-    """Return what `open_source` takes.
+    """Return an argument for `open_source`.
 
     Raises
     ------
     FileNotFound
-        It is not there.
+        The file does not exist.
     OSError
-        It cannot be read.
+        The file cannot be read.
     """
     check_input(name, "file")
     return readable(name)
 
 
 def refused(name: str, where: Any, error: BloscpackError) -> BloscpackError:
-    """Return the error for what could not be opened: of another kind, unless it says it is one."""
+    """Return the error to raise for a file that could not be opened as a dataset.
+
+    It is `NotBloscpackError` unless the file has the magic or the suffix of a dataset.
+    """
     if isinstance(error, WrongKindError):
         return error
     if isinstance(error, FormatError) and not is_benzina(where):
@@ -85,37 +88,37 @@ def refused(name: str, where: Any, error: BloscpackError) -> BloscpackError:
 
 
 def add_file(parser: argparse.ArgumentParser) -> None:
-    """Add the name of a dataset."""
+    """Add the argument for the dataset."""
     parser.add_argument("file_", metavar="FILE", help="Benzina dataset, - for standard input")
 
 
 def add_selection(parser: Container) -> None:
-    """Add what chooses samples; `choose` takes it up."""
-    parser.add_argument("--split", metavar="NAME", help="only samples of this split")
+    """Add the options that select samples; `choose` applies them."""
+    parser.add_argument("--split", metavar="NAME", help="select only samples of this split")
     parser.add_argument(
         "--splits",
         choices=("imagenet",),
-        help="which samples splits have: imagenet is by position, the last 100000 test, the 50000 "
-        "before val, the rest train (default: as the file says)",
+        help="definition of splits: imagenet is by position, with the last 100000 samples in test, "
+        "the 50000 before in val, the others in train (default: the splits stored in the file)",
     )
     parser.add_argument(
         "--select",
         metavar="SAMPLES",
-        help="of those, a number or a range like 0:100 (default: all)",
+        help="a number or a range like 0:100, within the split (default: all)",
     )
 
 
 def choose(dataset: "Dataset", args: argparse.Namespace) -> "Dataset":
-    """Return the samples that the options choose, as a view.
+    """Return a view of the samples that the options select.
 
     Raises
     ------
     NotFoundError
-        There is no such split.
+        The dataset does not have this split.
     UsageError
-        The selection is none.
+        The selection is neither a number nor a range.
     ValueError
-        There is no such sample.
+        The number is out of range.
     """
     if args.split is not None:
         dataset = dataset.split(args.split)
@@ -123,10 +126,12 @@ def choose(dataset: "Dataset", args: argparse.Namespace) -> "Dataset":
         return dataset
     index = parse_selection_text(args.select)
     if len(index) != 1 or index[0] is ...:
-        raise UsageError(f"selection '{args.select}': samples are a number or one range")
+        raise UsageError(f"selection '{args.select}': expected a number or one range of samples")
     if isinstance(index[0], slice):
         return dataset[index[0]]
     number = int(index[0])
     if not -len(dataset) <= number < len(dataset):
-        raise ValueError(f"selection '{args.select}': there are {len(dataset)} samples")
+        raise ValueError(
+            f"selection '{args.select}' is out of range: there are {len(dataset)} samples"
+        )
     return dataset[number : number + 1 or None]

@@ -1,6 +1,6 @@
-"""VRS recordings for commands: one from a name, and records of it from options.
+"""VRS recordings for commands: open one by name, select records by options.
 
-What decodes records is imported on use: ``blpk`` starts without it.
+The modules that decode records are imported on use, as most commands do not need them.
 """
 
 import argparse
@@ -28,14 +28,14 @@ TYPES = "data", "configuration", "state"
 
 
 class Moment(NamedTuple):
-    """A time on the command line: absolute, or so long after the first or before the last record.
+    """Time on the command line: absolute, or relative to the first or the last data record.
 
     Attributes
     ----------
     seconds : float
-        May be negative if it is relative to the last.
+        Absolute time, or distance from the origin, negative before it.
     origin : {"", "+", "-"}
-        Nothing, the first data record, the last one.
+        Absolute; relative to the first data record; relative to the last one.
     """
 
     seconds: float
@@ -43,7 +43,7 @@ class Moment(NamedTuple):
 
 
 def is_recording(name: str) -> bool:
-    """Return whether a file, not standard input, begins as VRS recordings do."""
+    """Return whether `name` is a file, not standard input, and starts with the VRS magic."""
     if name == STDIO or not Path(name).is_file():
         return False
     with Path(name).open("rb") as stream:
@@ -54,16 +54,16 @@ def is_recording(name: str) -> bool:
 def open_recording(
     name: str, nthreads: int | None, console: Console | None = None
 ) -> Iterator["Recording"]:
-    """Open a recording and print what was found wrong to a `console`, without a warning as well.
+    """Open a recording, and print its problems to `console` instead of warning about them.
 
     Raises
     ------
     FileNotFound
-        It is not there.
+        The file does not exist.
     NotBloscpackError
-        It is something else, or empty.
+        The file is empty, or is not a recording.
     BloscpackError, OSError
-        It cannot be opened.
+        The file cannot be opened.
     """
     from ...vrs.recording import open_quietly
 
@@ -83,7 +83,7 @@ def open_recording(
 
 
 def refuse_empty(name: str, where: Any) -> None:
-    """Raise NotBloscpackError for an empty file, as for one of another kind."""
+    """Raise NotBloscpackError for an empty file, as for any file that is not a recording."""
     source = open_source(where)
     try:
         if source.size():
@@ -96,20 +96,22 @@ def refuse_empty(name: str, where: Any) -> None:
 
 
 def add_file(parser: argparse.ArgumentParser) -> None:
-    """Add the name of a recording."""
+    """Add the argument for the recording."""
     parser.add_argument(
-        "file_", metavar="FILE", help="VRS file, the first if there are several; - for input"
+        "file_",
+        metavar="FILE",
+        help="VRS file, the first one of a split recording; - for standard input",
     )
 
 
 def add_filter_options(parser: Container) -> None:
-    """Add options that choose records; `choose` takes them up."""
+    """Add the options that filter records; `choose` applies them."""
     parser.add_argument(
         "--stream",
         metavar="ID",
         action="append",
-        help="only of this stream, like 1201-1, or of those that fit a pattern like '1201-*'; may "
-        "be repeated",
+        help="select only this stream, like 1201-1, or streams that match a pattern like '1201-*'; "
+        "may be repeated",
     )
     parser.add_argument(
         "--type",
@@ -117,28 +119,29 @@ def add_filter_options(parser: Container) -> None:
         choices=TYPES,
         action="append",
         dest="types",
-        help=f"only {', '.join(TYPES)}; may be repeated",
+        help=f"select only {', '.join(TYPES)}; may be repeated",
     )
     parser.add_argument(
         "--after",
         metavar="SECONDS",
         type=moment,
-        help="not before this time; +S is S after the first data record, -S before the last",
+        help="select from this time on; +S is S seconds after the first data record, -S before the "
+        "last",
     )
-    parser.add_argument("--before", metavar="SECONDS", type=moment, help="not after this time")
+    parser.add_argument("--before", metavar="SECONDS", type=moment, help="select until this time")
 
 
 def add_selection(parser: Container) -> None:
-    """Add the range of records; `choose` takes it up."""
+    """Add the option that selects a range of records; `choose` applies it."""
     parser.add_argument(
         "--select",
         metavar="RECORDS",
-        help="of those, a number or a range like 0:100, in the order of time (default: all)",
+        help="a number or a range like 0:100 of these, in order of time (default: all)",
     )
 
 
 def moment(text: str) -> Moment:
-    """Return the time that an argument means."""
+    """Parse the argument of ``--after`` or ``--before``."""
     origin = text[:1] if text[:1] in ("+", "-") else ""
     try:
         seconds = float(text)
@@ -152,7 +155,7 @@ def moment(text: str) -> Moment:
 def times_of(
     recordings: "Sequence[Recording]", args: argparse.Namespace
 ) -> dict[str, float | None]:
-    """Return ``after`` and ``before`` in seconds; of several recordings, the time is one."""
+    """Return ``after`` and ``before`` in seconds; several recordings have one common time."""
     return {name: _resolve(recordings, getattr(args, name)) for name in ("after", "before")}
 
 
@@ -168,14 +171,14 @@ def _resolve(recordings: "Sequence[Recording]", given: Moment | None) -> float |
 
 
 def choose(recording: "Recording", args: argparse.Namespace) -> "RecordSequence":
-    """Return the records that the options choose.
+    """Return the records that the options select.
 
     Raises
     ------
     NotFoundError
-        There is no such stream.
+        The recording does not have this stream.
     UsageError
-        The selection is none.
+        The selection is neither a number nor a range.
     """
     records: RecordSequence = recording
     times = times_of([recording], args)
@@ -186,10 +189,10 @@ def choose(recording: "Recording", args: argparse.Namespace) -> "RecordSequence"
         return records
     index = parse_selection_text(text)
     if len(index) != 1 or index[0] is ...:
-        raise UsageError(f"selection '{text}': records are a number or one range")
+        raise UsageError(f"selection '{text}': expected a number or one range of records")
     if isinstance(index[0], slice):
         return records[index[0]]
     number = int(index[0])
     if not -len(records) <= number < len(records):
-        raise ValueError(f"selection '{text}': there are {len(records)} records")
+        raise ValueError(f"selection '{text}' is out of range: there are {len(records)} records")
     return records[number : number + 1 or None]

@@ -1,32 +1,48 @@
-"""What ``info`` and ``ls`` say about a frame store."""
+"""Description of a frame store, for ``info`` and ``ls``."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ...frames.store.format import FrameFormat
-from ...frames.store.framestore import FrameStore
-from ...frames.store.summary import Summary
-from ...frames.store.verify import is_frame_store
+from ...format.filekind import FRAME_STORE, identify
 from ...storage.file import open_source
 from ...storage.url import shown_name
 from ..console.describe import dtype_text
 from ..console.output import double_pretty_size, encode_json, format_metadata
 
+if TYPE_CHECKING:
+    from ...frames.store.format import FrameFormat
+    from ...frames.store.framestore import FrameStore
+    from ...frames.store.summary import Summary
+
 FORMAT_VERSION = 4
 CHECKSUM = "xxh3_64"
 _SHOWN_FORMATS = 10
+# The same as in frames/store, which is imported for frame stores only.
+FRONT_NBYTES = 4096
+TAIL_SIZE = 152
+SEGMENT_MAGIC = b"BLPKFRMS"
 
 
 def is_store(where: Any) -> bool:
-    """Return whether what `open_source` takes is a frame store."""
+    """Return whether a file is a frame store; `where` is an argument for `open_source`."""
     source = open_source(where)
     try:
+        head = source.read_at(0, FRONT_NBYTES)
+        # A store whose header is damaged is recognised by the index at its end.
+        is_possible = identify(head) is FRAME_STORE or (
+            source.read_at(max(0, source.size() - TAIL_SIZE), TAIL_SIZE)[: len(SEGMENT_MAGIC)]
+            == SEGMENT_MAGIC
+        )
+        if not is_possible:  # most files: the modules of frame stores need not be imported
+            return False
+        from ...frames.store.verify import is_frame_store
+
         return is_frame_store(source)
     finally:
         source.close()
 
 
-def store_text(store: FrameStore) -> Iterator[str]:
+def store_text(store: "FrameStore") -> Iterator[str]:
     """Yield the lines of ``blpk info``."""
     summary = store.summary()
     yield "FrameStore:"
@@ -52,15 +68,15 @@ def store_text(store: FrameStore) -> Iterator[str]:
         yield format_metadata(attrs, len(encode_json(attrs)))
 
 
-def _format_text(form: FrameFormat) -> str:
+def _format_text(form: "FrameFormat") -> str:
     shape = "x".join(map(str, form.shape)) or "()"
     if form.varies:
         shape += " and others"
     return f"{form.codec.name.lower()} {dtype_text(form.dtype)} {shape}"
 
 
-def store_document(name: str, store: FrameStore) -> dict[str, Any]:
-    """Return the document of ``blpk info --json``."""
+def store_document(name: str, store: "FrameStore") -> dict[str, Any]:
+    """Return the JSON fields of ``blpk info``."""
     summary = store.summary()
     return {
         "path": shown_name(name),
@@ -89,8 +105,8 @@ def store_document(name: str, store: FrameStore) -> dict[str, Any]:
     }
 
 
-def store_entry(store: FrameStore) -> dict[str, Any]:
-    """Return what ``blpk ls`` says of a store: the shape is that of one kind of frame, or none."""
+def store_entry(store: "FrameStore") -> dict[str, Any]:
+    """Return the JSON fields of ``blpk ls``; the shape is None if frames differ in shape."""
     summary = store.summary()
     form = summary.formats[0][0] if len(summary.formats) == 1 else None
     return {
@@ -103,7 +119,7 @@ def store_entry(store: FrameStore) -> dict[str, Any]:
     }
 
 
-def _sizes(summary: Summary, store: FrameStore) -> dict[str, Any]:
+def _sizes(summary: "Summary", store: "FrameStore") -> dict[str, Any]:
     return {
         "nchunks": summary.nchunks,
         "nbytes": summary.nbytes,

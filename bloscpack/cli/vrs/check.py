@@ -1,11 +1,11 @@
-"""``blpk vrs check``: read every record of recordings."""
+"""``blpk vrs check``: check every record of recordings for damage."""
 
 import argparse
 from typing import TYPE_CHECKING, Any
 
 from ...storage.url import shown_name
 from ..console.eachfile import run_each
-from ..console.options import Subparsers, add_command, add_json_option
+from ..console.options import add_json_option
 from ..console.output import Console, printable, result
 from ..console.status import ExitCode
 from ..inputs.recordings import open_recording
@@ -16,19 +16,15 @@ if TYPE_CHECKING:
 _NUMBERS = "nrecords", "nblocks", "nbytes", "nproblems"
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "check",
-        summary="check recordings for damage",
-        description="Read every record, decompress it, compare it with the index, decode its "
-        "metadata, and say what is damaged. Nothing is changed.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Read every record, decompress it, compare it with the index, decode its "
+        "metadata, and report what is damaged. Nothing is changed."
     )
     parser.add_argument("files", metavar="FILE", nargs="+", help="VRS file, - for standard input")
     parser.add_argument("--decode", action="store_true", help="decode images and audio too")
     add_json_option(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,28 +1,24 @@
-"""``blpk vrs checksum``: a number that copies with the same content share."""
+"""``blpk vrs checksum``: print a checksum of the content of recordings."""
 
 import argparse
 from typing import Any
 
 from ...storage.url import shown_name
 from ..console.eachfile import run_each
-from ..console.options import Subparsers, add_command, add_json_option
+from ..console.options import add_json_option
 from ..console.output import Console, printable, result
 from ..console.status import ExitCode
 from ..inputs.recordings import open_recording
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "checksum",
-        summary="print the checksum of tags and records",
-        description="Print the checksum of all tags and records: equal for files that differ only "
-        "in compression, index and chunks, and equal to that of 'vrs checksum'.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Print the checksum of all tags and records. It is equal for files that differ only in "
+        "compression, index and chunks, and equal to that of the reference tool 'vrs checksum'."
     )
     parser.add_argument("files", metavar="FILE", nargs="+", help="VRS file, - for standard input")
     add_json_option(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

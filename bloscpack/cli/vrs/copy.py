@@ -1,11 +1,10 @@
-"""``blpk vrs copy`` and ``blpk vrs merge``: recordings made of others."""
+"""``blpk vrs copy``: copy all or part of a recording."""
 
 import argparse
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from ..console.endpoint import STDIO, check_output
-from ..console.options import Subparsers, add_command, add_json_option, byte_size
+from ..console.options import add_json_option, byte_size
 from ..console.output import Console, double_pretty_size, print_json, printable, result
 from ..console.status import STATUS_NAMES, ExitCode, UsageError
 from ..inputs.recordings import add_filter_options, open_recording, times_of
@@ -20,38 +19,22 @@ PRESETS = (
 )
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the commands."""
-    parser = add_command(
-        subparsers,
-        "copy",
-        summary="copy a recording, or a part of it",
-        description="Copy all records of a recording, or those that the options choose, with other "
-        "tags or another compression. Ids and serial numbers stay. Of each stream the last "
-        "configuration and state record before --after are kept.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Copy all records of a recording, or those selected by the options, with other "
+        "tags or another compression. Ids and serial numbers do not change. The last configuration "
+        "and state record of each stream before --after are copied too."
     )
     parser.add_argument("sources", metavar="SRC", nargs=1, help="VRS file, - for standard input")
-    _add_options(parser)
+    add_copy_options(parser)
     parser.add_argument(
-        "--renumber", action="store_true", help="count the instances of each type from 1 on"
+        "--renumber", action="store_true", help="number the instances of each type, starting from 1"
     )
-    parser.set_defaults(run=run_copy)
-    parser = add_command(
-        subparsers,
-        "merge",
-        summary="make one recording of several",
-        description="Copy the records of several recordings into one, in the order of time. The "
-        "n-th streams of a type are joined; records that two have are copied once.",
-    )
-    parser.add_argument("sources", metavar="SRC", nargs="+", help="VRS file")
-    _add_options(parser)
-    parser.add_argument(
-        "--keep-apart", action="store_true", help="join no streams: give new ids where they clash"
-    )
-    parser.set_defaults(run=run_merge)
 
 
-def _add_options(parser: argparse.ArgumentParser) -> None:
+def add_copy_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that ``copy`` and ``merge`` share."""
     parser.add_argument("target", metavar="DST", help="VRS file to write")
     records = parser.add_argument_group("records")
     add_filter_options(records)
@@ -60,7 +43,8 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         metavar="[ID=]SECONDS",
         action="append",
         default=[],
-        help="of a stream, or of all, only data records that lie so far apart; may be repeated",
+        help="copy only data records at least SECONDS apart, of all streams or of one; may be "
+        "repeated",
     )
     tags = parser.add_argument_group("tags")
     tags.add_argument(
@@ -69,10 +53,14 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         nargs=2,
         action="append",
         default=[],
-        help="set one of the file",
+        help="set a tag of the file",
     )
     tags.add_argument(
-        "--remove-file-tag", metavar="KEY", action="append", default=[], help="remove one"
+        "--remove-file-tag",
+        metavar="KEY",
+        action="append",
+        default=[],
+        help="remove a tag of the file",
     )
     tags.add_argument(
         "--stream-tag",
@@ -80,7 +68,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         nargs=3,
         action="append",
         default=[],
-        help="set one of a stream, or of those that fit a pattern",
+        help="set a tag of a stream, or of the streams that match a pattern",
     )
     tags.add_argument(
         "--remove-stream-tag",
@@ -88,73 +76,56 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         nargs=2,
         action="append",
         default=[],
-        help="remove one of them",
+        help="remove a tag of a stream",
     )
     output = parser.add_argument_group("output")
     output.add_argument(
         "-c",
         "--compression",
         choices=PRESETS,
-        help="compress all payloads anew (default: leave them as they are)",
+        help="compress all payloads again (default: copy them as stored)",
     )
     output.add_argument(
-        "--index", choices=("front", "end"), default="front", help="where it goes (default: front)"
+        "--index",
+        choices=("front", "end"),
+        default="front",
+        help="position of the index (default: front)",
     )
     output.add_argument(
         "-z",
         "--chunk-size",
         metavar="SIZE",
         type=byte_size,
-        help="write files DST, DST_1 and so on, each of less than so many bytes (suffixes K, M, G)",
+        help="split the copy into files DST, DST_1 and so on, each smaller than SIZE (suffixes "
+        "K, M, G)",
     )
     output.add_argument(
         "-f",
         "--force",
         action="store_true",
         default=argparse.SUPPRESS,
-        help="overwrite a recording that is there",
+        help="overwrite an existing recording",
     )
     add_json_option(parser)
 
 
-def run_copy(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     """Copy a recording."""
     from ...vrs.edit.copying import copy
 
     console = Console(args)
-    options = _options(args, console)
+    options = copy_options(args, console)
     with open_recording(args.sources[0], args.nthreads, console) as source:
         options.update(times_of([source], args))
         with console.progress() as progress:
             report = copy(source, args.target, renumber=args.renumber, progress=progress, **options)
-        return _tell(args, "vrs copy", [source], report)
+        return report_copy(args, "vrs copy", [source], report)
 
 
-def run_merge(args: argparse.Namespace) -> int:
-    """Merge recordings."""
-    from ...vrs.edit.merging import merge
-
-    console = Console(args)
-    if args.sources.count(STDIO) > 1:
-        raise UsageError("only one recording can come from standard input")
-    options = _options(args, console)
-    with ExitStack() as stack:
-        sources = [
-            stack.enter_context(open_recording(name, args.nthreads, console))
-            for name in args.sources
-        ]
-        options.update(times_of(sources, args))
-        with console.progress() as progress:
-            report = merge(
-                sources, args.target, keep_apart=args.keep_apart, progress=progress, **options
-            )
-        return _tell(args, "vrs merge", sources, report)
-
-
-def _options(args: argparse.Namespace, console: Console) -> dict[str, Any]:
-    """Return the options of `vrs.copy` and `vrs.merge`, but for the times."""
+def copy_options(args: argparse.Namespace, console: Console) -> dict[str, Any]:
+    """Return the options of `vrs.copy` and `vrs.merge`, except the times."""
     if args.target == STDIO:
-        raise UsageError("a recording is not written to standard output: give a file")
+        raise UsageError("a recording cannot be written to standard output: give a file")
     decimate = _decimation(args.decimate)
     check_output(args.target, args.sources, console, force=args.force)
     stream_tags: dict[str, dict[str, str | None]] = {}
@@ -177,7 +148,7 @@ def _options(args: argparse.Namespace, console: Console) -> dict[str, Any]:
 
 
 def _decimation(texts: list[str]) -> dict[str, float] | None:
-    """Return seconds by stream, or by a pattern for all."""
+    """Return seconds by stream id; ``*`` stands for all streams."""
     found = {}
     for text in texts:
         name, _, seconds = text.rpartition("=")
@@ -188,10 +159,10 @@ def _decimation(texts: list[str]) -> dict[str, float] | None:
     return found or None
 
 
-def _tell(
+def report_copy(
     args: argparse.Namespace, command: str, sources: "list[Recording]", report: "CopyReport"
 ) -> int:
-    """Print what was copied; return 3 if a source has lost something."""
+    """Print what was copied; return 3 if records of a source are missing."""
     is_whole = not any(source.report.gaps or source.report.nmissing for source in sources)
     code = ExitCode.OK if is_whole else ExitCode.DAMAGED
     if args.json:
@@ -211,7 +182,7 @@ def _tell(
         return code
     skipped = report.nskipped - report.nduplicates
     parts = [f"{report.nrecords} records of {report.nstreams} streams"]
-    parts += [f"{skipped} left out"] if skipped else []
+    parts += [f"{skipped} skipped"] if skipped else []
     parts += [f"{report.nduplicates} duplicates"] if report.nduplicates else []
     parts.append(double_pretty_size(report.nbytes))
     parts += [f"in {len(report.paths)} files"] if len(report.paths) > 1 else []

@@ -1,25 +1,22 @@
-"""``blpk vrs extract``: images, audio and metadata of a recording as files."""
+"""``blpk vrs extract``: write images, audio and metadata of a recording to files."""
 
 import argparse
 
 from ...storage.url import shown_name
-from ..console.options import Subparsers, add_command, add_folder, add_json_option
+from ..console.options import add_folder, add_json_option
 from ..console.output import Console, double_pretty_size, error, print_json, printable, result
 from ..console.status import STATUS_NAMES, ExitCode
 from ..inputs.recordings import add_file, add_filter_options, add_selection, choose, open_recording
 
-# Those of vrs/extraction.py, which is imported on use.
+# The same as in vrs/export/extraction.py, which is imported on use.
 KINDS = "image", "audio", "custom", "metadata"
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "extract",
-        summary="write images, audio and metadata into files",
-        description="Write images (JPEG, PNG and JPEG XL as they are, raw ones as PNG), audio "
-        "(WAV), custom blocks, and metadata as lines of JSON into a folder.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Write images (JPEG, PNG and JPEG XL unchanged, raw ones as PNG), audio "
+        "(WAV), custom blocks, and metadata as JSON lines into a folder."
     )
     add_file(parser)
     add_folder(parser)
@@ -33,7 +30,6 @@ def add_parser(subparsers: Subparsers) -> None:
     add_filter_options(parser)
     add_selection(parser)
     add_json_option(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,37 +1,34 @@
-"""``blpk vrs fix-index``: write the index of a recording anew."""
+"""``blpk vrs fix-index``: rebuild the index of a recording."""
 
 import argparse
 from dataclasses import asdict
 
 from ...storage.url import shown_name
 from ..console.endpoint import STDIO, check_input, check_output, readable
-from ..console.options import Subparsers, add_command, add_json_option
+from ..console.options import add_json_option
 from ..console.output import Console, print_json, printable, result
 from ..console.status import ExitCode, UsageError
 from ..inputs.recordings import refuse_empty
 
-_SAID = {
-    "none": "the index is right, nothing was changed",
+_ACTIONS = {
+    "none": "the index is correct, nothing was changed",
     "in place": "index written into the file",
-    "rewritten": "replaced by a copy without the bytes that are no record",
+    "rewritten": "replaced by a copy without the bytes that do not belong to records",
     "copied": "copied with an index",
 }
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "fix-index",
-        summary="write a missing or wrong index anew",
-        description="Find all records by their headers and write the index that leads to them: "
-        "into FILE, or with DST into a new file. Whatever ends the command, all records can be "
-        "found afterwards.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Find all records by their headers and write an index of them into FILE or, with DST, "
+        "into a new file. Even if the command is interrupted, all records can be found afterwards."
     )
-    parser.add_argument("file_", metavar="FILE", help="VRS file that nothing else is writing")
-    parser.add_argument("target", metavar="DST", nargs="?", help="new file; FILE stays as it is")
+    parser.add_argument(
+        "file_", metavar="FILE", help="VRS file; no other program may be writing it"
+    )
+    parser.add_argument("target", metavar="DST", nargs="?", help="new file; FILE is not changed")
     add_json_option(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -40,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
 
     console = Console(args)
     if STDIO in (args.target, args.file_) and (args.target in (None, STDIO)):
-        raise UsageError("an index is written into a file: give its name, and not '-'")
+        raise UsageError("an index can only be written into a file: give its name, not '-'")
     check_input(args.file_, "file")
     where = args.file_ if args.target is None else readable(args.file_)
     refuse_empty(args.file_, where)
@@ -55,5 +52,5 @@ def run(args: argparse.Namespace) -> int:
         print_json("vrs fix-index", document)
         return ExitCode.OK
     name = args.target or args.file_
-    result(printable(f"{name}: {_SAID[repair.action]}: {repair.nrecords} records"))
+    result(printable(f"{name}: {_ACTIONS[repair.action]}: {repair.nrecords} records"))
     return ExitCode.OK

@@ -1,11 +1,11 @@
-"""``blpk vrs info``: what a recording holds."""
+"""``blpk vrs info``: describe a recording."""
 
 import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...storage.url import shown_name
-from ..console.options import Subparsers, add_command, add_json_option
+from ..console.options import add_json_option
 from ..console.output import Console, double_pretty_size, print_json, printable, result
 from ..console.status import ExitCode
 from ..inputs.recordings import add_file, open_recording
@@ -17,19 +17,15 @@ if TYPE_CHECKING:
 _MAX_VALUE = 200
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "info",
-        summary="say what is in a recording",
-        description="Print tags, streams, how many records they have and what these are made of. "
-        "No record is read. What was wrong with the file goes to standard error.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Print tags, streams, the number of their records and the formats of these. No record is "
+        "read. Problems of the file are printed to standard error."
     )
     add_file(parser)
     parser.add_argument("--fields", action="store_true", help="list the fields of metadata")
     add_json_option(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -39,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def show(args: argparse.Namespace, *, fields: bool, command: str) -> None:
-    """Print what a recording holds; ``blpk info`` does so, too."""
+    """Print a description of a recording, also for ``blpk info``."""
     from ...vrs.export.documents import recording_document
 
     with open_recording(args.file_, args.nthreads, Console(args)) as recording:

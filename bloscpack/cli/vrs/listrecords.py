@@ -1,29 +1,25 @@
-"""``blpk vrs list``: a line about each record."""
+"""``blpk vrs list``: list records, one line per record."""
 
 import argparse
 from typing import Any
 
 from ...storage.url import shown_name
-from ..console.options import Subparsers, add_command, add_json_option
+from ..console.options import add_json_option
 from ..console.output import Console, print_json, result
 from ..console.status import ExitCode
 from ..inputs.recordings import add_file, add_filter_options, add_selection, choose, open_recording
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "list",
-        summary="list records",
-        description="Print for each record: its number in the order of time, time in seconds, "
-        "stream, type, and its bytes in the file. No record is read.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Print for each record: its number in order of time, time in seconds, "
+        "stream, type, and its bytes in the file. No record is read."
     )
     add_file(parser)
     add_filter_options(parser)
     add_selection(parser)
     add_json_option(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

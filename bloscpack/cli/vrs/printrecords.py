@@ -1,11 +1,11 @@
-"""``blpk vrs print``: records and the values of their metadata."""
+"""``blpk vrs print``: print records and the values of their metadata."""
 
 import argparse
 from collections.abc import Iterator
 from typing import Any
 
 from ...storage.url import shown_name
-from ..console.options import Subparsers, add_command, add_json_option
+from ..console.options import add_json_option
 from ..console.output import Console, encode_json, error, print_json, printable, result
 from ..console.status import ExitCode
 from ..inputs.recordings import add_file, add_filter_options, add_selection, choose, open_recording
@@ -13,29 +13,25 @@ from ..inputs.recordings import add_file, add_filter_options, add_selection, cho
 _BARE = ("kind", "nbytes", "values", "error")
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the command."""
-    parser = add_command(
-        subparsers,
-        "print",
-        summary="print records",
-        description="Print records: the values of metadata, and what images, audio and custom "
-        "blocks are.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the arguments."""
+    parser.description = (
+        "Print records: the values of metadata, and descriptions of images, audio and custom "
+        "blocks."
     )
     add_file(parser)
     add_filter_options(parser)
     add_selection(parser)
     add_json_option(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print records; those that are damaged are told."""
+    """Print records, and an error for each damaged one."""
     from ...vrs.export.documents import iter_documents
 
     code = ExitCode.OK
 
-    def told() -> Iterator[dict[str, Any]]:
+    def documents() -> Iterator[dict[str, Any]]:
         nonlocal code
         for document in iter_documents(records):
             faults = [document, *document.get("blocks", ())]
@@ -47,16 +43,16 @@ def run(args: argparse.Namespace) -> int:
     with open_recording(args.file_, args.nthreads, Console(args)) as recording:
         records = choose(recording, args)
         if args.json:
-            print_json("vrs print", {"path": shown_name(args.file_), "records": told()})
+            print_json("vrs print", {"path": shown_name(args.file_), "records": documents()})
             return code
-        for document in told():
+        for document in documents():
             for line in _text(document):
                 result(printable(line))
     return code
 
 
 def _text(document: dict[str, Any]) -> Iterator[str]:
-    if "blocks" not in document:  # told as an error
+    if "blocks" not in document:  # damaged: an error was printed instead
         return
     yield (
         f"record {document['record']}: {document['stream']} {document['type']} version "

@@ -1,0 +1,156 @@
+"""Table of commands: their names and summaries, and the module that runs each.
+
+``blpk --help`` needs only this table. The module of a command is imported when the command is
+named, so that ``blpk ls`` does not wait for the code of the others. It has two functions:
+``add_arguments(parser)``, which also sets the description, and ``run(args)``, which returns the
+exit code.
+"""
+
+import importlib
+from collections.abc import Iterable
+from functools import partial
+from typing import NamedTuple
+
+from ..parallel.imports import importing
+from .console.options import CommandParser, Subparsers, add_command
+
+
+class Command(NamedTuple):
+    """Row of the table.
+
+    Attributes
+    ----------
+    name : str
+        Name on the command line.
+    summary : str
+        For the list of commands in the help.
+    module : str
+        Name below ``bloscpack.cli``.
+    aliases : tuple of str
+        Other names.
+    """
+
+    name: str
+    summary: str
+    module: str
+    aliases: tuple[str, ...] = ()
+
+
+class Group(NamedTuple):
+    """Command that has only subcommands, like ``blpk frames``."""
+
+    name: str
+    summary: str
+    description: str
+    commands: tuple[Command, ...]
+
+
+COMMANDS: tuple[Command | Group, ...] = (
+    Command("compress", "compress a file", "compress", ("c",)),
+    Command("decompress", "decompress a file", "decompress", ("d",)),
+    Command("append", "append to a compressed file", "append", ("a",)),
+    Command("info", "print the headers of a file", "info", ("i",)),
+    Command("verify", "check files for damage", "verify"),
+    Command("recover", "save the intact chunks of a damaged file", "recover"),
+    Command("ls", "list files", "ls"),
+    Command("cat", "print part of an array", "cat"),
+    Group(
+        "frames",
+        "make, list, read, check and show stores of clips of frames",
+        "Work with clips of frames, in a frame store or a gulp directory.",
+        (
+            Command(
+                "create",
+                "put images, videos, arrays or other clips into a store",
+                "frames.create",
+            ),
+            Command("info", "describe a store", "frames.info"),
+            Command("ls", "list clips", "frames.ls"),
+            Command("cat", "print frames of a clip", "frames.cat"),
+            Command("verify", "check clips for damage", "frames.verify"),
+            Command("sheet", "make one picture of many frames", "frames.sheet"),
+        ),
+    ),
+    Group(
+        "gulp",
+        "make, check and describe gulp directories",
+        "Work on gulp directories, as GulpIO2 writes them.",
+        (
+            Command(
+                "ingest",
+                "make a gulp directory from images or videos, or add to one",
+                "gulp.ingest",
+            ),
+            Command("check", "check a directory for damage", "gulp.check"),
+            Command("info", "describe a directory", "gulp.info"),
+        ),
+    ),
+    Group(
+        "vrs",
+        "list, check, extract, copy and repair VRS recordings",
+        "Work with VRS recordings: records of sensors with time stamps.",
+        (
+            Command("info", "describe a recording", "vrs.info"),
+            Command("list", "list records", "vrs.listrecords"),
+            Command("print", "print records", "vrs.printrecords"),
+            Command("check", "check recordings for damage", "vrs.check"),
+            Command("checksum", "print the checksum of tags and records", "vrs.checksum"),
+            Command("extract", "write images, audio and metadata into files", "vrs.extract"),
+            Command("copy", "copy all or part of a recording", "vrs.copy"),
+            Command("merge", "merge several recordings into one", "vrs.merge"),
+            Command("fix-index", "rebuild a missing or wrong index", "vrs.fixindex"),
+        ),
+    ),
+    Group(
+        "bzna",
+        "list, check, extract and make Benzina datasets",
+        "Work with Benzina datasets: pictures, targets and names in one mp4.",
+        (
+            Command("info", "describe a dataset", "bzna.info"),
+            Command("ls", "list samples", "bzna.ls"),
+            Command("verify", "check datasets for damage", "bzna.verify"),
+            Command("extract", "write samples into files", "bzna.extract"),
+            Command("pack", "make a dataset from pictures", "bzna.pack"),
+            Command("sheet", "make one picture of many thumbnails", "bzna.sheet"),
+        ),
+    ),
+    Command("convert", "copy clips, datasets and recordings to files of another kind", "convert"),
+    Command(
+        "export", "write references that let Zarr readers read the chunks of an array", "export"
+    ),
+)
+
+
+def add_commands(subparsers: Subparsers, commands: Iterable[Command | Group] = COMMANDS) -> None:
+    """Add a parser for each command; a parser adds its arguments when it is used."""
+    for command in commands:
+        if isinstance(command, Group):
+            complete = partial(_complete_group, command)
+            add_command(subparsers, command.name, summary=command.summary, complete=complete)
+        else:
+            add_command(
+                subparsers,
+                command.name,
+                *command.aliases,
+                summary=command.summary,
+                complete=partial(_complete, command),
+            )
+
+
+def _complete_group(group: Group, parser: CommandParser) -> None:
+    parser.description = group.description
+    subparsers = parser.add_subparsers(
+        title="commands",
+        metavar="COMMAND",
+        dest=f"{group.name}_command",
+        required=True,
+        parser_class=CommandParser,
+    )
+    add_commands(subparsers, group.commands)
+
+
+def _complete(command: Command, parser: CommandParser) -> None:
+    with importing:
+        module = importlib.import_module(f".{command.module}", __package__)
+    module.add_arguments(parser)
+    parser.set_defaults(run=module.run)
