@@ -84,7 +84,7 @@ def read_field(
     found = np.unique(versions).tolist()
     if version is not None:
         if len(records) and version not in found:
-            raise NotFoundError(f"{records.called} have no version {version}, only {found}")
+            raise NotFoundError(f"{records.label} have no version {version}, only {found}")
         found = [version]
     places = find_places(records, found, name, block)
     chosen: IntArray = np.arange(len(records))
@@ -175,7 +175,7 @@ def _check_prefix(records: RecordSet, place: FieldPlace, indices: IntArray) -> N
     if bool((found < needed).any()):
         k = int((found < needed).argmax())
         fault = f"its metadata ends at byte {needed}, the payload has {found[k]}"
-        raise records.blamed(TruncatedError(fault), int(indices[k]))
+        raise records.at_record(TruncatedError(fault), int(indices[k]))
 
 
 def _take_blocks(
@@ -192,7 +192,7 @@ def _take_blocks(
             try:
                 take(k, _block_of(records.record(index), place.layout))
             except BloscpackError as err:
-                raise records.blamed(err, index) from None
+                raise records.at_record(err, index) from None
         return
     headers = records.headers
     compressions, sizes = headers.compressions[indices].tolist(), headers.nbytes[indices].tolist()
@@ -203,7 +203,7 @@ def _take_blocks(
             with memoryview(decode_payload(data, compressions[k], sizes[k])) as payload:
                 take(k, payload[start:])
         except BloscpackError as err:
-            raise records.blamed(err, int(indices[k])) from None
+            raise records.at_record(err, int(indices[k])) from None
 
     pieces = []
     for k, nbytes in enumerate(stored):
@@ -300,10 +300,10 @@ def _gathered(
     if bool((nbytes > left).any()):
         k = int((nbytes > left).argmax())
         fault = f"a variable part of {nbytes[k]} bytes: {left[k]} are there"
-        raise records.blamed(TruncatedError(fault), int(indices[k]))
+        raise records.at_record(TruncatedError(fault), int(indices[k]))
     wrong = own.sum(axis=1) > nbytes
     if bool(wrong.any()):
-        raise records.blamed(_outside(place), int(indices[wrong.argmax()]))
+        raise records.at_record(_outside(place), int(indices[wrong.argmax()]))
     offsets = starts + layout.prefix_nbytes + own[:, 0]
     return read_ragged(source, offsets, own[:, 1].copy(), nthreads=nthreads)
 
@@ -339,7 +339,7 @@ def _parsed(
         try:
             row = decode(bytes(stored))
         except BloscpackError as err:
-            raise records.blamed(err, int(chosen[k])) from None
+            raise records.at_record(err, int(chosen[k])) from None
         if isinstance(row, dict):
             keys.extend(row)
             row = row.values()

@@ -84,7 +84,7 @@ def _listed(records: RecordSet) -> list[int]:
     """Return the last version that the stream's tags define, for want of records."""
     versions = tagged_versions(records)
     if not versions:
-        raise NotFoundError(f"there are no {records.called}, and no tag says what they would be")
+        raise NotFoundError(f"there are no {records.label}, and no tag says what they would be")
     return versions[-1:]
 
 
@@ -95,7 +95,7 @@ def _find(records: RecordSet, version: int, name: str, block: int | None) -> Fie
     if block is not None:
         layouts = {index: layout for index, layout in layouts.items() if index == block}
     found = [index for index, layout in layouts.items() if _keys_of(layout, name)]
-    where = f"version {version} of the {records.called}"
+    where = f"version {version} of the {records.label}"
     if block is not None:
         where = f"block {block} of {where}"
     if not found:

@@ -121,7 +121,7 @@ class RecordReader:
         is_large = size >= _LARGE_NBYTES
         data = bytes(self.source.read_at(offset, RECORD_HEADER_SIZE if is_large else size))
         if len(data) < (RECORD_HEADER_SIZE if is_large else size):
-            raise self._blamed(_cut_off(size, len(data)), row)
+            raise self._at_record(_cut_off(size, len(data)), row)
         found = RECORD_HEADER.unpack_from(data)
         stored_size, _, type_id, _, timestamp, instance_id, record_type = found[:7]
         stream = table.streams[table.stream.item(row)]
@@ -144,7 +144,7 @@ class RecordReader:
         offset = self.table.offset.item(row) + RECORD_HEADER_SIZE
         stored = bytes(self.source.read_at(offset, nbytes))
         if len(stored) < nbytes:
-            raise self._blamed(_cut_off(size, len(stored) + RECORD_HEADER_SIZE), row)
+            raise self._at_record(_cut_off(size, len(stored) + RECORD_HEADER_SIZE), row)
         return stored
 
     def _read_large(self, row: int, compression: int, nbytes: int) -> bytes:
@@ -156,7 +156,7 @@ class RecordReader:
         with Scratch(there) as view:
             there = read_into(self.source, offset, view)
             if there < stored_nbytes:
-                raise self._blamed(_cut_off(size, there + RECORD_HEADER_SIZE), row)
+                raise self._at_record(_cut_off(size, there + RECORD_HEADER_SIZE), row)
             return self.decode(view, compression, nbytes, row)
 
     def read_version(self, row: int) -> int:
@@ -169,7 +169,7 @@ class RecordReader:
         """
         data = bytes(self.source.read_at(self.table.offset.item(row), RECORD_HEADER_SIZE))
         if len(data) < RECORD_HEADER_SIZE:
-            raise self._blamed(_cut_off(self.table.size.item(row), len(data)), row)
+            raise self._at_record(_cut_off(self.table.size.item(row), len(data)), row)
         header = np.frombuffer(data, RECORD_HEADER_DTYPE)
         self._check_headers(header, np.array([row]))
         return int(header[0]["format_version"])
@@ -262,7 +262,7 @@ class RecordReader:
         if nwhole < len(rows):
             row = int(rows[nwhole])
             left = max(0, len(data) - int(places[nwhole]))
-            raise self._blamed(_cut_off(int(sizes[nwhole]), left), row)
+            raise self._at_record(_cut_off(int(sizes[nwhole]), left), row)
 
     def _read_run(self, rows: IntArray) -> tuple[bytes, IntArray]:
         """Read records that are near each other together; return bytes, and where each is."""
@@ -339,7 +339,7 @@ class RecordReader:
         for field, listed, found in pairs:
             if listed != found:
                 offset = int(table.offset[row])
-                raise self._blamed(
+                raise self._at_record(
                     FormatError(
                         f"header at byte {offset}: {field} {found}, the index has {listed}",
                         offset=offset,
@@ -361,10 +361,10 @@ class RecordReader:
         try:
             payload = decode_payload(stored, compression, nbytes)
         except BloscpackError as err:
-            raise self._blamed(err, row) from None
+            raise self._at_record(err, row) from None
         return payload if type(payload) is bytes else bytes(payload)
 
-    def _blamed(self, err: BloscpackError, row: int) -> BloscpackError:
+    def _at_record(self, err: BloscpackError, row: int) -> BloscpackError:
         """Return an error that says which record it is about."""
         table = self.table
         stream = table.streams[table.stream[row]]

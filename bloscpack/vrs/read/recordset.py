@@ -92,10 +92,10 @@ class RecordSet:
         return len(self.rows)
 
     def __repr__(self) -> str:
-        return f"<{len(self)} {self.called} of {self.content.source.name!r}>"
+        return f"<{len(self)} {self.label} of {self.content.source.name!r}>"
 
     @property
-    def called(self) -> str:
+    def label(self) -> str:
         """What these records are, for messages."""
         stream_id = self.content.table.streams[self.ordinal]
         return f"{self.record_type.name.lower()} records of stream {stream_id}"
@@ -135,7 +135,7 @@ class RecordSet:
         )
         kept.known[missing] = True
 
-    def blamed(self, err: BloscpackError, index: int) -> BloscpackError:
+    def at_record(self, err: BloscpackError, index: int) -> BloscpackError:
         """Return an error that says which record it is about."""
         if err.path is None:
             stream_id = self.content.table.streams[self.ordinal]
