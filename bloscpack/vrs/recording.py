@@ -66,7 +66,7 @@ def open(  # noqa: A001
     Warns
     -----
     BloscpackWarning
-        Some records cannot be reached, or some bytes belong to no record.
+        Some records cannot be reached, or some bytes do not belong to a record.
 
     Notes
     -----

@@ -291,4 +291,4 @@ def test_missing_records_are_reported_once(blpk: Blpk, yard: Path, tmp_path: Pat
     # Commands for all kinds of files print no report; theirs is the warning.
     ended = blpk("convert", "cut.vrs", "out.blp")
     assert ended.err.count("blpk: warning: cut.vrs: 5 bytes, the first at byte") == 1
-    assert ended.err.count("belong to no record") == 1
+    assert ended.err.count("do not belong to a record") == 1

@@ -92,7 +92,7 @@ def test_what_opening_found_is_told(tmp_path: Path) -> None:
     assert report.nrecords == 30
     assert [problem.record for problem in report.problems] == [None, None]
     assert "index rebuilt" in report.problems[0].message
-    assert "are no record" in report.problems[1].message
+    assert "are not a record" in report.problems[1].message
 
 
 def test_blocks_that_are_cut_off_or_wrong() -> None:

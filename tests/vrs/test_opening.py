@@ -428,7 +428,7 @@ def test_a_recording_with_damaged_records_warns_once(
     built = build(numbered(9, 50), "none")
     lost = built.ends[4] - built.offsets[4] + built.ends[8] - 7 - built.offsets[8]
     assert str(warning.message).startswith(
-        f"{path}: {lost} bytes, the first at byte {built.offsets[4]}, belong to no record ("
+        f"{path}: {lost} bytes, the first at byte {built.offsets[4]}, do not belong to a record ("
     )
     assert str(warning.message).endswith(
         "; only the records that were found are read, and recording.report lists the rest"
@@ -463,4 +463,4 @@ def test_a_repair_reports_damage_and_does_not_warn(tmp_path: Path) -> None:
         warnings.simplefilter("error")
         repaired = vrs.fix_index(path)
         assert len(vrs.open(path)) == repaired.nrecords == 7
-    assert any("are no record" in note for note in repaired.notes)
+    assert any("are not a record" in note for note in repaired.notes)
