@@ -186,7 +186,7 @@ class StreamClip:
         return clip
 
     def read_images(self, selection: FrameSelection = None) -> list[bytes] | None:
-        """Return frames as the JPEG or PNG files they are kept as; None if they are not."""
+        """Return the frames as stored JPEG or PNG files; None if the stream has other images."""
         indices = frame_indices(selection, len(self)).indices
         if not self._formats.issubset(_VERBATIM):
             return None

@@ -205,7 +205,7 @@ def _check_block(block: Block, *, decode: bool) -> None:
         block.values()
     elif block.kind == "unsupported":
         block.data  # noqa: B018 - raises if bytes are missing
-        raise UnsupportedError("an unsupported block: its format says too little")
+        raise UnsupportedError("an unsupported block: its format is incomplete")
     elif decode:
         block.array()
     else:

@@ -286,7 +286,7 @@ def test_missing_records_are_reported_once(blpk: Blpk, yard: Path, tmp_path: Pat
     for command in ("info", "list", "check"):
         ended = blpk("vrs", command, "cut.vrs")
         both = ended.out + ended.err
-        assert both.count("no record: 5 bytes are less than a record header") == 1
+        assert both.count("not a record: 5 bytes are less than a record header") == 1
         assert "warning" not in both
     # Commands for all kinds of files print no report; theirs is the warning.
     ended = blpk("convert", "cut.vrs", "out.blp")

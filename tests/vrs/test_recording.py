@@ -302,7 +302,7 @@ def test_large_compressed_records(tmp_path: Path, where: str) -> None:
     with vrs.open(path) as recording:
         os.truncate(path, built.ends[4] - 1)
         kept = recording[1]
-        message = r"record 4 of stream .*: 100\d+ of its 100\d+ bytes are there"
+        message = r"record 4 of stream .*: found 100\d+ of its 100\d+ bytes"
         with pytest.raises(TruncatedError, match=message):
             recording[4]
         with pytest.raises(TruncatedError, match="record 5 of stream"):
