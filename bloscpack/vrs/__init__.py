@@ -1,4 +1,4 @@
-"""VRS recordings: records of many sensors with time stamps, in streams that describe themselves."""
+"""VRS recordings: timestamped records of many sensors, in self-describing streams."""
 
 from .block.audio import AudioFormat, AudioSpec, SampleFormat
 from .block.pixels import ImageConversion, ImageFormat, ImageSpec, PixelFormat, image_planes
@@ -88,5 +88,5 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    """List the public names, and none of the modules they are written in."""
+    """List the public names only, without the modules that define them."""
     return sorted({*__all__, "pyvrs"} | {name for name in globals() if name.startswith("__")})

@@ -1,4 +1,4 @@
-"""A recording as a source of clips, one for each stream with images: see `frames.protocol`."""
+"""Frame source over a recording: one clip per stream that has images; see `frames.protocol`."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -12,21 +12,21 @@ from .streamclips import StreamClip
 
 
 class RecordingSource(KeyedSource):
-    """The streams of a recording that have images, as clips; see `frames.protocol.FrameSource`.
+    """Clips of the streams of a recording that have images; see `frames.protocol.FrameSource`.
 
     Parameters
     ----------
     where : Recording, str, PathLike, list of these, buffer or binary file
-        The recording; one that is opened here is closed with the source.
+        The recording. The source opens and later closes it, unless it is a `Recording` already.
     nthreads : int, optional
-        Threads that decode, for a recording that is opened here.
+        Number of decoding threads, if the source opens the recording.
 
     Attributes
     ----------
     name : str or None
-        Its path.
+        Path of the recording.
     recording : Recording
-        It.
+        The open recording.
 
     Raises
     ------
@@ -52,20 +52,20 @@ class RecordingSource(KeyedSource):
         return f"<{len(self)} streams with images of {self.name!r}>"
 
     def keys(self) -> Sequence[str]:
-        """Return the ids of the streams, in order."""
+        """Return the ids of the streams that have images, sorted by type and instance."""
         return self._keys
 
     def __contains__(self, key: object) -> bool:
-        """Return whether there is a stream of this id that has images."""
+        """Return whether `key` is the id of a stream that has images."""
         return key in self._keys
 
     def __getitem__(self, key: str) -> StreamClip:
-        """Return the images of a stream, of which nothing is read yet.
+        """Return the images of a stream as a lazy clip.
 
         Raises
         ------
         NotFoundError
-            There is none of this id that has images.
+            No stream has this id, or the stream has no images.
         """
         return self.recording.streams[key].clip()
 
@@ -85,7 +85,7 @@ class RecordingSource(KeyedSource):
             return read_batch(planned, out=out, nthreads=nthreads)
 
     def close(self) -> None:
-        """Close the recording, if it was opened here; idempotent."""
+        """Close the recording if the source opened it; idempotent."""
         if self._is_own:
             self.recording.close()
 

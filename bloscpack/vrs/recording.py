@@ -1,4 +1,4 @@
-"""A VRS file, open for reading: its records in the order of time, its streams and its tags."""
+"""Open VRS file: records in time order, streams and tags."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -35,30 +35,31 @@ def open(  # noqa: A001
     Parameters
     ----------
     path : str, PathLike, list of these, buffer or binary file
-        The file, or a URL of it. Numbered neighbours (``X_1``, ``X_2``) that continue it are read
-        with it, but not from URLs; a list names every file of a recording in chunks.
+        The file or its URL. Numbered neighbours (``X_1``, ``X_2``) that continue a local file are
+        read with it; those of a URL are not. A list names every file of a chunked recording.
     mode : {"r"}
         Recordings are not changed in place; `create` makes new ones.
     index : {"auto", "rebuild", "strict"}
-        Where the records are found: in the index, or by their headers if it is missing or
-        contradicts them; always by their headers; only in the index, and an error if that is wrong.
+        How to find the records. ``"auto"``: by the index, or by the record headers if the index is
+        missing or contradicts them. ``"rebuild"``: always by the record headers. ``"strict"``: only
+        by the index; a missing or wrong index is an error.
     resync : bool
-        Whether a search for records goes on after damaged bytes, or stops there.
+        Whether a search for record headers continues after damaged bytes or stops there.
     nthreads : int, optional
-        Threads that decode frames and columns, unless a call says it.
+        Number of threads that decode frames and columns; a call may override it.
     storage_options : mapping, optional
-        For a URL: what fsspec's file system for it takes (keys, ``endpoint_url``, ``headers``).
+        For a URL: options of its fsspec file system (keys, ``endpoint_url``, ``headers``).
 
     Returns
     -------
     Recording
-        Its `report` says what was repaired or lost.
+        Its `report` lists what was repaired or lost.
 
     Raises
     ------
     FormatError
-        The bytes are no VRS file; or the index lists records, and none can be reached; or with
-        ``index="strict"`` the index is missing or wrong.
+        The bytes are not a VRS file; or the index lists records, but none can be reached; or
+        ``index="strict"`` and the index is missing or wrong.
     UnsupportedError
         The file is of a newer version of the format.
     OSError
@@ -67,12 +68,12 @@ def open(  # noqa: A001
     Warns
     -----
     BloscpackWarning
-        Some records cannot be reached, or some bytes belong to no record.
+        Some records cannot be reached, or some bytes do not belong to a record.
 
     Notes
     -----
-    An index is read as a whole; without one, so is every record header. Behind a URL that is one
-    request for the first 64 KiB, and one for the index at the end with what lies before it.
+    Opening reads the whole index, or every record header if there is no index. From a URL, it takes
+    one request for the first 64 KiB and one for the index at the end and the bytes before it.
     """
     if mode != "r":
         raise ValueError(f"mode must be 'r', not {mode!r}: vrs.create makes a new recording")
@@ -99,7 +100,7 @@ def open_quietly(
     nthreads: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> "Recording":
-    """Open a recording as `open` does, for callers that report themselves what is lost."""
+    """Open a recording as `open` does, without a warning: the caller reports what is lost."""
     source = open_recording_source(path, storage_options)
     with closed_on_error(source, source.name):
         content = read_content(source, index=index, resync=resync)
@@ -112,21 +113,21 @@ def open_quietly(
 
 
 class Recording(RecordSequence):
-    """The records of a VRS file, in the order of time.
+    """Records of a VRS file in time order, returned by `open`.
 
-    Made by `open`. Records of equal time are in the order of type, instance and file.
+    Records of equal time are ordered by type id, instance id and position in the file.
 
     Attributes
     ----------
     name : str or None
-        The path, as it was given; None for bytes.
+        Path as given to `open`; None for bytes.
     nthreads : int or None
-        As it was given.
+        As given to `open`.
 
     Notes
     -----
-    Reads are positional: threads and forked children may share a recording. It pickles as its path
-    and options.
+    Reads are positional: threads and forked children may share a recording. A recording pickles as
+    its path and options.
     """
 
     def __init__(self, content: Content, nthreads: int | None) -> None:
@@ -151,12 +152,12 @@ class Recording(RecordSequence):
     @overload
     def __getitem__(self, index: str) -> Stream: ...
     def __getitem__(self, index: int | slice | str) -> Record | Selection | Stream:
-        """Return a record, for a slice a selection, for an id a stream.
+        """Return the record at an int, a `Selection` for a slice, or the stream of an id.
 
         Raises
         ------
         IndexError, NotFoundError
-            There is no such record, or stream.
+            No such record or stream exists.
         FormatError, CodecError
             The record is damaged; the message names it.
         """
@@ -172,55 +173,55 @@ class Recording(RecordSequence):
 
     @property
     def rows(self) -> IntArray:
-        """All records: 0 to their number, int64."""
+        """Indexes of all records: ``arange(len(self))``, int64."""
         return self._content.all_rows
 
     @property
     def header(self) -> FileHeader:
-        """The file header."""
+        """File header."""
         return self._content.header
 
     @property
     def table(self) -> RecordTable:
-        """Time, place, size, type and stream of every record, as arrays."""
+        """Time, offset, size, type and stream of every record, as arrays."""
         return self._content.table
 
     @property
     def index_kind(self) -> str:
-        """How the records were found: ``"classic end"``, ``"split zstd"``, ...; ``"scanned"``."""
+        """How the records were found: ``"classic end"``, ``"split zstd"``, ... or ``"scanned"``."""
         return self._content.index_kind
 
     @property
     def report(self) -> Report:
-        """What was repaired or lost when the file was opened."""
+        """Report of what was repaired or lost when the file was opened."""
         return self._content.report
 
     @property
     def source(self) -> ChunkedSource:
-        """The bytes of the file."""
+        """Bytes of the file; all chunks as one source."""
         return self._content.source
 
     @property
     def file_tags(self) -> dict[str, str]:
-        """What the user said of the recording; a copy."""
+        """Tags of the file, set by the user who recorded it; a copy."""
         return dict(self._content.description.file_tags)
 
     @property
     def streams(self) -> Streams:
-        """The streams by id, as ``"1201-1"``."""
+        """Streams by id, such as ``"1201-1"``."""
         return Streams(self._content)
 
     def find_streams(
         self, type_id: int | None = None, tag: str | None = None, value: str | None = None
     ) -> list[Stream]:
-        """Return the streams of a type that have a tag, maybe with a certain value.
+        """Return the streams that match a type, a tag and the value of a tag.
 
         Parameters
         ----------
         type_id : int, optional
             Any type by default.
         tag, value : str, optional
-            A user tag, and its value.
+            Name and value of a user tag. `value` alone matches any tag with this value.
         """
         return list(self._iter_found(type_id, tag, value))
 
@@ -232,7 +233,7 @@ class Recording(RecordSequence):
         Raises
         ------
         NotFoundError
-            There is none.
+            No stream matches.
         """
         for stream in self._iter_found(type_id, tag, value):
             return stream
@@ -259,13 +260,13 @@ class Recording(RecordSequence):
     def checksum(self, *, progress: Callable[[int, int], None] | None = None) -> str:
         """Return the checksum of all tags and records, 16 hex digits.
 
-        It is what the reference's ``vrs checksum`` prints: equal for copies with another
-        compression, index or cut into chunks.
+        The reference's ``vrs checksum`` prints the same. Compression, index and chunks of a copy do
+        not change it.
 
         Parameters
         ----------
         progress : callable, optional
-            Called now and then with the stored bytes of records that are done, and of all.
+            Called at intervals with the stored bytes of the finished records and of all records.
 
         Raises
         ------
@@ -275,11 +276,11 @@ class Recording(RecordSequence):
         return content_checksum(self._content, progress)
 
     def close(self) -> None:
-        """Close the file; idempotent. Records that were read stay usable."""
+        """Close the file; idempotent. Records that were read before stay usable."""
         self._content.source.close()
 
     def __enter__(self) -> Self:
-        """Return the recording, to be closed at the end of the block."""
+        """Return the recording; the end of the block closes it."""
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -288,7 +289,7 @@ class Recording(RecordSequence):
 
 
 def _place_of(where: Any, source: ChunkedSource) -> Any:
-    """Return what opens the file in another process; None for a file object."""
+    """Return a path, list or buffer that reopens the file elsewhere; None for a file object."""
     if any(is_remote(part.source) for part in source.parts):
         return [
             part.source.place(0)
@@ -305,16 +306,16 @@ def _place_of(where: Any, source: ChunkedSource) -> Any:
 
 
 def _identity_of(content: Content) -> tuple[int, int, int]:
-    """Return what tells a recording from one that takes its place."""
+    """Return the values that differ if another recording has replaced this one."""
     return content.header.creation_id, content.source.size(), len(content.table)
 
 
 def _reopen(place: Any, options: dict[str, Any], identity: tuple[int, int, int]) -> Content:
-    """Return the content of a recording that was pickled, opened anew."""
-    recording = open_quietly(place, **options)  # it was reported when it was first opened
+    """Reopen a pickled recording and return its content."""
+    recording = open_quietly(place, **options)  # the first opening already warned
     if _identity_of(recording._content) != identity:
         recording.close()
-        error = FileChangedError("the file is not the one that was opened; open it anew")
+        error = FileChangedError("the file is not the one that was opened; open it again")
         error.path = recording.name
         raise error
     return recording._content

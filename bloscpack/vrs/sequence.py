@@ -1,6 +1,6 @@
-"""Records in a row: all of a recording, or a selection of them, with the same ways to read both.
+"""Sequences of records: a whole recording or a selection of it, with the same methods.
 
-A selection is the rows of its records and no more; records are read when they are asked for.
+A selection holds only the row numbers of its records; records are read on access.
 """
 
 import operator
@@ -19,13 +19,13 @@ from .read.content import Content, Decoders
 from .read.record import Record
 
 FloatArray: TypeAlias = NDArray[np.float64]
-# A stream: its id as text, maybe with wildcards, as a `StreamId`, or anything that has a stream id.
+# A stream: its id as text (`filter` accepts wildcards), a `StreamId`, or an object with an `id`.
 StreamName: TypeAlias = Any
 TypeName: TypeAlias = str | RecordType
 
 
 class RecordSequence(Sequence[Record]):
-    """Records that are read when they are indexed or iterated over.
+    """Sequence of records, read when indexed or iterated over.
 
     Notes
     -----
@@ -38,7 +38,7 @@ class RecordSequence(Sequence[Record]):
     @property
     @abstractmethod
     def rows(self) -> IntArray:
-        """Which records of the recording these are: their `record_index`, int64."""
+        """The `record_index` of each record, int64 (N,)."""
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -48,12 +48,12 @@ class RecordSequence(Sequence[Record]):
     @overload
     def __getitem__(self, index: slice) -> "Selection": ...
     def __getitem__(self, index: int | slice) -> "Record | Selection":
-        """Return a record, or for a slice a selection of which nothing is read yet.
+        """Return the record at an int, or a lazy `Selection` for a slice.
 
         Raises
         ------
         IndexError
-            There is no such record.
+            No such record exists.
         FormatError, CodecError
             The record is damaged; the message names it.
         """
@@ -63,7 +63,7 @@ class RecordSequence(Sequence[Record]):
 
     @abstractmethod
     def _row(self, index: int) -> int:
-        """Return the row of the record at `index`, which may be negative."""
+        """Return the `record_index` of the record at `index`, which may be negative."""
 
     def _read(self, row: int) -> Record:
         content = self._content
@@ -73,12 +73,12 @@ class RecordSequence(Sequence[Record]):
         return Record(decoder, timestamp, row, payload)
 
     def __iter__(self) -> Iterator[Record]:
-        """Read all records in order, some ahead.
+        """Iterate over all records in order, reading some ahead.
 
         Raises
         ------
         FormatError, CodecError
-            A record is damaged. Iteration is over then; by their index, the others can be read.
+            A record is damaged. Iteration ends there; the other records are readable by index.
         """
         decoders, content = self._decoders, self._content
         for row, (stream, kind, version, timestamp, payload) in self._iter_stored():
@@ -94,7 +94,7 @@ class RecordSequence(Sequence[Record]):
         Raises
         ------
         IndexError
-            There is no such record.
+            No such record exists.
         FormatError, CodecError
             The record is damaged.
         """
@@ -102,31 +102,31 @@ class RecordSequence(Sequence[Record]):
 
     @property
     def timestamps(self) -> FloatArray:
-        """The time of each record in seconds, float64 (N,); a copy."""
+        """Time of each record in seconds, float64 (N,); a copy."""
         return self._content.table.timestamp[self.rows]
 
     @property
     def stored_nbytes(self) -> IntArray:
-        """The size of each record in the file, with its header, int64 (N,); a copy."""
+        """Bytes of each record in the file, header included, int64 (N,); a copy."""
         return self._content.table.size[self.rows].astype(np.int64)
 
     @property
     def time_range(self) -> tuple[float, float] | None:
-        """The first and the last time in seconds; None without records."""
+        """First and last time in seconds; None without records."""
         times = self._content.table.timestamp[self.rows]
         times = times[~np.isnan(times)]
         return (float(times.min()), float(times.max())) if len(times) else None
 
     @property
     def stream_ids(self) -> list[str]:
-        """The streams that have records here, in order."""
+        """Sorted ids of the streams that these records belong to."""
         table = self._content.table
         present = np.unique(table.stream[self.rows]).tolist()
         return [str(table.streams[ordinal]) for ordinal in present]
 
     @property
     def record_types(self) -> set[str]:
-        """The types of these records."""
+        """Types of these records."""
         present = np.unique(self._content.table.record_type[self.rows]).tolist()
         return {RECORD_TYPE_NAMES[kind] for kind in present}
 
@@ -138,23 +138,23 @@ class RecordSequence(Sequence[Record]):
         after: float | None = None,
         before: float | None = None,
     ) -> "Selection":
-        """Return those of the records that fit, of which nothing is read yet.
+        """Return the records that match all conditions, as a lazy `Selection`.
 
         Parameters
         ----------
         streams : str or iterable of str, optional
-            Stream ids, or patterns for them as for file names: ``"214-*"``.
+            Stream ids, or file name patterns for them: ``"214-*"``.
         types : str or iterable of str, optional
             ``"data"``, ``"configuration"``, ``"state"``.
         after, before : float, optional
-            Limits of the time in seconds, both included.
+            Time limits in seconds, both included.
 
         Raises
         ------
         NotFoundError
-            No stream has an id that is given without a wildcard.
+            No stream has an id that was given without a wildcard.
         ValueError
-            There is no such type.
+            A type does not exist.
         """
         table, rows = self._content.table, self.rows
         keep = np.ones(len(rows), np.bool_)
@@ -171,12 +171,12 @@ class RecordSequence(Sequence[Record]):
         return Selection(self._content, rows[keep])
 
     def _match_streams(self, names: StreamName | Iterable[StreamName]) -> list[int]:
-        """Return the ordinals of the streams that fit any of the names, in order.
+        """Return the sorted ordinals of the streams that match any of the names.
 
         Raises
         ------
         NotFoundError
-            No stream has an id that is given without a wildcard.
+            No stream has an id that was given without a wildcard.
         """
         ids = [str(stream_id) for stream_id in self._content.table.streams]
         found: set[int] = set()
@@ -196,21 +196,21 @@ class RecordSequence(Sequence[Record]):
         *,
         tolerance: float | None = None,
     ) -> Record:
-        """Return the record whose time is nearest; of two, the earlier one.
+        """Return the record nearest in time; of two equally near, the earlier one.
 
         Parameters
         ----------
         timestamp : float
             In seconds.
         stream, record_type : str, optional
-            Only records of this stream, of this type.
+            Search only records of this stream and this type.
         tolerance : float, optional
-            How many seconds away it may be.
+            Largest distance in seconds.
 
         Raises
         ------
         NotFoundError
-            There is none, or none as near as that.
+            No record matches, or none within the tolerance.
         """
         found = int(self.nearest_rows([timestamp], stream, record_type, tolerance=tolerance)[0])
         if found < 0:
@@ -226,7 +226,7 @@ class RecordSequence(Sequence[Record]):
         *,
         tolerance: float | None = None,
     ) -> IntArray:
-        """Return for each of many times the `record_index` of what `nearest` gives; -1 for none.
+        """Return the `record_index` of the record nearest to each time; -1 if there is none.
 
         Parameters
         ----------
@@ -249,7 +249,8 @@ class RecordSequence(Sequence[Record]):
         times, rows = times[order], rows[order]
         if not len(times):
             return np.full(wanted.shape, -1, np.int64)
-        # The first that is not before; and of those before, the first that has the last time.
+        # `after`: the first record at or after the time. `before`: the record before it; among
+        # records of equal time, the first.
         after = np.searchsorted(times, wanted)
         before = np.searchsorted(times, times[np.maximum(after - 1, 0)])
         after = np.minimum(after, len(times) - 1)
@@ -261,7 +262,7 @@ class RecordSequence(Sequence[Record]):
 
 
 class Selection(RecordSequence):
-    """Some records of a recording, in the order of time unless they were sliced otherwise."""
+    """Some records of a recording, in time order unless sliced otherwise."""
 
     def __init__(self, content: Content, rows: IntArray) -> None:
         self._content = content
@@ -276,7 +277,7 @@ class Selection(RecordSequence):
 
     @property
     def rows(self) -> IntArray:
-        """Which records of the recording these are: their `record_index`, int64."""
+        """The `record_index` of each record, int64 (N,)."""
         return self._rows
 
     def __len__(self) -> int:
@@ -290,7 +291,7 @@ class Selection(RecordSequence):
 
 
 def stream_text(name: StreamName) -> str:
-    """Return the text of a stream's id."""
+    """Return the id of a stream as text."""
     text = name if isinstance(name, str | StreamId) else getattr(name, "id", None)
     if text is None:
         raise TypeError(f"expected a stream or its id, not {type(name).__name__!r}")
@@ -298,12 +299,12 @@ def stream_text(name: StreamName) -> str:
 
 
 def find_stream(content: Content, text: str) -> int:
-    """Return the ordinal of a stream.
+    """Return the ordinal of the stream with the id `text`.
 
     Raises
     ------
     NotFoundError
-        There is none of this id.
+        No stream has this id.
     """
     try:
         return content.table.streams.index(StreamId.parse(text))
@@ -319,7 +320,7 @@ def find_stream(content: Content, text: str) -> int:
 
 
 def _listed(names: Any) -> list[Any]:
-    """Return one name, or several, as a list."""
+    """Return a single name, or an iterable of names, as a list."""
     if isinstance(names, str | StreamId | RecordType) or not isinstance(names, Iterable):
         return [names]
     return list(names)

@@ -1,4 +1,4 @@
-"""A stream of a recording: what is known of a device, and its records."""
+"""Streams of a recording: identity, tags and records of one device."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -18,16 +18,14 @@ from .streamclips import StreamClip
 
 
 class Stream:
-    """The records of one device.
-
-    Made by a recording; holds nothing but where to look.
+    """Records of one device, returned by a recording; a lazy view that holds no data.
 
     Attributes
     ----------
     id : str
-        Type and instance, as ``"1201-1"``.
+        Type and instance id, such as ``"1201-1"``.
     type_id, instance_id : int
-        Both.
+        The two parts of `id`.
     """
 
     __slots__ = ("_content", "_decoders", "_ordinal", "id", "instance_id", "type_id")
@@ -56,12 +54,12 @@ class Stream:
 
     @property
     def tags(self) -> dict[str, str]:
-        """What the user said of it; a copy."""
+        """User tags of the stream; a copy."""
         return dict(self._content.tags_of(self._ordinal).user)
 
     @property
     def vrs_tags(self) -> dict[str, str]:
-        """Its name, flavor and serial number, and what its records look like; a copy."""
+        """VRS tags: name, flavor, serial number and record formats; a copy."""
         return dict(self._content.tags_of(self._ordinal).vrs)
 
     def _vrs_tag(self, name: str) -> str:
@@ -69,22 +67,22 @@ class Stream:
 
     @property
     def name(self) -> str:
-        """The name that its type had when it was recorded; else the one it has now."""
+        """Name of the device type when it was recorded, or the type's current name."""
         return self._vrs_tag(NAME_TAG) or type_name(self.type_id)
 
     @property
     def flavor(self) -> str:
-        """What kind of such a device it is; may be empty."""
+        """Kind of device within its type; may be empty."""
         return self._vrs_tag(FLAVOR_TAG)
 
     @property
     def serial_number(self) -> str:
-        """What tells the stream from all others, and stays in copies of it."""
+        """Unique identifier of the stream; copies of the recording keep it."""
         return self._vrs_tag(SERIAL_NUMBER_TAG)
 
     @property
     def records(self) -> Selection:
-        """All its records."""
+        """All records of the stream."""
         rows = self._content.rows_of_stream(self._ordinal)
         return Selection(self._content, rows)
 
@@ -94,22 +92,22 @@ class Stream:
 
     @property
     def data(self) -> Selection:
-        """Its data records."""
+        """Data records."""
         return self._of_type(RecordType.DATA)
 
     @property
     def configurations(self) -> Selection:
-        """Its configuration records."""
+        """Configuration records."""
         return self._of_type(RecordType.CONFIGURATION)
 
     @property
     def states(self) -> Selection:
-        """Its state records."""
+        """State records."""
         return self._of_type(RecordType.STATE)
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many records of each type it has."""
+        """Number of records by type."""
         return {
             name: len(self._content.rows_of(self._ordinal, kind))
             for kind, name in RECORD_TYPE_NAMES.items()
@@ -117,12 +115,12 @@ class Stream:
 
     @property
     def time_range(self) -> tuple[float, float] | None:
-        """The first and the last time of its records in seconds; None without records."""
+        """Times of the first and last record in seconds; None without records."""
         return self.records.time_range
 
     @property
     def timestamps(self) -> FloatArray:
-        """The time of each data record in seconds, float64 (N,)."""
+        """Time of each data record in seconds, float64 (N,)."""
         return self.data.timestamps
 
     def field(
@@ -134,7 +132,7 @@ class Stream:
         version: int | None = None,
         nthreads: int | None = None,
     ) -> Column:
-        """Read one field of all records of a type; see `columns.read_field`."""
+        """Return one field of all records of a type; see `columns.read_field`."""
         return read_field(
             self._record_set(record_type), name, block=block, version=version, nthreads=nthreads
         )
@@ -147,7 +145,7 @@ class Stream:
 
     @property
     def has_images(self) -> bool:
-        """Whether the formats of its data records have images, and there are such records.
+        """Whether the stream has data records, and a format of them has images.
 
         Raises
         ------
@@ -160,22 +158,22 @@ class Stream:
 
     @property
     def frames(self) -> StreamClip:
-        """The images of its data records, the first of each, as a lazy array of frames.
+        """First image of each data record, as a lazy array of frames.
 
         Raises
         ------
         NotFoundError
-            There are none.
+            The stream has no images.
         """
         return self.clip()
 
     def clip(self, block: int | None = None) -> StreamClip:
-        """Return the images of its data records as a lazy array of frames.
+        """Return the images of the data records as a lazy array of frames.
 
         Parameters
         ----------
         block : int, optional
-            Which block of the record format; by default the first image.
+            Index of the image block in the record format; by default, the first image block.
 
         Raises
         ------
@@ -189,7 +187,7 @@ class Stream:
 
 
 class Streams(Mapping[str, Stream]):
-    """The streams of a recording by id, sorted by type and instance."""
+    """Streams of a recording by id, sorted by type and instance."""
 
     __slots__ = ("_content", "_decoders")
 
@@ -212,7 +210,7 @@ class Streams(Mapping[str, Stream]):
         Raises
         ------
         NotFoundError
-            There is none of this id.
+            No stream has this id.
         """
         ordinal = find_stream(self._content, stream_text(key))
         return Stream(self._content, ordinal)

@@ -1,10 +1,10 @@
-"""The images of a recording as clips of frames: see `frames.protocol`.
+"""Clips of frames over the images of a recording; see `frames.protocol`.
 
-A stream is a clip: its frames are the images of its data records, in the order of time. Raw images
-that are stored as they are are read straight into the result, or copied row by row where they have
-padding; compressed ones are decoded into it, on several threads; coded ones (JPEG, PNG) are decoded
-one by one. A clip is lazy: where images lie is found for those that are asked for, and kept with
-the recording.
+A clip is one stream: its frames are the images of the data records, in time order. Uncompressed raw
+images are read straight into the result, or copied row by row if the rows have padding. Compressed
+records are decoded into the result on several threads; coded images (JPEG, PNG) are decoded one by
+one. A clip is lazy: it locates only the images that are read, and caches the places with the
+recording.
 """
 
 from collections.abc import Callable, Iterator
@@ -33,35 +33,37 @@ from .read.extents import locate
 from .read.record import Block, Record
 from .read.recordset import RecordSet, tagged_versions
 
-# How long a decoded byte takes, next to one of a Blosc chunk: of a raw image, and of a coded one.
+# Cost of a decoded byte relative to Blosc, for raw and for coded images; scales the number of
+# threads.
 _RAW_COST, _CODED_COST = 1, 5
-# Smaller frames are read together and copied; larger ones each straight to their place.
+# Frames smaller than this many bytes are read together and copied; larger ones are each read
+# straight into the result.
 _STRAIGHT_NBYTES = 1 << 16
-# Payloads up to this size are decoded to memory that is used again.
+# Payloads of up to this many bytes are decoded into reused memory.
 _SCRATCH_NBYTES = 1 << 24
-# What a stored byte may become: a Zstandard block of 4 bytes makes 128 KiB.
+# Largest expansion of a stored byte: a Zstandard block of 4 bytes decodes to 128 KiB.
 _MAX_EXPANSION = 1 << 15
 _VERBATIM = ImageFormat.JPG, ImageFormat.PNG
 
 
 class StreamClip:
-    """The images of a stream; see `frames.protocol.Clip`.
+    """Images of a stream; see `frames.protocol.Clip`.
 
     Parameters
     ----------
     content : Content
-        The recording.
+        Content of the recording.
     ordinal : int
-        Of the stream.
+        Ordinal of the stream.
     block : int, optional
-        Which block of the record format; by default the first image.
+        Index of the image block in the record format; by default, the first image block.
 
     Attributes
     ----------
     id : str
-        The stream, as ``"1201-1"``.
+        Id of the stream, such as ``"1201-1"``.
     decode_cost : int
-        How long a decoded byte takes, next to one of a Blosc chunk.
+        Cost of a decoded byte relative to Blosc; scales the number of threads.
 
     Raises
     ------
@@ -75,7 +77,7 @@ class StreamClip:
         self._ordinal = ordinal
         self._block = block
         self._dtype: np.dtype[Any] | None = None
-        # A record that was taken apart for the shape of its image, kept until that is wanted.
+        # The image whose record was last decoded for its shape; saves decoding it twice.
         self._peeked: tuple[int, Block] | None = None
         records = RecordSet(content, ordinal, RecordType.DATA)
         self._records = records
@@ -96,7 +98,7 @@ class StreamClip:
         self.decode_cost = _RAW_COST if is_raw else _CODED_COST
 
     def _index(self, version: int) -> int | None:
-        """Return which block of the record format the images are; None if there are none."""
+        """Return the index of the image block in the record format; None if there is none."""
         return image_index(self._records.decoder(version).contents, self._block)
 
     def _format(self, version: int) -> ImageFormat:
@@ -119,22 +121,22 @@ class StreamClip:
 
     @property
     def rows(self) -> IntArray:
-        """Which record of the recording each frame is from, int64 (T,)."""
+        """The `record_index` of each frame, int64 (T,)."""
         return self._records.rows[self._members]
 
     @property
     def timestamps(self) -> NDArray[np.float64]:
-        """The time of each frame in seconds, float64 (T,)."""
+        """Time of each frame in seconds, float64 (T,)."""
         return self._content.table.timestamp[self.rows]
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """``(T, H, W)`` or ``(T, H, W, C)`` of the first frame; ``(0,)`` without frames."""
+        """``(T, H, W)`` or ``(T, H, W, C)``, by the first frame; ``(0,)`` without frames."""
         return len(self), *(self._form(0)[0] if len(self) else ())
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the pixels of the first frame."""
+        """Dtype of the pixels of the first frame."""
         if self._dtype is None:
             self._dtype = self._form(0)[1] if len(self) else np.dtype("u1")
         return self._dtype
@@ -144,22 +146,19 @@ class StreamClip:
         return len(self._members)
 
     def __getitem__(self, selection: FrameSelection) -> AnyArray:
-        """Return `read` of a selection."""
+        """Return the frames of a selection; see `read`."""
         return self.read(selection)
 
     def read(self, selection: FrameSelection = None, *, out: AnyArray | None = None) -> AnyArray:
-        """Return frames in one array; see `frames.protocol.Clip`.
-
-        It is of the dtype of the first of them.
-        """
+        """Return frames in one array, with the dtype of the first; see `frames.protocol.Clip`."""
         with at_hand(self.places(selection)):
             clip = self.typed(selection)
             return read_clip(clip, selection, out=out, nthreads=self._content.nthreads)
 
     def places(self, selection: FrameSelection) -> Iterator[tuple[ByteSource, int, int]]:
-        """Yield where the records of frames are, of a recording in one remote file; else nothing.
+        """Yield (source, offset, size) of each frame's record, if the recording is one remote file.
 
-        What is known of a record from the table alone: its header is part of it.
+        Offset and size come from the record table, so they cover the record header.
         """
         source = self._content.source.single
         if is_remote(source):
@@ -173,9 +172,9 @@ class StreamClip:
         Raises
         ------
         IndexError, TypeError
-            There is no such frame; the selection is none.
+            A frame does not exist; the selection has a wrong type.
         FormatError, CodecError, UnsupportedError
-            The first frame is damaged, or nothing tells what it is.
+            The first frame is damaged, or its format is unknown.
         """
         indices = frame_indices(selection, len(self)).indices
         if not len(indices):
@@ -187,7 +186,7 @@ class StreamClip:
         return clip
 
     def read_images(self, selection: FrameSelection = None) -> list[bytes] | None:
-        """Return frames as the JPEG or PNG files they are kept as; None if they are not."""
+        """Return the frames as stored JPEG or PNG files; None if the stream has other images."""
         indices = frame_indices(selection, len(self)).indices
         if not self._formats.issubset(_VERBATIM):
             return None
@@ -203,7 +202,7 @@ class StreamClip:
         return images
 
     def _form(self, index: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
-        """Return shape and dtype of a frame."""
+        """Return the shape and dtype of a frame."""
         number = int(self._members[index])
         self._places.load(self._members[index : index + 1])
         form = self._regular(number)
@@ -215,7 +214,7 @@ class StreamClip:
                 block = self._image_of(self._records.record(number))
                 known[number] = _decoded_form(block)
             except BloscpackError as err:
-                raise self._records.blamed(err, number) from None
+                raise self._records.at_record(err, number) from None
             self._peeked = number, block
         return known[number]
 
@@ -231,7 +230,7 @@ class StreamClip:
         return image_block(record, contents, index)
 
     def frame_shape(self, indices: IntArray) -> tuple[int, ...]:
-        """Return the shape of the first of the frames, or of the clip's first."""
+        """Return the shape of the first of `indices`, or of the clip's first frame if empty."""
         if not len(indices):
             return self.shape[1:]
         shape = self._form(int(indices[0]))[0]
@@ -239,9 +238,9 @@ class StreamClip:
         return shape
 
     def _check_nbytes(self, indices: IntArray, frame_nbytes: int) -> None:
-        """Refuse frames that take far more memory than the file can hold.
+        """Raise if the frames need more memory than the file could decode to.
 
-        A frame that the caller repeats counts once.
+        Repeated frames count once.
         """
         size = self._content.source.size()
         limit = image.MAX_NBYTES + _MAX_EXPANSION * size
@@ -254,7 +253,7 @@ class StreamClip:
             raise error
 
     def pieces(self, indices: IntArray, frames: AnyArray) -> Iterator[Piece]:
-        """Return what to fetch so that ``frames[k]`` becomes the frame ``indices[k]``."""
+        """Yield the reads that fill each ``frames[k]`` with the frame ``indices[k]``."""
         numbers = self._members[indices]
         self._records.load(numbers)
         self._places.load(numbers)
@@ -279,10 +278,10 @@ class StreamClip:
         try:
             put()
         except BloscpackError as err:
-            raise self._records.blamed(err, number) from None
+            raise self._records.at_record(err, number) from None
 
     def _raw_piece(self, number: int, form: ImageForm, frame: AnyArray) -> Piece:
-        """Return what to fetch for a raw image of which the place is known."""
+        """Return the read of a raw image whose place is known."""
         headers = self._records.headers
         start, offset = self._places.columns.starts.item(number), headers.offsets.item(number)
         if headers.compressions.item(number):
@@ -302,7 +301,7 @@ class StreamClip:
     def _decode_raw(
         self, number: int, start: int, form: ImageForm, frame: AnyArray, stored: memoryview
     ) -> None:
-        """Decode the payload of a record, and put its image into `frame`."""
+        """Decode the payload of a record and write its image to `frame`."""
         headers = self._records.headers
         if start or headers.nbytes.item(number) != form.extent or not form.is_tight:
             self._with_payload(
@@ -312,10 +311,10 @@ class StreamClip:
         try:
             decode_payload_into(stored, headers.compressions.item(number), _bytes_of(frame))
         except BloscpackError as err:
-            raise self._records.blamed(err, number) from None
+            raise self._records.at_record(err, number) from None
 
     def _record_piece(self, k: int, number: int, take: Callable[[int, Block], None]) -> Piece:
-        """Return what to fetch so that ``take(k, block)`` gets the image of a record."""
+        """Return the read of a whole record, which calls ``take(k, block)`` with its image."""
         headers = self._records.headers
         nbytes = headers.stored.item(number)
         source, offset = locate(self._content.source, headers.offsets.item(number), nbytes)
@@ -324,7 +323,7 @@ class StreamClip:
     def _take_apart(
         self, k: int, number: int, take: Callable[[int, Block], None], stored: memoryview
     ) -> None:
-        """Call ``take(k, block)`` with the image of a record, whose payload is `stored`."""
+        """Call ``take(k, block)`` with the image of the record whose stored payload is `stored`."""
         records = self._records
         row, version = int(records.rows[number]), records.headers.versions.item(number)
         timestamp = self._content.table.timestamp.item(row)
@@ -338,7 +337,7 @@ class StreamClip:
     def _with_payload(
         self, number: int, stored: memoryview, use: Callable[[memoryview], None]
     ) -> None:
-        """Call ``use(payload)`` with the decoded payload of a record, valid meanwhile only."""
+        """Call ``use(payload)`` with a decoded payload, which is valid only during the call."""
         headers = self._records.headers
         compression, nbytes = headers.compressions.item(number), headers.nbytes.item(number)
         try:
@@ -349,10 +348,9 @@ class StreamClip:
             else:
                 use(memoryview(decode_payload(stored, compression, nbytes)))
         except BloscpackError as err:
-            raise self._records.blamed(err, number) from None
+            raise self._records.at_record(err, number) from None
 
     def _put(self, block: Block, frame: AnyArray, indices: IntArray, k: int) -> None:
-        """Decode an image into `frame`."""
         if _is_plain_jpeg(block):
             info = image.probe(block.data)
             if (info.shape, info.dtype) == (frame.shape, frame.dtype):
@@ -383,7 +381,7 @@ def _bytes_of(frame: AnyArray) -> memoryview:
 
 
 def _leave(data: memoryview) -> None:
-    """Do nothing: the bytes are where they belong."""
+    """Do nothing: the bytes were read straight into the result."""
 
 
 def _copy(target: memoryview, data: memoryview) -> None:
@@ -395,7 +393,7 @@ def _copy_rows(form: ImageForm, frame: AnyArray, data: memoryview) -> None:
 
 
 def _is_plain_jpeg(block: Block) -> bool:
-    """Return whether an image is a JPEG that decodes to grey or RGB."""
+    """Return whether the image is a JPEG that decodes to grey or RGB."""
     spec = block.spec
     if not isinstance(spec, ImageSpec) or spec.image_format not in _VERBATIM:
         return False
@@ -404,12 +402,12 @@ def _is_plain_jpeg(block: Block) -> bool:
 
 
 def _decoded_form(block: Block) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Return shape and dtype of what `Block.array` gives."""
+    """Return the shape and dtype that `Block.array` returns, from the image header if possible."""
     spec = block.spec
     if not isinstance(spec, ImageSpec) or spec.image_format not in _VERBATIM:
         pixels = block.array()
         return pixels.shape, pixels.dtype
     info = image.probe(block.data)
-    # Grey with alpha comes as RGBA, one bit as a byte: see imagecodec.py.
+    # imagecodec.py expands grey with alpha to RGBA, and one bit per pixel to a byte.
     shape = (*info.shape[:2], 4) if info.shape[2:] == (2,) else info.shape
     return shape, np.dtype("u1") if info.dtype.kind == "b" else info.dtype

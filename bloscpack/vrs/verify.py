@@ -1,9 +1,9 @@
-"""Reading everything that a recording has, to find what is damaged.
+"""Verification of a recording: read all of it and report the damage.
 
-Every record is read, decompressed and compared with the index; every block is found, metadata is
-decoded, and with ``decode=True`` every image too. One problem does not hide the next. What is valid
-but cannot be decoded here, as a custom codec, is a notice and no problem; so is an image whose
-decoder is not installed.
+Every record is read, decompressed and compared with the index. Every block is located and metadata
+is decoded; ``decode=True`` decodes images and audio too. One problem does not hide the next. Valid
+content that cannot be decoded here, such as a custom codec or an image whose decoder is not
+installed, is a notice, not a problem.
 """
 
 from collections import Counter
@@ -20,25 +20,25 @@ from .read.iteration import batches_of, iter_readable
 from .read.record import Block, Record
 from .recording import Recording
 
-# So many problems are told one by one.
+# Problems that a report lists one by one; the rest are only counted.
 MAX_PROBLEMS = 1000
-# Names of codecs come from the file.
+# Notices quote codec names, which come from the file and may be long.
 _MAX_TEXT = 400
 
 Progress = Callable[[int, int], None]
 
 
 class Problem(NamedTuple):
-    """Something that is wrong.
+    """Problem found in a recording.
 
     Attributes
     ----------
     record : int or None
-        The `record_index`; None if it is not a record's.
+        The `record_index`; None if the problem is not in a record.
     stream : str or None
-        The id of its stream.
+        Id of the record's stream.
     message : str
-        What is wrong; it names the record.
+        Description of the problem; names the record.
     """
 
     record: int | None
@@ -51,20 +51,20 @@ class Problem(NamedTuple):
 
 @dataclass(slots=True)
 class CheckReport:
-    """What was found.
+    """Result of `check_recording`.
 
     Attributes
     ----------
     nrecords, nblocks : int
-        How many there are, in what could be read.
+        Number of records that could be read, and of their blocks.
     nbytes : int
-        Of their payloads, decompressed.
+        Bytes of their payloads, decompressed.
     nproblems : int
-        How many there are.
+        Number of problems.
     problems : list of Problem
-        What is wrong, the first `MAX_PROBLEMS`.
+        The first `MAX_PROBLEMS` problems.
     notices : list of str
-        What is not, but should be known.
+        Remarks that are not errors.
     """
 
     nrecords: int = 0
@@ -76,13 +76,13 @@ class CheckReport:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether no problem was found."""
         return not self.nproblems
 
 
 @dataclass(slots=True)
 class _Batch:
-    """What was found in some records."""
+    """Result for one batch of records."""
 
     stored: int
     nrecords: int = 0
@@ -99,23 +99,23 @@ def check_recording(
     nthreads: int | None = None,
     progress: Progress | None = None,
 ) -> CheckReport:
-    """Look for damage in a recording; nothing is changed.
+    """Verify a recording without changing it.
 
     Parameters
     ----------
     recording : Recording
-        What was found on opening, its `report`, counts as well.
+        The recording; the problems in its `report` are included.
     decode : bool
         Decode images and audio too.
     nthreads : int, optional
-        Threads that read and decode.
+        Number of threads that read and decode.
     progress : callable, optional
-        Called with the stored bytes of records that were checked, and of all.
+        Called with the stored bytes of the verified records and of all records.
 
     Returns
     -------
     CheckReport
-        What is wrong.
+        Problems, notices and totals.
 
     Raises
     ------
@@ -181,31 +181,31 @@ def _problem(record: Record, message: str) -> Problem:
 def _check_blocks(record: Record, batch: _Batch, *, decode: bool) -> None:
     kind = f"stream {record.stream_id}, {record.record_type} version {record.format_version}"
     name = f"record {record.record_index} "
-    is_told = False
+    is_reported = False
     for number, block in enumerate(record.blocks):
         batch.nblocks += 1
         try:
             _check_block(block, decode=decode)
         except (UnsupportedError, ImportError) as err:
-            if block.is_whole:  # else the note of the record says it
+            if block.is_whole:  # otherwise the note of the record reports it
                 batch.notices[f"{kind}, block {number}: {err.args[0]}"[:_MAX_TEXT]] += 1
         except BloscpackError as err:
-            is_told = is_told or not block.is_whole
+            is_reported = is_reported or not block.is_whole
             text = str(err.args[0])
             text = text if text.startswith(name) else f"block {number}: {text}"
             batch.problems.append(_problem(record, text))
-    if record.note is not None and not is_told:
+    if record.note is not None and not is_reported:
         text = "bytes unread" if record.note.endswith("bytes unread") else record.note
         batch.notices[f"{kind}: {text}"[:_MAX_TEXT]] += 1
 
 
 def _check_block(block: Block, *, decode: bool) -> None:
-    """Raise if a block is not whole, or its content does not decode."""
+    """Raise if a block is incomplete or its content does not decode."""
     if block.kind == "metadata":
         block.values()
     elif block.kind == "unsupported":
-        block.data  # noqa: B018 - raises if it is not there
-        raise UnsupportedError("an unsupported block: its format says too little")
+        block.data  # noqa: B018 - raises if bytes are missing
+        raise UnsupportedError("an unsupported block: its format is incomplete")
     elif decode:
         block.array()
     else:

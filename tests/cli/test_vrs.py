@@ -286,9 +286,9 @@ def test_missing_records_are_reported_once(blpk: Blpk, yard: Path, tmp_path: Pat
     for command in ("info", "list", "check"):
         ended = blpk("vrs", command, "cut.vrs")
         both = ended.out + ended.err
-        assert both.count("no record: 5 bytes are less than a record header") == 1
+        assert both.count("not a record: 5 bytes are less than a record header") == 1
         assert "warning" not in both
     # Commands for all file types do not print a report; they warn.
     ended = blpk("convert", "cut.vrs", "out.blp")
     assert ended.err.count("blpk: warning: cut.vrs: 5 bytes, the first at byte") == 1
-    assert ended.err.count("belong to no record") == 1
+    assert ended.err.count("do not belong to a record") == 1

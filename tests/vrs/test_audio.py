@@ -73,7 +73,7 @@ def test_no_samples(sample_format: SampleFormat) -> None:
 
 def test_what_does_not_fit() -> None:
     spec = AudioSpec(AudioFormat.PCM, SampleFormat.S16_BE, 2, 8000, 3)
-    with pytest.raises(TruncatedError, match="3 frames of 4 bytes: 11 bytes there"):
+    with pytest.raises(TruncatedError, match="3 frames of 4 bytes: found only 11 bytes"):
         audio_view(bytes(11), spec)
     spec = AudioSpec(AudioFormat.PCM, SampleFormat.S16_BE, 2, 8000, 3, 3)
     with pytest.raises(FormatError, match="frames of 3 bytes cannot hold 2 channels of int16be"):

@@ -190,7 +190,7 @@ def test_coded_images_without_a_decoder_say_so() -> None:
     with pytest.raises(UnsupportedError, match="'x y/z'"):
         custom.array()
     unsupported = find("enc_image_codecs", "214-3", 1).blocks[0]
-    with pytest.raises(UnsupportedError, match="block 0: its size is not known"):
+    with pytest.raises(UnsupportedError, match="block 0: its size is unknown"):
         unsupported.array()
 
 

@@ -80,7 +80,7 @@ def test_a_header_that_the_index_contradicts(tmp_path: Path) -> None:
     path.write_bytes(data)
     (problem,) = report_of(path).problems
     assert problem.record == 7
-    assert "timestamp 99.0, the index has 7.0" in problem.message
+    assert "timestamp 99.0, but the index has 7.0" in problem.message
 
 
 def test_what_opening_found_is_told(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_what_opening_found_is_told(tmp_path: Path) -> None:
     assert report.nrecords == 30
     assert [problem.record for problem in report.problems] == [None, None]
     assert "index rebuilt" in report.problems[0].message
-    assert "are no record" in report.problems[1].message
+    assert "are not a record" in report.problems[1].message
 
 
 def test_blocks_that_are_cut_off_or_wrong() -> None:
@@ -138,7 +138,7 @@ def test_what_is_not_known_is_a_notice() -> None:
     assert report.nproblems == 1  # the index
     found = [notice.removeprefix("stream 1201-1, data version ") for notice in report.notices]
     assert found == [
-        "1, block 0: an unsupported block: its format says too little (1 record)",
+        "1, block 0: an unsupported block: its format is incomplete (1 record)",
         "2: bytes unread (2 records)",
         "3: block 0: size unknown (1 record)",
     ]

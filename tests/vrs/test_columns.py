@@ -268,7 +268,7 @@ def test_labels_that_are_not_clear() -> None:
     }
     records = [Made(struct.pack("<fffI", k, k, k, k)) for k in range(3)]
     stream = opened(formats, records).streams[STREAM]
-    with pytest.raises(ValueError, match=r"in blocks \[0, 1\]: choose by block="):
+    with pytest.raises(ValueError, match=r"in blocks \[0, 1\]: choose with block="):
         stream.field("x")
     with pytest.raises(ValueError, match="x<float> or x<uint32>"):
         stream.field("x", block=1)
@@ -326,9 +326,9 @@ def test_configuration_records_have_fields_too() -> None:
     ("entries", "message"),
     [
         ((0, 400, 0, 400), "variable part of 400 bytes|metadata block of 416"),
-        ((0, 0xFFFFFFFF, 0, 4), "ends behind the metadata block"),
-        ((0xFFFFFFFF, 0xFFFFFFFF, 0, 4), "ends behind the metadata block"),
-        ((1, 4, 0, 4), "ends behind the metadata block"),
+        ((0, 0xFFFFFFFF, 0, 4), "ends beyond the metadata block"),
+        ((0xFFFFFFFF, 0xFFFFFFFF, 0, 4), "ends beyond the metadata block"),
+        ((1, 4, 0, 4), "ends beyond the metadata block"),
         ((0, 4, 0xFFFFFFFF, 0xFFFFFFFF), "variable part of 8589934590|block of 8589934606"),
     ],
 )
@@ -407,7 +407,7 @@ def test_strings_and_ragged_rows() -> None:
     assert [strings[k] for k in range(-4, 4)] == texts + texts
     assert strings[1:3].tolist() == texts[1:3]
     assert strings[3:1].tolist() == []
-    with pytest.raises(ValueError, match="steps of 1"):
+    with pytest.raises(ValueError, match="step must be 1"):
         strings[::2]
     with pytest.raises(IndexError, match="row 4 of 4"):
         strings[4]

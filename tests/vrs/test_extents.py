@@ -160,7 +160,7 @@ def test_a_file_that_shrinks_is_an_error(tmp_path: Path, places: list[int]) -> N
     with path.open("r+b") as stream:
         stream.truncate(205)
     offsets, lengths = np.array(places, np.int64), np.full(len(places), 10)
-    message = rf"10 bytes at byte {places[-1]}: \d are there"
+    message = rf"10 bytes at byte {places[-1]}: found only \d"
     with pytest.raises(TruncatedError, match=message) as info:
         read_rows(source, offsets, 10)
     assert info.value.path == str(path)

@@ -50,7 +50,7 @@ def test_sizes(size: tuple[int, int]) -> None:
     assert image_size(CONTAINER + FILE_TYPE + b"\0\0\0\1jxlc" + long + head) == size
     parts = b"".join(box(b"jxlp", k.to_bytes(4, "big") + head[k : k + 1]) for k in range(len(head)))
     assert image_size(CONTAINER + FILE_TYPE + LEVEL + parts) == size
-    with pytest.raises(FormatError, match="ends before"):
+    with pytest.raises(FormatError, match="ends within its size"):
         image_size(head[:2])
 
 

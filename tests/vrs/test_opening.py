@@ -213,11 +213,11 @@ def test_a_wrong_index_hides_no_record(index: str, damage: Any) -> None:
 @pytest.mark.parametrize(
     ("at", "new", "message"),
     [
-        (0, pack("<d", 4.5), r"timestamp 4.0, the index has 4.5"),
-        (12, b"\x01", "record_type 3, the index has 1"),
-        (13, pack("<i", 9), "stream 241-1, the index has 9-1"),
-        (17, pack("<H", 9), "stream 241-1, the index has 241-9"),
-        (8, pack("<I", 64), "size 63, the index has 64"),
+        (0, pack("<d", 4.5), r"timestamp 4.0, but the index has 4.5"),
+        (12, b"\x01", "record_type 3, but the index has 1"),
+        (13, pack("<i", 9), "stream 241-1, but the index has 9-1"),
+        (17, pack("<H", 9), "stream 241-1, but the index has 241-9"),
+        (8, pack("<I", 64), "size 63, but the index has 64"),
     ],
 )
 def test_an_index_that_lies_in_the_middle_is_found_out_on_reading(
@@ -241,7 +241,7 @@ def test_an_index_that_lies_in_the_middle_is_found_out_on_reading(
     assert recording[8].payload == built.records[8].payload
     recording = opened(data, index="rebuild")
     assert payloads(recording) == expected(built)
-    assert recording.report.index_fault == "this was asked for"
+    assert recording.report.index_fault == "this was requested"
 
 
 @pytest.mark.parametrize("index", ["end", "front", "split"])
@@ -378,7 +378,7 @@ def test_a_recording_whose_files_were_exchanged_is_not_empty(tmp_path: Path) -> 
     one.rename(tmp_path / "x")
     two.rename(one)
     (tmp_path / "x").rename(two)
-    with pytest.raises(FormatError, match=r"the index lists 25 records, and none can be reached"):
+    with pytest.raises(FormatError, match=r"the index lists 25 records, but none of them"):
         vrs.open(first)
 
 
@@ -386,7 +386,9 @@ def test_a_recording_whose_other_files_are_missing_is_not_empty(tmp_path: Path) 
     first, *others = in_chunks(tmp_path)
     for path in others:
         path.unlink()
-    with pytest.raises(FormatError, match=r"the files that continue it are missing, or it was cut"):
+    with pytest.raises(
+        FormatError, match=r"the files that continue it are missing, or it was truncated"
+    ):
         vrs.open(first)
 
 
@@ -428,7 +430,7 @@ def test_a_recording_with_damaged_records_warns_once(
     built = build(numbered(9, 50), "none")
     lost = built.ends[4] - built.offsets[4] + built.ends[8] - 7 - built.offsets[8]
     assert str(warning.message).startswith(
-        f"{path}: {lost} bytes, the first at byte {built.offsets[4]}, belong to no record ("
+        f"{path}: {lost} bytes, the first at byte {built.offsets[4]}, do not belong to a record ("
     )
     assert str(warning.message).endswith(
         "; only the records that were found are read, and recording.report lists the rest"
@@ -463,4 +465,4 @@ def test_a_repair_reports_damage_and_does_not_warn(tmp_path: Path) -> None:
         warnings.simplefilter("error")
         repaired = vrs.fix_index(path)
         assert len(vrs.open(path)) == repaired.nrecords == 7
-    assert any("are no record" in note for note in repaired.notes)
+    assert any("are not a record" in note for note in repaired.notes)

@@ -69,9 +69,9 @@ def test_a_frame_of_another_size_is_refused(frame: Frame, change: int) -> None:
     stored, compression, nbytes = take(frame)
     if nbytes + change < 0:
         return
-    with pytest.raises(CodecError, match=r"another number of bytes|holds more"):
+    with pytest.raises(CodecError, match=r"different number of bytes|holds more"):
         decode_payload(stored, compression, nbytes + change)
-    with pytest.raises(CodecError, match=r"another number of bytes|holds more"):
+    with pytest.raises(CodecError, match=r"different number of bytes|holds more"):
         decode_payload_into(stored, compression, memoryview(bytearray(nbytes + change)))
 
 
@@ -211,7 +211,7 @@ def test_a_content_size_that_lies() -> None:
         head = frame[4:6] + size.to_bytes(8, "little")
         lying = frame[:4] + head + bytes([lz4_frame.xxh32(head) >> 8 & 0xFF]) + frame[15:]
         for nbytes in (300, size):
-            with pytest.raises(CodecError, match=r"another number|holds more"):
+            with pytest.raises(CodecError, match=r"different number|holds more"):
                 decode_payload_into(lying, Compression.LZ4, memoryview(bytearray(nbytes)))
 
 
@@ -232,9 +232,9 @@ def test_stored_payloads_must_have_their_size() -> None:
     out = bytearray(3)
     decode_payload_into(b"abc", Compression.NONE, memoryview(out))
     assert out == b"abc"
-    with pytest.raises(CodecError, match="3 are there"):
+    with pytest.raises(CodecError, match="found 3 bytes"):
         decode_payload(b"abc", Compression.NONE, 4)
-    with pytest.raises(CodecError, match="3 are there"):
+    with pytest.raises(CodecError, match="found 3 bytes"):
         decode_payload_into(b"abc", Compression.NONE, memoryview(bytearray(2)))
     with pytest.raises(UnsupportedError, match="compression 3"):
         decode_payload(b"abc", 3, 3)
@@ -260,13 +260,13 @@ def test_a_frame_cannot_claim_more_than_its_blocks_hold(
 
     monkeypatch.setattr("bloscpack.vrs.format.payload.new_bytes", refuse)
     frame = bomb(10, sized=sized)
-    with pytest.raises(CodecError, match="another number of bytes"):
+    with pytest.raises(CodecError, match="different number of bytes"):
         decode_payload(frame, Compression.ZSTD, 0xFFFFFFFF)
     lz4 = encode_frame(bytes(1 << 16), Compression.LZ4, 0)
     unsized = lz4[:4] + b"\x64" + lz4[5:6]
     unsized += bytes([lz4_frame.xxh32(unsized[4:]) >> 8 & 0xFF]) + lz4[15:]
     assert frame_limit(unsized, Compression.LZ4) == 1 << 16
-    with pytest.raises(CodecError, match="another number of bytes"):
+    with pytest.raises(CodecError, match="different number of bytes"):
         decode_payload(unsized, Compression.LZ4, (1 << 16) + 1)
 
 

@@ -96,7 +96,7 @@ def test_images_that_do_not_fit(pixel: PixelFormat) -> None:
     nbytes = spec.raw_nbytes or 0
     image_view(bytes(nbytes + 1), spec)
     for short in (0, nbytes - 1):
-        with pytest.raises(TruncatedError, match=f"{nbytes} bytes needed, {short} there"):
+        with pytest.raises(TruncatedError, match=f"needs {nbytes} bytes, found {short}"):
             image_view(bytes(short), spec)
     narrow = raw(5, 3, pixel, spec.row_nbytes - 1)
     with pytest.raises(FormatError, match="cannot hold"):

@@ -234,7 +234,7 @@ def test_asynchronous_readers_are_not_iterated_over(path: Path) -> None:
     [
         ('{"chunks": ', "not JSON"),
         ({"chunks": []}, "expected 'chunks'"),
-        ({"chunks": ["a"], "storage": "cloud"}, "only files on this machine"),
+        ({"chunks": ["a"], "storage": "cloud"}, "only local files"),
         ({}, "expected 'chunks'"),
     ],
 )

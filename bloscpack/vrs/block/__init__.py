@@ -1,1 +1,1 @@
-"""Blocks of a record: images, audio and their pixels."""
+"""Blocks of a record: images, pixels and audio."""

@@ -1,8 +1,8 @@
-"""Audio as VRS stores it: sample formats, sizes and strides, and samples as arrays.
+"""Audio blocks of VRS: sample formats, sizes and strides, and samples as arrays.
 
 PCM is frames of one sample per channel, `frame_nbytes` apart. `audio_view` shares memory with the
-bytes where numpy has the sample format in the byte order of the machine; 24 bits are widened and
-big-endian samples are swapped, into a copy.
+bytes if numpy has the sample format and it is in the machine's byte order. Samples of 24 bits are
+widened and samples in the other byte order are swapped, both into a copy.
 
 Contract: any bytes and any spec give a value, a `FormatError` or an `UnsupportedError`.
 Layout: docs/formats/vrs.md.
@@ -21,7 +21,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class AudioFormat(IntEnum):
-    """How audio is coded. Stored on disk."""
+    """Coding of an audio block. Stored on disk."""
 
     UNDEFINED = 0
     PCM = 1
@@ -32,7 +32,7 @@ class AudioFormat(IntEnum):
 
 
 class SampleFormat(IntEnum):
-    """What a sample is. Numbers and texts are stored on disk; the names are the reference's."""
+    """Format of a sample. Numbers and texts are stored on disk; the names are the reference's."""
 
     UNDEFINED = 0
     S8 = 1
@@ -60,7 +60,7 @@ class SampleFormat(IntEnum):
         return _SAMPLES[self][0]
 
 
-# The text of format strings and the dtype; "3" stands for three bytes.
+# Text in format strings, and dtype; "3" stands for three bytes.
 _SAMPLES = {
     SampleFormat.UNDEFINED: ("undefined", ""),
     SampleFormat.S8: ("int8", "i1"),
@@ -92,14 +92,14 @@ AUDIO_FORMATS = {str(audio): audio for audio in AudioFormat}
 
 @dataclass(frozen=True, slots=True)
 class AudioSpec:
-    """What is known of a block of audio. Numbers are 0 where nothing is said.
+    """Properties of an audio block. Numbers are 0 if unknown.
 
     Attributes
     ----------
     audio_format : AudioFormat
-        How the bytes are coded.
+        Coding of the bytes.
     sample_format : SampleFormat
-        Of the decoded samples.
+        Format of the decoded samples.
     channel_count : int
         Samples per frame.
     sample_rate : int
@@ -107,10 +107,10 @@ class AudioSpec:
     sample_count : int
         Frames in the block.
     sample_frame_stride : int
-        Bytes from one frame to the next, as the file says; 0 for the smallest possible: see
+        Bytes from one frame to the next, as stored; 0 for the smallest possible, see
         `frame_nbytes`.
     stereo_pair_count : int
-        Of opus: how many pairs of channels are coded together.
+        Opus: number of channel pairs that are coded together.
     buffer_size : int
         Bytes of the block.
     """
@@ -131,7 +131,7 @@ class AudioSpec:
 
     @property
     def sample_dtype(self) -> np.dtype[Any] | None:
-        """Dtype of a sample in the file; None for 24 bits, or if it is not known."""
+        """Dtype of a sample in the file; None for 24 bits or an unknown format."""
         code = _SAMPLES[self.sample_format][1]
         return np.dtype(code) if code and code[-1] != "3" else None
 
@@ -147,7 +147,7 @@ class AudioSpec:
 
     @property
     def pcm_nbytes(self) -> int | None:
-        """Bytes of the samples as PCM; None if something is not known."""
+        """Bytes of the samples as PCM; None if format, channels or sample count are unknown."""
         return self.frame_nbytes * self.sample_count or None
 
 
@@ -157,28 +157,29 @@ def _sample_nbytes(sample_format: SampleFormat) -> int:
 
 
 def audio_view(buffer: BytesLike, spec: AudioSpec) -> Array:
-    """Return PCM samples.
+    """Return PCM samples as an array.
 
     Parameters
     ----------
     buffer : bytes-like
-        The bytes of the block; more than needed are left alone.
+        The bytes of the block; bytes after the samples are ignored.
     spec : AudioSpec
         With sample format, channels and sample count.
 
     Returns
     -------
     ndarray
-        ``(samples, channels)`` of the sample format, in the byte order of the machine: a view of
-        `buffer`, or a copy where samples are swapped, or widened from 24 bits to int32 or uint32.
-        A-law and mu-law stay as they are, in uint8.
+        ``(samples, channels)`` of the sample format, in the byte order of the machine. A view of
+        `buffer`, or a copy if samples are swapped or widened from 24 bits to int32 or uint32.
+        A-law and mu-law samples are not decoded and have dtype uint8.
 
     Raises
     ------
     FormatError
-        The samples do not fit `buffer` (`TruncatedError`), or a frame its stride.
+        The samples do not fit into `buffer` (`TruncatedError`), or a frame is larger than its
+        stride.
     UnsupportedError
-        Not PCM, or something is not known.
+        The audio is not PCM, or its sample format or number of channels is unknown.
     """
     if spec.audio_format != AudioFormat.PCM:
         raise UnsupportedError(f"{spec.audio_format} audio: only PCM is decoded")
@@ -193,7 +194,7 @@ def audio_view(buffer: BytesLike, spec: AudioSpec) -> Array:
         )
     if len(buffer) < stride * spec.sample_count:
         raise TruncatedError(
-            f"audio of {spec.sample_count} frames of {stride} bytes: {len(buffer)} bytes there"
+            f"audio of {spec.sample_count} frames of {stride} bytes: found only {len(buffer)} bytes"
         )
     if spec.bytes_per_sample == 3:
         samples = np.ndarray((*shape, 3), np.uint8, buffer, 0, (stride, 3, 1))
@@ -203,11 +204,11 @@ def audio_view(buffer: BytesLike, spec: AudioSpec) -> Array:
 
 
 def _widen(samples: Array, code: str) -> Array:
-    """Return three bytes per sample as int32 or uint32 of the same values."""
+    """Convert samples of three bytes to int32 or uint32 of the same values."""
     low, middle, high = (
         samples[..., i].astype(np.uint32) for i in ((0, 1, 2) if code[0] == "<" else (2, 1, 0))
     )
     if code[1] == "u":
         return high << 16 | middle << 8 | low
-    # The sign is shifted in from the top.
+    # The arithmetic right shift extends the sign.
     return (high << 24 | middle << 16 | low << 8).view(np.int32) >> 8

@@ -1,9 +1,9 @@
-"""Pixels of coded images: JPEG and PNG, JPEG XL and video where their packages are installed.
+"""Decoding of images to pixels: raw, JPEG, PNG, JPEG XL and video.
 
-JPEG and PNG go through image.py, which bounds what an image may take before it is decoded; video
-goes through PyAV, JPEG XL through Pillow with its plugin, with the same bounds for what an image
-or a frame says that it has. All are imported on use. There is no image that is silently empty: what
-cannot be decoded raises and says what to install.
+JPEG and PNG are decoded by media/image.py, which limits the memory of an image before decoding it;
+video by PyAV and JPEG XL by a plugin of Pillow, with the same limits on the declared size. The
+packages are optional and imported on use. An image that cannot be decoded raises and names the
+package to install; it is never silently empty.
 """
 
 import io
@@ -23,7 +23,7 @@ from .pixels import ImageConversion, ImageFormat, ImageSpec, PixelFormat, image_
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-# PyAV's decoders by the codec names of recordings, without dots and in lower case.
+# PyAV's decoders by the codec names of recordings, in lower case without dots and hyphens.
 _VIDEO_CODECS = {
     "h264": "h264",
     "avc": "h264",
@@ -36,44 +36,44 @@ _VIDEO_CODECS = {
 }
 _NORMALIZING = ImageConversion.NORMALIZE, ImageConversion.NORMALIZE_GREY8
 _RGBA_NBYTES = 4
-# A coded frame may be larger than what is shown of it, by up to one of the codec's largest blocks.
+# Pixels by which a coded frame may exceed the shown one per side: the largest block of a codec.
 _MAX_PADDING = 128
 
 
 def convert_image(
     data: memoryview, spec: ImageSpec, conversion: ImageConversion
 ) -> tuple[Array, ImageSpec]:
-    """Return the pixels of an image that needs no other frames, and their spec.
+    """Return the pixels of an image that does not depend on other frames, and their spec.
 
     Parameters
     ----------
     data : memoryview
         The bytes of the block.
     spec : ImageSpec
-        Of the block.
+        Spec of the block.
     conversion : ImageConversion
-        `DECOMPRESS`, `NORMALIZE` or `NORMALIZE_GREY8`; of others the first is done.
+        `DECOMPRESS`, `NORMALIZE` or `NORMALIZE_GREY8`; any other acts as `DECOMPRESS`.
 
     Raises
     ------
     CodecError, FormatError
         The image is damaged.
     UnsupportedError
-        No decoder is known for this format.
+        There is no decoder for this format.
     ImportError
-        A package that decodes it is missing.
+        The package that decodes this format is missing.
     """
     if spec.image_format == ImageFormat.RAW:
         if conversion in _NORMALIZING and _has_whole_blocks(spec):
             return planar_to_rgb(image_planes(data, spec), spec)
-        pixels, made = _without_padding(image_view(data, spec), spec)
+        pixels, new_spec = _without_padding(image_view(data, spec), spec)
     elif spec.image_format in (ImageFormat.JPG, ImageFormat.PNG):
         pixels = image.decode(data, fast=False)
-        made = _spec_of(pixels, is_jpeg=image.probe(data).kind == "jpeg")
+        new_spec = _spec_of(pixels, is_jpeg=image.probe(data).kind == "jpeg")
         pixels = _plain(pixels)
     elif spec.image_format == ImageFormat.JXL:
         pixels = _plain(_decode_jxl(data))
-        made = _spec_of(pixels, is_jpeg=False)
+        new_spec = _spec_of(pixels, is_jpeg=False)
     elif spec.image_format == ImageFormat.CUSTOM_CODEC:
         raise UnsupportedError(
             f"image of the custom codec {spec.codec_name!a}: only the program that made it decodes"
@@ -83,11 +83,11 @@ def convert_image(
         raise UnsupportedError(
             f"image of format {spec.image_format}: the recording does not say how it is coded"
         )
-    return _normalized(pixels, made, conversion)
+    return _normalized(pixels, new_spec, conversion)
 
 
 def _has_whole_blocks(spec: ImageSpec) -> bool:
-    """Return whether it is a planar image that two by two pixels with the same chroma fill."""
+    """Return whether the image is planar and has an even width and height."""
     return spec.nplanes > 1 and not (spec.width % 2 or spec.height % 2)
 
 
@@ -102,7 +102,7 @@ def _normalized(
 
 
 def _without_padding(pixels: Array, spec: ImageSpec) -> tuple[Array, ImageSpec]:
-    """Return an image of one plane as if its rows followed one another."""
+    """Return an image of one plane without the padding of its rows."""
     if spec.nplanes > 1 or not spec.stride:
         return pixels, spec
     tight = replace(spec, stride=0)
@@ -134,7 +134,7 @@ def _spec_of(pixels: Array, *, is_jpeg: bool) -> ImageSpec:
 
 
 def _plain(pixels: Array) -> Array:
-    """Return pixels with one bit as grey8, and grey with alpha as rgba8."""
+    """Convert pixels of one bit to grey8, and grey with alpha to rgba8."""
     if pixels.dtype == np.bool_:
         return pixels.astype(np.uint8) * np.uint8(255)
     if pixels.shape[2:] == (2,):
@@ -145,11 +145,10 @@ def _plain(pixels: Array) -> Array:
 def _decode_jxl(data: BytesLike) -> Array:
     try:
         with importing:
-            import pillow_jxl  # noqa: F401 - registers itself with Pillow
+            import pillow_jxl  # noqa: F401 - importing it registers the plugin with Pillow
     except ImportError as err:
         raise ImportError(
-            "JPEG XL images need a plugin of Pillow: install pillow-jxl-plugin,"
-            ' or "bloscpack[vrs]"',
+            'JPEG XL images need a Pillow plugin: install pillow-jxl-plugin, or "bloscpack[vrs]"',
             name="pillow_jxl",
         ) from err
     pillow = import_pillow()
@@ -163,12 +162,12 @@ def _decode_jxl(data: BytesLike) -> Array:
             return np.asarray(opened).copy()
     except MemoryError:
         raise
-    except Exception as err:  # Pillow lets many types out of its decoders
+    except Exception as err:  # Pillow's decoders raise many types
         raise CodecError(f"JPEG XL: {err}", codec="jxl") from err
 
 
 def video_codec(spec: ImageSpec) -> str | None:
-    """Return the codec of a video: ``"h264"``, ``"hevc"``, ...; None if it is not known here."""
+    """Return PyAV's name of a video codec, such as ``"h264"``; None if it is unknown."""
     return _VIDEO_CODECS.get(spec.codec_name.replace(".", "").replace("-", "").lower())
 
 
@@ -180,24 +179,24 @@ def decode_video(
     Parameters
     ----------
     frames : sequence of bytes-like
-        Coded frames: a key frame and those after it.
+        Coded frames: a key frame and the frames after it.
     spec : ImageSpec
-        Of the last one.
+        Spec of the last frame.
     conversion : ImageConversion
-        As in `convert_image`; all that is not grey becomes rgb8.
+        As for `convert_image`; pixels other than grey become rgb8.
 
     Raises
     ------
     CodecError, FormatError
-        The frames are damaged, or have another size than the recording says.
+        The frames are damaged, or do not have the size that the recording declares.
     UnsupportedError
-        A codec without a decoder.
+        There is no decoder for the codec.
     ImportError
         PyAV is missing.
 
     Notes
     -----
-    Work and time grow with the number of frames.
+    All frames are decoded: the time grows with their number.
     """
     stored = sum(map(len, frames))
     nbytes = 3 * spec.width * spec.height
@@ -208,8 +207,8 @@ def decode_video(
     name = video_codec(spec)
     if name is None:
         raise UnsupportedError(
-            f"video of codec {spec.codec_name!a}: no decoder is known for it"
-            f" (there are some for {', '.join(sorted(_VIDEO_CODECS))})"
+            f"video of codec {spec.codec_name!a}: there is no decoder for it"
+            f" (supported: {', '.join(sorted(_VIDEO_CODECS))})"
         )
     av = import_av()
     try:

@@ -1,8 +1,8 @@
-"""The size of a JPEG XL image, read before a library sees the bytes.
+"""Size of a JPEG XL image, read and checked before a library decodes the bytes.
 
-An image is a codestream, or a container of boxes that holds one, whole or in parts. A codestream
-says first how large it is. Source of the facts: ISO/IEC 18181-1 (codestream, size header) and
-18181-2 (boxes).
+An image is a codestream, or a container of boxes that holds a codestream in one or more parts. A
+codestream starts with the image size. Source of the facts: ISO/IEC 18181-1 (codestream, size
+header) and 18181-2 (boxes).
 """
 
 from collections.abc import Iterator
@@ -12,20 +12,20 @@ from ...types import BytesLike
 
 SIGNATURE = b"\xff\x0a"
 CONTAINER = b"\0\0\0\x0cJXL \r\n\x87\n"
-# A size header with both sides in full: 1 + 2 + 30 + 3 + 2 + 30 bits.
+# Longest size header, with two sides of 30 bits: 1 + 2 + 30 + 3 + 2 + 30 bits.
 _MAX_HEADER_NBYTES = len(SIGNATURE) + 9
 _SIDE_BITS = 9, 13, 18, 30
-# Width by height, where a number says it.
+# Width to height, by the stored number of the ratio.
 _RATIOS = {1: (1, 1), 2: (12, 10), 3: (4, 3), 4: (3, 2), 5: (16, 9), 6: (5, 4), 7: (2, 1)}
 
 
 def image_size(data: BytesLike) -> tuple[int, int]:
-    """Return width and height of an image, as stored: it may be shown turned.
+    """Return the stored width and height of an image; orientation may swap them on display.
 
     Raises
     ------
     FormatError
-        It is no JPEG XL image, or ends before it says its size.
+        The bytes are not a JPEG XL image, or end within the size header.
     """
     head = _codestream_head(data)
     if head[: len(SIGNATURE)] != SIGNATURE:
@@ -41,7 +41,7 @@ def image_size(data: BytesLike) -> tuple[int, int]:
 
 
 class _Bits:
-    """Numbers of any count of bits, the lowest ones first."""
+    """Reader of bit fields, lowest bits first."""
 
     def __init__(self, data: bytes) -> None:
         self._value = int.from_bytes(data, "little")
@@ -49,7 +49,7 @@ class _Bits:
 
     def take(self, nbits: int) -> int:
         if nbits > self._left:
-            raise FormatError("JPEG XL: the codestream ends before it says its size")
+            raise FormatError("JPEG XL: the codestream ends within its size header")
         found = self._value & ((1 << nbits) - 1)
         self._value >>= nbits
         self._left -= nbits
@@ -73,7 +73,7 @@ def _codestream_head(data: BytesLike) -> bytes:
 
 
 def _codestream_parts(data: BytesLike) -> Iterator[tuple[int, int]]:
-    """Yield where the parts of the codestream are in a container, in the order of the file."""
+    """Yield (start, stop) of the parts of the codestream in a container, in file order."""
     at = len(CONTAINER)
     while len(data) - at >= 8:
         nbytes = int.from_bytes(data[at : at + 4], "big")
@@ -87,6 +87,6 @@ def _codestream_parts(data: BytesLike) -> Iterator[tuple[int, int]]:
             raise FormatError(f"JPEG XL: a box of {nbytes} bytes", offset=at)
         if kind == b"jxlc":
             yield start, stop
-        elif kind == b"jxlp":  # with its number first
+        elif kind == b"jxlp":  # starts with the number of the part, 4 bytes
             yield start + 4, stop
         at = stop

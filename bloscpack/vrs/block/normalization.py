@@ -1,9 +1,9 @@
-"""Raw images converted to 8 or 16 bits per sample, for display.
+"""Conversion of raw images to 8 or 16 bits per sample, for display.
 
-The rules are those of the reference (1.4.0, ``PixelFrame::normalizeFrame``): of integers the high
-bits are kept; of floats the least becomes 0 and the greatest 255, per channel, and NaN 0; Bayer
-patterns are left as they are. Planar YUV becomes rgb8 if width and height are even, as in the PyPI
-package ``vrs`` 1.2.2; else its first plane is used, which is its brightness.
+The rules are those of the reference (1.4.0, ``PixelFrame::normalizeFrame``). Integers keep their
+high bits. Floats are scaled per channel, the smallest value to 0 and the largest to 255; NaN
+becomes 0. Bayer patterns are not demosaiced. Planar YUV becomes rgb8 if width and height are even,
+as in the PyPI package ``vrs`` 1.2.2; otherwise its first plane, the brightness, is used.
 """
 
 from collections.abc import Callable
@@ -24,19 +24,19 @@ def normalize(pixels: Array, spec: ImageSpec, *, grey16: bool = True) -> tuple[A
     Parameters
     ----------
     pixels : ndarray
-        What `image_view` gives for `spec`, or a contiguous copy of it.
+        Result of `image_view` for `spec`, or a contiguous copy of it.
     spec : ImageSpec
-        Of the image.
+        Spec of the image.
     grey16 : bool
         Whether grey of more than 8 bits may become grey16.
 
     Returns
     -------
     pixels : ndarray
-        `pixels` itself if nothing has to be done: raw10 whose width is no multiple of 4 is left
-        alone by the reference if `grey16`; else a copy.
+        `pixels` itself if it needs no conversion, else a copy. With `grey16`, raw10 whose width is
+        not a multiple of 4 is not converted, as in the reference.
     spec : ImageSpec
-        Of the result.
+        Spec of the result.
     """
     pixel = spec.pixel_format
     if pixel in _GREY_BITS:
@@ -49,7 +49,7 @@ def normalize(pixels: Array, spec: ImageSpec, *, grey16: bool = True) -> tuple[A
         return _normalize_grey(values, spec, 10, grey16=grey16)
     if pixel in _CONVERSIONS:
         convert, result = _CONVERSIONS[pixel]
-        return _made(convert(pixels), spec, result)
+        return _result(convert(pixels), spec, result)
     return pixels, spec
 
 
@@ -57,14 +57,16 @@ def _normalize_grey(
     values: Array, spec: ImageSpec, bits: int, *, grey16: bool
 ) -> tuple[Array, ImageSpec]:
     if grey16:
-        return _made(values << (16 - bits), spec, PixelFormat.GREY16)
-    return _made((values >> (bits - 8)).astype(np.uint8), spec, PixelFormat.GREY8)
+        return _result(values << (16 - bits), spec, PixelFormat.GREY16)
+    return _result((values >> (bits - 8)).astype(np.uint8), spec, PixelFormat.GREY8)
 
 
-def _made(pixels: Array, spec: ImageSpec, pixel_format: PixelFormat) -> tuple[Array, ImageSpec]:
+def _result(pixels: Array, spec: ImageSpec, pixel_format: PixelFormat) -> tuple[Array, ImageSpec]:
     pixels = np.ascontiguousarray(pixels)
-    made = replace(spec, pixel_format=pixel_format, stride=0, stride_2=0, buffer_size=pixels.nbytes)
-    return pixels, made
+    new_spec = replace(
+        spec, pixel_format=pixel_format, stride=0, stride_2=0, buffer_size=pixels.nbytes
+    )
+    return pixels, new_spec
 
 
 def _same(pixels: Array) -> Array:
@@ -88,12 +90,12 @@ def _repeat_thrice(pixels: Array) -> Array:
 
 
 def _stretch_channels(pixels: Array) -> Array:
-    """Return red, green and blue, each stretched for itself, without alpha."""
+    """Stretch red, green and blue separately; drop alpha."""
     return np.stack([_stretch(pixels[..., i]) for i in range(3)], axis=-1)
 
 
 def _stretch(values: Array) -> Array:
-    """Return floats as uint8, the least as 0 and the greatest as 255; equal ones all as 0."""
+    """Scale floats to uint8, the smallest to 0 and the largest to 255; all 0 if they are equal."""
     known = ~np.isnan(values)
     out = np.zeros(values.shape, np.uint8)
     if not known.any():
@@ -101,7 +103,7 @@ def _stretch(values: Array) -> Array:
     least, greatest = values[known].min(), values[known].max()
     if not least < greatest:
         return out
-    # Infinities make NaN here, which the mask below leaves 0.
+    # Infinities give NaN here; the mask below leaves those pixels at 0.
     with np.errstate(all="ignore"):
         scaled = (values - least) * (values.dtype.type(255) / (greatest - least))
     known = np.isfinite(scaled)
@@ -110,7 +112,7 @@ def _stretch(values: Array) -> Array:
 
 
 def _yuy2_to_rgb(pixels: Array) -> Array:
-    """Return rgb8 for Y and chroma in turn; of an odd width the last column stays black."""
+    """Convert YUY2 to rgb8; the last column of an odd width stays black."""
     height, width = pixels.shape[:2]
     even = width // 2 * 2
     pairs = pixels[:, :even].reshape(height, -1, 4)
@@ -127,13 +129,13 @@ def planar_to_rgb(planes: tuple[Array, ...], spec: ImageSpec) -> tuple[Array, Im
     Parameters
     ----------
     planes : tuple of ndarray
-        What `image_planes` gives for `spec`.
+        Result of `image_planes` for `spec`.
     spec : ImageSpec
-        Of the image.
+        Spec of the image.
 
     Notes
     -----
-    The package ``vrs`` 1.2.2 does so, with less precise arithmetic: its samples are up to 4 away.
+    The package ``vrs`` 1.2.2 uses less precise arithmetic: its samples differ by up to 4.
     """
     first = planes[0]
     if len(planes) == 3:
@@ -143,14 +145,14 @@ def planar_to_rgb(planes: tuple[Array, ...], spec: ImageSpec) -> tuple[Array, Im
     else:
         blue, red = planes[1][..., 0], planes[1][..., 1]
     height, width = first.shape
-    # Blocks of two by two pixels have their chroma in common.
+    # Blocks of two by two pixels share their chroma.
     blocks = first.reshape(height // 2, 2, width // 2, 2)
     chroma = blue[:, None, :, None], red[:, None, :, None]
-    return _made(_to_rgb(blocks, *chroma).reshape(height, width, 3), spec, PixelFormat.RGB8)
+    return _result(_to_rgb(blocks, *chroma).reshape(height, width, 3), spec, PixelFormat.RGB8)
 
 
 def _to_rgb(luma: Array, blue: Array, red: Array) -> Array:
-    """Return rgb8 for samples of BT.601 with 16 to 235 for black to white."""
+    """Convert BT.601 samples, black to white as 16 to 235, to rgb8."""
     bright = 298 * (luma.astype(np.int32) - 16) + 128
     blue, red = blue.astype(np.int32) - 128, red.astype(np.int32) - 128
     channels = bright + 409 * red, bright - 100 * blue - 208 * red, bright + 516 * blue
@@ -159,7 +161,7 @@ def _to_rgb(luma: Array, blue: Array, red: Array) -> Array:
     )
 
 
-# Bits of a grey pixel of more than 8.
+# Bits per pixel of grey formats with more than 8 bits.
 _GREY_BITS = {
     PixelFormat.GREY10: 10,
     PixelFormat.BAYER10_GBRG: 10,

@@ -1,11 +1,11 @@
-"""Images as VRS stores them: pixel formats, sizes and strides, and views of the bytes as arrays.
+"""Image blocks of VRS: pixel formats, sizes and strides, and views of the bytes as arrays.
 
-A raw image is rows of `row_nbytes` bytes; of the YUV formats with planes, one plane after another.
-`image_view` gives an array that shares memory with the bytes, in the shape the reference's Python
-reader gives; `image_planes` gives all planes.
+A raw image is rows of `row_nbytes` bytes; planar YUV formats store one plane after another.
+`image_view` returns an array that shares memory with the bytes, in the shape of the reference's
+Python reader; `image_planes` returns all planes.
 
-Contract: any bytes and any spec give a value, a `FormatError` or an `UnsupportedError`. Numbers of
-a spec come from a file: sizes are compared with the bytes present before memory is taken.
+Contract: any bytes and any spec give a value, a `FormatError` or an `UnsupportedError`. The numbers
+of a spec come from a file: sizes are compared with the available bytes before memory is allocated.
 Layout: docs/formats/vrs.md.
 """
 
@@ -26,7 +26,7 @@ _MAX_QUALITY = 100
 
 
 class ImageFormat(IntEnum):
-    """How an image is coded. The names, in lower case, are stored on disk."""
+    """Coding of an image. The names, in lower case, are stored on disk."""
 
     UNDEFINED = 0
     RAW = 1
@@ -41,7 +41,7 @@ class ImageFormat(IntEnum):
 
 
 class PixelFormat(IntEnum):
-    """What a pixel is. The numbers and the texts are stored on disk."""
+    """Format of a pixel. The numbers and the texts are stored on disk."""
 
     UNDEFINED = 0
     GREY8 = 1
@@ -82,18 +82,21 @@ _PIXEL_TEXTS = {
     PixelFormat.RGB_IR_RAW_4X4: "rgb_ir_4x4",
 }
 PIXEL_FORMATS = {str(pixel): pixel for pixel in PixelFormat}
-"""Pixel format by the text of format strings."""
+"""Pixel format by its text in format strings."""
 IMAGE_FORMATS = {str(image): image for image in ImageFormat}
-"""Image format by the text of format strings."""
+"""Image format by its text in format strings."""
 
 
 class ImageConversion(IntEnum):
-    """What to do with the images of records; the numbers are the reference's.
+    """Conversion of the images of records; the numbers are the reference's.
 
-    ``OFF`` views raw images and gives others as bytes; ``RAW_BUFFER`` gives all as bytes;
-    ``DECOMPRESS`` decodes compressed images; ``NORMALIZE`` makes everything rgb8, rgba8, grey8 or
-    grey16, ``NORMALIZE_GREY8`` the same without 16 bits; ``RECORD_UNREAD_BYTES_BACKDOOR`` gives the
-    bytes of a record from the first block that cannot be decoded as a grey8 image of one row.
+    - ``OFF``: raw images as views, other images as bytes.
+    - ``RAW_BUFFER``: all images as bytes.
+    - ``DECOMPRESS``: compressed images decoded.
+    - ``NORMALIZE``: all images as rgb8, rgba8, grey8 or grey16.
+    - ``NORMALIZE_GREY8``: as ``NORMALIZE``, but grey16 as grey8.
+    - ``RECORD_UNREAD_BYTES_BACKDOOR``: the bytes of a record, from the first block that cannot be
+      decoded to its end, as a grey8 image of one row.
     """
 
     OFF = 0
@@ -106,7 +109,7 @@ class ImageConversion(IntEnum):
 
 _Shape = tuple[int, ...]
 _U1 = np.dtype("u1")
-# Formats of whole pixels: dtype of one sample, samples per pixel.
+# Formats whose pixels are whole samples: dtype of a sample, samples per pixel.
 _SAMPLES: dict[PixelFormat, tuple[np.dtype[Any], int]] = {
     pixel: (np.dtype(dtype), samples)
     for dtype, samples, pixels in (
@@ -124,7 +127,7 @@ _SAMPLES: dict[PixelFormat, tuple[np.dtype[Any], int]] = {
     )
     for pixel in pixels
 }
-# Groups of four pixels in five bytes.
+# Formats that store four pixels in five bytes.
 RAW10_FORMATS = frozenset(
     (PixelFormat.RAW10, PixelFormat.RAW10_BAYER_RGGB, PixelFormat.RAW10_BAYER_BGGR)
 )
@@ -133,30 +136,30 @@ _SEMI_PLANAR = frozenset((PixelFormat.YUV_420_NV21, PixelFormat.YUV_420_NV12))
 PLANAR_FORMATS = _SEMI_PLANAR | {PixelFormat.YUV_I420_SPLIT}
 
 
-# No slots: what is computed from a spec is kept with it, as many frames have one spec.
+# No slots: many frames share one spec, so the derived sizes are cached in its __dict__.
 @dataclass(frozen=True)
 class ImageSpec:
-    """What is known of an image. Numbers are 0 where nothing is said.
+    """Properties of an image. Numbers are 0 if unknown.
 
     Attributes
     ----------
     width, height : int
         In pixels.
     stride, stride_2 : int
-        Bytes from one row to the next of the first plane and of the others, as the file says;
-        0 for the smallest possible: see `row_nbytes` and `plane_row_nbytes`.
+        Bytes from one row to the next, of the first plane and of the other planes, as stored; 0 for
+        the smallest possible, see `row_nbytes` and `plane_row_nbytes`.
     pixel_format : PixelFormat
-        Of the decoded image, if it is coded.
+        Pixel format of the raw or decoded image.
     image_format : ImageFormat
-        How the bytes are coded.
+        Coding of the bytes.
     codec_name : str
-        Of video and custom codecs.
+        Name of a video or custom codec.
     codec_quality : int
-        0 to 100, or 255 where nothing is said.
+        0 to 100, or 255 if unknown.
     key_frame_timestamp : float or None
-        Of video: when the last key frame was, in seconds.
+        Video: time of the last key frame in seconds.
     key_frame_index : int
-        Of video: how many frames ago that was.
+        Video: number of frames since the last key frame.
     buffer_size : int
         Bytes of the block.
     """
@@ -175,13 +178,13 @@ class ImageSpec:
 
     @property
     def bytes_per_pixel(self) -> int:
-        """Bytes of a pixel; 0 for formats whose pixels are no whole bytes."""
+        """Bytes of a pixel; 0 for formats whose pixels are not whole bytes."""
         dtype, samples = _SAMPLES.get(self.pixel_format, _NO_SAMPLES)
         return dtype.itemsize * samples
 
     @property
     def min_row_nbytes(self) -> int:
-        """Bytes of the pixels of a row of the first plane; 0 without a pixel format."""
+        """Bytes of the pixels in a row of the first plane; 0 without a pixel format."""
         pixel, width = self.pixel_format, self.width
         if pixel in PACKED_FORMATS:
             return (width + 3) // 4 * 5
@@ -193,31 +196,31 @@ class ImageSpec:
 
     @property
     def row_nbytes(self) -> int:
-        """Bytes from one row to the next of the first plane."""
+        """Bytes from one row of the first plane to the next."""
         return self.stride or self.min_row_nbytes
 
     @property
     def nplanes(self) -> int:
-        """How many planes there are."""
+        """Number of planes."""
         if self.pixel_format == PixelFormat.YUV_I420_SPLIT:
             return 3
         return 2 if self.pixel_format in _SEMI_PLANAR else 1
 
     @property
     def min_plane_row_nbytes(self) -> int:
-        """Bytes of the samples of a row of the planes after the first; 0 if there are none."""
+        """Bytes of the samples in a row of a plane after the first; 0 for a single plane."""
         if self.pixel_format == PixelFormat.YUV_I420_SPLIT:
             return (self.width + 1) // 2
         return self.width + self.width % 2 if self.pixel_format in _SEMI_PLANAR else 0
 
     @property
     def plane_row_nbytes(self) -> int:
-        """Bytes from one row to the next of the planes after the first."""
+        """Bytes from one row to the next in the planes after the first."""
         return self.stride_2 or self.min_plane_row_nbytes
 
     @cached_property
     def raw_nbytes(self) -> int | None:
-        """Bytes of the raw image, all planes; None if size or pixel format are not known."""
+        """Bytes of all planes of the raw image; None if the size or pixel format is unknown."""
         if not (self.width and self.height and self.pixel_format):
             return None
         first = self.row_nbytes * self.height
@@ -225,7 +228,7 @@ class ImageSpec:
 
     @cached_property
     def _geometry(self) -> tuple[int, _Shape, np.dtype[Any], _Shape]:
-        """Bytes of the raw image, and shape, dtype and strides of its first plane."""
+        """Bytes of the raw image; shape, dtype and strides of its first plane."""
         nbytes = self.raw_nbytes
         if nbytes is None:
             raise UnsupportedError(
@@ -250,7 +253,7 @@ class ImageSpec:
 
     @property
     def is_quality_known(self) -> bool:
-        """Whether `codec_quality` says something."""
+        """Whether `codec_quality` is set."""
         return self.codec_quality <= _MAX_QUALITY
 
 
@@ -258,32 +261,32 @@ _NO_SAMPLES = np.dtype("V0"), 0
 
 
 def is_quality_valid(quality: int) -> bool:
-    """Return whether `quality` is one: 0 to 100."""
+    """Return whether `quality` is in the valid range, 0 to 100."""
     return 0 <= quality <= _MAX_QUALITY
 
 
 def image_view(buffer: BytesLike, spec: ImageSpec) -> Array:
-    """Return the first plane of a raw image, or coded bytes as they are.
+    """Return the first plane of a raw image, or the bytes of a coded image.
 
     Parameters
     ----------
     buffer : bytes-like
-        The bytes of the block; more than needed are left alone.
+        The bytes of the block; bytes after the image are ignored.
     spec : ImageSpec
-        Of `ImageFormat.RAW` for pixels.
+        Spec of the image.
 
     Returns
     -------
     ndarray
         A view of `buffer`. Raw: ``(height, width)`` or ``(height, width, samples)`` of uint8,
-        uint16, float32 or float64; yuy2 ``(height, width, 2)`` of uint8; formats of five bytes for
-        four pixels ``(height, row_nbytes)`` of uint8; planar formats their first plane. Others:
+        uint16, float32 or float64; yuy2 ``(height, width, 2)`` of uint8; formats of four pixels in
+        five bytes ``(height, row_nbytes)`` of uint8; planar formats their first plane. Coded:
         uint8, one-dimensional.
 
     Raises
     ------
     FormatError
-        The image does not fit `buffer` (`TruncatedError`), or a row its stride.
+        The image does not fit into `buffer` (`TruncatedError`), or a row is longer than its stride.
     UnsupportedError
         A raw image without size or pixel format.
     """
@@ -295,7 +298,7 @@ def image_view(buffer: BytesLike, spec: ImageSpec) -> Array:
 def _first_plane(buffer: BytesLike, spec: ImageSpec) -> Array:
     nbytes, shape, dtype, strides = spec._geometry
     if len(buffer) < nbytes:
-        raise TruncatedError(f"{_text(spec)}: {nbytes} bytes needed, {len(buffer)} there")
+        raise TruncatedError(f"{_text(spec)}: needs {nbytes} bytes, found {len(buffer)}")
     return np.ndarray(shape, dtype, buffer, 0, strides)
 
 
@@ -305,14 +308,14 @@ def image_planes(buffer: BytesLike, spec: ImageSpec) -> tuple[Array, ...]:
     Returns
     -------
     tuple of ndarray
-        `image_view` and, of planar formats, half as many rows and columns (rounded up) of the
-        others: of i420 U and V ``(height, width)``, of nv12 one of U and V pairs and of nv21 one of
-        V and U pairs ``(height, width, 2)``.
+        The plane of `image_view`, then the chroma planes of planar formats. These have half as many
+        rows and columns, rounded up: i420 has U and V ``(height, width)``, nv12 one plane of
+        U and V pairs and nv21 one of V and U pairs ``(height, width, 2)``.
 
     Raises
     ------
     FormatError, UnsupportedError
-        As `image_view`.
+        As for `image_view`.
     """
     first = _first_plane(buffer, spec)
     if spec.nplanes == 1:
@@ -335,15 +338,15 @@ def image_planes(buffer: BytesLike, spec: ImageSpec) -> tuple[Array, ...]:
 
 
 def unpack_ten_bits(buffer: BytesLike, spec: ImageSpec) -> Array:
-    """Return the pixels of an image of four pixels in five bytes.
+    """Unpack an image that stores four pixels in five bytes.
 
     Parameters
     ----------
     buffer : bytes-like
         The bytes of the block.
     spec : ImageSpec
-        Of raw10, raw10_bayer_rggb, raw10_bayer_bggr (the four high bytes, then their low bits) or
-        grey10packed (40 bits, little-endian).
+        With pixel format raw10, raw10_bayer_rggb, raw10_bayer_bggr (four high bytes, then a byte of
+        their low bits) or grey10packed (40 bits, little-endian).
 
     Returns
     -------
@@ -353,7 +356,7 @@ def unpack_ten_bits(buffer: BytesLike, spec: ImageSpec) -> Array:
     Raises
     ------
     FormatError, UnsupportedError
-        As `image_view`; of another pixel format.
+        As for `image_view`; `UnsupportedError` also for other pixel formats.
     """
     pixel = spec.pixel_format
     if pixel not in PACKED_FORMATS:

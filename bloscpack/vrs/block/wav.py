@@ -1,9 +1,9 @@
-"""WAV files of PCM audio: the header, and samples as WAV keeps them.
+"""WAV files of PCM audio: header and conversion of samples.
 
-A WAV file has unsigned samples of 8 bits and signed ones of 16, 24 and 32, floats of 32 and 64, and
-A-law and mu-law; all little-endian, frames without gaps. Samples of VRS become these without loss.
-Source: Multimedia Programming Interface and Data Specifications 1.0 (IBM, Microsoft, 1991) and the
-format tags of RFC 2361.
+A WAV file has unsigned samples of 8 bits, signed samples of 16, 24 and 32 bits, floats of 32 and 64
+bits, A-law and mu-law; all are little-endian, in frames without gaps. Samples of VRS are converted
+without loss. Source: Multimedia Programming Interface and Data Specifications 1.0 (IBM, Microsoft,
+1991) and the format tags of RFC 2361.
 """
 
 from struct import Struct
@@ -32,20 +32,21 @@ _TAGS = {
 _UINT16, _UINT32 = 0xFFFF, 0xFFFFFFFF
 _PLAIN_HEADER_SIZE = 12 + 24 + 8
 HEADER_SIZE = _PLAIN_HEADER_SIZE + _EXTENSION_SIZE + 12
-"""Bytes of the largest header."""
+"""Largest header, in bytes."""
 MAX_NBYTES = _UINT32 - HEADER_SIZE
-"""Bytes of samples that a file holds at most."""
+"""Most bytes of samples in a file."""
 
 
 def wav_header(spec: AudioSpec, nbytes: int) -> bytes:
-    """Return what stands before the samples.
+    """Return the header of a WAV file, all bytes before the samples.
 
     Parameters
     ----------
     spec : AudioSpec
-        Of the samples.
+        Spec of the samples.
     nbytes : int
-        Of `wav_samples`, at most `MAX_NBYTES`. A file with an odd number ends with one byte more.
+        Bytes of the samples as returned by `wav_samples`, at most `MAX_NBYTES`. If odd, the caller
+        adds a padding byte at the end of the file.
 
     Raises
     ------
@@ -76,18 +77,18 @@ def wav_header(spec: AudioSpec, nbytes: int) -> bytes:
 
 
 def wav_samples(buffer: BytesLike, spec: AudioSpec) -> bytes:
-    """Return the samples of a block as WAV keeps them.
+    """Return the samples of a block in the form that WAV stores.
 
     Raises
     ------
     FormatError, UnsupportedError
-        As `audio_view`.
+        As for `audio_view`.
     """
     samples = audio_view(buffer, spec)
     width = spec.bytes_per_sample
     unsigned, is_integer = samples.dtype.kind == "u", samples.dtype.kind in "ui"
     if is_integer and spec.sample_format not in _TAGS and unsigned != (width == 1):
-        # From two's complement to an offset of half the range, or back: the same step.
+        # Flipping the sign bit converts two's complement to offset binary, and back.
         samples = _flip_sign(samples, 8 * width)
     little = samples.astype(samples.dtype.newbyteorder("<"), copy=False)
     if width != 3:

@@ -1,1 +1,1 @@
-"""Columns: one field, or the images, of many records as one array."""
+"""Columns: one field or the images of many records as one array."""

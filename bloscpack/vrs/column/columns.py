@@ -1,12 +1,12 @@
-"""One field of many records as one array, without an object per record.
+"""Reading of one field of many records as one array, without an object per record.
 
-Where a field lies in a payload follows from the layouts of its stream, record type and format
-version, mostly once for all records: then the bytes are gathered from the file (`extents`), or from
-the decoded payloads where records are compressed. Only where blocks of varying size come before it
-are records taken apart one by one. Before anything is read, every place is compared with the size
-of its payload, and that, by the record header, with the index.
+The layouts of a stream, record type and format version determine the position of a field in a
+payload, usually the same for all records. The bytes are then gathered from the file (`extents`), or
+from the decoded payloads if records are compressed. Records are decoded one by one only if blocks
+of varying size come before the field. Before a field is read, its position is compared with the
+size of the payload; that size comes from the record header, which was compared with the index.
 
-Values lie in the file as numpy keeps them, so that a column of fixed size is a copy of the bytes.
+The file stores values in numpy's format, so a column of fixed size is a copy of the bytes.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ from .ragged import Ragged, Strings
 
 Column: TypeAlias = AnyArray | Ragged | Strings
 
-# What an unpacked byte costs, next to one of a Blosc chunk.
+# Cost of a decoded byte relative to Blosc; scales the number of threads.
 _DECODE_COST = 2
 
 
@@ -44,36 +44,37 @@ def read_field(
     version: int | None = None,
     nthreads: int | None = None,
 ) -> Column:
-    """Read a field of all records.
+    """Read a field of all records of a set.
 
     Parameters
     ----------
     records : RecordSet
-        All of one stream and type.
+        All records of one stream and type.
     name : str
-        Label of a piece; ``label<type>`` where several pieces have the label.
+        Label of a piece; ``label<type>`` if several pieces have the label.
     block : int, optional
         Index of the metadata block in the record format; needed if several blocks have the label.
     version : int, optional
-        Only the records of this format version; by default all, which must agree on the field.
+        Read only the records of this format version. By default, all versions are read and must
+        agree on the type of the field.
     nthreads : int, optional
-        Threads that read and decode; see `threads.resolve_nthreads`.
+        Number of threads that read and decode; see `threads.resolve_nthreads`.
 
     Returns
     -------
     ndarray, Ragged or Strings
-        New memory, a row for each record in the order of time. Values ``(N,)``, arrays ``(N, k)``,
+        New memory, a row for each record in time order. Values ``(N,)``, arrays ``(N, k)``,
         points ``(N, 3)``, matrices ``(N, 4, 4)``, arrays of points ``(N, k, 3)``, all in the dtype
         of the file (``char`` is ``S1``); vectors and maps as `Ragged`, strings as `Strings`.
 
     Raises
     ------
     NotFoundError
-        There is no such field, or records of some version have none.
+        The field does not exist, or not in every version.
     ValueError
-        The field is of different types in different versions, or in several blocks.
+        Versions have different types of the field, or several blocks have it.
     UnsupportedError
-        The layout has a piece of unknown type that hides where the field is.
+        The position of the field is unknown, as a piece of unknown type comes before it.
     FormatError, CodecError
         A record is damaged; the message names it.
     """
@@ -84,7 +85,7 @@ def read_field(
     found = np.unique(versions).tolist()
     if version is not None:
         if len(records) and version not in found:
-            raise NotFoundError(f"{records.called} have no version {version}, only {found}")
+            raise NotFoundError(f"{records.label} have no version {version}, only {found}")
         found = [version]
     places = find_places(records, found, name, block)
     chosen: IntArray = np.arange(len(records))
@@ -105,7 +106,7 @@ _Part: TypeAlias = tuple[FieldPlace, IntArray]
 def _read_fixed(
     records: RecordSet, parts: Sequence[_Part], chosen: IntArray, nthreads: int | None
 ) -> AnyArray:
-    """Read a field of fixed size of the records `chosen`, which `parts` groups by version."""
+    """Read a field of fixed size for the records `chosen`; `parts` groups them by version."""
     place = parts[0][0]
     base, shape = _item_of(place.layout.fixed_dtype[place.key])
     rows = [_fixed_rows(records, *part, nthreads) for part in parts]
@@ -118,7 +119,7 @@ def _read_fixed(
 
 
 def _item_of(dtype: np.dtype[Any]) -> tuple[np.dtype[Any], tuple[int, ...]]:
-    """Return the dtype of the numbers in a dtype, which may be arrays of points, and its shape."""
+    """Return the base dtype and the full shape of a dtype of nested subarrays."""
     shape: tuple[int, ...] = ()
     while dtype.subdtype is not None:
         dtype, inner = dtype.subdtype
@@ -127,8 +128,8 @@ def _item_of(dtype: np.dtype[Any]) -> tuple[np.dtype[Any], tuple[int, ...]]:
 
 
 def _typed(data: Bytes, dtype: np.dtype[Any]) -> AnyArray:
-    """Return bytes as items of a dtype."""
-    if dtype.kind == "b":  # any byte but 0 is true, and numpy's are 0 or 1
+    """View bytes as items of a dtype."""
+    if dtype.kind == "b":  # in a file any byte but 0 is true; numpy requires 0 or 1
         values: AnyArray = data != 0
         return values
     return data.view(dtype)
@@ -137,7 +138,7 @@ def _typed(data: Bytes, dtype: np.dtype[Any]) -> AnyArray:
 def _fixed_rows(
     records: RecordSet, place: FieldPlace, indices: IntArray, nthreads: int | None
 ) -> Bytes:
-    """Return the bytes of a field of fixed size, a row for each record."""
+    """Return the bytes of a field of fixed size, one row per record."""
     at, nbytes, prefix = place.offset, place.piece.nbytes, place.layout.prefix_nbytes
     direct, others = _split(records, place, indices)
     _check_prefix(records, place, direct)
@@ -149,11 +150,11 @@ def _fixed_rows(
 
     def take(k: int, view: memoryview) -> None:
         if len(view) < prefix:
-            raise TruncatedError(f"{len(view)} of {prefix} bytes of its metadata are there")
+            raise TruncatedError(f"found {len(view)} of {prefix} bytes of its metadata")
         pieces[k] = bytes(view[at : at + nbytes])
 
     _take_blocks(records, place, others, take, nthreads)
-    # Only now: no size is believed before the bytes are there.
+    # Allocated only here, after every size was compared with bytes that were read.
     data = np.empty((len(indices), nbytes), np.uint8)
     data[np.searchsorted(indices, direct)] = gathered
     data[np.searchsorted(indices, others)] = _joined(pieces)[1].reshape(len(others), nbytes)
@@ -161,7 +162,7 @@ def _fixed_rows(
 
 
 def _split(records: RecordSet, place: FieldPlace, indices: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the records that are gathered from the file, and those that are taken apart."""
+    """Return the records to gather from the file, and those to decode first."""
     if place.start is None:
         return indices[:0], indices
     plain = records.headers.compressions[indices] == 0
@@ -169,13 +170,13 @@ def _split(records: RecordSet, place: FieldPlace, indices: IntArray) -> tuple[In
 
 
 def _check_prefix(records: RecordSet, place: FieldPlace, indices: IntArray) -> None:
-    """Raise unless the records have values and index of the metadata block."""
+    """Raise if a payload is too short for the fixed part and index of its metadata block."""
     needed = (place.start or 0) + place.layout.prefix_nbytes
     found = records.headers.nbytes[indices]
     if bool((found < needed).any()):
         k = int((found < needed).argmax())
-        fault = f"its metadata ends at byte {needed}, the payload has {found[k]}"
-        raise records.blamed(TruncatedError(fault), int(indices[k]))
+        fault = f"its metadata ends at byte {needed}, but the payload has {found[k]} bytes"
+        raise records.at_record(TruncatedError(fault), int(indices[k]))
 
 
 def _take_blocks(
@@ -185,14 +186,14 @@ def _take_blocks(
     take: Callable[[int, memoryview], None],
     nthreads: int | None,
 ) -> None:
-    """Call ``take(k, view)`` for the metadata block of each record, which `view` starts with."""
+    """Call ``take(k, view)`` for each record; `view` starts with its metadata block."""
     start = place.start
     if start is None:
         for k, index in enumerate(indices.tolist()):
             try:
                 take(k, _block_of(records.record(index), place.layout))
             except BloscpackError as err:
-                raise records.blamed(err, index) from None
+                raise records.at_record(err, index) from None
         return
     headers = records.headers
     compressions, sizes = headers.compressions[indices].tolist(), headers.nbytes[indices].tolist()
@@ -203,7 +204,7 @@ def _take_blocks(
             with memoryview(decode_payload(data, compressions[k], sizes[k])) as payload:
                 take(k, payload[start:])
         except BloscpackError as err:
-            raise records.blamed(err, int(indices[k])) from None
+            raise records.at_record(err, int(indices[k])) from None
 
     pieces = []
     for k, nbytes in enumerate(stored):
@@ -213,7 +214,7 @@ def _take_blocks(
 
 
 def _block_of(record: Record, layout: DataLayout) -> memoryview:
-    """Return the bytes of the metadata block that has a layout."""
+    """Return the bytes of the metadata block with the layout `layout`."""
     for block in record.blocks:
         if block.kind == "metadata" and block.spec is layout:
             return block.data
@@ -223,7 +224,7 @@ def _block_of(record: Record, layout: DataLayout) -> memoryview:
 def _read_variable(
     records: RecordSet, parts: Sequence[_Part], chosen: IntArray, nthreads: int | None
 ) -> Column:
-    """Read a field of variable size."""
+    """Read a field of variable size; parameters as for `_read_fixed`."""
     found = [_variable_bytes(records, *part, nthreads) for part in parts]
     ends, data = found[0]
     if len(parts) > 1:
@@ -243,7 +244,7 @@ def _joined(pieces: Sequence[memoryview | bytes]) -> tuple[IntArray, Bytes]:
 
 
 def _parts_of(data: Bytes, ends: IntArray) -> list[memoryview]:
-    """Return the bytes of each row."""
+    """Return a view of the bytes of each row."""
     view = data.data
     return [view[low:high] for low, high in pairwise(ends.tolist())]
 
@@ -251,7 +252,7 @@ def _parts_of(data: Bytes, ends: IntArray) -> list[memoryview]:
 def _variable_bytes(
     records: RecordSet, place: FieldPlace, indices: IntArray, nthreads: int | None
 ) -> tuple[IntArray, Bytes]:
-    """Return the bytes of a field of variable size, and where those of each record begin."""
+    """Return the row bounds (N + 1,) and the joined bytes of a field of variable size."""
     direct, others = _split(records, place, indices)
     if not len(others):
         return _gathered(records, place, direct, nthreads)
@@ -266,7 +267,7 @@ def _variable_bytes(
     def take(k: int, view: memoryview) -> None:
         nbytes = layout.nbytes(view)
         if nbytes > len(view):
-            raise TruncatedError(f"a metadata block of {nbytes} bytes: {len(view)} are there")
+            raise TruncatedError(f"metadata block of {nbytes} bytes: found only {len(view)}")
         offset, length = np.frombuffer(view[at : at + INDEX_ENTRY_SIZE], "<u4").tolist()
         if layout.prefix_nbytes + offset + length > nbytes:
             raise _outside(place)
@@ -278,13 +279,13 @@ def _variable_bytes(
 
 
 def _outside(place: FieldPlace) -> FormatError:
-    return FormatError(f"field {place.key!a:.80} ends behind the metadata block")
+    return FormatError(f"field {place.key!a:.80} ends beyond the metadata block")
 
 
 def _gathered(
     records: RecordSet, place: FieldPlace, indices: IntArray, nthreads: int | None
 ) -> tuple[IntArray, Bytes]:
-    """Return what `_variable_bytes` does, of records that are gathered from the file."""
+    """Do the work of `_variable_bytes` for records that are gathered from the file."""
     source, layout = records.content.source, place.layout
     starts = records.headers.offsets[indices] + (place.start or 0)
     _check_prefix(records, place, indices)
@@ -299,11 +300,11 @@ def _gathered(
     left = records.headers.nbytes[indices] - (place.start or 0) - layout.prefix_nbytes
     if bool((nbytes > left).any()):
         k = int((nbytes > left).argmax())
-        fault = f"a variable part of {nbytes[k]} bytes: {left[k]} are there"
-        raise records.blamed(TruncatedError(fault), int(indices[k]))
+        fault = f"variable part of {nbytes[k]} bytes: found only {left[k]}"
+        raise records.at_record(TruncatedError(fault), int(indices[k]))
     wrong = own.sum(axis=1) > nbytes
     if bool(wrong.any()):
-        raise records.blamed(_outside(place), int(indices[wrong.argmax()]))
+        raise records.at_record(_outside(place), int(indices[wrong.argmax()]))
     offsets = starts + layout.prefix_nbytes + own[:, 0]
     return read_ragged(source, offsets, own[:, 1].copy(), nthreads=nthreads)
 
@@ -311,13 +312,13 @@ def _gathered(
 def _arranged(
     records: RecordSet, piece: Piece, chosen: IntArray, ends: IntArray, data: Bytes
 ) -> Column:
-    """Return the bytes of a field of variable size as what they are."""
+    """Convert the bytes of a field of variable size to a column of its type."""
     element = piece.element
     if piece.kind is PieceKind.STRING or element is None:
         return Strings(ends, data)
     if piece.kind is PieceKind.VECTOR and element.code:
         lengths = np.diff(ends)
-        # Bytes after the last whole element are left alone, as the reference does.
+        # Bytes after the last complete element are ignored, as in the reference.
         if bool((lengths % element.nbytes).any()):
             whole = (lengths - lengths % element.nbytes).tolist()
             rows = _parts_of(data, ends)
@@ -330,7 +331,7 @@ def _arranged(
 def _parsed(
     records: RecordSet, piece: Piece, chosen: IntArray, ends: IntArray, data: Bytes
 ) -> Ragged:
-    """Return vectors of strings and maps, which are taken apart one by one."""
+    """Decode vectors of strings and maps, row by row."""
     decode = decoder_of(piece)
     keys: list[str] = []
     values: list[Any] = []
@@ -339,7 +340,7 @@ def _parsed(
         try:
             row = decode(bytes(stored))
         except BloscpackError as err:
-            raise records.blamed(err, int(chosen[k])) from None
+            raise records.at_record(err, int(chosen[k])) from None
         if isinstance(row, dict):
             keys.extend(row)
             row = row.values()

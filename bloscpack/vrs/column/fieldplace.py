@@ -1,4 +1,4 @@
-"""Where a field lies in the payloads of a stream: block, piece and position."""
+"""Location of a field in the payloads of a stream: block, piece and position."""
 
 from typing import NamedTuple
 
@@ -12,20 +12,20 @@ _MAX_LISTED = 30
 
 
 class FieldPlace(NamedTuple):
-    """Where a field lies in the payloads of one format version.
+    """Location of a field in the payloads of one format version.
 
     Attributes
     ----------
     version : int
         The format version.
     layout : DataLayout
-        Of the metadata block.
+        Layout of the metadata block.
     key : str
-        Of the piece, in the layout.
+        Key of the piece in the layout.
     piece : Piece
-        It.
+        The piece.
     start : int or None
-        Where the block begins in all payloads; None if that varies.
+        Position of the block in all payloads, in bytes; None if it varies.
     """
 
     version: int
@@ -36,7 +36,7 @@ class FieldPlace(NamedTuple):
 
     @property
     def offset(self) -> int:
-        """Position in the block: of the value, or of the entry in the index."""
+        """Position in the block of the value, or of its index entry if the size varies."""
         at = 0
         for key, piece in self.layout.fixed:
             if key == self.key:
@@ -47,7 +47,7 @@ class FieldPlace(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What is there, for messages."""
+        """Type and version, for messages."""
         size = f" of {self.piece.size}" if self.piece.kind is PieceKind.ARRAY else ""
         return f"{self.piece.type_name}{size} in version {self.version}"
 
@@ -55,47 +55,47 @@ class FieldPlace(NamedTuple):
 def find_places(
     records: RecordSet, versions: list[int], name: str, block: int | None
 ) -> list[FieldPlace]:
-    """Return where a field is in the records of each version.
+    """Locate a field in the records of each version.
 
     Parameters
     ----------
     records : RecordSet
-        Of one stream and type.
+        Records of one stream and type.
     versions : list of int
-        Format versions; if there are none, the last one that the tags define.
+        Format versions; if empty, the last version that the tags define is used.
     name : str
         Label of a piece, or its key in the layout.
     block : int or None
-        Index of the metadata block in the record format, where several have the label.
+        Index of the metadata block in the record format, if several blocks have the label.
 
     Raises
     ------
     NotFoundError
-        One of the versions has no such field.
+        A version does not have the field.
     ValueError
-        It is not clear which is meant, or the field has another type in another version.
+        The name is ambiguous, or the field has different types in different versions.
     UnsupportedError
-        A piece of unknown type hides where it is.
+        The position is unknown, as a piece of unknown type comes before the field.
     """
     return _agreed([_find(records, each, name, block) for each in versions or _listed(records)])
 
 
 def _listed(records: RecordSet) -> list[int]:
-    """Return the last version that the stream's tags define, for want of records."""
+    """Return the last version that the stream's tags define, for a set without records."""
     versions = tagged_versions(records)
     if not versions:
-        raise NotFoundError(f"there are no {records.called}, and no tag says what they would be")
+        raise NotFoundError(f"there are no {records.label}, and no tag defines their format")
     return versions[-1:]
 
 
 def _find(records: RecordSet, version: int, name: str, block: int | None) -> FieldPlace:
-    """Return where the field is in records of a version."""
+    """Locate the field in records of a version."""
     decoder = records.decoder(version)
     layouts = decoder.layouts
     if block is not None:
         layouts = {index: layout for index, layout in layouts.items() if index == block}
     found = [index for index, layout in layouts.items() if _keys_of(layout, name)]
-    where = f"version {version} of the {records.called}"
+    where = f"version {version} of the {records.label}"
     if block is not None:
         where = f"block {block} of {where}"
     if not found:
@@ -104,7 +104,7 @@ def _find(records: RecordSet, version: int, name: str, block: int | None) -> Fie
         listed = ", ".join(shown + ["..."] * (len(keys) > _MAX_LISTED))
         raise NotFoundError(f"{where} has no field {name!r:.80}; it has {listed or 'none'}")
     if len(found) > 1:
-        raise ValueError(f"{where} has a field {name!r:.80} in blocks {found}: choose by block=")
+        raise ValueError(f"{where} has a field {name!r:.80} in blocks {found}: choose with block=")
     layout = layouts[found[0]]
     keys = _keys_of(layout, name)
     if len(keys) > 1:
@@ -124,7 +124,7 @@ def _keys_of(layout: DataLayout, name: str) -> list[str]:
 
 
 def _start_of(decoder: StreamDecoder, block: int) -> int | None:
-    """Return where a block begins in every payload; None if that varies."""
+    """Return the position of a block in every payload; None if it varies."""
     start, layouts = 0, decoder.layouts
     for index, content in enumerate(decoder.contents[:block]):
         layout = layouts.get(index)
@@ -140,6 +140,6 @@ def _agreed(places: list[FieldPlace]) -> list[FieldPlace]:
     for place in places[1:]:
         if (place.piece.type_name, place.piece.size) != (first.piece.type_name, first.piece.size):
             raise ValueError(
-                f"field {first.key!r:.80} is {first.text}, {place.text}: choose by version="
+                f"field {first.key!r:.80} is {first.text}, but {place.text}: choose with version="
             )
     return places

@@ -1,11 +1,10 @@
-"""Where the raw images of many records lie, found for all at once.
+"""Location of the raw images of many records, for all of them at once.
 
-What a raw image is and where it begins follows from few bytes: the format version, the size of the
-payload, the last configuration record, the conventional values of the layouts before it and, of
-layouts with pieces of variable size, the last entry of their index. Records that agree in these
-have their images alike, so that one of them is taken apart for all. Images that are coded, records
-that nothing tells about, and those that differ too much are left to whoever takes them apart one
-by one.
+A few bytes determine the form and position of a raw image: the format version, the size of the
+payload, the last configuration record, the conventional values of the layouts before the image, and
+the last index entry of layouts with pieces of variable size. Records that agree in these have
+images of the same form, so only one of them is decoded. Coded images, images of unknown format, and
+records that differ too much are marked `IRREGULAR`: the caller decodes them one by one.
 """
 
 from typing import Any, NamedTuple
@@ -25,25 +24,26 @@ from ..read.extents import read_rows
 from ..read.record import Block, Record
 from ..read.recordset import RecordSet, least_nbytes
 
-# Records that are taken apart to learn what others are like: so many, or this part of them all.
+# Most groups of records, each of which costs decoding a record: 64, or one per 8 records.
 _MAX_KINDS, _MAX_KINDS_PART = 64, 8
-# More than the values of a layout that say what a raw image is take, with some others between them.
+# Longest range of bytes that is read from a layout for the values that describe an image.
 _MAX_SPAN_NBYTES = 256
 
+# Values of `PlaceColumns.form_of` in place of a form.
 UNKNOWN, IRREGULAR = -2, -1
 
 
 class ImageForm(NamedTuple):
-    """What a raw image is in memory.
+    """Memory layout of a raw image.
 
     Attributes
     ----------
     shape, strides : tuple of int
-        Of its first plane, which starts where the image does; strides in bytes.
+        Shape and strides in bytes of the first plane, which starts where the image starts.
     dtype : numpy.dtype
-        Of the pixels.
+        Dtype of the pixels.
     nbytes : int
-        Size of the block.
+        Bytes of the block.
     """
 
     shape: tuple[int, ...]
@@ -53,7 +53,7 @@ class ImageForm(NamedTuple):
 
     @property
     def extent(self) -> int:
-        """Bytes from the first to the last one of the plane."""
+        """Bytes from the first to the last byte of the plane, both included."""
         last = sum((n - 1) * step for n, step in zip(self.shape, self.strides, strict=True))
         return last + self.dtype.itemsize
 
@@ -68,7 +68,7 @@ class ImageForm(NamedTuple):
 
 
 def image_index(contents: tuple[ContentBlock, ...], block: int | None) -> int | None:
-    """Return the index of the first image of a record format, or `block` if that is one."""
+    """Return the index of the first image block of a record format, or `block` if it is one."""
     for index, content in enumerate(contents):
         if content.content_type == ContentType.IMAGE and block in (None, index):
             return index
@@ -76,37 +76,37 @@ def image_index(contents: tuple[ContentBlock, ...], block: int | None) -> int | 
 
 
 def image_block(record: Record, contents: tuple[ContentBlock, ...], index: int) -> Block:
-    """Return the image block that a record has for block `index` of its format.
+    """Return the image block of a record for block `index` of its format.
 
     Raises
     ------
     FormatError, UnsupportedError
-        It has none: decoding stopped before, or nothing says what the image is.
+        Decoding of the record stopped before the block, or the format of the image is unknown.
     """
     empty = sum(content.content_type == ContentType.EMPTY for content in contents[:index])
     blocks = record.blocks
     place = index - empty
     if place >= len(blocks):
-        raise FormatError(f"it has no block {index}: {record.note}")
+        raise FormatError(f"block {index} is missing: {record.note}")
     if blocks[place].kind != "image":
-        raise UnsupportedError(f"block {index} is an image of which nothing tells size and format")
+        raise UnsupportedError(f"block {index} is an image of unknown size and format")
     return blocks[place]
 
 
 class PlaceColumns:
-    """What is kept of the places of images: plain arrays, shape (N,).
+    """Cached locations of images, as plain arrays of shape (N,).
 
     Attributes
     ----------
     forms : list of ImageForm
-        The kinds found so far.
+        Forms found so far.
     form_of : ndarray of int32
-        Which of them each image is; `IRREGULAR` for those to be taken apart, `UNKNOWN` for those
-        nobody asked for.
+        Index in `forms` for each image; `IRREGULAR` if the record must be decoded, `UNKNOWN` if it
+        was not requested yet.
     starts : ndarray of int64
-        Where in the payload it begins.
+        Position of the image in the payload, in bytes.
     irregular : dict
-        Shape and dtype of those that were taken apart to learn it.
+        Shape and dtype of irregular images that were decoded, by index of the record.
     """
 
     __slots__ = ("form_of", "forms", "irregular", "starts")
@@ -119,21 +119,21 @@ class PlaceColumns:
 
 
 class ImagePlaces:
-    """The images of the records of a stream and type.
+    """Locations of the images in the records of a stream and type.
 
     Parameters
     ----------
     records : RecordSet
-        These.
+        The records.
     block : int or None
-        Which block of the record format; None for the first image.
+        Index of the image block in the record format; None for the first image block.
 
     Attributes
     ----------
     records, block
         As the parameters.
     columns : PlaceColumns
-        Where the images are; `load` finds that.
+        Locations of the images; `load` fills them in.
 
     Notes
     -----
@@ -144,17 +144,17 @@ class ImagePlaces:
         self.records = records
         self.block = block
         key = PlaceColumns, records.ordinal, int(records.record_type), block
-        self.columns: PlaceColumns = records.content.kept.setdefault(
+        self.columns: PlaceColumns = records.content.cache.setdefault(
             key, PlaceColumns(len(records))
         )
 
     def load(self, indices: IntArray) -> None:
-        """Find the images of records.
+        """Locate the images of some records that were not located before.
 
         Raises
         ------
         FormatError
-            A header is not what the index says, or the file ends before it does.
+            A header contradicts the index, or the file ends within a record.
         """
         form_of = self.columns.form_of
         missing = np.unique(indices[form_of[indices] == UNKNOWN])
@@ -173,12 +173,12 @@ class ImagePlaces:
                 self._load_version(decoder, index, some)
 
     def _load_version(self, decoder: StreamDecoder, index: int, some: IntArray) -> None:
-        """Group records by all that tells what their images are, and take one of each apart."""
+        """Group records whose images have the same form, and decode one record of each group."""
         form_of = np.full(len(self.records), IRREGULAR, np.int32)
         found = self._find_keys(decoder, index, some)
         if found is not None and len(found[0]):
             self._group(decoder, index, found, form_of)
-        # Only now: another thread may look at it.
+        # Published last: another thread may read `form_of` at any time.
         self.columns.form_of[some] = form_of[some]
 
     def _group(
@@ -200,9 +200,9 @@ class ImagePlaces:
     def _find_keys(
         self, decoder: StreamDecoder, index: int, some: IntArray
     ) -> tuple[IntArray, IntArray, list[IntArray]] | None:
-        """Return records, where their images begin, and numbers that agree if their images do.
+        """Return records, the positions of their images, and columns that determine their form.
 
-        Records of which that cannot be told are left out; None if those are all.
+        Records whose image position is unknown are left out; None if no record remains.
         """
         records, contents, layouts = self.records, decoder.contents[: index + 1], decoder.layouts
         sizes = [least_nbytes(contents[k], layouts.get(k)) for k in range(index)]
@@ -225,7 +225,7 @@ class ImagePlaces:
                     found = self._read(columns, low, span, np.dtype("u1"))
                     columns += [found[at] for at in (wanted - low).tolist()]
                 if layouts[k].variable:
-                    # The last entry of the index tells where the block ends.
+                    # The last entry of the index determines the end of the block.
                     at = nbytes - INDEX_ENTRY_SIZE
                     columns[1] = columns[1] + sum(
                         self._read(columns, at, INDEX_ENTRY_SIZE, np.dtype("<u4"))
@@ -236,7 +236,7 @@ class ImagePlaces:
         if not says_all:
             rows = records.rows[some]
             kinds = records.content.rows_of(records.ordinal, RecordType.CONFIGURATION)
-            # A time that is no number is neither before nor after a configuration record.
+            # A record with a NaN time does not use any configuration record.
             is_no_time = np.isnan(records.content.table.timestamp[rows])
             keys += [np.searchsorted(kinds, rows), is_no_time.astype(np.int64)]
         return some, starts, keys
@@ -244,19 +244,19 @@ class ImagePlaces:
     def _read(
         self, columns: list[IntArray], at: int, nbytes: int, dtype: np.dtype[Any]
     ) -> list[IntArray]:
-        """Return columns of the numbers at position `at` of the blocks that `columns` tells."""
+        """Return columns of the numbers at position `at` in the blocks given by `columns`."""
         records = self.records
         places = records.headers.offsets[columns[0]] + columns[1] + at
         rows = read_rows(records.content.source, places, nbytes).view(dtype)
         return list(rows.astype(np.int64).T)
 
     def _form(self, decoder: StreamDecoder, index: int, number: int) -> int:
-        """Return the form of a record's image, `IRREGULAR` if it is to be taken apart alone."""
+        """Decode a record and return the index of its image's form, or `IRREGULAR`."""
         try:
             block = image_block(self.records.record(number), decoder.contents, index)
             pixels = block.array()
         except BloscpackError:
-            return IRREGULAR  # whoever wants this image gets the error
+            return IRREGULAR  # reading this image raises the error
         form = ImageForm(pixels.shape, pixels.strides, pixels.dtype, len(block.data))
         forms = self.columns.forms
         if form not in forms:
@@ -265,7 +265,7 @@ class ImagePlaces:
 
 
 def _image_bytes(layout: DataLayout) -> IntArray:
-    """Return the bytes in a block that the values have which say what an image is."""
+    """Return the positions in a block of all bytes of the values that describe an image."""
     found: list[int] = []
     at = 0
     for _, piece in layout.fixed:

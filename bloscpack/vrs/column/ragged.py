@@ -1,4 +1,4 @@
-"""Columns whose rows differ in size: one array of all values, and where each row begins in it."""
+"""Columns with rows of different lengths: one array of all values, and the offset of each row."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ def _row(index: int, nrows: int) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Strings:
-    """Many strings: their bytes one after the other.
+    """Array of strings, stored as their joined bytes.
 
     Attributes
     ----------
@@ -33,8 +33,8 @@ class Strings:
 
     Notes
     -----
-    ``strings[k]`` is a str, with surrogate escapes for bytes that are not UTF-8; a slice gives
-    `Strings` that share `data`.
+    ``strings[k]`` is a str, with surrogate escapes for bytes that are not UTF-8. A slice is a
+    `Strings` that shares `data`.
     """
 
     offsets: Offsets
@@ -42,7 +42,7 @@ class Strings:
 
     @classmethod
     def pack(cls, texts: list[str]) -> "Strings":
-        """Return the strings of a list."""
+        """Pack the strings of a list."""
         parts = [encode_text(text) for text in texts]
         offsets = np.zeros(len(parts) + 1, np.int64)
         np.cumsum([len(part) for part in parts], out=offsets[1:])
@@ -59,7 +59,7 @@ class Strings:
         if isinstance(index, slice):
             start, stop, step = index.indices(len(self))
             if step != 1:
-                raise ValueError(f"strings are sliced in steps of 1, not {step}")
+                raise ValueError(f"slice of strings: the step must be 1, not {step}")
             return Strings(self.offsets[start : max(start, stop) + 1], self.data)
         k = _row(index, len(self))
         return decode_text(self.data[self.offsets[k] : self.offsets[k + 1]].tobytes())
@@ -68,7 +68,7 @@ class Strings:
         return iter(self.tolist())
 
     def tolist(self) -> list[str]:
-        """Return all strings."""
+        """Return all strings as a list."""
         first = int(self.offsets[0])
         data = self.data[first : self.offsets[-1]].tobytes()
         ends = (self.offsets - first).tolist()
@@ -77,20 +77,20 @@ class Strings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ragged:
-    """Rows of values, as many in each as there are.
+    """Rows of different numbers of values.
 
     Attributes
     ----------
     offsets : ndarray of int64, shape (N + 1,)
         Row k is values ``offsets[k]`` to ``offsets[k + 1]``.
     values : ndarray or Strings
-        Of all rows; of points and matrices ``(n, 3)`` or ``(n, 3, 3)``.
+        Values of all rows; points and matrices have shape ``(n, 3)`` or ``(n, 3, 3)``.
     keys : Strings or None
-        Of maps: the key of each value.
+        Key of each value, if the rows are maps.
 
     Notes
     -----
-    ``ragged[k]`` is row k: a view of `values`; of strings a list; of maps a dict.
+    ``ragged[k]`` is row k: a view of `values`, a list of strings, or a dict for maps.
     """
 
     offsets: Offsets
@@ -115,5 +115,5 @@ class Ragged:
 
     @property
     def lengths(self) -> Offsets:
-        """How many values each row has, shape (N,)."""
+        """Number of values in each row, shape (N,)."""
         return np.diff(self.offsets)

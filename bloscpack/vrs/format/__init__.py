@@ -1,1 +1,1 @@
-"""The layout of a VRS file: headers, descriptions, index and payloads."""
+"""Layout of a VRS file: headers, descriptions, index and payloads."""

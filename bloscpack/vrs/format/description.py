@@ -1,10 +1,10 @@
 """Tags of a VRS file and of its streams: the description record and the tags record.
 
-The description stands first in a file and cannot change; a tags record brings the tags of a stream
-that was added later. Strings keep their exact bytes: what is not UTF-8 is decoded, and encoded
-again, with ``surrogateescape``. Nothing is allocated from a count: each item read has to be there.
-Contract: any bytes give a value, a `FormatError` or an `UnsupportedError`. Layout:
-docs/formats/vrs.md.
+The description is the first record of a file and cannot change; a tags record holds the tags of a
+stream that was added later. Strings keep their exact bytes: bytes that are not UTF-8 are decoded
+and encoded with ``surrogateescape``. No memory is allocated by a stored count: items are read one
+by one, as long as there are bytes. Contract: any bytes give a value, a `FormatError` or an
+`UnsupportedError`. Layout: docs/formats/vrs.md.
 """
 
 import json
@@ -21,7 +21,7 @@ from ...types import BytesLike
 from .format import MAX_STREAMS, StreamId
 
 DESCRIPTION_VERSION = 2
-"""Format version of the description record that is written."""
+"""Format version of the description records that we write."""
 _LEGACY_VERSION = 1
 TAGS_VERSION = 1
 """Format version of tags records."""
@@ -33,7 +33,7 @@ SERIAL_NUMBER_TAG = "VRS_Serial_Number"
 _COUNT = Struct("<I")
 _STREAM = Struct("<iH")
 _MAP_ENTRY = Struct("<II")
-# Of longer user tags only this much is hashed (reference: kMaxLengthUserTags).
+# Bytes of a user tag that are hashed; the rest is ignored (reference: kMaxLengthUserTags).
 _HASHED_NBYTES = 2000
 _MAP_SIGNATURE = b"map<string, string>"
 _NUMBER = re.compile(r" #[0-9]*\Z")
@@ -41,15 +41,15 @@ _NUMBER = re.compile(r" #[0-9]*\Z")
 
 @dataclass(frozen=True, slots=True)
 class StreamTags:
-    """The tags of one stream.
+    """Tags of one stream.
 
     Attributes
     ----------
     user : dict of str
-        What the user gave.
+        Tags set by the user.
     vrs : dict of str
-        Name, flavor and serial number, and what the stream's records look like: ``RF:Data:1`` is a
-        record format, ``DL:Data:1:0`` the layout of its first block.
+        Name, flavor, serial number and record formats: ``RF:Data:1`` is a record format,
+        ``DL:Data:1:0`` the layout of its first block.
     """
 
     user: dict[str, str] = field(default_factory=dict)
@@ -58,25 +58,25 @@ class StreamTags:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """The tags of a file and of the streams that it was made with."""
+    """Tags of a file and of the streams that were known when it was created."""
 
     streams: dict[StreamId, StreamTags] = field(default_factory=dict)
     file_tags: dict[str, str] = field(default_factory=dict)
 
 
 def encode_text(text: str) -> bytes:
-    """Return the bytes that `decode_text` gave `text` for.
+    """Encode text; the inverse of `decode_text`.
 
     Raises
     ------
     ValueError
-        `text` holds half of a surrogate pair, which no bytes stand for.
+        `text` holds a lone surrogate that does not stand for a byte.
     """
     return text.encode("utf-8", "surrogateescape")
 
 
 def check_tag(name: str, value: str) -> None:
-    """Raise TypeError unless name and value of a tag are text, ValueError if no bytes are."""
+    """Raise TypeError unless the name and value of a tag are str, ValueError if not encodable."""
     for text in (name, value):
         if not isinstance(text, str):
             raise TypeError(f"tag {name!r}: expected text, not {type(text).__name__}")
@@ -84,12 +84,12 @@ def check_tag(name: str, value: str) -> None:
 
 
 def decode_text(data: BytesLike) -> str:
-    """Return stored bytes as text that keeps them, UTF-8 or not."""
+    """Decode stored text; bytes that are not UTF-8 become surrogate escapes."""
     return str(data, "utf-8", "surrogateescape")
 
 
 def pack_description(description: Description) -> bytes:
-    """Return the payload of a description record of version 2, streams and tags in order.
+    """Return the payload of a description record of version 2, with sorted streams and tags.
 
     Raises
     ------
@@ -110,14 +110,14 @@ def unpack_description(view: BytesLike, version: int) -> Description:
     Parameters
     ----------
     view : buffer
-        The payload; what follows the last tag is ignored, as by the reference.
+        The payload. Bytes after the last tag are ignored, as in the reference.
     version : int
-        The record's format version: 1 (legacy) or 2.
+        Format version of the record: 1 (legacy) or 2.
 
     Raises
     ------
     FormatError
-        A count leads past the end (`TruncatedError`), or legacy JSON is none.
+        A count leads past the end (`TruncatedError`), or the JSON of version 1 is invalid.
     UnsupportedError
         Another version.
     """
@@ -130,19 +130,19 @@ def unpack_description(view: BytesLike, version: int) -> Description:
 
 
 def strip_name_number(name: str) -> str:
-    """Return the name of a device without the trailing " #2" that old files have.
+    """Return the name of a device without the trailing " #2" of old files.
 
-    As the reference does (1.4.0, ``stripInstanceId``): the digits may be missing, and a name of
-    less than four bytes stays.
+    Follows the reference (1.4.0, ``stripInstanceId``): the digits may be missing, and a name of
+    fewer than four bytes is not changed.
     """
     return name if len(encode_text(name)) < 4 else _NUMBER.sub("", name)
 
 
 def synthesise_serials(description: Description) -> Description:
-    """Return a copy as readers show it: names without numbers, and every stream with a serial.
+    """Return a copy as readers show it: names without numbers, a serial number for every stream.
 
-    A missing serial number is a hash of all tags and of how many streams of its type before it had
-    none, so that it is the same whenever and by whomever the file is read.
+    A missing serial number is derived from all tags and from the number of earlier streams of its
+    type without one. Every reader therefore derives the same number.
 
     Notes
     -----
@@ -176,7 +176,7 @@ def pack_tags_record(tags: StreamTags) -> bytes:
     ValueError
         A text cannot be encoded.
     """
-    # A map in a layout has no count: its length in bytes stands in front.
+    # Unlike a map of the description, a map in a layout has its size in bytes in front, no count.
     vrs, user = _pack_map(tags.vrs)[_COUNT.size :], _pack_map(tags.user)[_COUNT.size :]
     head = _MAP_ENTRY.pack(0, len(vrs)) + _MAP_ENTRY.pack(len(vrs), len(user))
     return head + vrs + user
@@ -210,7 +210,7 @@ def unpack_tags_record(payload: BytesLike) -> StreamTags:
 
 
 class _Cursor:
-    """Counts, strings and maps, read one after the other."""
+    """Sequential reader of counts, strings and maps."""
 
     def __init__(self, view: BytesLike) -> None:
         self.view = memoryview(view)
@@ -231,13 +231,14 @@ class _Cursor:
         left = len(self.view) - self.at
         if nbytes > left:
             raise TruncatedError(
-                f"text of {nbytes} bytes at byte {self.at}: {left} are left", offset=self.at
+                f"text of {nbytes} bytes at byte {self.at}: only {left} bytes are left",
+                offset=self.at,
             )
         self.at += nbytes
         return decode_text(self.view[self.at - nbytes : self.at])
 
     def read_map(self, found: dict[str, str]) -> None:
-        """Add the tags of a map to those found before."""
+        """Read a map and add its tags to `found`."""
         for _ in range(self.read_count()):
             key = self.read_text()
             found[key] = self.read_text()
@@ -252,7 +253,7 @@ class _Cursor:
 def _unpack_current(cursor: _Cursor) -> Description:
     streams: dict[StreamId, StreamTags] = {}
     for _ in range(cursor.read_stream_count()):
-        # Tags of a stream that comes twice are joined, as the reference joins them.
+        # A stream may be listed twice: join its tags, as the reference does.
         tags = streams.setdefault(cursor.read_stream_id(), StreamTags())
         cursor.read_map(tags.user)
         cursor.read_map(tags.vrs)
@@ -262,7 +263,7 @@ def _unpack_current(cursor: _Cursor) -> Description:
 
 
 def _unpack_legacy(cursor: _Cursor) -> Description:
-    """Return the tags of version 1, a JSON object per stream and one for the file."""
+    """Return the tags of version 1: a JSON object per stream and one for the file."""
     streams = {}
     for _ in range(cursor.read_stream_count()):
         stream_id = cursor.read_stream_id()
@@ -276,22 +277,22 @@ def _unpack_legacy(cursor: _Cursor) -> Description:
 def _load_object(text: str, what: str) -> dict[str, object]:
     try:
         found = json.loads(text)
-        # An escaped half of a surrogate pair is text that has no bytes.
+        # JSON can escape a lone surrogate, which has no encoding.
         encode_text(json.dumps(found, ensure_ascii=False))
     except (ValueError, RecursionError) as err:
-        raise FormatError(f"{what}: no JSON: {err}") from err
+        raise FormatError(f"{what}: invalid JSON: {err}") from err
     if not isinstance(found, dict):
         raise FormatError(f"{what}: a JSON {type(found).__name__}, expected an object")
     return found
 
 
 def _only_texts(tags: Mapping[str, object]) -> dict[str, str]:
-    """Return the tags whose values are text: the reference drops the others."""
+    """Return the tags whose values are text; the reference drops the others."""
     return {key: value for key, value in tags.items() if isinstance(value, str)}
 
 
 def _pack_map(tags: Mapping[str, str]) -> bytes:
-    """Return a map of tags, in the order of the keys' bytes."""
+    """Return a packed map of tags, sorted by the encoded keys."""
     encoded = sorted((encode_text(key), encode_text(value)) for key, value in tags.items())
     parts = [_COUNT.pack(len(encoded))]
     for pair in encoded:

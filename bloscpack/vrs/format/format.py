@@ -1,9 +1,9 @@
-"""The two headers of a VRS file, and the numbers that stand in them. Stored on disk.
+"""File header and record header of VRS, and the numbers in them. Stored on disk.
 
 A file is a header and then records back to back; a record is a header and its payload. All numbers
-are little-endian and packed. Nothing in a file is checksummed, so that `RecordHeader.check` is what
-tells a header from other bytes. Contract: any bytes give a value, a `FormatError` or an
-`UnsupportedError`. Layout: docs/formats/vrs.md.
+are little-endian and packed. Nothing in a file is checksummed, so only the plausibility rules of
+`RecordHeader.check` distinguish a header from other bytes. Contract: any bytes give a value, a
+`FormatError` or an `UnsupportedError`. Layout: docs/formats/vrs.md.
 """
 
 import re
@@ -26,21 +26,21 @@ VERSIONS = "VRS1", "VRS2", "VRS3"
 
 FILE_HEADER_SIZE = 8 + 8 + 4 + 4 + 3 * 8 + 3 * 8 + 4 + 4
 RECORD_HEADER_SIZE = 4 + 4 + 4 + 4 + 8 + 2 + 1 + 1 + 4
-# A later version may have a longer header, by this much; its size field tells.
+# Largest growth of a header, in bytes, accepted from a later version of the format.
 MAX_HEADER_GROWTH = 200
 
 INDEX_TYPE_ID = 1
 DESCRIPTION_TYPE_ID = 2
 UNDEFINED_TYPE_ID = 0xFFFF
-# Ids of tests from before ids had 16 bits: 100000 is read as 65500, and so on.
+# Ids of tests, from before ids had 16 bits: 100000 is read as 65500, 100001 as 65501 and so on.
 _FIRST_LEGACY_TYPE_ID = 100_000
 _LEGACY_TYPE_ID_BASE = 65_500
 
-# Times of records that are not the user's: the description and the index, and tags.
+# Times of internal records: MAX for the description and the index, MIN for tags.
 TIMESTAMP_MAX = sys.float_info.max
 TIMESTAMP_MIN = -sys.float_info.max
 
-# What a file may ask of a reader. No writer comes near; a crafted file would.
+# Limits on the work that a file can cause. Writers stay far below; a crafted file would not.
 MAX_BLOCKS = 1_000
 MAX_PIECES = 100_000
 MAX_JSON_DEPTH = 64
@@ -48,7 +48,7 @@ MAX_STREAMS = 65_536
 
 _FILE_HEADER = Struct("<8sQIIqqq24x4s4s")
 RECORD_HEADER = Struct("<IIiIdHBBI")
-"""Fields of a record header in the order of the file, unlike those of `RecordHeader`."""
+"""Fields of a record header in file order, which differs from that of `RecordHeader`."""
 
 RECORD_HEADER_DTYPE = np.dtype(
     [
@@ -63,44 +63,44 @@ RECORD_HEADER_DTYPE = np.dtype(
         ("uncompressed_size", "<u4"),
     ]
 )
-"""The same, for many headers at once; type ids as stored."""
+"""Fields of a record header, for many headers at once; type ids as stored."""
 
 _STREAM_ID = re.compile(r"(\d{1,6})-(\d{1,5})", re.ASCII)
 
 
 class RecordType(IntEnum):
-    """What a record is. Stored on disk."""
+    """Type of a record. Stored on disk."""
 
     STATE = 1
     CONFIGURATION = 2
     DATA = 3
     TAGS = 4
-    """Tags of a stream added after the description was written; applied, never shown."""
+    """Tags of a stream that was added after the description was written; applied, never shown."""
 
 
 RECORD_TYPE_NAMES = {kind: kind.name.lower() for kind in RecordType if kind != RecordType.TAGS}
-"""What users call the types of records that they see."""
+"""Public names of the record types that users see."""
 _RECORD_TYPES = {name: kind for kind, name in RECORD_TYPE_NAMES.items()}
 
 
 def find_record_type(of: object) -> RecordType:
-    """Return the type of records that a name stands for; those of tags are not for users.
+    """Return the record type of a public name; the type of tags records has none.
 
     Raises
     ------
     ValueError
-        There is none of this name.
+        No record type has this name.
     """
     if isinstance(of, RecordType) and of in RECORD_TYPE_NAMES:
         return of
     found = _RECORD_TYPES.get(of) if isinstance(of, str) else None
     if found is None:
-        raise ValueError(f"record type {of!r}: one of {', '.join(_RECORD_TYPES)}")
+        raise ValueError(f"record type {of!r}: expected one of {', '.join(_RECORD_TYPES)}")
     return found
 
 
 class Compression(IntEnum):
-    """How the payload of a record is stored. Stored on disk."""
+    """Compression of a record's payload. Stored on disk."""
 
     NONE = 0
     LZ4 = 1
@@ -110,12 +110,12 @@ class Compression(IntEnum):
 
 
 class StreamId(NamedTuple):
-    """The name of a stream: what kind of device, and which of them.
+    """Id of a stream: type of the device and number of the device among those of its type.
 
     Attributes
     ----------
     type_id : int
-        0 to 65535; `typenames.TYPE_NAMES` has the known ones.
+        0 to 65535; `typenames.TYPE_NAMES` lists the known types.
     instance_id : int
         0 to 65535; writers start at 1.
     """
@@ -125,12 +125,12 @@ class StreamId(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "StreamId":
-        """Return the id written as ``"1201-1"``.
+        """Parse an id such as ``"1201-1"``.
 
         Raises
         ------
         ValueError
-            `text` is none.
+            `text` is not a stream id.
         """
         found = _STREAM_ID.fullmatch(text)
         if found is None or max(map(int, found.groups())) > 0xFFFF:
@@ -139,7 +139,7 @@ class StreamId(NamedTuple):
 
     @classmethod
     def from_stored(cls, type_id: int, instance_id: int) -> "StreamId":
-        """Return the id for the 32-bit type id and the instance id of a file."""
+        """Return the id for a 32-bit type id and an instance id as stored in a file."""
         return cls(normal_type_id(type_id), instance_id)
 
     def __str__(self) -> str:
@@ -149,7 +149,7 @@ class StreamId(NamedTuple):
 def normal_type_id(stored: int) -> int:
     """Return the 16-bit type id that a stored 32-bit one stands for.
 
-    Legacy ids are mapped (reference 1.4.0, ``FileFormat.h``); of others 16 bits are used.
+    Legacy ids are mapped (reference 1.4.0, ``FileFormat.h``); others keep their low 16 bits.
     """
     if stored >= _FIRST_LEGACY_TYPE_ID:
         stored += _LEGACY_TYPE_ID_BASE - _FIRST_LEGACY_TYPE_ID
@@ -157,27 +157,27 @@ def normal_type_id(stored: int) -> int:
 
 
 def normal_type_ids(stored: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Return `normal_type_id` of many stored ids."""
+    """Apply `normal_type_id` to an array of stored ids."""
     ids = stored.astype(np.int64)
     ids[ids >= _FIRST_LEGACY_TYPE_ID] += _LEGACY_TYPE_ID_BASE - _FIRST_LEGACY_TYPE_ID
     return ids & 0xFFFF
 
 
 class FileHeader(NamedTuple):
-    """The first bytes of a file.
+    """Header of a file.
 
     Attributes
     ----------
     creation_id : int
-        ns since 1970 when the file was made, with the low 30 bits random.
+        Creation time in ns since 1970, with the low 30 bits random.
     file_header_size, record_header_size : int
         In bytes.
     index_offset : int
-        Of the index record; 0 while the file is written and after a crash.
+        Byte position of the index record; 0 while the file is being written and after a crash.
     description_offset : int
-        Of the description record.
+        Byte position of the description record.
     first_record_offset : int
-        Of the first user record; 0 if records follow the description.
+        Byte position of the first user record; 0 if records follow the description.
     version : str
         ``"VRS1"`` to ``"VRS3"``.
     """
@@ -199,13 +199,13 @@ class FileHeader(NamedTuple):
     def unpack(cls, view: BytesLike) -> "FileHeader":
         """Return the header at the start of `view`.
 
-        Only what every reader relies on is checked: offsets may lead anywhere.
+        Magic numbers, header sizes and version are checked; offsets are not and may lead anywhere.
 
         Raises
         ------
         FormatError
             The bytes are not the start of a VRS file: `NotBloscpackError` if they are of another
-            kind; `TruncatedError` if they end too soon.
+            file type, `TruncatedError` if they end too soon.
         UnsupportedError
             A newer version, or a larger record header than any known writer makes.
         """
@@ -248,18 +248,18 @@ class FileHeader(NamedTuple):
 
 
 class RecordHeader(NamedTuple):
-    """What stands before the payload of a record.
+    """Header of a record, in front of its payload.
 
     Attributes
     ----------
     size : int
         Bytes of the record in the file, this header included.
     previous_size : int
-        The same of the record before it in the file; 0 for the first.
+        The `size` of the record before it in the file; 0 for the first record.
     stream_id : StreamId
         Legacy type ids are mapped.
     format_version : int
-        Which of the stream's record formats the payload has, per record type.
+        Version of the record format of the payload, for this stream and record type.
     timestamp : float
         In seconds.
     record_type : int
@@ -295,7 +295,7 @@ class RecordHeader(NamedTuple):
         Raises
         ------
         ValueError
-            A number does not fit: a record has less than 4 GiB.
+            A number does not fit its field: a record has less than 4 GiB.
         """
         try:
             return RECORD_HEADER.pack(
@@ -319,7 +319,7 @@ class RecordHeader(NamedTuple):
         Raises
         ------
         TruncatedError
-            `view` ends before its last byte.
+            `view` ends within the header.
         """
         (
             size,
@@ -344,12 +344,12 @@ class RecordHeader(NamedTuple):
         )
 
     def check(self, offset: int) -> None:
-        """Raise unless the numbers are those of a record; `offset` is where the header lies.
+        """Raise unless the fields are plausible; `offset` is the header's byte position.
 
         Raises
         ------
         FormatError
-            A size, the record type or the compression cannot be.
+            A size, the record type or the compression is impossible.
         """
         fault = header_fault(
             self.size,
@@ -371,18 +371,18 @@ def header_fault(
     compression: int,
     uncompressed_size: int,
 ) -> tuple[str, str] | None:
-    """Return (field, what is wrong with it) of a record header; None if it can be one.
+    """Return (field, message) of the first implausible field of a record header, or None.
 
     Rules: reference 1.4.0, ``RecordHeader::isSanityCheckOk``.
     """
     if size < RECORD_HEADER_SIZE:
         return "size", f"a size of {size} is less than its header's {RECORD_HEADER_SIZE}"
     if 0 < previous_size < RECORD_HEADER_SIZE:
-        return "previous_size", f"the {previous_size} bytes before it are no record"
+        return "previous_size", f"the {previous_size} bytes before it are too few for a record"
     if not 1 <= record_type <= 4:
-        return "record_type", f"{record_type} is no record type"
+        return "record_type", f"{record_type} is not a record type"
     if compression > 2:
-        return "compression", f"{compression} is no compression"
+        return "compression", f"{compression} is not a known compression"
     if uncompressed_size and type_id != INDEX_TYPE_ID:
         stored, limit = size - RECORD_HEADER_SIZE, uncompressed_size
         limit += max(50, limit // 2) if limit < 200 else max(100, limit // 20)

@@ -1,4 +1,4 @@
-"""Index records as they are written: their headers and payloads, for whoever puts them in a file.
+"""Headers and payloads of the index records that we write.
 
 Levels and limits are those of the reference (1.4.0, ``IndexRecord.cpp``). Layout:
 docs/formats/vrs.md.
@@ -18,7 +18,8 @@ from .format import (
 from .recordindex import Entries, classic_nbytes, pack_index
 
 MIN_ZSTD_RECORDS = 100
-"""Indexes in front of less records than this are not worth compressing."""
+"""Fewest records for which an index before them is compressed."""
+# Records in one Zstandard frame of a split index.
 _SPLIT_RECORDS = 100_000
 
 
@@ -30,7 +31,7 @@ def internal_header(
     compression: Compression = Compression.NONE,
     uncompressed_size: int = 0,
 ) -> bytes:
-    """Return the header of a description or of an index with a payload of `nbytes`."""
+    """Return the header of a description or index record with a payload of `nbytes` bytes."""
     return RecordHeader(
         RECORD_HEADER_SIZE + nbytes,
         previous_size,
@@ -46,7 +47,10 @@ def internal_header(
 def classic_index(
     entries: Entries, stream_ids: Collection[StreamId], level: int | None
 ) -> tuple[bytes, Compression, int]:
-    """Return payload, compression and uncompressed size of an index."""
+    """Return the payload, compression and uncompressed size of a classic index.
+
+    `level` is that of Zstandard; None stores the index uncompressed.
+    """
     if level is None or not len(entries):
         return pack_index(entries, stream_ids, Compression.NONE), Compression.NONE, 0
     packed = pack_index(entries, stream_ids, Compression.ZSTD, level)
@@ -54,13 +58,13 @@ def classic_index(
 
 
 def index_nbytes(entries: Entries, stream_ids: Collection[StreamId], level: int | None) -> int:
-    """Return the size of the payload of the index that is written for these entries."""
+    """Return the payload size in bytes of an index that stands before its records."""
     if len(entries) < MIN_ZSTD_RECORDS:
         level = None
     return len(classic_index(entries, stream_ids, level)[0])
 
 
 def pack_split(entries: Entries, level: int) -> bytes:
-    """Return the payload of a compressed split index: a frame for so many records each."""
+    """Return the payload of a compressed split index, one frame per `_SPLIT_RECORDS` records."""
     starts = range(0, len(entries), _SPLIT_RECORDS)
     return b"".join(zstd.compress(entries[k : k + _SPLIT_RECORDS].tobytes(), level) for k in starts)

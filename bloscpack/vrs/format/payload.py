@@ -1,9 +1,9 @@
-"""Payloads of records: the bytes behind a record header, stored as they are or as one frame.
+"""Payloads of records: the bytes after a record header, uncompressed or one compressed frame.
 
-A compressed payload is one LZ4 frame or one Zstandard frame and nothing else: bytes behind the
-frame, a second frame, a frame that needs a dictionary, or one that decodes to another size than
-the record header says are errors, never a shorter or a zero-filled payload. Before memory is taken,
-the size is compared with what the blocks of the frame can hold; what is never decoded into costs
+A compressed payload is exactly one LZ4 frame or one Zstandard frame. Bytes after the frame, a
+second frame, a frame that needs a dictionary, and a decoded size other than that of the record
+header are errors; they never give a shorter or zero-filled payload. Before memory is allocated, the
+size is compared with what the blocks of the frame can hold; memory that is not written to costs
 address space only. Every frame written here ends with a checksum of its content, which readers
 verify.
 
@@ -26,7 +26,7 @@ from ...format.codec import new_bytes
 from ...types import BytesLike
 from .format import Compression
 
-# Smaller payloads are stored as they are (reference 1.4.0, ``Compressor.cpp``).
+# Payloads of fewer bytes are stored uncompressed (reference 1.4.0, ``Compressor.cpp``).
 MIN_COMPRESSED_NBYTES = 250
 
 PRESETS: Mapping[str, tuple[Compression, int]] = MappingProxyType(
@@ -44,15 +44,15 @@ PRESETS: Mapping[str, tuple[Compression, int]] = MappingProxyType(
         "zmax": (Compression.ZSTD, 20),
     }
 )
-"""Names of how hard to compress, as the reference has them: codec and its level."""
+"""Codec and level by the preset names of the reference."""
 
-# What the kernel refuses, in words.
+# Messages for the error codes of the kernel.
 _REFUSALS = {
     _record.NOT_A_FRAME: "no such frame starts there, or its header is damaged",
     _record.CUT: "the frame is cut off",
     _record.TRAILING: "bytes follow the frame",
-    _record.WRONG_SIZE: "the frame holds another number of bytes",
-    _record.BAD_BLOCK: "a block is damaged, or holds more",
+    _record.WRONG_SIZE: "the frame holds a different number of bytes",
+    _record.BAD_BLOCK: "a block is damaged, or holds more bytes than fit",
     _record.WRONG_CHECKSUM: "the frame's checksum differs",
     _record.NEEDS_DICTIONARY: "the frame needs a dictionary",
     _record.NO_MEMORY: "no memory",
@@ -61,17 +61,19 @@ _NAMES = {Compression.LZ4: "lz4", Compression.ZSTD: "zstd"}
 
 
 def check_preset(preset: str) -> tuple[Compression, int]:
-    """Return codec and level of a preset.
+    """Return the codec and level of a preset.
 
     Raises
     ------
     ValueError
-        There is none of this name.
+        No preset has this name.
     """
     try:
         return PRESETS[preset]
     except (KeyError, TypeError):
-        raise ValueError(f"compression {preset!r:.80}: one of {', '.join(PRESETS)}") from None
+        raise ValueError(
+            f"compression {preset!r:.80}: expected one of {', '.join(PRESETS)}"
+        ) from None
 
 
 def encode_payload(payload: BytesLike, preset: str) -> tuple[Compression, BytesLike]:
@@ -87,16 +89,16 @@ def encode_payload(payload: BytesLike, preset: str) -> tuple[Compression, BytesL
     Returns
     -------
     compression : Compression
-        What was done.
+        Compression that was applied.
     stored : bytes-like
-        The frame; `payload` itself where it has less than 250 bytes or gets no smaller.
+        The frame, or `payload` itself if it has less than 250 bytes or does not get smaller.
 
     Raises
     ------
     ValueError
-        There is no such preset.
+        The preset does not exist.
     CodecError
-        The codec failed, for want of memory.
+        The codec ran out of memory.
     """
     compression, level = check_preset(preset)
     nbytes = memoryview(payload).nbytes
@@ -111,15 +113,15 @@ def encode_payload(payload: BytesLike, preset: str) -> tuple[Compression, BytesL
 
 
 def encode_frame(content: BytesLike, compression: Compression, level: int) -> bytes:
-    """Return `content` as one frame, even if that is larger.
+    """Return `content` as one frame, even if the frame is larger.
 
     Raises
     ------
     CodecError
-        The codec failed, for want of memory.
+        The codec ran out of memory.
     """
     nbytes = memoryview(content).nbytes
-    # More than both codecs need for what they cannot compress (lz4frame.h, zstd.h: bounds).
+    # Upper bound for incompressible data in both codecs (bounds of lz4frame.h and zstd.h).
     frame = _record.encode(compression, level, content, nbytes + nbytes // 128 + 1024)
     if isinstance(frame, bytes):
         return frame
@@ -132,55 +134,55 @@ def decode_payload(stored: BytesLike, compression: int, nbytes: int) -> BytesLik
     Parameters
     ----------
     stored : bytes-like
-        All bytes of the record behind its header.
+        All bytes of the record after its header.
     compression : int
-        A `Compression`, as the record header has it.
+        The `Compression` of the record header.
     nbytes : int
-        The size of the payload by the record header.
+        Payload size of the record header, in bytes.
 
     Returns
     -------
     bytes-like
-        Of exactly `nbytes`: `stored` itself if it is not compressed, else new bytes.
+        Exactly `nbytes` bytes: `stored` itself if uncompressed, else new bytes.
 
     Raises
     ------
     CodecError
-        The stored bytes are not one sound frame of so many bytes.
+        The stored bytes are not exactly one valid frame that decodes to `nbytes` bytes.
     UnsupportedError
-        There is no such compression.
+        The compression is unknown.
 
     Notes
     -----
-    Safe from many threads; decoding lets go of the GIL.
+    Safe from many threads; decoding releases the GIL.
     """
     if not compression:
         _check_plain(stored, nbytes)
         return stored
     _check_known(compression)
     limit = _record.limit_of(compression, stored)
-    if limit < nbytes:  # refusals are negative
-        raise _failed(compression, min(limit, 0) or _record.WRONG_SIZE, _called(stored, nbytes))
+    if limit < nbytes:  # error codes are negative
+        raise _failed(compression, min(limit, 0) or _record.WRONG_SIZE, _label(stored, nbytes))
     try:
         payload, view = new_bytes(nbytes)
     except MemoryError:
-        raise _failed(compression, _record.NO_MEMORY, _called(stored, nbytes)) from None
+        raise _failed(compression, _record.NO_MEMORY, _label(stored, nbytes)) from None
     with view:
         code = _record.decode_into(compression, stored, view)
     if code:
-        raise _failed(compression, code, _called(stored, nbytes))
+        raise _failed(compression, code, _label(stored, nbytes))
     return payload
 
 
 def decode_payload_into(stored: BytesLike, compression: int, out: memoryview) -> None:
-    """Decode a payload into `out`, whose size must be that of the payload.
+    """Decode a payload into `out`, which must have the size of the payload.
 
     Parameters
     ----------
     stored, compression
         As for `decode_payload`.
     out : memoryview
-        uint8, writable and contiguous; changed in part if an error is raised.
+        uint8, writable and contiguous. May be partly written if an error is raised.
 
     Raises
     ------
@@ -194,11 +196,11 @@ def decode_payload_into(stored: BytesLike, compression: int, out: memoryview) ->
     _check_known(compression)
     code = _record.decode_into(compression, stored, out)
     if code:
-        raise _failed(compression, code, _called(stored, len(out)))
+        raise _failed(compression, code, _label(stored, len(out)))
 
 
 def frame_limit(stored: BytesLike, compression: Compression) -> int:
-    """Return the most bytes that a frame can hold: its content size, if it has that.
+    """Return the most bytes that a frame can decode to: its content size, if declared.
 
     Raises
     ------
@@ -213,15 +215,17 @@ def frame_limit(stored: BytesLike, compression: Compression) -> int:
 
 def _check_plain(stored: BytesLike, nbytes: int) -> None:
     if len(stored) != nbytes:
-        raise CodecError(f"payload of {nbytes} bytes, not compressed: {len(stored)} are there")
+        raise CodecError(f"payload of {nbytes} bytes, not compressed: found {len(stored)} bytes")
 
 
 def _check_known(compression: int) -> None:
     if compression not in _NAMES:
-        raise UnsupportedError(f"compression {compression}: only LZ4 (1) and Zstandard (2) exist")
+        raise UnsupportedError(
+            f"compression {compression}: this release reads LZ4 (1) and Zstandard (2)"
+        )
 
 
-def _called(stored: BytesLike, nbytes: int) -> str:
+def _label(stored: BytesLike, nbytes: int) -> str:
     return f"payload of {nbytes} bytes, {len(stored)} stored"
 
 

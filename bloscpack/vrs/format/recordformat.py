@@ -1,10 +1,10 @@
-"""Record formats: the text that says which blocks a record is made of.
+"""Record formats: the text that lists the blocks of a record.
 
 ``data_layout/size=36+image/raw/640x480/pixel=grey8`` is two blocks. The grammar is that of the
-reference's parser, which never fails: blocks are joined by ``+``, attributes by ``/``; a block of
-unknown type is custom, an unknown attribute is skipped, an empty one ends the block, an empty block
-ends the format. Of an attribute given twice the first counts. Numbers are read as C's ``scanf``
-reads them: what follows the digits is ignored, and 32 bits are kept of what does not fit.
+reference's parser, which never fails. Blocks are joined by ``+``, attributes by ``/``. A block of
+unknown type is custom; an unknown attribute is skipped; an empty attribute ends the block; an empty
+block ends the format. If an attribute is given twice, the first one counts. Numbers are parsed as
+by C's ``scanf``: text after the digits is ignored, and larger numbers wrap to 32 bits.
 
 Contract: any text gives a value, or a `FormatError` if it has more than `MAX_BLOCKS` blocks.
 Grammar: docs/formats/vrs.md.
@@ -29,7 +29,7 @@ from ..block.pixels import (
 )
 from .format import MAX_BLOCKS, RecordType
 
-# Texts of this many bytes or more are not read, as the reference's buffer has 200.
+# Texts of this many bytes or more are ignored: the reference's buffer has 200.
 _MAX_TEXT = 200
 _CUSTOM_CHARACTERS = re.compile(rb"[^A-Za-z0-9_\-*.,;:!@~#&|\[\]{}']")
 _ESCAPED = re.compile(rb"%([0-9A-Fa-f]{2})")
@@ -50,14 +50,14 @@ _CHANNELS = re.compile("channels=" + _NUMBER, re.ASCII)
 _RATE = re.compile("rate=" + _NUMBER, re.ASCII)
 _SAMPLES = re.compile("samples=" + _NUMBER, re.ASCII)
 _CUSTOM_FORMAT = "format="
-# The end of the name of a tag, as writers write it.
+# Number at the end of a tag name, in the form that writers use.
 _TAG_NUMBER = re.compile("0|[1-9][0-9]{0,9}")
 
 _UINT32, _UINT64 = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
 
 
 class ContentType(IntEnum):
-    """What a block holds. The names, in lower case, are stored on disk."""
+    """Kind of content of a block. The names, in lower case, are stored on disk."""
 
     CUSTOM = 0
     EMPTY = 1
@@ -79,15 +79,15 @@ class ContentBlock:
     Attributes
     ----------
     content_type : ContentType
-        What it holds.
+        Kind of content.
     size : int or None
-        Bytes, where the text gives them.
+        Bytes of the block; None if the text does not give them.
     image : ImageSpec
-        Of images: what the text says.
+        Image attributes of the text; defaults for other content.
     audio : AudioSpec
-        Of audio: what the text says.
+        Audio attributes of the text; defaults for other content.
     custom_format : str
-        Of custom blocks: the name of their format.
+        Format name of a custom block; empty for other content.
     """
 
     content_type: ContentType = ContentType.EMPTY
@@ -98,7 +98,7 @@ class ContentBlock:
 
     @property
     def nbytes(self) -> int | None:
-        """Bytes of the block if the text alone tells; else None."""
+        """Bytes of the block; None if the text alone does not determine them."""
         if self.content_type == ContentType.EMPTY:
             return 0
         if self.size is not None:
@@ -124,7 +124,7 @@ class ContentBlock:
 
 @dataclass(frozen=True, slots=True)
 class RecordFormat:
-    """The blocks of a record, in order.
+    """Blocks of a record, in order.
 
     Attributes
     ----------
@@ -136,7 +136,7 @@ class RecordFormat:
 
     @property
     def used_blocks(self) -> tuple[ContentBlock, ...]:
-        """The blocks without empty ones at the end."""
+        """Blocks without the empty ones at the end."""
         n = len(self.blocks)
         while n and self.blocks[n - 1].content_type == ContentType.EMPTY:
             n -= 1
@@ -148,20 +148,20 @@ class RecordFormat:
 
 
 def parse_record_format(text: str) -> RecordFormat:
-    """Return the format that `text` describes.
+    """Parse the text of a record format.
 
     Parameters
     ----------
     text : str
-        The value of an ``RF:`` tag; bytes that are not UTF-8 are surrogates.
+        The value of an ``RF:`` tag; bytes that are not UTF-8 are surrogate escapes.
 
     Raises
     ------
     FormatError
-        More than `MAX_BLOCKS` blocks: no writer makes them, and work grows with them.
+        More than `MAX_BLOCKS` blocks. Writers stay far below; the limit bounds the work per file.
     """
     texts = text.split("+", MAX_BLOCKS + 1)
-    # The first block counts even if it is empty: then it is custom.
+    # An empty first block does not end the format: it is custom.
     end = next((i for i, block in enumerate(texts) if i and not block), len(texts))
     if end > MAX_BLOCKS:
         raise FormatError(
@@ -171,27 +171,27 @@ def parse_record_format(text: str) -> RecordFormat:
 
 
 def record_format_tag(record_type: int, version: int) -> str:
-    """Return the name of the tag of a stream that holds a record format."""
+    """Return the name of the stream tag that holds a record format."""
     return f"RF:{RecordType(record_type).name.capitalize()}:{version}"
 
 
 def layout_tag(record_type: int, version: int, block: int) -> str:
-    """Return the name of the tag of a stream that holds the layout of a block."""
+    """Return the name of the stream tag that holds the layout of a block."""
     return f"DL:{RecordType(record_type).name.capitalize()}:{version}:{block}"
 
 
 def defined_formats(tags: Mapping[str, str], record_type: int) -> dict[int, str]:
-    """Return the record formats that the tags of a stream define, by version, in order."""
+    """Return the record formats that the tags of a stream define, by ascending version."""
     return _numbered(tags, record_format_tag(record_type, 0))
 
 
 def defined_layouts(tags: Mapping[str, str], record_type: int, version: int) -> dict[int, str]:
-    """Return the definitions of metadata blocks in tags, by the index of the block, in order."""
+    """Return the layout definitions that tags hold for a record format, by ascending block."""
     return _numbered(tags, layout_tag(record_type, version, 0))
 
 
 def _numbered(tags: Mapping[str, str], name: str) -> dict[int, str]:
-    """Return the tags whose names are `name` with any number of 32 bits for the 0 at its end."""
+    """Return the tags named like `name` with any 32-bit number in place of its final 0."""
     prefix = name.removesuffix("0")
     texts = [tag.removeprefix(prefix) for tag in tags if tag.startswith(prefix)]
     numbers = sorted(int(text) for text in texts if _TAG_NUMBER.fullmatch(text))
@@ -199,7 +199,7 @@ def _numbered(tags: Mapping[str, str], name: str) -> dict[int, str]:
 
 
 def custom_format_name(name: str) -> str:
-    """Return `name` with ``_`` for every byte a format string may not have in it."""
+    """Return `name` with ``_`` for every byte that a format string may not contain."""
     return _CUSTOM_CHARACTERS.sub(b"_", _encoded(name)).decode("ascii")
 
 
@@ -232,8 +232,8 @@ def _until_empty(attributes: Iterator[str]) -> Iterator[str]:
 
 
 def _wrap(digits: str) -> int:
-    """Return what C's ``%u`` stores for `digits`, which may have a sign."""
-    # More than 20 digits do not fit 64 bits: no need to make an int of them.
+    """Return the 32-bit number that C's ``%u`` stores for `digits`, which may have a sign."""
+    # Numbers of more than 20 digits do not fit 64 bits; converting a long text would be slow.
     number = digits.lstrip("+-").lstrip("0")
     value = int(number or "0") if len(number) <= 20 else _UINT64 + 1
     if value > _UINT64:
@@ -311,7 +311,7 @@ def _read_key_frame_index(text: str, found: dict[str, Any]) -> bool:
 
 
 def _number_reader(name: str, pattern: re.Pattern[str], mask: int = _UINT32) -> _Reader:
-    """Return a reader of a number of which the first that is not 0 counts."""
+    """Return a reader of a numeric attribute; the first value that is not 0 counts."""
 
     def read(text: str, found: dict[str, Any]) -> bool:
         value = None if found.get(name) else _scan(pattern, text)
@@ -332,7 +332,7 @@ def _read_sample_format(text: str, found: dict[str, Any]) -> bool:
 
 
 _DIGIT_READERS: tuple[_Reader, ...] = (_read_dimensions,)
-# By the first character of an attribute, which keeps texts that are none cheap.
+# Readers by the first character of an attribute: unknown attributes cost no pattern match.
 _IMAGE_READERS: dict[str, tuple[_Reader, ...]] = {
     "p": (_read_pixel,),
     "s": (_number_reader("stride", _STRIDE), _number_reader("stride_2", _STRIDE_2)),
@@ -343,7 +343,7 @@ _AUDIO_READERS: dict[str, tuple[_Reader, ...]] = {
     "i": (_read_sample_format,),
     "u": (_read_sample_format,),
     "f": (_read_sample_format,),
-    # 8 bits are kept of what the reference has 8 bits for.
+    # The reference has 8-bit fields for channels and stride.
     "c": (_number_reader("channel_count", _CHANNELS, 0xFF),),
     "r": (_number_reader("sample_rate", _RATE),),
     "s": (

@@ -1,11 +1,11 @@
-"""The index of a VRS file: a record that lists the time, size, type and stream of every record.
+"""Index of a VRS file: a record that lists the time, size, type and stream of every record.
 
-An entry has no offset: a record lies where the entries before it end, so that entries stand in the
-order of the file. A *classic* index counts its entries; a *split* one is the end of a file's first
-chunk and grows while the others are written, so that what is whole of it is used. `RecordTable` is
-the index as readers want it: sorted by time, with offsets.
+An entry has no offset. Entries are in file order, and a record starts at the sum of the sizes
+before it. A *classic* index counts its entries. A *split* index is the end of a file's first chunk
+and grows while the other chunks are written; its complete entries are used even if it is cut off.
+`RecordTable` is the index for readers: sorted by time, with offsets.
 
-Nothing is allocated that the file could not hold: a record takes 32 bytes of it or more. Contract:
+Allocations are bounded by the file size: a record takes at least 32 bytes of the file. Contract:
 any bytes give a value, a `FormatError` or an `UnsupportedError`. Layout: docs/formats/vrs.md.
 """
 
@@ -36,7 +36,7 @@ CLASSIC_VERSION = 2
 SPLIT_VERSION = 3
 """Format version of an index at the end of a first chunk. Stored on disk."""
 ZSTD_LEVEL = 7
-"""What the reference compresses an index with."""
+"""Zstandard level with which the reference compresses an index."""
 
 INDEX_ENTRY = np.dtype(
     [
@@ -47,7 +47,7 @@ INDEX_ENTRY = np.dtype(
         ("instance_id", "<u2"),
     ]
 )
-"""One record in the index. Stored on disk, 19 bytes."""
+"""Entry of one record in the index. Stored on disk, 19 bytes."""
 
 _COUNT = Struct("<I")
 _STREAM = np.dtype([("type_id", "<i4"), ("instance_id", "<u2")])
@@ -57,17 +57,17 @@ Entries = NDArray[np.void]
 
 @dataclass(frozen=True, slots=True)
 class IndexContent:
-    """What an index record holds.
+    """Content of an index record.
 
     Attributes
     ----------
     entries : ndarray of INDEX_ENTRY
-        One per record, in the order of the file; a copy.
+        One per record, in file order; a copy.
     stream_ids : list of StreamId
-        The streams that the index names, with records or without; none in a split index.
+        Streams that the index names, with or without records; empty for a split index.
     is_complete : bool
         False for a split index that ends within an entry or in damaged bytes, or whose size was
-        never set: records may follow that it does not list.
+        never set. Records may then follow that it does not list.
     """
 
     entries: Entries
@@ -86,13 +86,13 @@ def pack_index(
     Parameters
     ----------
     entries : ndarray of INDEX_ENTRY
-        In the order of the file.
+        In file order.
     stream_ids : iterable of StreamId
-        Streams to name, stored in order.
+        Streams to name; stored sorted.
     compression : Compression
         ``NONE`` or ``ZSTD``; the counts stay uncompressed.
     level : int
-        Of Zstandard.
+        Zstandard level.
 
     Notes
     -----
@@ -109,7 +109,7 @@ def pack_index(
 
 
 def classic_nbytes(nentries: int, nstreams: int) -> int:
-    """Return the size of the payload of a classic index when it is not compressed."""
+    """Return the payload size in bytes of an uncompressed classic index."""
     return 2 * _COUNT.size + nstreams * _STREAM.itemsize + nentries * INDEX_ENTRY.itemsize
 
 
@@ -119,18 +119,18 @@ def unpack_index(header: RecordHeader, payload: BytesLike, *, nbytes_present: in
     Parameters
     ----------
     header : RecordHeader
-        Of the index record.
+        Header of the index record.
     payload : buffer
-        What follows the header. Bytes after the last entry of a classic index are space that was
-        kept for more. For a split index whose size was never set (32), the rest of its chunk.
+        The bytes after the header. Bytes after the last entry of a classic index are reserved
+        space and ignored. For a split index whose size was never set (32), the rest of its chunk.
     nbytes_present : int
-        Size of the file in bytes, all chunks together: it bounds the number of entries.
+        Size of all chunks of the file in bytes; bounds the number of entries.
 
     Raises
     ------
     FormatError
-        The index cannot be that of this file: a count, a size or a type is impossible, or the
-        compressed entries are damaged. A split index gives what comes before.
+        The index does not fit this file: a count, a size or a type is impossible, or the compressed
+        entries are damaged. A split index returns the entries before the damage instead.
     UnsupportedError
         Another format version.
     """
@@ -161,7 +161,7 @@ def _unpack_classic(header: RecordHeader, view: memoryview, most: int) -> IndexC
         )
     nbytes = nentries * INDEX_ENTRY.itemsize
     body = view[at + _COUNT.size :]
-    # The reference goes by the size, not by the compression in the header.
+    # The reference decides by the uncompressed size, not by the header's compression field.
     if header.uncompressed_size and nentries:
         try:
             data = zstd.decompress(body, nbytes)
@@ -174,13 +174,13 @@ def _unpack_classic(header: RecordHeader, view: memoryview, most: int) -> IndexC
     entries = np.frombuffer(data, INDEX_ENTRY)
     wrong = _find_wrong(entries)
     if wrong < len(entries):
-        raise FormatError(f"index: entry {wrong} is no record: {entries[wrong]}", field="entries")
+        raise FormatError(f"index: entry {wrong} is invalid: {entries[wrong]}", field="entries")
     return IndexContent(entries, stream_ids)
 
 
 def _unpack_split(header: RecordHeader, view: memoryview, most: int) -> IndexContent:
     is_complete = header.size > RECORD_HEADER_SIZE or not len(view)
-    # While recording, the header tells the compression but no sizes.
+    # While recording, the header has the compression but no sizes yet.
     if header.compression == Compression.ZSTD or header.uncompressed_size:
         data, rest = _decode_frames(view, most * INDEX_ENTRY.itemsize)
     else:
@@ -193,7 +193,7 @@ def _unpack_split(header: RecordHeader, view: memoryview, most: int) -> IndexCon
 
 
 def _find_wrong(entries: Entries) -> int:
-    """Return the index of the first entry that is no record; how many there are if all are."""
+    """Return the index of the first invalid entry; the number of entries if all are valid."""
     types = entries["record_type"]
     good = (types >= RecordType.STATE) & (types <= RecordType.TAGS)
     good &= entries["size"] >= RECORD_HEADER_SIZE
@@ -201,13 +201,14 @@ def _find_wrong(entries: Entries) -> int:
 
 
 def _decode_frames(view: memoryview, most: int) -> tuple[bytes, int]:
-    """Return what whole Zstandard frames of together at most `most` bytes hold.
+    """Decode the complete Zstandard frames at the start of `view`, up to `most` bytes in total.
 
     Returns
     -------
     data : bytes
+        Decoded content of the frames.
     rest : int
-        Bytes of `view` after the last good frame.
+        Bytes of `view` after the last valid frame.
     """
     parts = []
     while len(view):
@@ -218,7 +219,7 @@ def _decode_frames(view: memoryview, most: int) -> tuple[bytes, int]:
             end = zstd.frame_nbytes(view)
             parts.append(zstd.decompress(view[:end], nbytes))
         except FormatError:
-            # A frame that was not written to its end, or is damaged: those before it count.
+            # This frame is cut off or damaged: keep the frames before it.
             break
         most -= nbytes
         view = view[end:]
@@ -227,10 +228,10 @@ def _decode_frames(view: memoryview, most: int) -> tuple[bytes, int]:
 
 @dataclass(frozen=True, slots=True)
 class RecordTable:
-    """All records of a file in the order of time: one array per property.
+    """All records of a file in time order, as one array per property.
 
     Records of equal time are sorted by type id, instance id and offset (reference 1.4.0,
-    ``IndexRecord::RecordInfo``); those with a time that is no number come last.
+    ``IndexRecord::RecordInfo``). Records whose time is NaN come last.
 
     Attributes
     ----------
@@ -245,9 +246,9 @@ class RecordTable:
     stream : ndarray of int32, shape (N,)
         Ordinal in `streams`.
     position : ndarray of int64, shape (N,)
-        Which record it is in the order of the file.
+        Ordinal of the record in file order.
     streams : tuple of StreamId
-        Sorted; all that were given, and those of the records.
+        Sorted: the streams given to `from_entries` and the streams of the records.
     """
 
     timestamp: NDArray[np.float64]
@@ -270,7 +271,7 @@ class RecordTable:
         *,
         offsets: NDArray[np.int64] | None = None,
     ) -> "RecordTable":
-        """Return the table for entries in the order of the file.
+        """Return the table for entries in file order.
 
         Parameters
         ----------
@@ -278,9 +279,9 @@ class RecordTable:
         first_offset : int
             Byte position of the first record.
         streams : iterable of StreamId
-            Streams to list, with records or without.
+            Streams to list, with or without records.
         offsets : ndarray of int64, optional
-            Where the records lie, if not back to back from `first_offset`.
+            Byte position of each record, if not back to back from `first_offset`.
 
         Raises
         ------
@@ -305,7 +306,7 @@ class RecordTable:
         return table.take(_time_order(table.timestamp, stream, offsets))
 
     def take(self, rows: NDArray[Any] | slice | Sequence[int]) -> "RecordTable":
-        """Return the table of some rows, in the order given; `streams` stays."""
+        """Return the table of some rows, in the order given; `streams` does not change."""
         return RecordTable(
             self.timestamp[rows],
             self.offset[rows],
@@ -318,19 +319,19 @@ class RecordTable:
 
 
 def _key(stream_id: StreamId) -> int:
-    """Return a number that sorts as the stream id does."""
+    """Return a number that sorts like the stream id."""
     return stream_id[0] << 16 | stream_id[1]
 
 
 def _find_streams(
     entries: Entries, streams: Iterable[StreamId]
 ) -> tuple[list[StreamId], NDArray[np.int32]]:
-    """Return the streams given and those of the entries, sorted, and which of them each has."""
+    """Return the sorted union of `streams` and the entries' streams, and each entry's ordinal."""
     keys = normal_type_ids(entries["type_id"]) << 16 | entries["instance_id"]
     ids = sorted(set(streams))
     known = np.array([_key(stream_id) for stream_id in ids], np.int64)
     stream = np.searchsorted(known, keys)
-    # Nearly always, all are known: to tell which there are takes longer.
+    # Nearly always, `streams` has them all: checking that is faster than collecting them.
     if not (len(known) and np.array_equal(known.take(stream, mode="clip"), keys)):
         known = np.union1d(known, keys)
         if len(known) > MAX_STREAMS:
@@ -343,8 +344,8 @@ def _find_streams(
 def _time_order(
     timestamp: NDArray[np.float64], stream: NDArray[np.int32], offsets: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return the rows in the order of time, stream and offset."""
-    # Files are nearly sorted, which a stable sort of one column makes use of.
+    """Return the row numbers sorted by time, stream and offset."""
+    # Files are nearly sorted by time, which makes a stable sort of that one column fast.
     order = np.argsort(timestamp, kind="stable")
     times = timestamp[order]
     if bool((times[1:] == times[:-1]).any()) or bool(np.isnan(times[-1:]).any()):

@@ -1,7 +1,7 @@
-"""Names of the types of recordable devices, as the reference names them.
+"""Names of the types of recordable devices, as in the reference.
 
-Type ids are stored on disk; the name a stream had when it was recorded is one of its VRS tags. Ids
-without a name are legal. Source: what the PyPI package ``vrs`` 1.2.2 answers for each id.
+Type ids are stored on disk; the name that a type had at recording time is one of the stream's VRS
+tags. Ids without a name are legal. Source: the PyPI package ``vrs`` 1.2.2, asked for each id.
 """
 
 TYPE_NAMES = {
@@ -118,11 +118,11 @@ TYPE_NAMES = {
     65502: "Sample Device",
     65535: "Undefined",
 }
-"""By type id."""
+"""Name by type id."""
 
 
 def type_name(type_id: int) -> str:
-    """Return the name of a type, as the reference shows it; of an unknown one a text that says so.
+    """Return the name of a type as the reference shows it, also if the type is unknown.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Zstandard frames outside of chunks: compress, decompress, read the header.
 
 The only module that imports a Zstandard library: `compression.zstd` of the standard library from
-Python 3.14 on, the package `zstandard` below. The header is parsed here, so that the size that a
-frame declares can be checked before anything is decoded.
+Python 3.14 on, the package `zstandard` before. The header is parsed here to check the declared
+size of a frame before decoding it.
 
 Source of the layout: RFC 8878, section 3.1.1.
 """
@@ -40,9 +40,9 @@ class FrameHeader(NamedTuple):
     size : int
         Size of the header itself in bytes, the magic number included.
     content_nbytes : int or None
-        Decoded size that the frame declares; None if it declares none.
+        Decoded size that the frame declares; None if it does not declare one.
     has_checksum : bool
-        Whether a checksum of the content ends the frame.
+        Whether the frame ends with a checksum of its content.
     """
 
     size: int
@@ -73,7 +73,7 @@ def unpack_header(view: BytesLike) -> FrameHeader:
     if nbytes:
         content_nbytes = int.from_bytes(front[at : at + nbytes], "little")
         if nbytes == _CONTENT_SIZE_SIZES[1]:
-            content_nbytes += 256  # RFC 8878: two bytes start to count behind one
+            content_nbytes += 256  # RFC 8878: the two-byte field starts after the one-byte range
     return FrameHeader(at + nbytes, content_nbytes, bool(descriptor & _HAS_CHECKSUM))
 
 
@@ -83,11 +83,11 @@ def frame_nbytes(view: memoryview) -> int:
     Raises
     ------
     FormatError
-        It is not a Zstandard frame, or not a whole one.
+        The bytes are not a Zstandard frame, or the frame is cut off.
 
     Notes
     -----
-    A block header is 24 bits: the lowest marks the last block, two are the kind and 21 the size.
+    A block header has 24 bits: one that marks the last block, two for the kind, 21 for the size.
     """
     header = unpack_header(view)
     at = header.size
@@ -123,7 +123,7 @@ def decompress(frame: BytesLike, nbytes: int) -> bytes:
     try:
         if sys.version_info >= (3, 14):
             decoder = _zstd.ZstdDecompressor()
-            # Room for one byte more, so that the end of the frame is looked at, too.
+            # One byte more than expected, so that the decoder also reads the end of the frame.
             content = decoder.decompress(frame, nbytes + 1)
             is_whole = decoder.eof
         else:

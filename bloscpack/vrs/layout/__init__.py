@@ -1,1 +1,1 @@
-"""Data layouts: how the bytes of a metadata block become values."""
+"""Data layouts: definitions of metadata blocks, and their decoding and encoding."""

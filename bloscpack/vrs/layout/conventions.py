@@ -1,11 +1,11 @@
-"""Labels with a meaning: how the values of layouts say what an image or an audio block is.
+"""Conventional labels: layout values that describe an image or audio block.
 
-A format string may leave out what a block is: then values of layouts with conventional labels say
-it, of the same record or of the last configuration record of the stream. `LayoutFields` knows where
-these values lie in a layout, found once; its methods read them and apply the rules of the reference
-(1.4.0, ``DataLayoutConventions`` and ``ContentBlockReader``). A value counts only if its label and
-its type are exactly the conventional ones. Which layouts are asked, and in which order, is
-decoding.py's matter.
+A format string may leave out the size or format of a block. Values with conventional labels then
+describe it, in a layout of the same record or of the stream's last configuration record.
+`LayoutFields` locates these values in a layout once; its methods read them and apply the rules of
+the reference (1.4.0, ``DataLayoutConventions`` and ``ContentBlockReader``). A value counts only if
+its label and type are exactly the conventional ones. read/decoding.py decides which layouts are
+searched, and in which order.
 
 Contract: any values give a spec or None. Labels and rules: docs/formats/vrs.md.
 """
@@ -23,7 +23,7 @@ _U8, _U32, _F64 = "DataPieceValue<uint8_t>", "DataPieceValue<uint32_t>", "DataPi
 _STRUCTS = {_U8: Struct("<B"), _U32: Struct("<I"), _F64: Struct("<d")}
 _CODEC_NAME = "image_codec_name", "DataPieceString"
 NEXT_SIZE = "next_content_block_size", _U32
-"""Label and type of the value that tells the size of the block right behind."""
+"""Label and type of the value that holds the size of the following block, in bytes."""
 RAW_IMAGE_LABELS = frozenset(
     (
         "image_width",
@@ -34,8 +34,8 @@ RAW_IMAGE_LABELS = frozenset(
         "image_bytes_per_pixel",
     )
 )
-"""Labels of the values that say what a raw image is."""
-# Label and type of every value of fixed size that has a meaning.
+"""Labels of the values that describe a raw image."""
+# Label and type of every conventional value of fixed size.
 _VALUES = frozenset(
     [
         ("image_width", _U32),
@@ -58,24 +58,26 @@ _VALUES = frozenset(
         NEXT_SIZE,
     ]
 )
-# What files without pixel formats mean by bytes per pixel.
+# Pixel format by bytes per pixel, for old files that store only the latter.
 _LEGACY_PIXELS = {
     1: PixelFormat.GREY8,
     3: PixelFormat.RGB8,
     4: PixelFormat.DEPTH32F,
     8: PixelFormat.SCALAR64F,
 }
-# The most bytes per channel that a frame may have beside its samples.
+# Most padding of an audio frame, in bytes per channel.
 _MAX_FRAME_SLACK = 3
 
 
 class LayoutFields:
-    """Where the conventional values of a layout lie.
+    """Positions of the conventional values in the blocks of a layout.
+
+    The methods take a payload and the position in it, in bytes, of a complete block.
 
     Parameters
     ----------
     layout : DataLayout
-        Of the blocks that the methods are given: a payload, and where in it a whole one starts.
+        Layout of the blocks.
     """
 
     __slots__ = ("_layout", "_places", "has_audio", "has_image", "has_next_size")
@@ -100,21 +102,21 @@ class LayoutFields:
         self.has_audio = ("audio_sample_format", _U8) in self._places
 
     def _get(self, view: BytesLike, at: int, label: str, type_name: str = _U32) -> Any:
-        """Return the value, or 0 if there is none."""
+        """Return a value, or 0 if the layout does not have it."""
         place = self._places.get((label, type_name))
         return 0 if place is None else _STRUCTS[type_name].unpack_from(view, at + place)[0]
 
     def next_size(self, view: BytesLike, at: int) -> int | None:
-        """Return how many bytes the next block has, as the layout says; None if it does not."""
+        """Return the size of the next block in bytes; None if the layout does not give it."""
         return self._get(view, at, *NEXT_SIZE) if self.has_next_size else None
 
     def audio_sample_count(self, view: BytesLike, at: int) -> int:
-        """Return how many samples the layout says that the next block has; 0 if it does not."""
+        """Return the number of audio samples of the next block; 0 if not in the layout."""
         count: int = self._get(view, at, "audio_sample_count")
         return count
 
     def key_frame(self, view: BytesLike, at: int) -> tuple[float, int] | None:
-        """Return when the key frame of a frame of video was, and how many frames ago."""
+        """Return the time of a video frame's key frame, and the number of frames since then."""
         if ("image_key_frame_timestamp", _F64) not in self._places:
             return None
         if ("image_key_frame_index", _U32) not in self._places:
@@ -123,16 +125,16 @@ class LayoutFields:
         return timestamp, self._get(view, at, "image_key_frame_index")
 
     def image_spec(self, view: BytesLike, at: int, base: ImageSpec) -> ImageSpec | None:
-        """Return the spec of a raw, video or custom codec image; None if something is missing.
+        """Return the spec of a raw, video or custom codec image; None if it is incomplete.
 
         Parameters
         ----------
         view : bytes-like
             A payload.
         at : int
-            Where a whole block of this layout starts in it, in bytes.
+            Position in `view` of a complete block of this layout, in bytes.
         base : ImageSpec
-            What the format string says: size and pixel format in it are not used.
+            Spec of the format string; its size and pixel format are not used.
         """
         if not self.has_image:
             return None
@@ -143,7 +145,7 @@ class LayoutFields:
         if ("image_codec_quality", _U32) not in self._places or not is_quality_valid(quality):
             quality = base.codec_quality
         if spec is None:
-            # Of a custom codec the name is enough, if a layout gives it.
+            # The name of a custom codec is enough, if it comes from a layout.
             if base.image_format == ImageFormat.VIDEO or not codec_name:
                 return None
             spec = ImageSpec()
@@ -185,7 +187,7 @@ class LayoutFields:
         return ""
 
     def audio_spec(self, view: BytesLike, at: int) -> AudioSpec | None:
-        """Return the spec of an audio block; None if something is missing or cannot be."""
+        """Return the spec of an audio block; None if it is incomplete or impossible."""
         audio_format = AudioFormat.PCM
         if ("audio_format", _U8) in self._places:
             audio_format = _valid(AudioFormat, self._get(view, at, "audio_format", _U8))
@@ -206,11 +208,11 @@ class LayoutFields:
 
 
 BlockFields = tuple[LayoutFields, BytesLike, int]
-"""The fields of a metadata block, the payload it lies in, and where in it the block starts."""
+"""Fields of a metadata block, the payload that holds it, and the block's position in bytes."""
 
 
 def fit_pcm(spec: AudioSpec, nbytes: int | None) -> tuple[AudioSpec | None, int | None]:
-    """Return spec and size of PCM so that they agree; None where they cannot."""
+    """Fill in the sample count or size of PCM from the other; (None, None) if they conflict."""
     if not spec.sample_count:
         stride = spec.frame_nbytes
         if nbytes is None or not stride or nbytes % stride:
@@ -221,5 +223,5 @@ def fit_pcm(spec: AudioSpec, nbytes: int | None) -> tuple[AudioSpec | None, int 
 
 
 def _valid(numbers: Any, value: int) -> Any:
-    """Return `value` as one of the enum `numbers`, 0 if it is none."""
+    """Return `value` as a member of the enum `numbers`, or the member 0 if it is out of range."""
     return numbers(value) if value < len(numbers) else numbers(0)

@@ -1,16 +1,16 @@
-"""Metadata blocks: a data layout says how the bytes of a block are values, and back.
+"""Compiled data layouts: decoding and encoding of metadata blocks.
 
-A block has four parts: the values and arrays of fixed size in the order of the definition, packed;
-then an index with an offset and a length for every piece of variable size; then what the index
-points into. Entries may leave gaps and may overlap, as the reference accepts. The part ends where
-the last entry ends: a piece whose entry leads beyond that is None, "not available", and the others
-are read.
+A block has three parts. First come the packed values and arrays of fixed size, in definition order.
+Then an index with an offset and a length for every piece of variable size. Then the variable part
+that the index points into. Entries may leave gaps and may overlap, as the reference accepts. The
+variable part ends where the last entry ends: a piece whose entry leads beyond that is None, "not
+available", and the others are decoded.
 
-A `DataLayout` is compiled once: one `struct.Struct` takes the fixed part and the index apart, and
-one `itemgetter` puts the numbers together, so that a small block costs about a microsecond.
-Contract: any bytes give values or a `FormatError`, and no more memory than a small multiple of the
-bytes that are there. A type that is unknown here never shifts what comes after it: pieces whose
-place is not known are left out. Layout of the bytes: docs/formats/vrs.md, "Data layouts".
+A `DataLayout` is compiled once: one `struct.Struct` unpacks the fixed part and the index, and one
+`itemgetter` groups the numbers, so a small block takes about a microsecond. Contract: any bytes
+give values or a `FormatError`, and memory stays within a small multiple of the bytes present. A
+piece of unknown type never shifts the values of others: pieces whose position depends on it are
+left out. Layout of the bytes: docs/formats/vrs.md, "Data layouts".
 """
 
 from collections import Counter
@@ -28,17 +28,18 @@ from .pieces import Piece, PieceKind, format_definition, parse_definition
 from .values import arrangement_of, decoder_of, describe, encoder_of, flatten, pack_numbers
 
 INDEX_ENTRY_SIZE = 4 + 4
-# The fixed part of a block; the reference has this limit, too.
+# Largest fixed part of a block, in bytes, as in the reference.
 MAX_FIXED_NBYTES = 1 << 30
-# Entries that overlap may give this many bytes more than there are.
+# Bytes by which the lengths of overlapping entries may exceed the variable part.
 _MAX_OVERLAP_NBYTES = 1 << 26
 _ENTRY = Struct("<II")
 
 
 def _unique_keys(pieces: Iterable[Piece]) -> tuple[str, ...]:
-    """Return the names of pieces: labels, with the type behind where a label has several types.
+    """Return a unique name for each piece: its label, with the type if a label has several types.
 
-    Of pieces with the same label and type, pyvrs shows the last; the others have a number.
+    Of pieces with the same label and type, the last keeps the plain name, as pyvrs shows that one;
+    the others get a number.
     """
     pieces = tuple(pieces)
     labels = Counter(label for label, _ in {(piece.label, piece.short_type) for piece in pieces})
@@ -61,35 +62,35 @@ def _unique_keys(pieces: Iterable[Piece]) -> tuple[str, ...]:
 
 
 class DataLayout:
-    """The compiled definition of a metadata block.
+    """Compiled definition of a metadata block.
 
     Parameters
     ----------
     pieces : iterable of Piece
-        In the order of the definition.
+        In definition order.
 
     Attributes
     ----------
     pieces : tuple of Piece
-        All of the definition.
+        All pieces of the definition.
     keys : tuple of str
-        Name of each piece in the values: its label, or ``label<type>`` where several pieces have
-        the label (``x<float>``, ``x<int32>``, ``x<float_array>``), as pyvrs has it.
+        Name of each piece in the values: its label, or ``label<type>`` if several pieces have the
+        label (``x<float>``, ``x<int32>``, ``x<float_array>``), as in pyvrs.
     fixed, variable : tuple of tuple (str, Piece)
-        Keys and pieces whose place in a block is known, in the order of the bytes.
+        Keys and pieces of known position in a block, in byte order.
     fixed_nbytes : int
-        Size of the part with values and arrays.
+        Bytes of the part with values and arrays.
     prefix_nbytes : int
-        Size of that part and of the index: where the variable part starts.
+        Bytes of that part and of the index; the variable part starts there.
     undecodable : str or None
-        Why a part of a block cannot be decoded, and its size is not known; None if it is.
+        Why the block's size is unknown and part of it cannot be decoded; None if all of it can be.
     missing : tuple of str
-        Keys of the pieces that `decode` leaves out: of unknown type, or behind one in the bytes.
+        Keys of the pieces that `decode` leaves out: of unknown type, or stored after such a piece.
 
     Raises
     ------
     FormatError
-        The fixed part would be larger than a block can be.
+        The fixed part exceeds `MAX_FIXED_NBYTES`.
 
     Notes
     -----
@@ -109,7 +110,7 @@ class DataLayout:
             elif self.undecodable is None:
                 fixed.append((key, piece))
         if self.undecodable is not None:
-            # Where the index starts is not known.
+            # The position of the index is unknown.
             variable = []
         self.fixed, self.variable = tuple(fixed), tuple(variable)
         decoded = {key for key, piece in (*fixed, *variable) if piece.kind is not None}
@@ -125,11 +126,11 @@ class DataLayout:
 
     @classmethod
     def from_json(cls, text: str) -> "DataLayout":
-        """Compile the definition in a ``DL:`` tag; raises FormatError for any other text."""
+        """Compile the definition of a ``DL:`` tag; raises FormatError if the text is not one."""
         return cls(parse_definition(text))
 
     def to_json(self) -> str:
-        """Return the definition as the text of a ``DL:`` tag, as the reference writes it."""
+        """Return the definition as text for a ``DL:`` tag, as the reference writes it."""
         return format_definition(self.pieces)
 
     def __eq__(self, other: object) -> bool:
@@ -163,7 +164,7 @@ class DataLayout:
             at += width
         self._codec = Struct("<" + "".join(codes) + "II" * len(self.variable))
         self._names = tuple(key for key, _ in self.fixed)
-        # One place more, for an itemgetter of one place gives no tuple.
+        # Two extra places: an itemgetter of a single place does not return a tuple.
         self._pick = itemgetter(*places, slice(0), slice(0))
         self._arrangements = tuple(arrangements)
         self._plan = tuple(plan)
@@ -175,7 +176,7 @@ class DataLayout:
 
     @cached_property
     def fixed_dtype(self) -> np.dtype[Any]:
-        """The fixed part as a packed structured dtype, a field for every key of `fixed`."""
+        """Packed structured dtype of the fixed part, with a field for every key of `fixed`."""
         formats, offsets, offset = [], [], 0
         for _, piece in self.fixed:
             element = piece.element
@@ -195,7 +196,7 @@ class DataLayout:
         )
 
     def key(self, label: str, type_name: str) -> str | None:
-        """Return the key of the piece with this label and type name, or None if there is none."""
+        """Return the key of the piece with this label and type name, or None."""
         return self._by_type.get((label, type_name))
 
     @cached_property
@@ -204,12 +205,12 @@ class DataLayout:
         return {(piece.label, piece.type_name): key for piece, key in named}
 
     def nbytes(self, view: BytesLike, offset: int = 0) -> int:
-        """Return the size of the block at `offset`, which the last entry of its index gives.
+        """Return the size in bytes of the block at `offset`, from the last entry of its index.
 
         Raises
         ------
         TruncatedError
-            The index is not there as a whole. What it points to need not be.
+            The index is cut off. The variable part is not checked.
         UnsupportedError
             A piece of unknown size stands before the index.
         """
@@ -225,7 +226,7 @@ class DataLayout:
     def _check_length(self, view: BytesLike, end: int, offset: int) -> None:
         if len(view) < end:
             raise TruncatedError(
-                f"metadata block: {max(len(view) - offset, 0)} of {end - offset} bytes are there",
+                f"metadata block: found {max(len(view) - offset, 0)} of {end - offset} bytes",
                 offset=offset,
             )
 
@@ -235,27 +236,27 @@ class DataLayout:
         Parameters
         ----------
         view : bytes-like
-            What is left of the payload may follow the block.
+            The block, which may be followed by other bytes of the payload.
         offset : int, optional
             Position of the block in `view`, in bytes; not negative.
 
         Returns
         -------
         values : dict
-            Value by key, as pyvrs gives them: numbers, ``bytes`` of length 1 for ``char``, tuples
-            for points, tuples of rows for matrices, lists, dicts, ``str``. Pieces of variable size
-            come last. None for a piece of variable size that is not available: its entry in the
-            index leads out of the block. Those of `missing` are not in it.
+            Value by key, with the types of pyvrs: numbers, ``bytes`` of length 1 for ``char``,
+            tuples for points, tuples of rows for matrices, lists, dicts, ``str``. Pieces of
+            variable size come last. A piece of variable size is None if it is not available: its
+            index entry leads out of the block. The keys of `missing` are absent.
         nbytes : int or None
-            Size of the block; None if a piece of unknown size hides it (`undecodable` says which).
+            Size of the block; None if a piece has an unknown size (`undecodable` names it).
 
         Raises
         ------
         TruncatedError
-            The block goes on after the end of `view`.
+            The block extends beyond the end of `view`.
         FormatError
-            What an entry of the index leads to cannot be a value of the piece, or entries claim
-            far more bytes than there are.
+            The bytes of a piece of variable size are invalid, or the index entries claim far more
+            bytes than the block has.
         """
         end = offset + self.prefix_nbytes
         if len(view) < end:
@@ -271,7 +272,7 @@ class DataLayout:
     def _decode_variable(
         self, view: BytesLike, start: int, numbers: tuple[Any, ...], values: dict[str, Any]
     ) -> int:
-        """Add the variable part at `start` to `values`, and return its size."""
+        """Decode the variable part at `start` into `values` and return its size in bytes."""
         nbytes: int = numbers[-2] + numbers[-1]
         self._check_length(view, start + nbytes, start)
         if nbytes > self._overlap_free:
@@ -287,19 +288,19 @@ class DataLayout:
         return nbytes
 
     def _check_overlap(self, numbers: tuple[Any, ...], nbytes: int) -> None:
-        # A crafted index gives every piece all bytes: 100,000 pieces of a megabyte each.
+        # A crafted index could assign all bytes to every piece: 100,000 pieces of 1 MB each.
         entries = zip(numbers[self._index_at :: 2], numbers[self._index_at + 1 :: 2], strict=True)
         claimed = sum(length for start, length in entries if start + length <= nbytes)
         if claimed > nbytes + _MAX_OVERLAP_NBYTES:
             raise FormatError(
-                f"metadata block: the entries of the index take {claimed} bytes of the {nbytes} "
-                "that are there"
+                f"metadata block: the entries of the index claim {claimed} bytes, but the variable "
+                f"part has {nbytes}"
             )
 
     def iter_values(self, view: BytesLike, offset: int = 0) -> Iterator[tuple[str, str, Any]]:
-        """Decode the block at `offset`; yield label, type name and value of each piece in order.
+        """Decode the block at `offset` and yield (label, type name, value) of each piece in order.
 
-        The value of a piece that is not available is None, as in `decode`.
+        A piece that is not available has the value None, as in `decode`.
         """
         values, _ = self.decode(view, offset)
         for key, piece in zip(self.keys, self.pieces, strict=True):
@@ -307,10 +308,10 @@ class DataLayout:
                 yield piece.label, piece.type_name, values[key]
 
     def defaults(self) -> dict[str, Any]:
-        """Return a value for every piece: its default, or zero, or nothing.
+        """Return a value for every piece: its default, or zero, or an empty value.
 
-        A default that does not fit the piece counts as none, as in the reference. Lists and dicts
-        are the caller's own.
+        A default that does not fit its piece is ignored, as in the reference. Lists and dicts are
+        copies, which the caller may change.
         """
         return {
             key: value.copy() if isinstance(value, list | dict) else value
@@ -319,7 +320,7 @@ class DataLayout:
 
     @cached_property
     def _defaults(self) -> Mapping[str, Any]:
-        # Never handed out: the lists in it stand for what every later record leaves out.
+        # Never returned to callers: all later records share its lists.
         values, _ = self.decode(bytes(self.prefix_nbytes))
         for key, piece in (*self.fixed, *self.variable):
             if piece.default is not None and key in values:
@@ -333,18 +334,18 @@ class DataLayout:
         Parameters
         ----------
         values : mapping
-            Value by key, as `decode` gives them; numpy arrays do as well. What is left out has its
-            default, or is zero or empty.
+            Value by key, as returned by `decode`; numpy arrays are accepted, too. A missing key
+            stands for the default of its piece, or for zero or an empty value.
 
         Returns
         -------
         bytes
-            Without gaps, keys of maps in the order of their bytes: as the reference writes it.
+            The block as the reference writes it: without gaps, map keys sorted by their bytes.
 
         Raises
         ------
         ValueError
-            No piece has such a key, or a value does not fit its piece.
+            A key has no piece, or a value does not fit its piece.
         UnsupportedError
             The layout has a piece of unknown type.
         """
@@ -354,7 +355,7 @@ class DataLayout:
                 if len(filled) == len(self.keys):
                     return self._encode(filled)
             except (KeyError, TypeError, ValueError, OverflowError, error):
-                pass  # The slow way says which piece it is, and knows more kinds of values.
+                pass  # The slow path accepts more types, and its errors name the piece.
         return self._encode_checked(values)
 
     def _encode(self, values: Mapping[str, Any]) -> bytes:
@@ -366,7 +367,7 @@ class DataLayout:
             elif len(shape) == 1:
                 if len(value) != shape[0]:
                     raise ValueError(key)
-                # Not "+=": to that an array would add the numbers before it.
+                # Not "+=": an ndarray on the right would turn that into an addition.
                 numbers.extend(value)
             else:
                 numbers += flatten(value, shape)
@@ -420,7 +421,7 @@ def _pack_fixed(piece: Piece, shape: tuple[int, ...], value: Any) -> bytes:
 
 
 def _fitted_default(piece: Piece, zero: Any) -> Any:
-    """Return the JSON default as a value of the piece, None if it is not one."""
+    """Return the JSON default as a value of the piece; None if it does not fit."""
     default = piece.default
     layout = DataLayout([Piece("", piece.type_name, piece.size)])
     if piece.kind is PieceKind.ARRAY and isinstance(default, list):

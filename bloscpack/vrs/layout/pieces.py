@@ -1,11 +1,11 @@
-"""The pieces of a data layout, and the JSON text in which a file defines them.
+"""Pieces of a data layout, and the JSON text in which a file defines them.
 
-A stream keeps, in the tag ``DL:<type>:<version>:<block>``, one JSON object that lists the pieces of
-a metadata block: ``{"data_layout":[{"name":...,"type":"DataPieceValue<float>","offset":0},...]}``.
-`parse_definition` reads that text, `format_definition` writes it as the reference does, character
-by character. A definition of an untrusted file is bounded in its length, its depth and the number
-of its pieces before it is taken; anything else that is wrong with it is a `FormatError`. Layout of
-the text and the types: docs/formats/vrs.md, "Data layouts".
+The tag ``DL:<type>:<version>:<block>`` of a stream is a JSON object that lists the pieces of a
+metadata block: ``{"data_layout":[{"name":...,"type":"DataPieceValue<float>","offset":0},...]}``.
+`parse_definition` reads that text; `format_definition` writes exactly the text of the reference.
+Length, depth and number of pieces are limited before a definition is parsed, as files are
+untrusted; any other fault in it is a `FormatError`. Layout of the text and the types:
+docs/formats/vrs.md, "Data layouts".
 """
 
 import json
@@ -20,33 +20,33 @@ import numpy as np
 from ...exceptions import FormatError
 from ..format.format import MAX_JSON_DEPTH, MAX_PIECES
 
-# `MAX_PIECES` pieces with names of usual length fit.
+# Longest definition in characters: room for `MAX_PIECES` pieces with names of usual length.
 MAX_DEFINITION_LENGTH = 1 << 24
-# Lists and objects in a definition: every piece has a few, and defaults of matrices some more.
+# Most lists and objects in a definition: a piece has a few, and defaults of matrices add some.
 _MAX_BRACKETS = 16 * MAX_PIECES
 
 
 class PieceKind(StrEnum):
-    """What a piece holds: the first half of its type name. Stored on disk."""
+    """Kind of a piece: the first part of its type name. Stored on disk."""
 
     VALUE = "DataPieceValue"
     ARRAY = "DataPieceArray"
     """A fixed number of elements."""
     VECTOR = "DataPieceVector"
-    """Elements as many as there are."""
+    """A variable number of elements."""
     STRING_MAP = "DataPieceStringMap"
     STRING = "DataPieceString"
 
 
 class Element(NamedTuple):
-    """The type of one element of a piece.
+    """Type of one element of a piece.
 
     Attributes
     ----------
     name : str
         C++ name, stored on disk: ``int32_t``, ``Point3Df``, ``string``.
     code : str
-        Character of the coordinate in the struct module; empty for ``string``.
+        Format character of a coordinate for the struct module; empty for ``string``.
     shape : tuple of int
         ``()`` for a scalar, ``(3,)`` for a point, ``(3, 3)`` for a matrix, by rows.
     nbytes : int
@@ -60,13 +60,13 @@ class Element(NamedTuple):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The element in numpy: little-endian, packed, a subarray for points and matrices."""
+        """Packed little-endian dtype of the element; a subarray for points and matrices."""
         base = _NUMPY_CODES.get(self.code, "<" + self.code)
         return np.dtype((base, self.shape)) if self.shape else np.dtype(base)
 
     @property
     def width(self) -> int:
-        """Number of coordinates: 1 for a scalar, 9 for a matrix of three rows."""
+        """Number of coordinates: 1 for a scalar, 9 for a 3x3 matrix."""
         width = 1
         for n in self.shape:
             width *= n
@@ -88,7 +88,7 @@ _SCALARS = {
     "uint8_t": ("B", 1),
 }
 _COORDINATES = {"d": ("d", 8), "f": ("f", 4), "i": ("i", 4)}
-# Where numpy's character is another one than the struct module's.
+# dtype strings of codes that numpy and the struct module spell differently.
 _NUMPY_CODES = {"?": "?", "c": "S1"}
 
 STRING = Element("string", "", (), 0)
@@ -105,7 +105,7 @@ def _elements() -> dict[str, Element]:
 
 
 ELEMENTS = _elements()
-"""The element types of fixed size, by their C++ names."""
+"""Element types of fixed size, by their C++ names."""
 
 
 def _types() -> dict[str, tuple[PieceKind, Element]]:
@@ -122,9 +122,9 @@ def _types() -> dict[str, tuple[PieceKind, Element]]:
 
 
 TYPES = _types()
-"""Kind and element by the type names that a definition may have. Stored on disk."""
+"""Kind and element by type name. The names are stored on disk."""
 
-# Kinds with one entry in the index of variable pieces, whatever their elements are.
+# Prefixes of the types with an entry in the index of variable pieces, known elements or not.
 _VARIABLE = (f"{PieceKind.VECTOR}<", f"{PieceKind.STRING_MAP}<", PieceKind.STRING)
 
 
@@ -135,20 +135,20 @@ class Piece:
     Attributes
     ----------
     label : str
-        Its name, with ``/`` between the names of nested structs; bytes that are not UTF-8 are
-        surrogate escapes, as everywhere in strings of a recording.
+        Name, with ``/`` between the names of nested structs. Bytes that are not UTF-8 are surrogate
+        escapes, as in all strings of a recording.
     type_name : str
-        As stored, such as ``DataPieceArray<float>``; may be one that is unknown here.
+        As stored, such as ``DataPieceArray<float>``; may be a type that is unknown here.
     size : int
         Number of elements of an array; 0 for other kinds.
     tags : mapping of str to str
         Such as ``unit`` and ``description``.
     required : bool
-        A reader that expects this piece cannot do without it.
+        Whether readers that expect this piece fail without it.
     default : object
-        JSON value that stands for a piece that is not there; None: there is none.
+        JSON value to use for a missing piece; None without a default.
     properties : mapping of str to object
-        Numbers such as ``min`` and ``max``; of values and arrays only.
+        Numbers such as ``min`` and ``max``; for values and arrays only.
     """
 
     label: str
@@ -161,24 +161,24 @@ class Piece:
 
     @property
     def kind(self) -> PieceKind | None:
-        """The kind, or None if the type is unknown."""
+        """Kind, or None if the type is unknown."""
         known = TYPES.get(self.type_name)
         return known[0] if known else None
 
     @property
     def element(self) -> Element | None:
-        """The element type, or None if the type is unknown."""
+        """Element type, or None if the type is unknown."""
         known = TYPES.get(self.type_name)
         return known[1] if known else None
 
     @property
     def is_variable(self) -> bool:
-        """Whether its size varies, so that it has an entry in the index of a block."""
+        """Whether the piece has a variable size, and so an entry in the index of a block."""
         return self.type_name.startswith(_VARIABLE)
 
     @property
     def count(self) -> int:
-        """Elements in the fixed part of a block."""
+        """Number of elements in the fixed part of a block."""
         kind = self.kind
         if kind is PieceKind.ARRAY:
             return self.size
@@ -192,9 +192,9 @@ class Piece:
 
     @property
     def short_type(self) -> str:
-        """The name that tells pieces of one label apart: ``float``, ``float_vector``, ``string``.
+        """Short type name, to distinguish pieces with the same label: ``float``, ``float_vector``.
 
-        As pyvrs 1.2.2 has it (its csrc/reader/FactoryHelper.hpp).
+        The names are those of pyvrs 1.2.2 (its csrc/reader/FactoryHelper.hpp).
         """
         known = TYPES.get(self.type_name)
         if known is None:
@@ -213,7 +213,7 @@ _SUFFIXES = {
 
 
 class JsonFloat(float):
-    """A number of a definition that is written back with the digits it was read with.
+    """Float of a definition that keeps the digits of its source, to be written back unchanged.
 
     The reference writes ``4.1000000000000009`` where Python writes ``4.100000000000001``.
     """
@@ -222,7 +222,7 @@ class JsonFloat(float):
     text: str
 
     def __new__(cls, text: str) -> Self:
-        """Read a number of JSON, or a literal such as NaN."""
+        """Parse a number of JSON, or a literal such as NaN."""
         number = super().__new__(cls, text)
         number.text = text
         return number
@@ -231,12 +231,12 @@ class JsonFloat(float):
         return (self.text,)
 
 
-# A string that does not end is taken to the end of the text, and nothing is tried twice.
+# An unterminated string extends to the end of the text. Possessive quantifiers avoid backtracking.
 _BRACKET = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|([\[{])|([\]}])', re.DOTALL)
 
 
 def _check_depth(text: str) -> None:
-    """Refuse what the parser of the standard library would follow into a RecursionError."""
+    """Raise if the text nests too deep: the JSON parser would raise a RecursionError."""
     if text.count("[") + text.count("{") <= MAX_JSON_DEPTH:
         return
     depth = opened = 0
@@ -257,7 +257,7 @@ def _check_depth(text: str) -> None:
 
 
 def _first_wins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Build an object as the reference looks into it: the first of equal names counts."""
+    """Build a JSON object in which the first of equal names counts, as in the reference."""
     found = dict(pairs)
     if len(found) != len(pairs):
         found = {}
@@ -280,7 +280,7 @@ def _load(text: str) -> Any:
 
 
 def parse_definition(text: str) -> list[Piece]:
-    """Read the pieces of a definition.
+    """Parse a definition to its pieces.
 
     Parameters
     ----------
@@ -290,13 +290,13 @@ def parse_definition(text: str) -> list[Piece]:
     Returns
     -------
     list of Piece
-        In the order of the definition. Offsets that the text declares are not looked at: the
-        order of the pieces says where they are (reference: DataLayout.cpp, 1.2).
+        In definition order. Declared offsets are ignored: the order of the pieces determines their
+        positions (reference: DataLayout.cpp, 1.2).
 
     Raises
     ------
     FormatError
-        Not a definition, or one that exceeds a limit.
+        The text is not a definition, or exceeds a limit.
     """
     document = _load(text)
     items = document.get("data_layout") if isinstance(document, dict) else None
@@ -331,13 +331,13 @@ def _parse_piece(index: int, item: Any) -> Piece:
 
 
 def format_definition(pieces: Iterable[Piece]) -> str:
-    """Write a definition as the reference does, with the offsets that the order gives.
+    """Format a definition as the reference does, with offsets computed from the order.
 
     Returns
     -------
     str
-        JSON without white space; not ASCII where labels are not. A definition of the reference
-        comes back as it was.
+        JSON without white space, which may contain non-ASCII characters. A definition written by
+        the reference is reproduced exactly.
     """
     offset = index = 0
     items = []
@@ -359,7 +359,7 @@ def format_definition(pieces: Iterable[Piece]) -> str:
     return _dump({"data_layout": items})
 
 
-# Surrogates of surrogateescape stay: they become the bytes they stand for.
+# Surrogate escapes are not escaped: encoding turns them into the bytes they stand for.
 _TO_ESCAPE = re.compile('[\x00-\x1f"\\\\\ud800-\udc7f\udd00-\udfff]')
 _SHORT_ESCAPES = {
     '"': '\\"',
@@ -378,7 +378,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def _dump(value: Any) -> str:
-    """Write JSON with the escapes and numbers of the reference (RapidJSON's writer)."""
+    """Format JSON with the escapes and numbers of the reference (RapidJSON's writer)."""
     if isinstance(value, str):
         return f'"{_TO_ESCAPE.sub(_escape, value)}"'
     if isinstance(value, Mapping):
@@ -387,5 +387,5 @@ def _dump(value: Any) -> str:
         return "[" + ",".join(map(_dump, value)) + "]"
     if isinstance(value, JsonFloat):
         return value.text
-    # NaN and Infinity are literals of these definitions, and of the standard library.
+    # NaN and Infinity are valid in these definitions; the standard library writes them, too.
     return json.dumps(value)

@@ -1,7 +1,7 @@
 """Data layouts declared as Python classes.
 
-A class that derives from `Layout` lists the pieces of a metadata block as class attributes; its
-definition is what a writer stores beside the stream, and its instances are values of such blocks::
+A subclass of `Layout` lists the pieces of a metadata block as class attributes. A writer stores its
+definition with the stream; its instances are the values of such blocks::
 
     class Imu(Layout):
         temperature = Value("float", tags={"unit": "deg C"})
@@ -11,9 +11,9 @@ definition is what a writer stores beside the stream, and its instances are valu
     sample = Imu(temperature=21.5)
     sample.accelerometer = [0.0, 0.0, 9.81]
 
-A class attribute that is itself a `Layout` class is a nested struct: its pieces have the name of
-the attribute and a ``/`` before their labels. A subclass has the pieces of its bases first. In a
-definition, pieces of fixed size come before those of variable size, as the reference writes them.
+A class attribute that is itself a `Layout` class is a nested struct: the labels of its pieces start
+with the name of the attribute and a ``/``. The pieces of base classes come first. In a definition,
+pieces of fixed size come before those of variable size, as the reference writes them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,13 +25,13 @@ from ...exceptions import NotFoundError
 from .datalayout import DataLayout
 from .pieces import ELEMENTS, STRING, Element, Piece, PieceKind
 
-# Beside the C++ names: what Python and numpy call them. A Python float is a double.
+# Element types by Python type and by numpy type character. A Python float is a double.
 _PYTHON_TYPES: dict[object, str] = {float: "double", int: "int64_t", bool: "Bool", str: "string"}
 _NUMPY_TYPES = {"?": "Bool", "S": "char", "d": "double", "f": "float"}
 
 
 def element_named(of: object) -> Element:
-    """Return the element type that `of` names.
+    """Return the element type for a name or type.
 
     Parameters
     ----------
@@ -43,55 +43,55 @@ def element_named(of: object) -> Element:
     Raises
     ------
     TypeError
-        It names no element type of the format.
+        The format has no such element type.
     """
     name = _PYTHON_TYPES.get(of, of) if isinstance(of, type) else of
-    name = object if name is None else name  # numpy takes None for a double.
+    name = object if name is None else name  # numpy would read None as float64
     name = "Bool" if name == "bool" else name
     if isinstance(name, str) and (name in ELEMENTS or name == STRING.name):
         return ELEMENTS.get(name, STRING)
     try:
-        dtype = np.dtype(name)  # type: ignore[call-overload]  # what is no dtype is a TypeError
+        dtype = np.dtype(name)  # type: ignore[call-overload]  # any other object raises TypeError
     except TypeError:
         dtype = np.dtype("O")
     if dtype.kind in "iu" and dtype.itemsize <= 8:
         return ELEMENTS[f"{dtype.name}_t"]
     known = _NUMPY_TYPES.get(dtype.char)
     if known is None or (known == "char" and dtype.itemsize != 1):
-        raise TypeError(f"{of!r} is no element type of a data layout")
+        raise TypeError(f"{of!r} is not an element type of a data layout")
     return ELEMENTS[known]
 
 
 class _Named:
-    """An attribute of a layout class that knows its name."""
+    """Attribute of a layout class that knows its name."""
 
     name = ""
     _label: str | None = None
 
     def __set_name__(self, owner: type, name: str) -> None:
         if self.name and self.name != name:
-            raise TypeError(f"one piece is both {self.name!r} and {name!r}")
+            raise TypeError(f"a single piece is used for both {self.name!r} and {name!r}")
         self.name = name
 
     @property
     def label(self) -> str:
-        """Name in the file, without those of the structs around it."""
+        """Name in the file, without the names of enclosing structs."""
         return self.name if self._label is None else self._label
 
 
 class Field(_Named):
-    """A piece of a layout class; `Value`, `Array`, `Vector`, `StringMap` and `String` are some.
+    """Piece of a layout class; base of `Value`, `Array`, `Vector`, `StringMap` and `String`.
 
     Parameters
     ----------
     label : str, optional
-        Name in the file, by default that of the attribute; for names that Python does not have.
+        Name in the file, by default that of the attribute; needed if it is not a Python name.
     optional : bool, optional
-        Left out of the definition unless it is asked for.
+        Whether definitions leave the piece out unless it is requested.
     required : bool, optional
-        Readers that expect this layout cannot do without the piece.
+        Whether readers that expect this layout fail without the piece.
     default : object, optional
-        Value of the piece where none is set, and for readers that do not find it.
+        Value if none is set, and for readers of a block without the piece.
     tags : mapping of str to str, optional
         Such as ``{"unit": "m/s", "description": "..."}``.
     """
@@ -123,7 +123,7 @@ class Field(_Named):
         self.required = required
         self.tags = dict(sorted((tags or {}).items()))
         if not all(isinstance(text, str) for pair in self.tags.items() for text in pair):
-            raise TypeError("tags are texts by name")
+            raise TypeError("tags must map str to str")
         self.default = None if default is None else self._json(self.type_name, size, default)
         self.properties = {
             name: self._json(f"{PieceKind.VALUE}<{self.element.name}>", 0, value)
@@ -131,12 +131,12 @@ class Field(_Named):
         }
 
     def _json(self, type_name: str, size: int, value: Any) -> Any:
-        """Return a value as definitions have it; raises ValueError if it does not fit."""
+        """Convert a value to the JSON of definitions; raises ValueError if it does not fit."""
         layout = DataLayout([Piece("default", type_name, size)])
         return _as_json(layout.decode(layout.encode({"default": value}))[0]["default"])
 
     def _piece(self, prefix: str = "") -> Piece:
-        """Return the piece of a definition, its label behind `prefix`."""
+        """Return the piece for a definition, with `prefix` before its label."""
         default = None if self.default in ([], {}, "") else self.default
         return Piece(
             prefix + self.label,
@@ -154,7 +154,7 @@ class Field(_Named):
         for values in (instance._values, instance._defaults):
             if self.name in values:
                 return values[self.name]
-        # Kept, for it may be a list that the caller appends to.
+        # Stored, as it may be a list that the caller appends to.
         default = DataLayout([self._piece()]).defaults()[self.label]
         instance._defaults[self.name] = default
         return default
@@ -174,9 +174,9 @@ def _as_json(value: Any) -> Any:
 
 
 class Value(Field):
-    """One number, truth value, character, point or matrix: ``Value("float")``.
+    """Single number, bool, character, point or matrix: ``Value("float")``.
 
-    Takes `properties` beside the options of every piece: numbers such as ``{"min": 0.0}``.
+    Accepts `properties` besides the options of every piece: numbers such as ``{"min": 0.0}``.
     """
 
     kind = PieceKind.VALUE
@@ -186,18 +186,18 @@ class Value(Field):
 
 
 class Array(Field):
-    """A fixed number of elements: ``Array("float", 3)``. Takes `properties`, as `Value` does."""
+    """Fixed number of elements: ``Array("float", 3)``. Accepts `properties`, like `Value`."""
 
     kind = PieceKind.ARRAY
 
     def __init__(self, of: object, size: int, **options: Any) -> None:
         if not 0 <= size <= 0xFFFFFFFF:
-            raise ValueError(f"an array of {size} elements")
+            raise ValueError(f"array size {size}: expected 0 to 4294967295")
         super().__init__(of, size, **options)
 
 
 class Vector(Field):
-    """Elements as many as each record has: ``Vector("uint8")``, ``Vector("string")``."""
+    """Number of elements that varies by record: ``Vector("uint8")``, ``Vector("string")``."""
 
     kind = PieceKind.VECTOR
 
@@ -217,7 +217,7 @@ class StringMap(Field):
 
 
 class String(Field):
-    """A text."""
+    """Text of variable length."""
 
     kind = PieceKind.STRING
 
@@ -232,16 +232,16 @@ def _refuse_properties(options: dict[str, Any]) -> None:
 
 
 class Nested(_Named):
-    """A struct within a layout, where the class alone does not do.
+    """Nested struct with options; a `Layout` class as an attribute is one without options.
 
     Parameters
     ----------
     layout : type
-        A subclass of `Layout`. The same as the class itself as an attribute.
+        A subclass of `Layout`.
     label : str, optional
         Name before the ``/``, by default that of the attribute.
     optional : bool, optional
-        Makes every piece of it optional.
+        Whether all pieces of the struct are optional.
     """
 
     def __init__(
@@ -261,7 +261,7 @@ class Nested(_Named):
     def __set__(self, instance: "Layout", value: Any) -> None:
         if not isinstance(value, self.layout):
             raise TypeError(
-                f"{self.name} is a {self.layout.__name__}, not a {type(value).__name__}"
+                f"{self.name}: expected a {self.layout.__name__}, got a {type(value).__name__}"
             )
         instance._values[self.name] = value
 
@@ -272,13 +272,13 @@ class Layout:
     Parameters
     ----------
     **values
-        Values by attribute; others are set later, or have their defaults.
+        Values by attribute; other attributes have their defaults until they are set.
 
     Raises
     ------
     TypeError
-        An attribute of this name is no piece; in a class statement: a piece has a name that the
-        base class needs (give it a `label`), or two pieces have the same label and type.
+        A name is not that of a piece. In a class statement: a piece has a name that the base class
+        uses (rename it and give it a `label`), or two pieces have the same label and type.
     """
 
     _fields: ClassVar[dict[str, Field | Nested]] = {}
@@ -295,7 +295,9 @@ class Layout:
                 setattr(cls, name, value)
             if isinstance(value, Field | Nested):
                 if hasattr(Layout, name):
-                    raise TypeError(f"{name!r} is taken: choose another attribute and a label")
+                    raise TypeError(
+                        f"{name!r} is an attribute of Layout: use another name with label={name!r}"
+                    )
                 fields[name] = value
         cls._fields = fields
         seen = set()
@@ -323,7 +325,7 @@ class Layout:
     def _pieces(
         cls, prefix: str, optional: bool = False
     ) -> Iterator[tuple[tuple[str, ...], Field, Piece, bool]]:
-        """Yield path of attributes, field, piece and whether it is optional, as declared."""
+        """Yield (attribute path, field, piece, whether optional) in declaration order."""
         for name, field in cls._fields.items():
             if isinstance(field, Field):
                 yield (name,), field, field._piece(prefix), optional or field.optional
@@ -334,17 +336,17 @@ class Layout:
 
     @classmethod
     def definition(cls, *, with_optional: bool | Iterable[str] = False) -> DataLayout:
-        """Return the definition: pieces of fixed size first, otherwise as declared.
+        """Return the definition: pieces of fixed size first, otherwise in declaration order.
 
         Parameters
         ----------
         with_optional : bool or iterable of str, optional
-            Labels of the optional pieces to have; True for all, by default none.
+            Labels of the optional pieces to include; True for all. Default: none of them.
 
         Raises
         ------
         ValueError
-            No optional piece has one of the labels.
+            A label is not that of an optional piece.
         """
         rows = list(cls._pieces(""))
         wanted = with_optional
@@ -361,17 +363,17 @@ class Layout:
         return DataLayout(sorted(pieces, key=lambda piece: piece.is_variable))
 
     def to_values(self, layout: DataLayout | None = None) -> dict[str, Any]:
-        """Return what is set, by the keys of a layout, for `DataLayout.encode`.
+        """Return the values that are set, by the keys of a layout, for `DataLayout.encode`.
 
         Parameters
         ----------
         layout : DataLayout, optional
-            By default the definition without optional pieces.
+            By default, the definition without optional pieces.
 
         Raises
         ------
         ValueError
-            A piece is set that the layout does not have.
+            A value is set whose piece is not in the layout.
         """
         layout = self.definition() if layout is None else layout
         values = {}
@@ -380,11 +382,11 @@ class Layout:
             if key is not None:
                 values[key] = value
             elif is_set:
-                raise ValueError(f"{label!r} is set, and the definition does not have it")
+                raise ValueError(f"{label!r} is set, but the definition does not have it")
         return values
 
     def _used_pieces(self, prefix: str) -> Iterator[tuple[str, str, Any, bool]]:
-        """Yield label, type name and value of the pieces that were set or looked at."""
+        """Yield (label, type name, value, whether set) of the pieces that were set or accessed."""
         for name, value in (*self._defaults.items(), *self._values.items()):
             field = self._fields[name]
             if isinstance(field, Field):
@@ -393,23 +395,23 @@ class Layout:
                 yield from value._used_pieces(f"{prefix}{field.label}/")
 
     def encode(self, layout: DataLayout | None = None) -> bytes:
-        """Encode as a metadata block; `layout` and errors as for `to_values`."""
+        """Encode as a metadata block; `layout` and errors are those of `to_values`."""
         layout = self.definition() if layout is None else layout
         return layout.encode(self.to_values(layout))
 
     @classmethod
     def from_values(cls, layout: DataLayout, values: Mapping[str, Any]) -> Self:
-        """Take the pieces of this class out of a block of another definition.
+        """Create an instance from the values of a block, which may have another definition.
 
-        Pieces match by label, kind, element type and size, wherever they stand (reference:
-        DataLayout.cpp, mapLayout); what is not there has its default.
+        Pieces match by label, kind, element type and size, at any position (reference:
+        DataLayout.cpp, mapLayout). A missing piece keeps its default.
 
         Parameters
         ----------
         layout : DataLayout
-            The definition of the block.
+            Definition of the block.
         values : mapping
-            What `layout` decoded.
+            Result of ``layout.decode``.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Layouts with the names and types that readers of VRS look for, to be subclassed or used as is.
+"""Layouts with the labels and types that VRS readers look for, to be used as is or subclassed.
 
 Labels and types are part of the format: docs/formats/vrs.md, "Conventions".
 """
@@ -7,9 +7,9 @@ from .schema import Layout, String, Value
 
 
 class ImageLayout(Layout):
-    """What describes the images of a stream, in the record or in its configuration record.
+    """Description of the images of a stream, in the record or in its configuration record.
 
-    A reader needs the sizes and the pixel format of an image/raw block to make an array of it.
+    A reader needs the sizes and pixel format of an image/raw block to return it as an array.
     """
 
     image_width = Value("uint32_t")
@@ -22,16 +22,17 @@ class ImageLayout(Layout):
 
 
 class VideoFrameLayout(Layout):
-    """What a frame of a video refers to; stands right before the image block."""
+    """Key frame of a video frame; stands right before the image block."""
 
     image_key_frame_timestamp = Value("double")
     image_key_frame_index = Value("uint32_t")
 
 
 class AudioLayout(Layout):
-    """What describes the samples of a stream, right before the audio block or in a configuration.
+    """Description of audio samples, right before the audio block or in a configuration record.
 
-    Formats are numbers of the format: of `AudioFormat` (1, PCM, when left out), of `SampleFormat`.
+    ``audio_format`` is a number of `AudioFormat` (default 1, PCM), ``audio_sample_format`` a number
+    of `SampleFormat`.
     """
 
     audio_format = Value("uint8_t", optional=True)
@@ -44,6 +45,6 @@ class AudioLayout(Layout):
 
 
 class NextBlockLayout(Layout):
-    """The size in bytes of the block that follows right behind, where the format does not say."""
+    """Size in bytes of the block right after this one, if the record format does not give it."""
 
     next_content_block_size = Value("uint32_t")

@@ -1,10 +1,10 @@
-"""The values of pieces: how numbers, points, strings and maps lie in bytes.
+"""Encoding and decoding of the values of pieces: numbers, points, strings and maps.
 
-What a value is in Python is what pyvrs gives: numbers, ``bytes`` of length 1 for ``char``, tuples
-for points, tuples of rows for matrices, lists for arrays and vectors, dicts for maps, ``str``.
-Decoders take the bytes of one piece and give a value or a `FormatError`; encoders take a value,
-numpy arrays among them, and raise `ValueError` or `TypeError` for what does not fit. Layout:
-docs/formats/vrs.md, "Data layouts".
+Values have the Python types of pyvrs: numbers, ``bytes`` of length 1 for ``char``, tuples for
+points, tuples of rows for matrices, lists for arrays and vectors, dicts for maps, ``str``. Decoders
+take the bytes of one piece and return a value or raise `FormatError`. Encoders also accept numpy
+arrays, and raise `ValueError` or `TypeError` if a value does not fit. Layout: docs/formats/vrs.md,
+"Data layouts".
 """
 
 import struct
@@ -19,7 +19,7 @@ from ...exceptions import FormatError
 from ..format.description import decode_text, encode_text
 from .pieces import Element, Piece, PieceKind
 
-# From the tuple of the numbers of a piece to its value.
+# Converts the tuple of a piece's numbers to its value.
 Arrangement = Callable[[tuple[Any, ...]], Any]
 Decoder = Callable[[bytes], Any]
 Encoder = Callable[[Any], bytes]
@@ -37,14 +37,14 @@ def _chunks(n: int) -> Arrangement:
 
 
 def arrangement_of(element: Element, count: int | None) -> Arrangement | None:
-    """Return what makes a value of a slice of numbers; None: the slice or number is the value.
+    """Return a function from unpacked numbers to a value; None if no conversion is needed.
 
     Parameters
     ----------
     element : Element
-        Any but ``string``.
+        Any element but ``string``.
     count : int or None
-        Elements of an array; None for a single value.
+        Number of elements of an array; None for a single value.
     """
     shape = element.shape
     if count is None:
@@ -75,7 +75,7 @@ def _vector_decoder(element: Element) -> Decoder:
     unpack_from = struct.unpack_from
 
     def decode(data: bytes) -> list[Any]:
-        # Bytes after the last whole element are left alone, as the reference does.
+        # Bytes after the last complete element are ignored, as in the reference.
         count = len(data) // nbytes
         return arrange(unpack_from(f"<{count * width}{code}", data))
 
@@ -134,41 +134,41 @@ def _map_decoder(piece: Piece, element: Element) -> Decoder:
 
 
 def describe(piece: Piece) -> str:
-    """Name a piece in a message, however long its label is."""
+    """Return a label of the piece for messages; long names are shortened."""
     label = piece.label if len(piece.label) <= 60 else piece.label[:57] + "..."
     return f"data layout: piece {label!a} ({piece.type_name[:60]!a})"
 
 
 def flatten(value: Any, shape: tuple[int, ...]) -> list[Any]:
-    """Return the numbers of a nested sequence or an array of exactly this shape."""
+    """Return the numbers of a nested sequence or array, which must have exactly this shape."""
     if isinstance(value, np.ndarray):
         if value.shape != shape:
-            raise ValueError(f"an array of shape {value.shape} is not one of shape {shape}")
+            raise ValueError(f"expected an array of shape {shape}, got shape {value.shape}")
         numbers: list[Any] = value.ravel().tolist()
         return numbers
     if not shape:
         return [value]
     if isinstance(value, str) or len(value) != shape[0]:
-        raise ValueError(f"a sequence of {len(value)} where {shape[0]} are needed")
+        raise ValueError(f"expected a sequence of length {shape[0]}, got length {len(value)}")
     if len(shape) == 1:
         return list(value)
     return [number for row in value for number in flatten(row, shape[1:])]
 
 
 def _to_char(value: Any) -> bytes:
-    # Definitions have a char as a number; numpy drops the NUL of b"\0".
+    # Definitions store a char as a number; numpy strips the NUL of b"\0".
     if isinstance(value, bytes):
         return value or b"\0"
     return bytes((value & 0xFF,))
 
 
 def pack_numbers(element: Element, shape: tuple[int, ...], value: Any) -> bytes:
-    """Encode a value of `shape` whose numbers are those of `element`.
+    """Encode a value of `shape` as numbers of the type `element`.
 
     Raises
     ------
     ValueError
-        It has another shape, or a number has another type or does not fit.
+        The value has another shape, or a number has a wrong type or is out of range.
     """
     try:
         numbers: Iterable[Any] = flatten(value, shape)
@@ -185,7 +185,7 @@ def pack_numbers(element: Element, shape: tuple[int, ...], value: Any) -> bytes:
 def encoder_of(piece: Piece) -> Encoder:
     """Return the encoder of a piece of variable size and known type.
 
-    It raises ValueError or TypeError for a value that does not fit.
+    The encoder raises ValueError or TypeError for a value that does not fit.
     """
     kind, element = piece.kind, piece.element
     if kind is PieceKind.STRING or element is None:
@@ -220,7 +220,7 @@ def _vector_encoder(element: Element) -> Encoder:
         if isinstance(value, np.ndarray):
             if value.shape[1:] != shape or value.ndim != len(shape) + 1:
                 raise ValueError(
-                    f"an array of shape {value.shape} is not one of shape (n, {shape})"
+                    f"expected an array of shape (n, {shape}), got shape {value.shape}"
                 )
             try:
                 return value.astype(base, casting="same_kind", copy=False).tobytes()
@@ -230,7 +230,7 @@ def _vector_encoder(element: Element) -> Encoder:
             try:
                 return struct.pack(f"<{len(value)}{element.code}", *value)
             except struct.error:
-                pass  # The slow way knows more kinds of values, and says what is wrong.
+                pass  # The slow path accepts more types and has better messages.
         return pack_numbers(element, (len(value), *shape), value)
 
     return encode
@@ -251,7 +251,7 @@ def _map_encoder(element: Element) -> Encoder:
     def encode(value: Any) -> bytes:
         if not isinstance(value, Mapping):
             raise TypeError(f"{type(value).__name__} is not a mapping")
-        # A reader may rely on the order of the reference: by the bytes of the keys.
+        # Sorted by the bytes of the keys, as in the reference: a reader may rely on it.
         entries = {_with_length(key): encode_one(one) for key, one in value.items()}
         return b"".join(
             key + entries[key] for key in sorted(entries, key=itemgetter(slice(4, None)))

@@ -1,6 +1,6 @@
-"""The reading API of pyvrs (the PyPI package ``vrs``) over `bloscpack.vrs`.
+"""Reading API of pyvrs (the PyPI package ``vrs``), implemented with `bloscpack.vrs`.
 
-``import bloscpack.vrs.pyvrs as pyvrs`` is the one line to change in a script that reads.
+A script that reads with pyvrs changes one line: ``import bloscpack.vrs.pyvrs as pyvrs``.
 """
 
 from ..block.audio import SampleFormat as AudioSampleFormat

@@ -1,7 +1,7 @@
-"""The records that a reader shows: those of one file, or of several that belong together.
+"""Records of a reader: those of one file, or of several files of one session.
 
-Of several files, records are in the order of time; a stream whose id another file has already gets
-the next free instance id. Files belong together if they agree in the tags that name a session.
+The records of several files are merged in time order. A stream whose id is already used by another
+file gets the next free instance id. Files are of one session if the tags that name it agree.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,13 +20,13 @@ from ..sequence import Selection
 from ..stream import Stream
 
 SESSION_TAGS = "capture_time_epoch", "session_id"
-"""File tags that must not differ in files that are read as one."""
+"""File tags that must agree in files that are read as one."""
 _FORMAT_TAG = "RF:"
 _MAX_INSTANCE_ID = 0xFFFF
 
 
 class Found(NamedTuple):
-    """A record, and what a reader calls it; None for what it is called in its file."""
+    """Record with its stream id and index in the reader; None if they are those of its file."""
 
     record: Record
     stream_id: str | None = None
@@ -39,18 +39,18 @@ class Catalog:
     Parameters
     ----------
     recordings : sequence of Recording
-        At least one; closed with the catalog.
+        At least one; the catalog closes them.
 
     Attributes
     ----------
     streams : list of Stream
-        Sorted by id, as `stream_ids`.
+        Streams, in the order of `stream_ids`.
     stream_ids : list of str
-        What the reader calls them.
+        Sorted ids of the streams in the reader.
     file_tags : dict
-        Of all files; where they differ, of the first.
+        Tags of all files; if they differ, those of the first file.
     timestamp, record_type, stream, size : ndarray, shape (N,)
-        As the columns of `RecordTable`; streams by their place in `stream_ids`.
+        As the columns of `RecordTable`; `stream` is a position in `stream_ids`.
 
     Raises
     ------
@@ -64,7 +64,7 @@ class Catalog:
         for recording in reversed(self._recordings):
             self.file_tags.update(recording.file_tags)
         first = self._recordings[0]
-        # Which file, and which record of it; None if there is one file.
+        # File number and record of it, for each row; None for a single file.
         self._places: tuple[list[int], list[int]] | None = None
         if len(self._recordings) == 1:
             table = first.table
@@ -121,7 +121,7 @@ class Catalog:
 
     @cached_property
     def all_rows(self) -> IntArray:
-        """0 to the number of records."""
+        """``arange(len(self))``."""
         return np.arange(len(self))
 
     @cached_property
@@ -131,17 +131,17 @@ class Catalog:
         return {k: order[bounds[k] : bounds[k + 1]] for k in range(len(self.streams))}
 
     def rows_of(self, ordinal: int, record_type: int = 0) -> IntArray:
-        """Return the places of the records of a stream, maybe only those of a type."""
+        """Return the rows of a stream's records, of one type or of all types (0)."""
         rows = self._rows[ordinal]
         return rows[self.record_type[rows] == record_type] if record_type else rows
 
     def counts_of(self, ordinal: int) -> dict[str, int]:
-        """Return how many records of each type a stream has."""
+        """Return the number of a stream's records by type."""
         kinds = RecordType.CONFIGURATION, RecordType.DATA, RecordType.STATE
         return {kind.name.lower(): len(self.rows_of(ordinal, kind)) for kind in kinds}
 
     def has_content(self, ordinal: int, content: ContentType) -> bool:
-        """Return whether a stream has data, and blocks of a kind in any of its record formats.
+        """Return whether a stream has data records and a record format with blocks of a kind.
 
         Raises
         ------
@@ -159,7 +159,7 @@ class Catalog:
         )
 
     def read(self, row: int) -> Found:
-        """Read a record."""
+        """Read the record at `row`."""
         if self._places is None:
             return Found(self._recordings[0][row])
         files, rows = self._places
@@ -167,7 +167,7 @@ class Catalog:
         return Found(record, self.stream_ids[self.stream.item(row)], row)
 
     def read_all(self, rows: IntArray) -> Iterator[Found]:
-        """Read records in order, of one file some ahead."""
+        """Read records in order; reads ahead if there is a single file."""
         if self._places is None:
             yield from map(Found, Selection(self._recordings[0]._content, rows))
         else:
@@ -180,30 +180,30 @@ class Catalog:
 
 
 def _free_id(stream_id: StreamId, taken: dict[StreamId, Any]) -> StreamId:
-    """Return an id that is not taken: itself, or the next instance."""
+    """Return `stream_id` if it is free, else the next free instance id of its type."""
     while stream_id in taken:
         if stream_id.instance_id == _MAX_INSTANCE_ID:
-            raise ValueError(f"stream {stream_id}: no instance id is left to tell it from others")
+            raise ValueError(f"stream {stream_id}: no free instance id is left for its type")
         stream_id = StreamId(stream_id.type_id, stream_id.instance_id + 1)
     return stream_id
 
 
 def open_catalog(places: Sequence[Any]) -> Catalog:
-    """Open files as one.
+    """Open one or more files as a single catalog.
 
     Parameters
     ----------
     places : sequence of str, PathLike, list of these
-        Each is a file, or the list of a file's chunks.
+        Each item is a file, or the list of a file's chunks.
 
     Raises
     ------
     FormatError, UnsupportedError
-        One is no VRS file that can be read.
+        A file is not a VRS file, or its version is not supported.
     OSError
-        One cannot be read.
+        A file cannot be read.
     ValueError
-        There is none, or they do not belong together.
+        `places` is empty, or the files are of different sessions.
     """
     if not places:
         raise ValueError("expected the path of at least one VRS file")

@@ -1,4 +1,4 @@
-"""Checksums of files, by pyvrs's names."""
+"""Checksum of a file, under pyvrs's name."""
 
 import os
 
@@ -9,21 +9,21 @@ from .filespec import place_of
 def records_checksum(path: "str | os.PathLike[str]", progress: bool = False) -> str:
     """Return the checksum of all tags and records, 16 hex digits.
 
-    Equal for copies with another compression, index or cut into chunks.
+    Compression, index and chunks of a copy do not change it.
 
     Parameters
     ----------
     path : str or PathLike
         The file.
     progress : bool
-        Accepted, and without effect: nothing is printed.
+        Accepted but ignored: no progress is printed.
 
     Raises
     ------
     FormatError, CodecError, UnsupportedError
-        It is no VRS file, or a record is damaged.
+        The file is not a VRS file, or a record is damaged.
     OSError
-        It cannot be read.
+        The file cannot be read.
     """
     with open_recording(place_of(path)) as recording:
         return recording.checksum()

@@ -1,4 +1,4 @@
-"""Where a recording is: a path, the paths of its chunks, or pyvrs's description of both."""
+"""Location of a recording: a path, the paths of its chunks, or pyvrs's file spec."""
 
 import json
 import os
@@ -7,21 +7,22 @@ from typing import Any
 
 
 class FileSpec:
-    """The files of one recording.
+    """Files of one recording.
 
     Parameters
     ----------
     spec : str, PathLike or mapping
-        A path, or ``{"chunks": [path, ...]}``, also as JSON.
+        A path, or ``{"chunks": [path, ...]}`` as a mapping or as JSON.
 
     Raises
     ------
     ValueError
-        The description names no chunks, or a storage other than files on this machine.
+        The spec does not list chunks, or names a storage other than local files.
 
     Notes
     -----
-    Only here is text that starts with ``{`` a description: readers take a ``str`` for a path.
+    Only this class parses text that starts with ``{`` as JSON; readers take every ``str`` as a
+    path.
     """
 
     def __init__(self, spec: "str | os.PathLike[str] | Mapping[str, Any]") -> None:
@@ -29,15 +30,15 @@ class FileSpec:
 
     @property
     def place(self) -> "str | list[str]":
-        """The path, or the list of the paths of all chunks."""
+        """Path, or list of the paths of all chunks."""
         return self._place
 
     def get_chunks(self) -> list[str]:
-        """Return the paths that were given."""
+        """Return the paths of all chunks."""
         return [self._place] if isinstance(self._place, str) else list(self._place)
 
     def get_easy_path(self) -> str:
-        """Return the path, or for chunks a description of them, as text."""
+        """Return the path, or the spec of the chunks as JSON."""
         return easy_path(self._place)
 
     def __repr__(self) -> str:
@@ -53,7 +54,7 @@ def _place_of(spec: Any) -> str | list[str]:
     if not isinstance(spec, Mapping):
         return os.fsdecode(spec)
     if spec.get("storage", "diskfile") != "diskfile":
-        raise ValueError(f"storage {spec['storage']!r:.80}: only files on this machine are read")
+        raise ValueError(f"storage {spec['storage']!r:.80}: only local files are supported")
     chunks = spec.get("chunks") or spec.get("filename") or spec.get("uri")
     if isinstance(chunks, str):
         return chunks
@@ -63,7 +64,7 @@ def _place_of(spec: Any) -> str | list[str]:
 
 
 def place_of(path: Any) -> str | list[str]:
-    """Return the place of one recording.
+    """Return the path of a recording, or the list of the paths of its chunks.
 
     Parameters
     ----------
@@ -73,7 +74,7 @@ def place_of(path: Any) -> str | list[str]:
     Raises
     ------
     TypeError, ValueError
-        It is none of these, or names no file.
+        `path` has another type, or does not name a file.
     """
     if isinstance(path, FileSpec):
         return path.place
@@ -87,7 +88,7 @@ def place_of(path: Any) -> str | list[str]:
 
 
 def easy_path(place: "str | list[str]") -> str:
-    """Return a place as text."""
+    """Return a place as text: the path, or the spec of the chunks as JSON."""
     if isinstance(place, str):
         return place
     return json.dumps({"chunks": place, "storage": "diskfile"}, separators=(",", ":"))

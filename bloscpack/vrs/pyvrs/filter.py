@@ -1,4 +1,4 @@
-"""Filtered readers, by pyvrs's name of the module."""
+"""Alias of `filtered` under pyvrs's module name."""
 
 from .filtered import AsyncFilteredVRSReader, FilteredVRSReader, RecordFilter, SyncFilteredVRSReader
 

@@ -1,4 +1,4 @@
-"""Readers of some of the records of another reader."""
+"""Readers of the records of another reader that match a filter."""
 
 from bisect import bisect
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ from .text import head_lines, range_text, set_text, stream_lines
 
 @dataclass(frozen=True, slots=True)
 class RecordFilter:
-    """Which records a filtered reader has.
+    """Filter of records by type, stream and time.
 
     Attributes
     ----------
     record_types, stream_ids : set of str
-        Those that are there and were asked for.
+        Requested record types and streams that exist in the reader.
     min_timestamp, max_timestamp : float
-        Limits of the time in seconds, both included.
+        Time limits in seconds, both included.
     """
 
     record_types: set[str]
@@ -33,11 +33,11 @@ class RecordFilter:
 
 
 class FilteredVRSReader(Rows, Queries):
-    """The records of another reader that fit a filter.
+    """Records of another reader that match a filter.
 
-    It has what that has: tags, and queries over all records of a stream. Its indexes are those of
-    the records that fit; `VRSRecord.record_index` is that of all. How images are converted is set
-    on the other reader.
+    Tags and queries over a stream are those of the other reader. Indexes count the matching
+    records; `VRSRecord.record_index` counts all records. The other reader sets the conversion of
+    images.
     """
 
     def __init__(self, reader: Owner, record_filter: RecordFilter) -> None:
@@ -73,52 +73,52 @@ class FilteredVRSReader(Rows, Queries):
 
     @property
     def n_records(self) -> int:
-        """The number of records that fit."""
+        """Number of matching records."""
         return len(self._rows)
 
     @property
     def record_types(self) -> set[str]:
-        """The types of records that the filter lets through."""
+        """Record types that the filter accepts."""
         return set(self._record_filter.record_types)
 
     @property
     def stream_ids(self) -> set[str]:
-        """The streams that the filter lets through."""
+        """Ids of the streams that the filter accepts."""
         return set(self._record_filter.stream_ids)
 
     @property
     def min_timestamp(self) -> float:
-        """The time of the first record that fits; 0 if there is none."""
+        """Time of the first matching record; 0 without records."""
         return float(self._times[0]) if len(self) else 0
 
     @property
     def max_timestamp(self) -> float:
-        """The time of the last record that fits; 0 if there is none."""
+        """Time of the last matching record; 0 without records."""
         return float(self._times[-1]) if len(self) else 0
 
     @property
     def time_range(self) -> float:
-        """Seconds between the first and the last record."""
+        """Seconds between the first and last matching record."""
         return self.max_timestamp - self.min_timestamp
 
     @property
     def min_filter_timestamp(self) -> float:
-        """The lower limit of the filter."""
+        """Lower time limit of the filter."""
         return self._record_filter.min_timestamp
 
     @property
     def max_filter_timestamp(self) -> float:
-        """The upper limit of the filter."""
+        """Upper time limit of the filter."""
         return self._record_filter.max_timestamp
 
     def get_timestamp_list(self, indices: list[int] | None = None) -> list[float]:
-        """Return the times of the records that fit, or of some of them."""
+        """Return the times of the matching records, or of those at `indices`."""
         if indices is None:
             return self._times.tolist()  # type: ignore[no-any-return]
         return [self.get_timestamp_for_index(index) for index in indices]
 
     def get_timestamp_for_index(self, index: int) -> float:
-        """Return the time of a record that fits."""
+        """Return the time of the matching record at `index`."""
         return float(self._catalog.timestamp.item(self._row(index)))
 
     def get_record_index_by_time(
@@ -128,10 +128,10 @@ class FilteredVRSReader(Rows, Queries):
         epsilon: float | None = None,
         record_type: RecordType | None = None,
     ) -> int:
-        """Return the place, among those that fit, of the record a time leads to.
+        """Return the index, among the matching records, of the record nearest to a time.
 
-        Of all records, that is the one `get_record_index_by_time` of the other reader finds. If it
-        does not fit, its place is that of the one before it.
+        The record is the one that `get_record_index_by_time` of the other reader finds. If it does
+        not match, the index is that of the last matching record before it.
         """
         row = self._row_by_time(stream_id, timestamp, epsilon, record_type)
         return max(bisect(self._rows, row) - 1, 0)
@@ -139,18 +139,18 @@ class FilteredVRSReader(Rows, Queries):
     def read_prev_record(
         self, stream_id: str, record_type: RecordType | str, index: int
     ) -> VRSRecord | None:
-        """Read the last record of a stream and a type up to one that fits; None if there is none.
+        """Read the last record of a stream and type up to the record at `index`, or None.
 
-        Of all records: it need not fit the filter itself.
+        All records are searched: the result need not match the filter.
         """
         return self._next_to(stream_id, record_type, self._row(index), -1)
 
     def read_next_record(
         self, stream_id: str, record_type: RecordType | str, index: int
     ) -> VRSRecord | None:
-        """Read the first record of a stream and a type from one on that fits; None if none is.
+        """Read the first record of a stream and type from the record at `index` on, or None.
 
-        Of all records: it need not fit the filter itself.
+        All records are searched: the result need not match the filter.
         """
         if not -len(self) <= index < len(self):
             return None
@@ -163,17 +163,17 @@ class FilteredVRSReader(Rows, Queries):
         return None if found is None else self._read(found)
 
     def set_image_conversion(self, conversion: Any) -> NoReturn:
-        """Refuse: images are converted as the other reader says."""
-        raise NotImplementedError("set how images are converted before you filter")
+        """Raise NotImplementedError: the other reader sets the conversion of images."""
+        raise NotImplementedError("set the image conversion on the reader before filtering")
 
     def set_stream_image_conversion(self, stream_id: str, conversion: Any) -> NoReturn:
-        """Refuse: images are converted as the other reader says."""
+        """Raise NotImplementedError: the other reader sets the conversion of images."""
         self.set_image_conversion(conversion)
 
     def set_stream_type_image_conversion(
         self, recordable_type_id: int, conversion: Any
     ) -> NoReturn:
-        """Refuse: images are converted as the other reader says."""
+        """Raise NotImplementedError: the other reader sets the conversion of images."""
         self.set_image_conversion(conversion)
 
     def __repr__(self) -> str:
@@ -202,8 +202,8 @@ class FilteredVRSReader(Rows, Queries):
 
 
 class SyncFilteredVRSReader(FilteredVRSReader, SyncRows):
-    """The records of a `SyncVRSReader` that fit a filter."""
+    """Records of a `SyncVRSReader` that match a filter."""
 
 
 class AsyncFilteredVRSReader(FilteredVRSReader, AsyncRows):
-    """The records of an `AsyncVRSReader` that fit a filter."""
+    """Records of an `AsyncVRSReader` that match a filter."""

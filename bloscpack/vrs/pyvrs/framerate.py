@@ -1,8 +1,9 @@
-"""How many records per second a stream has, as the reference estimates it.
+"""Estimate of a stream's records per second, as in the reference.
 
-Time between records is counted in classes that widen with it. The estimate is the mean over the
-class that is met most and as many classes beside it as make up four fifths of all, so that gaps in
-a recording count for little. Source: reference 1.4.0, ``FrameRateEstimator.cpp``.
+The intervals between records are counted in classes that are wider for longer intervals. The
+estimate is the mean over the most frequent class and as many neighbouring classes as make up four
+fifths of all intervals, so gaps in a recording have little effect. Source: reference 1.4.0,
+``FrameRateEstimator.cpp``.
 """
 
 import math
@@ -10,22 +11,24 @@ from collections.abc import Iterable
 from itertools import islice, pairwise
 
 DEFAULT_RATE = 30.0
-"""Records per second of a stream with fewer than two."""
-# What decides: the first so many intervals, and the class of all of them if there are few.
+"""Estimate for a stream with fewer than two records."""
+# Only the first intervals are used.
 _MOST_INTERVALS = 501
+# With fewer intervals, the estimate is the mean over all of them.
 _FEW_INTERVALS = 10
+# Share of the intervals, in percent, that the classes of the estimate make up.
 _SHARE_PERCENT = 80
 _MASK = (1 << 32) - 1
 _TOO_LONG = 1 << 63
 
 
 def estimate_frame_rate(timestamps: Iterable[float]) -> float:
-    """Return the records per second.
+    """Return the estimated number of records per second.
 
     Parameters
     ----------
     timestamps : iterable of float
-        Of the data records of a stream, in seconds, in order.
+        Ascending times of the data records of a stream, in seconds.
     """
     classes, most_met = _count_intervals(timestamps)
     places = sorted(classes)
@@ -53,9 +56,10 @@ def estimate_frame_rate(timestamps: Iterable[float]) -> float:
 
 
 def _count_intervals(timestamps: Iterable[float]) -> tuple[dict[int, tuple[int, float]], int]:
-    """Return count and sum of the intervals of each class, and the class that is met most.
+    """Return the count and sum of the intervals of each class, and the most frequent class.
 
-    Of several that is the one that was first; intervals near zero are no candidates.
+    Of equally frequent classes, the one that reached the count first wins. Class 0, intervals near
+    zero, is excluded.
     """
     classes: dict[int, tuple[int, float]] = {}
     most, most_met = 0, 0
@@ -69,7 +73,7 @@ def _count_intervals(timestamps: Iterable[float]) -> tuple[dict[int, tuple[int, 
 
 
 def _class_of(seconds: float) -> int:
-    """Return the class of an interval, named by its milliseconds; 0 for none at all."""
+    """Return the class of an interval, its rounded milliseconds; 0 for intervals near zero."""
     if not seconds >= 0.00075:
         return 0
     if seconds < 0.01:
@@ -77,7 +81,7 @@ def _class_of(seconds: float) -> int:
     if seconds < 1:
         milliseconds = int(seconds * 1000)
         return milliseconds - milliseconds % 5
-    # The reference counts in 32 bits, which leaves nothing of what 64 cannot hold.
+    # The reference wraps to 32 bits; its result for more than 63 bits is 0.
     return int(seconds) * 1000 & _MASK if seconds < _TOO_LONG else 0
 
 

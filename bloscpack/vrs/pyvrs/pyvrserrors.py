@@ -1,4 +1,4 @@
-"""What looking for streams and records raises, by the names pyvrs gives it."""
+"""Exceptions of pyvrs for streams and records that are not found."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ from ..format.typenames import type_name
 
 
 class StreamNotFoundError(NotFoundError):
-    """No stream is that; the message lists those there are."""
+    """No stream matches; the message lists the available streams."""
 
     def __init__(self, wanted: str, stream_ids: Iterable[str] = ()) -> None:
         lines = [f"No matching stream for {wanted}. Available streams are:"]
@@ -21,11 +21,11 @@ class StreamNotFoundError(NotFoundError):
 
 
 class TimestampNotFoundError(NotFoundError):
-    """No record is that near to a time."""
+    """No record is near enough to a time."""
 
 
 def type_name_of(stream_id: str) -> str:
-    """Return the name of the type of a stream given as ``"1201-1"``; "Undefined" if it is none."""
+    """Return the type name for a stream id such as ``"1201-1"``; "Undefined" if it is invalid."""
     try:
         return type_name(StreamId.parse(stream_id).type_id)
     except ValueError:

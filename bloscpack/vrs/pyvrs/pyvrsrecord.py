@@ -1,7 +1,7 @@
-"""A record, with the names and the values that pyvrs has.
+"""Records with the names and values of pyvrs.
 
-What is asked for is decoded then, and images are kept: with the conversion that was set when the
-record was taken from its reader.
+Blocks are decoded on access, and images are cached. Images are converted as was set in the reader
+when the record was read.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,11 +21,11 @@ Array = np.ndarray[Any, np.dtype[Any]]
 T = TypeVar("T")
 
 SAFE_ENCODING = "utf-8-safe"
-"""The encoding of text that is none of its own: UTF-8, and other bytes as surrogates."""
+"""Default encoding of text: UTF-8, with surrogate escapes for other bytes."""
 
 
 class VRSBlocks(Sequence[T], Generic[T]):
-    """The blocks of one kind of a record; indexed, each is decoded."""
+    """Blocks of one kind of a record, decoded when indexed."""
 
     def __init__(self, get: Callable[[int], T], indices: range) -> None:
         self._get = get
@@ -51,16 +51,16 @@ class VRSBlocks(Sequence[T], Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """How records are read.
+    """Options for reading records.
 
     Attributes
     ----------
     conversion : ImageConversion
-        Of their images.
+        Conversion of images.
     nblocks : int or None
-        How many blocks are read, from the first; None for all.
+        Number of blocks to read, from the first on; None for all.
     encoding : str
-        Of their text.
+        Encoding of text.
     """
 
     conversion: ImageConversion = ImageConversion.OFF
@@ -69,7 +69,7 @@ class ReadOptions:
 
     @property
     def reads_all_metadata(self) -> bool:
-        """Whether metadata are those of the record, as they are."""
+        """Whether the metadata of the record can be returned unchanged."""
         return (
             self.nblocks is None
             and self.encoding == SAFE_ENCODING
@@ -78,19 +78,19 @@ class ReadOptions:
 
 
 class VRSRecord:
-    """A record of a recording, as pyvrs shows it.
+    """Record of a recording, as pyvrs shows it.
 
     Attributes
     ----------
     stream_id : str
         Such as ``"1201-1"``.
     record_index : int
-        Its place among all records of the reader, those that a filter leaves out included.
+        Index among all records of the reader, including those that a filter leaves out.
 
     Notes
     -----
-    Can be pickled as a place in a file. Values of metadata: Python numbers, tuples for points,
-    tuples of tuples for matrices, lists, dicts, str, and bytes of length 1 for a char.
+    Pickles as a position in a file. Metadata values are Python numbers, tuples for points, tuples
+    of tuples for matrices, lists, dicts, str, and bytes of length 1 for a char.
     """
 
     __slots__ = ("_images", "_options", "_record", "record_index", "stream_id")
@@ -142,44 +142,44 @@ class VRSRecord:
 
     @property
     def timestamp(self) -> float:
-        """In seconds, of the time domain of the file."""
+        """Time in seconds, in the time domain of the file."""
         return self._record.timestamp
 
     @property
     def format_version(self) -> int:
-        """Which of the record formats of its stream and type it has."""
+        """Version of the record format, for the stream and type of the record."""
         return self._record.format_version
 
     @property
     def n_metadata_blocks(self) -> int:
-        """The number of metadata blocks."""
+        """Number of metadata blocks."""
         return len(self._of_kind("metadata"))
 
     @property
     def n_image_blocks(self) -> int:
-        """The number of image blocks."""
+        """Number of image blocks."""
         return len(self._of_kind("image"))
 
     @property
     def n_audio_blocks(self) -> int:
-        """The number of audio blocks."""
+        """Number of audio blocks."""
         return len(self._of_kind("audio"))
 
     @property
     def n_custom_blocks(self) -> int:
-        """The number of custom blocks."""
+        """Number of custom blocks."""
         return len(self._of_kind("custom"))
 
     @property
     def n_blocks_in_total(self) -> int:
-        """The number of all blocks, those that are not supported left out."""
+        """Number of all blocks except unsupported ones."""
         return sum(block.kind != "unsupported" for block in self._blocks())
 
     @property
     def metadata_blocks(self) -> VRSBlocks[dict[str, Any]]:
-        """The values of the metadata blocks, by label; see the class for their types.
+        """Values of the metadata blocks by label; see the class for their types.
 
-        A label that is there with several types is ``label<type>``.
+        If a label has several types, the key is ``label<type>``.
         """
         if self._options.reads_all_metadata:
             values = self._record.metadata_blocks
@@ -188,45 +188,45 @@ class VRSRecord:
 
     @property
     def image_blocks(self) -> VRSBlocks[Array]:
-        """The images as arrays.
+        """Images as arrays.
 
-        Raw ones are views of the bytes read, (h, w) or (h, w, channels); others are uint8 of one
-        dimension, unless the reader converts images.
+        Raw images are views of the payload, (h, w) or (h, w, channels). Other images are uint8,
+        one-dimensional, unless the reader converts images.
         """
         return VRSBlocks(lambda index: self._image(index)[0], range(self.n_image_blocks))
 
     @property
     def image_specs(self) -> VRSBlocks[ImageSpec]:
-        """What is known of the images; of converted ones what they have become."""
+        """Properties of the images, after their conversion."""
         return VRSBlocks(self._image_spec, range(self.n_image_blocks))
 
     @property
     def audio_blocks(self) -> VRSBlocks[Array]:
-        """The samples, (samples, channels); 24 bits are widened, big-endian ones swapped."""
+        """Samples, (samples, channels); 24 bits are widened, big-endian samples are swapped."""
         blocks = self._of_kind("audio")
         return VRSBlocks(lambda index: blocks[index].array(), range(len(blocks)))
 
     @property
     def audio_specs(self) -> VRSBlocks[AudioSpec]:
-        """What is known of the audio blocks."""
+        """Properties of the audio blocks."""
         return VRSBlocks(self._audio_spec, range(self.n_audio_blocks))
 
     @property
     def custom_blocks(self) -> VRSBlocks[Array]:
-        """The custom blocks, uint8 of one dimension."""
+        """Bytes of the custom blocks, uint8, one-dimensional."""
         blocks = self._of_kind("custom")
         return VRSBlocks(lambda index: blocks[index].array(), range(len(blocks)))
 
     @property
     def custom_block_specs(self) -> VRSBlocks[ContentBlock]:
-        """What is known of the custom blocks."""
+        """Properties of the custom blocks."""
         blocks = self._of_kind("custom")
         return VRSBlocks(
             lambda index: ContentBlock(buffer_size=blocks[index].nbytes or 0), range(len(blocks))
         )
 
     def load(self) -> "VRSRecord":
-        """Read the payload and decode images now; what else is asked for is decoded then."""
+        """Read the payload and decode the images now; other blocks stay lazy."""
         for index in range(self.n_image_blocks):
             self._image(index)
         return self
@@ -235,7 +235,7 @@ class VRSRecord:
         blocks = self._record.blocks[: self._options.nblocks]
         if self._options.conversion != ImageConversion.RECORD_UNREAD_BYTES_BACKDOOR:
             return blocks
-        # The first image takes all that is left of the record.
+        # The first image consists of all remaining bytes of the record.
         first = next((i for i, block in enumerate(blocks) if block.kind == "image"), len(blocks))
         return blocks[: first + 1]
 
@@ -307,17 +307,17 @@ _ITEMS = {
 
 
 def _number(value: float) -> str:
-    """Return the shortest text of a number, as the reference writes it."""
+    """Return the shortest text for a number, as the reference writes it."""
     return repr(value).removesuffix(".0")
 
 
 def recode(value: Any, encoding: str) -> Any:
-    """Return a value with all its text decoded by another encoding than the usual one.
+    """Return a value with all text in it decoded again, by another encoding.
 
     Raises
     ------
     FormatError
-        A text is not of that encoding.
+        A text is invalid in this encoding.
     """
     if encoding == SAFE_ENCODING:
         return value

@@ -1,7 +1,7 @@
-"""What the readers of all records and those of some have in common: queries over streams.
+"""Base classes of all readers: queries over streams, and sequences of records.
 
-Queries look at the columns of the catalog, never at the file. `Rows` is what can be indexed and
-sliced; how it reads, at once or to be awaited, is for its subclasses.
+Queries use the columns of the catalog and never read the file. `Rows` is a sequence of records; its
+subclasses read them, synchronously or asynchronously.
 """
 
 from abc import abstractmethod
@@ -23,9 +23,9 @@ _ANY_TYPE_IDS = 0, 65535
 
 
 class Queries:
-    """What is known of records and streams without reading any.
+    """Queries over records and streams that do not read records.
 
-    Indexes are those of all records of the reader, in the order of time.
+    Indexes count all records of the reader, in time order.
     """
 
     _catalog: Catalog
@@ -34,10 +34,10 @@ class Queries:
 
     @abstractmethod
     def _read(self, row: int) -> VRSRecord:
-        """Read a record, and decode nothing."""
+        """Read a record without decoding its blocks."""
 
     def _ordinal(self, stream_id: str) -> int:
-        """Return the place of a stream: ``"1201-1"``, or for the n-th of a type ``"1201+1"``."""
+        """Return the ordinal of a stream: ``"1201-1"``, or ``"1201+n"`` for the n-th of a type."""
         ids = self._catalog.stream_ids
         if stream_id in ids:
             return ids.index(stream_id)
@@ -50,13 +50,13 @@ class Queries:
 
     @property
     def file_tags(self) -> dict[str, str]:
-        """The tags of the file."""
+        """Tags of the file."""
         tags: dict[str, str] = recode(dict(self._catalog.file_tags), self._encoding)
         return tags
 
     @property
     def stream_tags(self) -> dict[str, dict[str, str]]:
-        """The tags of each stream, by its id."""
+        """User tags of each stream, by stream id."""
         catalog = self._catalog
         return {
             stream_id: recode(stream.tags, self._encoding)
@@ -64,7 +64,7 @@ class Queries:
         }
 
     def find_stream(self, recordable_type_id: int, tag_name: str, tag_value: str) -> str:
-        """Return the first stream of a type that has a tag of a value.
+        """Return the first stream of a type that has a tag with a value.
 
         Parameters
         ----------
@@ -74,7 +74,7 @@ class Queries:
         Raises
         ------
         StreamNotFoundError
-            There is none.
+            No stream matches.
         """
         for stream_id in self.find_streams(recordable_type_id):
             if self.stream_tags[stream_id].get(tag_name, "") == tag_value:
@@ -82,7 +82,7 @@ class Queries:
         raise StreamNotFoundError(type_name_of(f"{recordable_type_id}-1"), self._catalog.stream_ids)
 
     def find_streams(self, recordable_type_id: int, flavor: str = "") -> list[str]:
-        """Return the streams of a type and a flavor; of any for 0 and for no flavor."""
+        """Return the streams of a type (0: any) and a flavor (empty: any)."""
         catalog = self._catalog
         return [
             stream_id
@@ -92,12 +92,12 @@ class Queries:
         ]
 
     def get_stream_info(self, stream_id: str) -> dict[str, Any]:
-        """Return counts, the first and the last record of each type, and names of a stream.
+        """Return a stream's names, and counts and first and last records by type.
 
         Raises
         ------
         StreamNotFoundError
-            There is no such stream; so for all methods that take a stream id.
+            The stream does not exist. All methods that take a stream id raise it.
         """
         ordinal = self._ordinal(stream_id)
         catalog, stream = self._catalog, self._catalog.streams[ordinal]
@@ -120,21 +120,21 @@ class Queries:
         return found
 
     def get_records_count(self, stream_id: str, record_type: RecordType) -> int:
-        """Return how many records of a type a stream has."""
+        """Return the number of a stream's records of a type."""
         kind = type_of(record_type)
         rows = self._catalog.rows_of(self._ordinal(stream_id), kind)
         return len(rows) if kind else 0
 
     def might_contain_images(self, stream_id: str) -> bool:
-        """Return whether a stream has data, and images in any of its record formats."""
+        """Return whether a stream has data records and a record format with images."""
         return self._catalog.has_content(self._ordinal(stream_id), ContentType.IMAGE)
 
     def might_contain_audio(self, stream_id: str) -> bool:
-        """Return whether a stream has data, and audio in any of its record formats."""
+        """Return whether a stream has data records and a record format with audio."""
         return self._catalog.has_content(self._ordinal(stream_id), ContentType.AUDIO)
 
     def get_estimated_frame_rate(self, stream_id: str) -> float:
-        """Return about how many data records per second a stream has; 30 if it has not two."""
+        """Return the estimated number of data records per second; 30 for fewer than two records."""
         rows = self._catalog.rows_of(self._ordinal(stream_id), StoredType.DATA)
         return estimate_frame_rate(self._catalog.timestamp[rows].tolist())
 
@@ -145,7 +145,7 @@ class Queries:
         epsilon: float | None = None,
         record_type: RecordType | None = None,
     ) -> Any:
-        """Read the record that `get_record_index_by_time` of all records finds."""
+        """Read the record that `VRSReader.get_record_index_by_time` finds."""
         return self._read(self._row_by_time(stream_id, timestamp, epsilon, record_type))
 
     def _row_by_time(
@@ -163,7 +163,7 @@ class Queries:
             if place == len(rows):
                 raise ValueError(f"No record at timestamp {timestamp:f} in stream {stream_id}")
             return rows.item(place)
-        # The last one before and the first one after.
+        # The last record before the time and the first one at or after it.
         near = [k for k in (place - 1, place) if 0 <= k < len(rows)]
         near = [k for k in near if abs(times[k] - timestamp) <= epsilon]
         if not near:
@@ -177,7 +177,7 @@ class Queries:
     def _row_next_to(
         self, stream_id: str, record_type: RecordType | str, row: int, step: int
     ) -> int | None:
-        """Return the first record from `row` on, or the last up to it; None if there is none."""
+        """Return the first row from `row` on (`step` > 0) or the last up to it, or None."""
         rows = self._catalog.rows_of(self._ordinal(stream_id), type_of(record_type))
         if step > 0:
             if row < 0:
@@ -203,7 +203,7 @@ class Rows(Sequence[Any]):
 
     def _row(self, index: Any) -> int:
         if not hasattr(index, "__index__"):
-            raise TypeError(f"an index is an int or a slice, not {type(index).__name__!r}")
+            raise TypeError(f"expected an int or a slice as index, not {type(index).__name__!r}")
         place, count = index.__index__(), len(self._rows)
         if not -count <= place < count:
             raise IndexError(f"record {place} of {count}")
@@ -211,12 +211,12 @@ class Rows(Sequence[Any]):
 
 
 class Owner(Rows, Queries):
-    """The reader of all records: it knows how records are read.
+    """Reader of all records, with the options for reading them.
 
     Attributes
     ----------
     reads_configuration : bool
-        What it was told; configuration records are found in any case.
+        As given by the caller, without effect: configuration records are always found.
     """
 
     reads_configuration: bool

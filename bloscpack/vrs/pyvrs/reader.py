@@ -1,7 +1,7 @@
-"""Readers of VRS files by the names that pyvrs has, so that scripts written for it keep working.
+"""Readers of VRS files with the names of pyvrs, so that scripts written for it keep working.
 
-`docs/howto/from-pyvrs.md` says what is different. New programs have more with
-`bloscpack.vrs.open`: columns, frames, filters that can be filtered.
+`docs/howto/from-pyvrs.md` lists the differences. For new programs, `bloscpack.vrs.open` offers
+more: columns, frames, and selections that can be filtered again.
 """
 
 import codecs
@@ -26,33 +26,33 @@ from .text import head_lines, range_text, set_text, stream_lines
 
 
 class VRSReader(Owner):
-    """All records of a VRS file, in the order of time.
+    """All records of a VRS file, in time order.
 
     Parameters
     ----------
     path : str, PathLike, list, mapping or FileSpec
-        The file; a list names its chunks. With `multi_path` a list of files.
+        The file; a list names its chunks. With `multi_path`, a list of files.
     auto_read_configuration_records : bool
-        Accepted as it is. The configuration of a record is that of the last configuration record
-        of its stream before it, whatever was read before.
+        Accepted but ignored. The configuration of a record always comes from the last configuration
+        record before it in its stream, regardless of which records were read.
     encoding : str
-        Of text in the file: ``"utf-8-safe"`` gives surrogates for bytes that are not UTF-8; of any
-        other encoding, such bytes are a `FormatError`.
+        Encoding of text in the file. ``"utf-8-safe"`` decodes bytes that are not UTF-8 to surrogate
+        escapes. With any other encoding, invalid bytes raise `FormatError`.
     multi_path : bool
-        Read several files as one. A stream id that is there already gets the next free instance id.
+        Read several files as one. A stream id that is already used gets the next free instance id.
 
     Raises
     ------
     FormatError
-        It is no VRS file.
+        The file is not a VRS file.
     UnsupportedError
-        It is of a newer version of the format.
+        The file is of a newer version of the format.
     OSError
-        It cannot be read.
+        The file cannot be read.
     ValueError
-        No file is named, or several that are of different sessions.
+        `path` does not name a file, or the files are of different sessions.
     LookupError
-        There is no such encoding.
+        The encoding does not exist.
 
     Notes
     -----
@@ -67,7 +67,7 @@ class VRSReader(Owner):
         multi_path: bool = False,
     ) -> None:
         if encoding != SAFE_ENCODING:
-            codecs.lookup(encoding)  # refuses one that is not known
+            codecs.lookup(encoding)  # raises LookupError if it does not exist
         if multi_path:
             several = isinstance(path, Sequence) and not isinstance(path, str | bytes)
             places = [place_of(item) for item in (path if several else [path])]
@@ -90,7 +90,7 @@ class VRSReader(Owner):
         self._rows = self._catalog.all_rows
 
     def __enter__(self) -> Self:
-        """Return the reader, to be closed at the end of the block."""
+        """Return the reader; the end of the block closes it."""
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -98,7 +98,7 @@ class VRSReader(Owner):
         self.close()
 
     def close(self) -> None:
-        """Close the file; idempotent. Records that were read stay usable."""
+        """Close the file; idempotent. Records that were read before stay usable."""
         self._catalog.close()
 
     def __repr__(self) -> str:
@@ -122,44 +122,44 @@ class VRSReader(Owner):
 
     @property
     def n_records(self) -> int:
-        """The number of records."""
+        """Number of records."""
         return len(self)
 
     @property
     def record_types(self) -> set[str]:
-        """The types of records there are: ``"data"``, ``"configuration"``, ``"state"``."""
+        """Types of the records: ``"data"``, ``"configuration"``, ``"state"``."""
         present = np.unique(self._catalog.record_type).tolist()
         return {RecordType(kind).name.lower() for kind in present}
 
     @property
     def stream_ids(self) -> set[str]:
-        """The ids of the streams, those without records included."""
+        """Ids of the streams, including those without records."""
         return set(self._catalog.stream_ids)
 
     @property
     def min_timestamp(self) -> float:
-        """The time of the first record; 0 without records."""
+        """Time of the first record; 0 without records."""
         return float(self._catalog.timestamp[0]) if len(self) else 0.0
 
     @property
     def max_timestamp(self) -> float:
-        """The time of the last record; 0 without records."""
+        """Time of the last record; 0 without records."""
         return float(self._catalog.timestamp[-1]) if len(self) else 0.0
 
     @property
     def time_range(self) -> float:
-        """Seconds between the first and the last record."""
+        """Seconds between the first and last record."""
         return self.max_timestamp - self.min_timestamp
 
     def get_stream_for_flavor(
         self, recordable_type_id: int, flavor: str, index_number: int = 0
     ) -> str:
-        """Return the stream of a type and a flavor; of several the one at `index_number`.
+        """Return the stream at `index_number` among those of a type and flavor.
 
         Raises
         ------
         StreamNotFoundError
-            There is none, or not as many.
+            There is no such stream.
         """
         catalog = self._catalog
         found = [
@@ -173,7 +173,7 @@ class VRSReader(Owner):
         return found[index_number]
 
     def get_serial_number_for_stream(self, stream_id: str) -> str:
-        """Return what tells a stream from all others, and stays in copies of it."""
+        """Return the unique identifier of a stream, which copies of the recording keep."""
         return self._catalog.streams[self._ordinal(stream_id)].serial_number
 
     def get_stream_for_serial_number(self, serial_number: str) -> str:
@@ -182,7 +182,7 @@ class VRSReader(Owner):
         Raises
         ------
         StreamNotFoundError
-            There is none.
+            No stream has this serial number.
         """
         catalog = self._catalog
         for stream_id, stream in zip(catalog.stream_ids, catalog.streams, strict=True):
@@ -191,17 +191,17 @@ class VRSReader(Owner):
         raise StreamNotFoundError(f"serial number {serial_number!r}", catalog.stream_ids)
 
     def get_stream_size(self, stream_id: str) -> int:
-        """Return the bytes of the file that the records of a stream take."""
+        """Return the stored size in bytes of the records of a stream."""
         rows = self._catalog.rows_of(self._ordinal(stream_id))
         return int(self._catalog.size[rows].sum(dtype=np.int64))
 
     def get_timestamp_list(self, indices: Iterable[int] | None = None) -> list[float]:
-        """Return the times of all records, or of some.
+        """Return the times of all records, or of those at `indices`.
 
         Raises
         ------
         IndexError
-            There is no such record; negative indexes are none.
+            An index is negative or too large.
         """
         if indices is None:
             return self._catalog.timestamp.tolist()  # type: ignore[no-any-return]
@@ -213,7 +213,7 @@ class VRSReader(Owner):
         Raises
         ------
         IndexError
-            There is no such record; negative indexes are none.
+            The index is negative or too large.
         """
         if not 0 <= index < len(self):
             raise IndexError(f"Index {index} is out of range.")
@@ -226,58 +226,58 @@ class VRSReader(Owner):
         epsilon: float | None = None,
         record_type: RecordType | None = None,
     ) -> int:
-        """Return the place of a record by its time.
+        """Return the index of a record by its time.
 
         Parameters
         ----------
         stream_id : str
-            Only records of this stream.
+            Search only records of this stream.
         timestamp : float
             In seconds.
         epsilon : float, optional
-            With it, the nearest record is meant, at most so many seconds away: of the last before
-            and the first from `timestamp` on, the earlier one if both are as near. Without it, the
-            first from `timestamp` on.
+            Largest distance in seconds. If given, the nearest record is returned, the earlier one
+            if two are equally near. Otherwise, the first record at or after `timestamp` is
+            returned.
         record_type : RecordType, optional
-            Only records of this type.
+            Search only records of this type.
 
         Raises
         ------
         TimestampNotFoundError
-            No record is as near as `epsilon`.
+            No record is within `epsilon`.
         ValueError
-            Without `epsilon`: there is no later record.
+            Without `epsilon`: there is no record at or after `timestamp`.
         """
         return self._row_by_time(stream_id, timestamp, epsilon, record_type)
 
     def read_prev_record(
         self, stream_id: str, record_type: RecordType | str, index: int
     ) -> VRSRecord | None:
-        """Read the last record of a stream and a type up to a place; None if there is none."""
+        """Read the last record of a stream and type up to `index`, or return None."""
         found = self._row_next_to(stream_id, record_type, index, -1)
         return None if found is None else self._read(found)
 
     def read_next_record(
         self, stream_id: str, record_type: RecordType | str, index: int
     ) -> VRSRecord | None:
-        """Read the first record of a stream and a type from a place on; None if there is none."""
+        """Read the first record of a stream and type from `index` on, or return None."""
         found = self._row_next_to(stream_id, record_type, index, 1)
         return None if found is None else self._read(found)
 
     def set_image_conversion(self, conversion: ImageConversion) -> None:
-        """Set how images of all streams are converted, in records that are read from now on."""
+        """Set the image conversion of all streams, for records that are read later."""
         self._settings = replace(self._settings, conversion=ImageConversion(conversion))
         self._by_stream = {}
 
     def set_stream_image_conversion(self, stream_id: str, conversion: ImageConversion) -> None:
-        """Set how images of a stream are converted, in records that are read from now on."""
+        """Set the image conversion of a stream, for records that are read later."""
         name = self._catalog.stream_ids[self._ordinal(stream_id)]
         self._by_stream = {**self._by_stream, name: ImageConversion(conversion)}
 
     def set_stream_type_image_conversion(
         self, recordable_type_id: int, conversion: ImageConversion
     ) -> int:
-        """Set how images of all streams of a type are converted; return how many there are."""
+        """Set the image conversion of all streams of a type; return the number of streams."""
         wanted = int(recordable_type_id)
         names = [
             name for name in self._catalog.stream_ids if StreamId.parse(name).type_id == wanted
@@ -292,16 +292,16 @@ class VRSReader(Owner):
         record_type: RecordType,
         first_trailing_content_block_index: int,
     ) -> None:
-        """Leave out the last blocks of records that are read from now on.
+        """Skip the last blocks of records that are read later.
 
         Parameters
         ----------
         recordable_type_id : int
-            Of streams of this type.
+            Type of the streams.
         record_type : RecordType
-            Of records of this type; ``UNDEFINED`` for all.
+            Type of the records; ``UNDEFINED`` for all types.
         first_trailing_content_block_index : int
-            The first block that is left out; 0 to leave none out again.
+            Index of the first block to skip; 0 to read all blocks again.
         """
         kind, first = type_of(record_type), int(first_trailing_content_block_index)
         kinds = [kind] if kind else [known for known in RecordType if known]
@@ -339,7 +339,7 @@ def _set(names: Any) -> set[str]:
 
 
 class SyncVRSReader(VRSReader, SyncRows):
-    """A VRS file whose records are read when they are indexed or iterated over.
+    """VRS file whose records are read when indexed or iterated over.
 
     Examples
     --------
@@ -357,25 +357,25 @@ class SyncVRSReader(VRSReader, SyncRows):
         min_timestamp: float | None = None,
         max_timestamp: float | None = None,
     ) -> SyncFilteredVRSReader:
-        """Return a reader of some of the records.
+        """Return a reader of the records that match all conditions.
 
         Parameters
         ----------
         stream_ids : str or set of str, optional
-            Stream ids, or patterns for them as for file names: ``"1201-*"``.
+            Stream ids, or file name patterns for them: ``"1201-*"``.
         record_types : str or set of str, optional
             ``"data"``, ``"configuration"``, ``"state"``.
         min_timestamp, max_timestamp : float, optional
-            Limits of the time in seconds, both included.
+            Time limits in seconds, both included.
         """
         chosen = self._filter(stream_ids, record_types, min_timestamp, max_timestamp)
         return SyncFilteredVRSReader(self, chosen)
 
 
 class AsyncVRSReader(VRSReader, AsyncRows):
-    """A VRS file whose records are awaited: ``await reader[i]``, ``async for``.
+    """VRS file whose records are awaited: ``await reader[i]``, ``async for``.
 
-    They are read, and their images decoded, in threads of the event loop's.
+    Records are read, and their images decoded, in threads of the event loop's executor.
     """
 
     def filtered_by_fields(
@@ -385,6 +385,6 @@ class AsyncVRSReader(VRSReader, AsyncRows):
         min_timestamp: float | None = None,
         max_timestamp: float | None = None,
     ) -> AsyncFilteredVRSReader:
-        """Return a reader of some of the records; see `SyncVRSReader.filtered_by_fields`."""
+        """Return a reader of matching records; see `SyncVRSReader.filtered_by_fields`."""
         chosen = self._filter(stream_ids, record_types, min_timestamp, max_timestamp)
         return AsyncFilteredVRSReader(self, chosen)

@@ -1,4 +1,4 @@
-"""How records are taken: at once, or to be awaited."""
+"""Access to records by index and iteration, synchronous and asynchronous."""
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Iterator
@@ -12,19 +12,19 @@ from .queries import Owner, Rows
 
 
 class SyncRows(Rows):
-    """Records that are read when they are indexed or iterated over."""
+    """Sequence of records, read when indexed or iterated over."""
 
     @overload
     def __getitem__(self, index: int) -> VRSRecord: ...
     @overload
     def __getitem__(self, index: slice) -> "VRSReaderSlice": ...
     def __getitem__(self, index: int | slice) -> "VRSRecord | VRSReaderSlice":
-        """Return a record, or for a slice records of which nothing is read yet.
+        """Return the record at an int, or a lazy sequence of records for a slice.
 
         Raises
         ------
         IndexError
-            There is no such record.
+            No such record exists.
         FormatError, CodecError
             The record is damaged.
         """
@@ -33,22 +33,22 @@ class SyncRows(Rows):
         return self._owner._read(self._row(index))
 
     def __iter__(self) -> Iterator[VRSRecord]:
-        """Read all records in order, some ahead."""
+        """Iterate over all records in order, reading some ahead."""
         return self._owner._read_all(self._rows)
 
 
 class AsyncRows(Rows):
-    """Records that are awaited: they are read in threads of the event loop's."""
+    """Sequence of awaitable records, read in threads of the event loop's executor."""
 
     def __getitem__(self, index: int | slice) -> "Awaitable[VRSRecord | AsyncVRSReaderSlice]":  # type: ignore[override]
-        """Return what gives, once it is awaited, a record, or for a slice a sequence of them.
+        """Return an awaitable of the record at an int, or of a lazy sequence for a slice.
 
         Raises
         ------
         IndexError
-            There is no such record.
+            When awaited: no such record exists.
         FormatError, CodecError
-            When it is awaited: the record is damaged.
+            When awaited: the record is damaged.
         """
         return self._take(index)
 
@@ -62,16 +62,16 @@ class AsyncRows(Rows):
         return await run_beside(partial(self._load, row))
 
     def __iter__(self) -> Iterator[VRSRecord]:
-        raise TypeError("records of an asynchronous reader are iterated over with 'async for'")
+        raise TypeError("an asynchronous reader needs 'async for', not 'for'")
 
     async def __aiter__(self) -> AsyncIterator[VRSRecord]:
-        """Read all records in order."""
+        """Iterate over all records in order."""
         for row in self._rows.tolist():
             yield await run_beside(partial(self._load, row))
 
 
 class _Slice(Rows):
-    """Some records of a reader; sliced again, fewer of them."""
+    """Some records of a reader; may be sliced again."""
 
     def __init__(self, owner: Owner, rows: IntArray) -> None:
         self._reader = owner

@@ -1,10 +1,10 @@
-"""Types of records, as pyvrs names them."""
+"""Record types with the names of pyvrs."""
 
 from enum import IntEnum
 
 
 class RecordType(IntEnum):
-    """What a record is; the numbers are those stored on disk."""
+    """Type of a record; the numbers are stored on disk."""
 
     UNDEFINED = 0
     STATE = 1
@@ -13,12 +13,12 @@ class RecordType(IntEnum):
 
 
 def type_of(record_type: "RecordType | int | str | None") -> RecordType:
-    """Return the type that is meant; ``UNDEFINED``, which is any, for None and ``"any"``.
+    """Return the record type for a name or number; None and ``"any"`` give ``UNDEFINED``, any type.
 
     Raises
     ------
     ValueError
-        There is no such type.
+        The record type does not exist.
     """
     if record_type is None:
         return RecordType.UNDEFINED
@@ -29,5 +29,5 @@ def type_of(record_type: "RecordType | int | str | None") -> RecordType:
         return RecordType.UNDEFINED
     if name not in RecordType.__members__:
         listed = ", ".join(kind.name.lower() for kind in RecordType if kind)
-        raise ValueError(f"record type {record_type!r}: one of {listed}, any")
+        raise ValueError(f"record type {record_type!r}: expected one of {listed}, any")
     return RecordType[name]

@@ -1,4 +1,4 @@
-"""Slices of readers, by pyvrs's name of the module."""
+"""Alias of the slices in `records` under pyvrs's module name."""
 
 from .records import AsyncVRSReaderSlice, VRSReaderSlice
 

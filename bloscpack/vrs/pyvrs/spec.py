@@ -1,4 +1,4 @@
-"""What is known of the blocks of a record, with the names and the values that pyvrs has."""
+"""Properties of the blocks of a record, with the names and values of pyvrs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
@@ -11,7 +11,7 @@ from ..block.pixels import ImageSpec as StoredImageSpec
 
 
 class _Spec:
-    """Its fields are also there as items."""
+    """Base of specs, whose fields are also accessible as items."""
 
     __slots__ = ()
 
@@ -33,28 +33,28 @@ class _Spec:
 
 @dataclass(frozen=True, slots=True)
 class ImageSpec(_Spec):
-    """What is known of an image, after the conversion it was read with.
+    """Properties of an image, after the conversion it was read with.
 
     Attributes
     ----------
     width, height : int
-        In pixels; 0 where the record does not say.
+        In pixels; 0 if unknown.
     stride : int
-        Bytes from one row to the next; 0 of images that are not raw.
+        Bytes from one row to the next; 0 for images that are not raw.
     pixel_format, image_format : str
         Such as ``"grey8"`` and ``"raw"``.
     bytes_per_pixel : int
-        0 of images that are not raw, and where it is no whole number.
+        0 for images that are not raw, and for pixels that are not whole bytes.
     buffer_size : int
         Bytes of the block.
     codec_name : str
-        Of video and custom codecs.
+        Name of a video or custom codec.
     codec_quality : int
-        0 to 100, or 255 where nothing is said.
+        0 to 100, or 255 if unknown.
     key_frame_timestamp : float
-        Of video: when the last key frame was, in seconds.
+        Video: time of the last key frame in seconds.
     key_frame_index : int
-        Of video: how many frames ago that was.
+        Video: number of frames since the last key frame.
     """
 
     width: int
@@ -71,7 +71,7 @@ class ImageSpec(_Spec):
 
     @classmethod
     def of(cls, spec: StoredImageSpec) -> "ImageSpec":
-        """Return a spec in pyvrs's words."""
+        """Convert a spec of `bloscpack.vrs`."""
         is_raw = spec.image_format == ImageFormat.RAW
         return cls(
             width=spec.width,
@@ -110,18 +110,18 @@ class ImageSpec(_Spec):
 
 @dataclass(frozen=True, slots=True)
 class AudioSpec(_Spec):
-    """What is known of a block of audio.
+    """Properties of an audio block.
 
     Attributes
     ----------
     sample_count : int
         Samples per channel.
     sample_format : SampleFormat
-        The one in the file; ``spec["sample_format"]`` is its text, such as ``"int16le"``.
+        Format in the file; ``spec["sample_format"]`` is its text, such as ``"int16le"``.
     sample_frame_stride : int
-        Bytes from one sample of a channel to its next.
+        Bytes from one sample of a channel to the next.
     sample_block_stride : int
-        The same, by its older name.
+        Older name of `sample_frame_stride`.
     channel_count : int
     sample_rate : int
         Samples per second and channel.
@@ -138,7 +138,7 @@ class AudioSpec(_Spec):
 
     @classmethod
     def of(cls, spec: StoredAudioSpec) -> "AudioSpec":
-        """Return a spec in pyvrs's words."""
+        """Convert a spec of `bloscpack.vrs`."""
         return cls(
             sample_count=spec.sample_count,
             sample_format=spec.sample_format,
@@ -150,7 +150,7 @@ class AudioSpec(_Spec):
 
     @property
     def sample_block_stride(self) -> int:
-        """`sample_frame_stride` by its older name."""
+        """Older name of `sample_frame_stride`."""
         return self.sample_frame_stride
 
     def _names(self) -> list[str]:
@@ -163,7 +163,7 @@ class AudioSpec(_Spec):
 
 @dataclass(frozen=True, slots=True)
 class ContentBlock(_Spec):
-    """What is known of a custom block.
+    """Properties of a custom block.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What readers print of themselves."""
+"""Text that ``str(reader)`` consists of."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -7,12 +7,12 @@ from .queries import Owner
 
 
 def set_text(names: Iterable[str]) -> str:
-    """Return names as text, sorted."""
+    """Format sorted names in braces."""
     return "{" + ", ".join(sorted(names)) + "}"
 
 
 def tags_text(tags: Mapping[str, str]) -> str:
-    """Return tags as a table."""
+    """Format tags as a table."""
     if not tags:
         return "File contains no file tags."
     width = max(map(len, tags))
@@ -22,12 +22,12 @@ def tags_text(tags: Mapping[str, str]) -> str:
 
 
 def range_text(which: str, first: float, last: float) -> str:
-    """Return a range of time as text."""
+    """Format a time range."""
     return f"{last - first:.2f}s of {which} records: {first:.2f}s - {last:.2f}s"
 
 
 def head_lines(owner: Owner, counted: str) -> list[str]:
-    """Return what all readers say first."""
+    """Return the first lines, which all readers share."""
     state = "enabled" if owner.reads_configuration else "disabled"
     return [
         owner._path,
@@ -38,7 +38,7 @@ def head_lines(owner: Owner, counted: str) -> list[str]:
 
 
 def stream_lines(owner: Owner, stream_ids: Iterable[str]) -> Iterator[str]:
-    """Yield what readers say of their streams."""
+    """Yield the lines that describe streams."""
     for stream_id in stream_ids:
         counts = owner._catalog.counts_of(owner._ordinal(stream_id))
         instance = stream_id.partition("-")[2]

@@ -1,4 +1,4 @@
-"""Helper functions of pyvrs, by its names: choosing streams and types, and text for people."""
+"""Helper functions of pyvrs, under its names: selection of streams and types, text for display."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -20,14 +20,14 @@ __all__ = [
 
 
 def get_recordable_type_id_name(stream_id: str) -> str:
-    """Return the name of the type of a stream given as ``"1201-1"``."""
+    """Return the type name for a stream id such as ``"1201-1"``."""
     return type_name_of(stream_id)
 
 
 def filter_by_stream_ids(
     available_stream_ids: set[str], regex_stream_ids: Iterable[str]
 ) -> set[str]:
-    """Return the ids that fit one of the patterns, which are those of a shell (``"1201-*"``)."""
+    """Return the ids that match one of the shell patterns, such as ``"1201-*"``."""
     patterns = text_list("regex_stream_ids", regex_stream_ids)
     return {id_ for id_ in available_stream_ids if any(fnmatch(id_, each) for each in patterns)}
 
@@ -35,23 +35,23 @@ def filter_by_stream_ids(
 def filter_by_record_type(
     available_record_types: set[str], requested_record_types: Iterable[str]
 ) -> set[str]:
-    """Return the record types that were requested and are there."""
+    """Return the available record types that were requested."""
     requested = text_list("requested_record_types", requested_record_types)
     return {each for each in available_record_types if each in requested}
 
 
 def string_of_set(s: Iterable[str]) -> str:
-    """Return names as text, sorted."""
+    """Format sorted names in braces."""
     return set_text(s)
 
 
 def tags_to_justified_table_str(tags: Mapping[str, Any]) -> str:
-    """Return tags as a table."""
+    """Format tags as a table."""
     return tags_text(tags)
 
 
 def stringify_metadata_keys(metadata_dict: Mapping[tuple[str, str], Any]) -> dict[str, Any]:
-    """Return values by name, or by ``name<type>`` where one name has several types."""
+    """Return values by name, or by ``name<type>`` if a name has several types."""
     counts = Counter(name for name, _ in metadata_dict)
     found: dict[str, Any] = {}
     for (name, kind), value in metadata_dict.items():

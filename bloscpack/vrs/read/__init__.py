@@ -1,1 +1,1 @@
-"""Reading the records of a recording."""
+"""Reading of records: files, index, scan for records, decoding."""

@@ -1,9 +1,9 @@
-"""What a recording holds: its tags, the table of its records, and what was wrong on opening.
+"""Content of a recording: tags, table of records, and report of the faults found on opening.
 
-`read_content` reads the front of a file and its index, or scans it; tags records are applied and
-hidden. `Content` then makes records, for the recording and every selection of it. It knows the
-decoders that these keep only as long as one of them does, so that a recording that nobody uses is
-closed at once.
+`read_content` reads the front of a file and its index, or scans the file; tags records are applied
+and hidden. `Content` then creates the records, for the recording and all its selections. It has
+only a weak reference to their decoders: a decoder refers to the content, and a reference cycle
+would keep an unused recording open until the garbage collector runs.
 """
 
 from bisect import bisect_left
@@ -46,46 +46,46 @@ from .recordreader import RecordReader
 
 INDEX_MODES = "auto", "rebuild", "strict"
 
-# Decoders that are kept: one per stream, type and version, of which a damaged file may have many.
+# Most decoders in the cache: one per stream, type and version. A damaged file may have many.
 _MAX_DECODERS = 4096
 
 _NO_TAGS = StreamTags()
 
 
 class Decoders(dict[tuple[int, int, int], StreamDecoder]):
-    """The decoders of a recording, by ordinal of the stream, record type and format version."""
+    """Decoders of a recording by ordinal of the stream, record type and format version."""
 
     __slots__ = ("__weakref__",)
 
 
 class Content:
-    """The records of a file, and what is known of them all.
+    """Records of a file, with the tables that a recording and its selections share.
 
     Attributes
     ----------
     source : ChunkedSource
         The file.
     header : FileHeader
-        Its header.
+        Header of the file.
     description : Description
         Tags of the file and of its streams, as readers show them.
     table : RecordTable
         The user's records.
     index_kind : str
-        What index was used: ``"classic end"``, ``"classic zstd front"``, ``"split"``, ...; or
-        ``"scanned"``.
+        Kind of index that was used: ``"classic end"``, ``"classic zstd front"``, ``"split"``, ...;
+        or ``"scanned"``.
     report : Report
-        What was repaired or lost.
+        Report of what was repaired or lost.
     reader : RecordReader
-        Reads the records.
+        Reader of the records.
     all_rows : ndarray of int64
-        0 to the number of records.
+        ``arange(len(table))``.
     origin : tuple or None
-        A function and its arguments that open the file again, in another process, too.
+        A function and its arguments that reopen the file, also in another process.
     nthreads : int or None
-        Threads that decode frames and columns, unless a call says it.
-    kept : dict
-        What columns and clips have learned about records, by whom and of which.
+        Number of threads that decode frames and columns; a call may override it.
+    cache : dict
+        Headers and positions of blocks that columns and clips have read, by class and stream.
 
     Notes
     -----
@@ -109,59 +109,59 @@ class Content:
         self.report = report
         self.reader = RecordReader(source, table)
         self.all_rows: IntArray = np.arange(len(table))
-        self._kept: ReferenceType[Decoders] | None = None
+        self._decoders: ReferenceType[Decoders] | None = None
         self.origin: tuple[Any, ...] | None = None
         self.nthreads: int | None = None
-        self.kept: dict[Any, Any] = {}
+        self.cache: dict[Any, Any] = {}
         self._groups: dict[tuple[int, int], IntArray] | None = None
         self._rows: dict[tuple[int, int], list[int]] = {}
         self._versions: dict[int, int] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as the place of the file, which is opened again where it is unpickled.
+        """Pickle as the path of the file, which unpickling reopens.
 
         Raises
         ------
         TypeError
-            It was read from a file object, which belongs to its process.
+            The recording was opened from a file object, which belongs to its process.
         """
         self.source.check_open()
         if self.origin is None:
             raise TypeError(
-                "a recording read from a file object cannot be pickled: open it by its path, or"
+                "a recording opened from a file object cannot be pickled: open it by its path, or"
                 " from its bytes"
             )
         return self.origin
 
     def tags_of(self, ordinal: int) -> StreamTags:
-        """Return the tags of a stream; none if no description has them."""
+        """Return the tags of a stream; empty if the description does not list it."""
         return self.description.streams.get(self.table.streams[ordinal], _NO_TAGS)
 
     def keep_decoders(self) -> Decoders:
-        """Return the store of decoders, which is used as long as a caller keeps it."""
-        decoders = None if self._kept is None else self._kept()
+        """Return the cache of decoders, which lives as long as a caller holds it."""
+        decoders = None if self._decoders is None else self._decoders()
         if decoders is None:
             decoders = Decoders()
-            self._kept = ref(decoders)
+            self._decoders = ref(decoders)
         return decoders
 
     def decoder(self, key: tuple[int, int, int]) -> StreamDecoder:
-        """Return what decodes the records of a stream (its ordinal), type and format version."""
-        kept = None if self._kept is None else self._kept()
-        found = None if kept is None else kept.get(key)
+        """Return the decoder for records of a stream (its ordinal), type and format version."""
+        decoders = None if self._decoders is None else self._decoders()
+        found = None if decoders is None else decoders.get(key)
         if found is None:
             ordinal, record_type, version = key
             stream_id = str(self.table.streams[ordinal])
             tags = self.tags_of(ordinal).vrs
             found = StreamDecoder(stream_id, record_type, version, tags, self)
-            if kept is not None:
-                if len(kept) >= _MAX_DECODERS:
-                    kept.clear()
-                kept[key] = found
+            if decoders is not None:
+                if len(decoders) >= _MAX_DECODERS:
+                    decoders.clear()
+                decoders[key] = found
         return found
 
     def __getitem__(self, row: int) -> Record:
-        """Return a record, with its payload."""
+        """Return a record and read its payload."""
         ordinal, record_type, version, timestamp, payload = self.reader.read(row)
         return Record(self.decoder((ordinal, record_type, version)), timestamp, row, payload)
 
@@ -170,15 +170,15 @@ class Content:
         return self.reader.read(row)[-1]
 
     def configuration_before(self, row: int) -> Record | None:
-        """Return the last configuration record of the record's stream that is before it."""
+        """Return the last configuration record before `row` in the same stream, or None."""
         return self._before(row, RecordType.CONFIGURATION)
 
     def data_before(self, row: int) -> Record | None:
-        """Return the last data record of the record's stream that is before it."""
+        """Return the last data record before `row` in the same stream, or None."""
         return self._before(row, RecordType.DATA)
 
     def _before(self, row: int, record_type: int) -> Record | None:
-        """Return the record of a type before `row`, in its stream; its payload is read on use."""
+        """Return the last record of a type before `row` in its stream; the payload is lazy."""
         table = self.table
         ordinal = table.stream.item(row)
         key = ordinal, int(record_type)
@@ -196,13 +196,13 @@ class Content:
         return Record(decoder, table.timestamp.item(found), found)
 
     def rows_of(self, ordinal: int, record_type: int) -> IntArray:
-        """Return the records of a stream that have a type, in the order of time."""
+        """Return the rows of a stream's records of a type, in time order."""
         if self._groups is None:
             self._groups = self._group()
         return self._groups.get((ordinal, int(record_type)), np.empty(0, np.int64))
 
     def rows_of_stream(self, ordinal: int) -> IntArray:
-        """Return all records of a stream, in the order of time."""
+        """Return the rows of all records of a stream, in time order."""
         kinds = RecordType.STATE, RecordType.CONFIGURATION, RecordType.DATA
         return np.sort(np.concatenate([self.rows_of(ordinal, kind) for kind in kinds]))
 
@@ -221,14 +221,14 @@ class Content:
 
 
 def read_content(source: ChunkedSource, *, index: str, resync: bool) -> Content:
-    """Read what a file holds; see `recording.open`."""
+    """Read the header, tags and index of a file; see `recording.open`."""
     header = FileHeader.unpack(source.read_at(0, FILE_HEADER_SIZE))
     notes: list[str] = []
     nparts = len(source.parts)
     description, first, fault = _read_description(source, header)
     index_fault, listing = None, None
     if index == "rebuild":
-        index_fault = "this was asked for"
+        index_fault = "this was requested"
     else:
         try:
             listing = read_listing(source, header, first)
@@ -244,7 +244,8 @@ def read_content(source: ChunkedSource, *, index: str, resync: bool) -> Content:
             raise _unreachable("records", source, nparts)
     if description is None:
         description = _find_description(source, listing)
-        notes.append(f"description: {fault}" + (" (another one was used)" if description else ""))
+        used = " (used another description from the file)" if description else ""
+        notes.append(f"description: {fault}{used}")
     if len(source.parts) < nparts:
         notes.append(f"{nparts - len(source.parts)} numbered neighbours do not belong to the file")
     report = Report(index_fault, tuple(listing.gaps), listing.nmissing, ())
@@ -252,17 +253,17 @@ def read_content(source: ChunkedSource, *, index: str, resync: bool) -> Content:
 
 
 def _unreachable(listed: str, source: ChunkedSource, nparts: int) -> FormatError:
-    """Return the error for a file whose index lists records, none of which is there."""
+    """Return the error for a file whose index lists records, all of them missing."""
     ndropped = nparts - len(source.parts)
     advice = (
-        f"{ndropped} numbered neighbours do not continue it: were they exchanged or renamed? Name "
-        "all files in their order, as a list"
+        f"{ndropped} numbered neighbours do not continue it: were they swapped or renamed? Pass "
+        "all files in order, as a list"
         if ndropped
-        else "the files that continue it are missing, or it was cut"
+        else "the files that continue it are missing, or it was truncated"
     )
     return FormatError(
-        f"the index lists {listed}, and none can be reached in the {source.size()} bytes "
-        f"there are; {advice}"
+        f"the index lists {listed}, but none of them can be reached in {source.size()} bytes; "
+        f"{advice}"
     )
 
 
@@ -289,7 +290,7 @@ def _assemble(
 def _read_description(
     source: ChunkedSource, header: FileHeader
 ) -> tuple[Description | None, int, str | None]:
-    """Return the tags, where records begin if nothing else is said, and what is wrong."""
+    """Return the tags or None, the default start of the records, and the fault or None."""
     first = header.first_record_offset or header.file_header_size
     at = header.description_offset
     try:
@@ -307,7 +308,7 @@ def _unpack_description(source: ChunkedSource, at: int, header: RecordHeader) ->
 
 
 def _find_description(source: ChunkedSource, listing: Listing) -> Description | None:
-    """Return the first good description that a scan came across."""
+    """Return the first valid description that a scan found, or None."""
     for at, header in listing.internal:
         if header.stream_id[0] == DESCRIPTION_TYPE_ID:
             try:
@@ -320,7 +321,7 @@ def _find_description(source: ChunkedSource, listing: Listing) -> Description | 
 def _apply_tags(
     reader: RecordReader, rows: IntArray, description: Description, notes: list[str]
 ) -> None:
-    """Replace the tags of streams by those of their tags records."""
+    """Replace the tags of streams with those of their tags records."""
     table = reader.table
     for row in rows.tolist():
         stream_id: StreamId = table.streams[table.stream.item(row)]

@@ -1,10 +1,11 @@
-"""From payload to blocks: what the records of one stream, type and version have in common.
+"""Decoding of payloads to blocks, for the records of one stream, type and version.
 
 A `StreamDecoder` parses the record format and compiles the layouts of its records once, on first
-use. `decode` then walks the blocks of a payload: layouts tell their own size; of the others the
-format, the layout before, or what is left of the payload does (2.2 and 2.5 of the rules in
-docs/formats/vrs.md, "Blocks"). Sizes come from the file and are compared with the payload before
-anything is taken. `metadata` decodes values alone, without the walk where layouts come first.
+use. `decode` then walks the blocks of a payload. A metadata block contains its own size. The size
+of any other block comes from the format, from the layout before it, or from the rest of the payload
+(rules 2.2 and 2.5 in docs/formats/vrs.md, "Blocks"). Sizes come from the file and are compared with
+the payload before they are used. `metadata` decodes only values, without a walk if the layouts come
+first.
 
 Contract: any payload gives blocks and a note; a damaged format or layout is a `FormatError`.
 """
@@ -37,35 +38,35 @@ _NO_FIELDS_IMAGES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """What is known of a block before a payload is seen."""
+    """Properties of a block that follow from the record format alone."""
 
     index: int
     content: ContentBlock
     nbytes: int | None
-    """Its size, if the format tells."""
+    """Size of the block; None if the format does not give it."""
     nbytes_after: int | None
-    """The size of all later blocks, if the format tells."""
+    """Size of all later blocks; None if the format does not give it."""
     spec: ImageSpec | AudioSpec | CustomSpec
-    """What the format says of it."""
+    """Spec of the block by the format alone."""
     layout: DataLayout | None
     fields: LayoutFields | None
 
 
 @dataclass(frozen=True, slots=True)
 class _Configuration:
-    """What the last configuration record says, kept for the records after it."""
+    """Conventional values of the last configuration record, cached for the records after it."""
 
     record_index: int
     fields: list[BlockFields]
     images: dict[int, ImageSpec | None]
-    """Specs of images that it gives, by the index of their block."""
+    """Image specs from these values, by the index of the block; None if there is none."""
 
 
 _NO_CONFIGURATION = _Configuration(-1, [], {})
 
 
 class _Walk:
-    """The state of decoding one payload."""
+    """State of decoding one payload."""
 
     __slots__ = ("at", "before", "blocks", "fields", "payload", "record")
 
@@ -75,7 +76,7 @@ class _Walk:
         self.at = 0
         self.blocks: list[Block] = []
         self.fields: list[BlockFields] = []
-        # Of the block right before, if it is metadata.
+        # Fields of the block right before, if it is metadata.
         self.before: BlockFields | None = None
 
     @property
@@ -84,11 +85,11 @@ class _Walk:
 
 
 class _StopError(Exception):
-    """Decoding cannot go on; the message is for `Record.note`."""
+    """Raised where decoding cannot continue; the message becomes `Record.note`."""
 
 
 class StreamDecoder:
-    """Decodes records of one stream, type and version.
+    """Decoder of the records of one stream, type and version.
 
     Parameters
     ----------
@@ -97,11 +98,11 @@ class StreamDecoder:
     record_type : int
         A `RecordType`.
     format_version : int
-        Of the records.
+        Format version of the records.
     tags : mapping of str to str
-        The VRS tags of the stream: the ``RF:`` and ``DL:`` ones are used.
+        VRS tags of the stream; the ``RF:`` and ``DL:`` tags are used.
     source : RecordSource
-        Finds other records.
+        The recording, to find configuration records and video frames.
 
     Attributes
     ----------
@@ -143,18 +144,18 @@ class StreamDecoder:
 
     @property
     def has_format(self) -> bool:
-        """Whether the stream says what these records are made of."""
+        """Whether the stream defines the format of these records."""
         return record_format_tag(self._type, self.format_version) in self._tags
 
     @property
     def layouts(self) -> dict[int, DataLayout]:
-        """The layouts by the index of their block."""
+        """Layouts by the index of their block."""
         steps = self._plan()
         return {step.index: step.layout for step in steps if step.layout is not None}
 
     @property
     def contents(self) -> tuple[ContentBlock, ...]:
-        """The blocks that the format of the records lists."""
+        """Blocks that the record format lists."""
         return tuple(step.content for step in self._plan())
 
     def _plan(self) -> tuple[_Step, ...]:
@@ -209,7 +210,7 @@ class StreamDecoder:
         return _decode_leading(leading, record.payload)
 
     def _leading_layouts(self) -> tuple[DataLayout, ...]:
-        """Return the layouts, if all are known and come before all other blocks; else nothing."""
+        """Return the layouts if all are known and come before all other blocks, else ()."""
         steps = self._plan()
         n = next((i for i, step in enumerate(steps) if step.layout is None), len(steps))
         if any(step.content.content_type == _DATA_LAYOUT for step in steps[n:]):
@@ -218,7 +219,7 @@ class StreamDecoder:
         return () if any(layout.undecodable for layout in layouts[:-1]) else layouts
 
     def decode(self, record: Record, /) -> Decoded:
-        """Return the blocks of a record, its note, and how many bytes of its payload are read."""
+        """Return the blocks of a record, its note, and the number of payload bytes in blocks."""
         walk = _Walk(record)
         steps = self._plan()
         if not steps:
@@ -236,7 +237,7 @@ class StreamDecoder:
     def _take(
         self, walk: _Walk, kind: BlockKind, nbytes: int, spec: BlockSpec, frames: Any = None
     ) -> None:
-        """Add a block of `nbytes`; one that the payload has not is added and stops the walk."""
+        """Add a block of `nbytes`; if the payload is too short, add it and stop the walk."""
         end = walk.at + nbytes
         if end > len(walk.payload):
             needed = f"{nbytes} bytes needed, {walk.left} left"
@@ -252,19 +253,19 @@ class StreamDecoder:
         walk.before = None
 
     def _skip(self, walk: _Walk, step: _Step, spec: BlockSpec) -> None:
-        """Add an unsupported block: it is passed over if the format tells its size."""
+        """Add an unsupported block; skip its bytes if the format gives the size, else stop."""
         if step.nbytes is not None:
             self._take(walk, "unsupported", step.nbytes, spec)
             return
         fault = UnsupportedError(
             f"record {walk.record.record_index} of stream {self.stream_id}, "
-            f"block {step.index}: its size is not known"
+            f"block {step.index}: its size is unknown"
         )
         walk.blocks.append(Block("unsupported", None, fault, spec))
         raise _StopError("size unknown")
 
     def _find_nbytes(self, walk: _Walk, step: _Step) -> int | None:
-        """Return the size of a block by the rules of 2.2; None if nothing tells it."""
+        """Return the size of a block by the rules of 2.2; None if it cannot be determined."""
         if walk.before is not None:
             fields, view, at = walk.before
             nbytes = fields.next_size(view, at)
@@ -283,7 +284,7 @@ class StreamDecoder:
         if layout is None or step.fields is None:
             raise _StopError("layout missing")
         if layout.undecodable is not None:
-            # What is before the unknown piece can be decoded; where the block ends is not known.
+            # Pieces before the unknown one can be decoded, but the end of the block is unknown.
             walk.blocks.append(Block("metadata", None, walk.payload[at:], layout))
             raise _StopError("size unknown")
         try:
@@ -377,18 +378,18 @@ class StreamDecoder:
         return None
 
     def _configuration(self, record: Record) -> _Configuration:
-        """Return what the last configuration record of the stream says, if it is not newer."""
+        """Return the values of the stream's last configuration record that is not newer."""
         if self._type == RecordType.CONFIGURATION:
             return _NO_CONFIGURATION
         found = self.source.configuration_before(record.record_index)
-        # A time that is not a number is before none and after none.
+        # Written as "not <=" because a NaN time is neither before nor after any other.
         if found is None or not found.timestamp <= record.timestamp:
             return _NO_CONFIGURATION
-        kept = self._configured
-        if kept.record_index != found.record_index:
-            kept = _Configuration(found.record_index, found._decoder.fields(found), {})
-            self._configured = kept
-        return kept
+        configured = self._configured
+        if configured.record_index != found.record_index:
+            configured = _Configuration(found.record_index, found._decoder.fields(found), {})
+            self._configured = configured
+        return configured
 
     def fields(self, record: Record, /) -> list[BlockFields]:
         """Return the conventional values of a record's metadata blocks, the last block first."""
@@ -397,7 +398,7 @@ class StreamDecoder:
             for step in self._plan():
                 _READERS[step.content.content_type](self, walk, step)
         except _StopError:
-            pass  # The blocks before it count.
+            pass  # The fields of the blocks before it are valid.
         return walk.fields[::-1]
 
 

@@ -1,8 +1,8 @@
-"""Pieces picked out of many records: read in runs, gathered by a kernel, no object per record.
+"""Reading of small extents from many records: joined to runs and gathered by a kernel.
 
-Reads are positional. A memory map would save a copy that takes less than a thousandth of a second
-per ten megabytes, and a file that shrinks while it is mapped ends the process; here it is a
-`TruncatedError`.
+No Python object is created per record. Reads are positional instead of memory-mapped. A memory map
+would save a copy of less than 1 ms per 10 MB, but a file that shrinks while it is mapped kills the
+process; here it raises `TruncatedError`.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,12 +24,12 @@ from .filesource import ChunkedSource
 
 Bytes = NDArray[np.uint8]
 
-# Bytes nobody asked for that are read rather than skipped: a call costs about as much as these.
+# Largest gap between extents, in bytes, that is read over: a separate call costs about as much.
 _MAX_GAP_NBYTES = 1 << 14
 
 
 def locate(source: ByteSource, offset: int, nbytes: int) -> tuple[ByteSource, int]:
-    """Return the file that holds an extent, and where: `source` itself if several do."""
+    """Return the file that holds an extent and the offset in it; `source` if several files do."""
     if isinstance(source, ChunkedSource) and source.parts:
         part = source.part_of(offset, nbytes)
         if part is not None:
@@ -38,7 +38,7 @@ def locate(source: ByteSource, offset: int, nbytes: int) -> tuple[ByteSource, in
 
 
 def read_into(source: ByteSource, offset: int, view: memoryview) -> int:
-    """Fill `view` from `offset` and return how much of it was, less only at the end."""
+    """Read into `view` from `offset` and return the number of bytes, fewer only at the end."""
     source, offset = locate(source, offset, len(view))
     if isinstance(source, FileSource):
         return source.read_into(offset, view)
@@ -50,16 +50,16 @@ def read_into(source: ByteSource, offset: int, view: memoryview) -> int:
 def read_rows(
     source: ByteSource, offsets: IntArray, nbytes: int, *, nthreads: int | None = None
 ) -> Bytes:
-    """Read as many bytes from each of many places.
+    """Read the same number of bytes from each of many offsets.
 
     Parameters
     ----------
     source : ByteSource
-        Where they are.
+        The file.
     offsets : ndarray of int64, shape (N,)
         Byte positions, in any order.
     nbytes : int
-        Bytes at each; the caller has compared ``N * nbytes`` with what there is.
+        Bytes per offset. The caller has compared ``N * nbytes`` with the size of the file.
     nthreads : int, optional
         See `threads.resolve_nthreads`.
 
@@ -71,7 +71,7 @@ def read_rows(
     Raises
     ------
     TruncatedError
-        The source ends before one of them does.
+        The source ends within an extent.
     """
     out: Bytes = np.empty((len(offsets), nbytes), np.uint8)
     if out.size == 0:
@@ -96,27 +96,27 @@ def read_rows(
 def read_ragged(
     source: ByteSource, offsets: IntArray, lengths: IntArray, *, nthreads: int | None = None
 ) -> tuple[IntArray, Bytes]:
-    """Read some bytes from each of many places.
+    """Read a different number of bytes from each of many offsets.
 
     Parameters
     ----------
     source, nthreads
         As for `read_rows`.
     offsets, lengths : ndarray of int64, shape (N,)
-        Byte positions, in any order, and how many bytes; the caller has compared the sum of the
-        lengths with what there is.
+        Byte positions, in any order, and numbers of bytes. The caller has compared the sum of the
+        lengths with the size of the file.
 
     Returns
     -------
     ends : ndarray of int64, shape (N + 1,)
-        Where the bytes of each begin and the last ones end.
+        Positions in `data`: extent k is ``data[ends[k] : ends[k + 1]]``.
     data : ndarray of uint8
         All bytes, in the order of `offsets`.
 
     Raises
     ------
     TruncatedError
-        As by `read_rows`.
+        As for `read_rows`.
     """
     ends = np.zeros(len(offsets) + 1, np.int64)
     np.cumsum(lengths, out=ends[1:])
@@ -132,7 +132,7 @@ def read_ragged(
     def take(low: int, high: int, view: memoryview, start: int) -> int:
         if is_whole:
             return _record.gather_ragged(view, start, starts[low:high], ends[low : high + 1], data)
-        # Rows that lie beside each other in the file have their places anywhere.
+        # Rows that are adjacent in the file may go to any places in `data`.
         at = starts[low:high] - start
         for k, row in enumerate(rows[low:high].tolist()):
             piece = view[at[k] : at[k] + lengths[row]]
@@ -150,14 +150,14 @@ def read_ragged(
 
 
 def _order(offsets: IntArray) -> IntArray | None:
-    """Return what sorts `offsets`; None if they are sorted."""
+    """Return the indices that sort `offsets`; None if they are sorted."""
     if bool((offsets[1:] >= offsets[:-1]).all()):
         return None
     return np.argsort(offsets, kind="stable").astype(np.int64, copy=False)
 
 
 def _runs(starts: IntArray, stops: IntArray) -> Iterator[tuple[int, int]]:
-    """Yield which extents, sorted by their starts, are read by one call."""
+    """Yield (low, high) of extents, sorted by start, that one call reads."""
     breaks = np.flatnonzero(starts[1:] - stops[:-1] > _MAX_GAP_NBYTES) + 1
     for low, end in pairwise([0, *breaks.tolist(), len(starts)]):
         while low < end:
@@ -177,7 +177,12 @@ def _read(
     place: Callable[[int], memoryview],
     nthreads: int | None,
 ) -> None:
-    """Read extents: ``take(low, high, view, start)`` gets a run of them, `place` room for one."""
+    """Read extents in runs.
+
+    ``take(low, high, view, start)`` copies the extents of a run from `view`, and returns the index
+    of the first that is cut off, or -1. ``place(k)`` returns the target of extent k, which is read
+    into directly if it is a run by itself.
+    """
     runs = list(_runs(starts, stops))
 
     def read_run(number: int) -> None:
@@ -210,6 +215,6 @@ def _read(
 
 
 def _cut_off(source: ByteSource, offset: int, nbytes: int, there: int) -> TruncatedError:
-    error = TruncatedError(f"{nbytes} bytes at byte {offset}: {there} are there", offset=offset)
+    error = TruncatedError(f"{nbytes} bytes at byte {offset}: found only {there}", offset=offset)
     error.path = source.name
     return error

@@ -1,9 +1,8 @@
-"""Where the bytes of a recording are: one file, a file and its numbered neighbours, or memory.
+"""Bytes of a recording: one file, a file and its numbered neighbours, or memory.
 
-A recording may be cut into chunks, plain byte ranges in files ``X``, ``X_1``, ``X_2`` (or ``X_0``,
-``X_1``) that make up the file when they are put together. Here they are one `ByteSource`. Which
-neighbours do belong to a recording only its index and its records tell: `ChunkedSource.keep` drops
-the others.
+A recording may be split into chunks, plain byte ranges in files ``X``, ``X_1``, ``X_2`` (or
+``X_0``, ``X_1``) whose concatenation is the file. Here they form one `ByteSource`. Only the index
+and the records show which neighbours belong to a recording: `ChunkedSource.keep` drops the others.
 """
 
 import os
@@ -24,16 +23,16 @@ _CLOSED = "the recording is closed"
 
 
 class Part(NamedTuple):
-    """A file that holds some of the bytes.
+    """File with a part of the recording.
 
     Attributes
     ----------
     source : ByteSource
-        What reads it.
+        The open file.
     start : int
-        Where its first byte is in the recording.
+        Position of its first byte in the recording.
     nbytes : int
-        Its size when it was opened.
+        Size of the file when it was opened.
     """
 
     source: ByteSource
@@ -42,16 +41,16 @@ class Part(NamedTuple):
 
 
 class ChunkedSource:
-    """Several sources, one after the other, read as one; sizes are those at the time of opening.
+    """Concatenation of several sources, with their sizes at the time of opening.
 
     Attributes
     ----------
     name : str or None
-        The first of them, for messages.
+        Name of the first source, for messages.
     parts : tuple of Part
-        All of them.
+        The sources in order.
     is_explicit : bool
-        Whether the caller named the parts; else those after the first were found beside it.
+        Whether the caller named all parts. If not, the parts after the first were found beside it.
     """
 
     def __init__(self, sources: Iterable[ByteSource], *, is_explicit: bool = True) -> None:
@@ -69,18 +68,18 @@ class ChunkedSource:
         self._single = self.parts[0].source if len(self.parts) == 1 else None
 
     def keep(self, nparts: int) -> None:
-        """Close all parts but the first `nparts`, and forget them."""
+        """Close and drop all parts but the first `nparts`."""
         dropped, self.parts = self.parts[nparts:], self.parts[:nparts]
         self._note_parts()
         for part in dropped:
             part.source.close()
 
     def size(self) -> int:
-        """Return the number of bytes of all parts."""
+        """Return the total size of all parts in bytes."""
         return self._size
 
     def data_runs(self, most: int) -> list[tuple[int, int]]:
-        """Return where there are data, (start, stop) each; at most `most` + 1 for each part."""
+        """Return the (start, stop) of data between holes, at most `most` + 1 per part."""
         runs = []
         for source, first, nbytes in self.parts:
             found = source.data_runs(most) if isinstance(source, SparseSource) else None
@@ -90,9 +89,9 @@ class ChunkedSource:
         return runs
 
     def read_at(self, offset: int, nbytes: int) -> BytesLike:
-        """Return `nbytes` from `offset`, fewer only where the last part ends.
+        """Return `nbytes` bytes from `offset`, fewer only at the end of the last part.
 
-        No more memory is taken than there are bytes, whatever is asked for.
+        Memory is bounded by the size of the recording, however large `nbytes` is.
 
         Raises
         ------
@@ -123,7 +122,7 @@ class ChunkedSource:
         return b"".join(pieces)
 
     def part_of(self, offset: int, nbytes: int) -> Part | None:
-        """Return the part that holds all of an extent; None if several do, or none."""
+        """Return the part that holds all of an extent; None if no single part does."""
         if self._single is not None:
             part = self.parts[0]
         else:
@@ -132,11 +131,11 @@ class ChunkedSource:
 
     @property
     def single(self) -> ByteSource:
-        """The only part, which has the same places; of several, this."""
+        """The only part, if there is one, as its offsets are the same; otherwise this source."""
         return self if self._single is None else self._single
 
     def check_open(self) -> None:
-        """Refuse a source that is closed."""
+        """Raise ValueError if the source is closed."""
         if not self.parts:
             raise ValueError(_CLOSED)
 
@@ -145,7 +144,7 @@ class ChunkedSource:
         self.keep(0)
 
     def __enter__(self) -> Self:
-        """Return the source, to be closed at the end of the block."""
+        """Return the source; the end of the block closes it."""
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -161,11 +160,10 @@ def open_recording_source(
     Parameters
     ----------
     where : str, PathLike, sequence of these, buffer or binary file
-        A path brings along its numbered neighbours, if there are any: those beside the file that a
-        link leads to. A sequence names every file, in order. URLs are taken for paths, but have no
-        neighbours.
+        A path includes its numbered neighbours, which are searched beside the target of a link. A
+        sequence names every file, in order. URLs are accepted as paths, without neighbours.
     storage_options : mapping, optional
-        For URLs.
+        For URLs; see `recording.open`.
 
     Raises
     ------
@@ -174,7 +172,7 @@ def open_recording_source(
     OSError
         A file cannot be opened.
     TypeError
-        `where` is none of these.
+        `where` has another type.
     """
     if isinstance(where, list | tuple):
         if not where:
@@ -190,7 +188,7 @@ def open_recording_source(
 
 
 def _find_neighbours(path: str) -> list[str]:
-    """Return the files that continue `path` by their names and are no recordings of their own."""
+    """Return the numbered neighbours of `path`, up to one that is a recording of its own."""
     root = path[:-1] if path.endswith("_0") else path + "_"
     found = []
     for number in count(1):

@@ -1,4 +1,4 @@
-"""Reading all records there are, some of which may be damaged, on several threads."""
+"""Iteration over records in batches for several threads, and past damaged records."""
 
 from collections.abc import Iterator
 
@@ -9,13 +9,13 @@ from ...types import IntArray
 from ..sequence import RecordSequence
 from .record import Record
 
-# What a thread takes up at once: so many bytes, as stored, and at most so many records.
+# Work of a thread at a time: at most this many stored bytes (or one record) and records.
 _BATCH_NBYTES = 1 << 20
 _BATCH_RECORDS = 512
 
 
 def batches_of(records: RecordSequence) -> Iterator[IntArray]:
-    """Yield places of records, a few at a time: what a thread takes up at once."""
+    """Yield the positions of records in batches, each the work of a thread at a time."""
     sizes = records.stored_nbytes
     ends = np.cumsum(sizes)
     start = 0
@@ -28,10 +28,7 @@ def batches_of(records: RecordSequence) -> Iterator[IntArray]:
 
 
 def iter_readable(records: RecordSequence) -> Iterator[tuple[int, Record | BloscpackError]]:
-    """Yield the place of every record with the record, or with what is wrong with it.
-
-    Damage of one record does not end the iteration.
-    """
+    """Yield (position, record) of every record, with the exception in place of a damaged one."""
     for places in batches_of(records):
         start, stop = int(places[0]), int(places[-1]) + 1
         while start < stop:

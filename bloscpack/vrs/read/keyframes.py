@@ -1,8 +1,8 @@
-"""Frames of video that continue one another: from a key frame on.
+"""Groups of video frames: a frame and all frames since its key frame.
 
-A frame of video is decoded from all frames since its key frame. Each says when that was and how
-many frames ago: the frames before it are those of the same stream, with the same key frame, that
-count down to it.
+A video frame can only be decoded together with all frames since its key frame. Each frame stores
+the time of its key frame and the number of frames since then. A group is found by reading the
+stream backwards: the same key frame time, and numbers that count down to 0.
 """
 
 from ...exceptions import FormatError
@@ -11,27 +11,27 @@ from .record import Block, Record, RecordSource
 
 
 def frame_group(source: RecordSource, index: int, nth: int, spec: ImageSpec) -> list[Block]:
-    """Return the blocks of a frame of video and of all frames since its key frame.
+    """Return the blocks of a video frame and of all frames since its key frame, in order.
 
     Parameters
     ----------
     source : RecordSource
         The recording.
     index : int
-        Of the record.
+        The `record_index` of the frame.
     nth : int
-        Which block of it the frame is.
+        Index of the image block in the record.
     spec : ImageSpec
-        Of the frame.
+        Spec of the frame.
 
     Raises
     ------
     FormatError
-        One of them is missing: the recording has no frame that this one continues.
+        A frame of the group is missing from the recording.
 
     Notes
     -----
-    Reads every record since the key frame, and no more than the stream has.
+    Reads every record since the key frame.
     """
     group: list[Block] = []
     record: Record | None = source[index]

@@ -1,4 +1,4 @@
-"""What was found wrong with a recording when it was opened, and what was done about it."""
+"""Report of the faults found in a recording when it was opened."""
 
 from dataclasses import dataclass
 
@@ -7,18 +7,20 @@ from .scan import Gap
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What opening a recording repaired, and what it lost.
+    """Faults that opening a recording repaired, and losses that it could not repair.
 
     Attributes
     ----------
     index_fault : str or None
-        Why the index was not used and the records were found by their headers; None if it was used.
+        Why the records were found by their headers instead of the index; None if the index was
+        used.
     gaps : tuple of Gap
-        Bytes that belong to no record: damaged ones, a last one that is cut off, junk at the end.
+        Bytes that do not belong to a record: damaged bytes, a truncated last record, junk at the
+        end.
     nmissing : int
-        Records that the index lists and that lie beyond the end of the file.
+        Number of records in the index that lie beyond the end of the file.
     notes : tuple of str
-        What else is wrong: a damaged description, numbered neighbours that do not belong.
+        Other faults: a damaged description, numbered neighbours that do not belong to the file.
     """
 
     index_fault: str | None = None
@@ -28,12 +30,12 @@ class Report:
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether no fault was found."""
         return not self.lines()
 
     @property
     def _loss(self) -> str:
-        """Missing records and gaps, summed up in one line; empty if there are none."""
+        """One-line summary of missing records and gaps; empty without any."""
         found = []
         if self.nmissing:
             found.append(_missing(self.nmissing))
@@ -41,17 +43,17 @@ class Report:
             first = self.gaps[0]
             found.append(
                 f"{sum(gap.nbytes for gap in self.gaps)} bytes, the first at byte {first.offset}, "
-                f"belong to no record ({first.reason})"
+                f"do not belong to a record ({first.reason})"
             )
         return ", and ".join(found)
 
     def lines(self) -> list[str]:
-        """Return all of it as text, a line for each thing."""
+        """Return one line of text for each fault."""
         found = []
         if self.index_fault is not None:
             found.append(f"index rebuilt: {self.index_fault}")
         for offset, nbytes, reason in self.gaps:
-            found.append(f"{nbytes} bytes from byte {offset} are no record: {reason}")
+            found.append(f"{nbytes} bytes from byte {offset} are not a record: {reason}")
         if self.nmissing:
             found.append(_missing(self.nmissing))
         return found + list(self.notes)

@@ -1,9 +1,9 @@
-"""A record, and the blocks it is made of.
+"""Records and their blocks.
 
-A `Record` is a payload with a decoder: making one decodes nothing, and what is asked for is decoded
-then and kept. `Record.blocks` lists what the payload is made of. Two things may be wrong with it
-short of an error: a block may be unsupported, and bytes may stay unread; `Record.note` says so. A
-block whose bytes end too soon is in the list, and raises once its content is asked for.
+A `Record` is a payload with a decoder. Creating one decodes nothing: content is decoded on access
+and cached. `Record.blocks` lists the blocks of the payload. An unsupported block or unread bytes
+are not an error; `Record.note` reports them. A block that is cut off is in the list, and raises
+when its content is accessed.
 """
 
 from collections.abc import Callable
@@ -27,12 +27,12 @@ BlockKind = Literal["metadata", "image", "audio", "custom", "unsupported"]
 
 @dataclass(frozen=True, slots=True)
 class CustomSpec:
-    """What is known of a custom block.
+    """Properties of a custom block.
 
     Attributes
     ----------
     custom_format : str
-        The name of its format; may be empty.
+        Name of the format; may be empty.
     buffer_size : int
         Bytes of the block.
     """
@@ -45,14 +45,14 @@ BlockSpec = ImageSpec | AudioSpec | CustomSpec | DataLayout
 
 
 class Block:
-    """One part of the payload of a record.
+    """Block of a record: a part of its payload.
 
     Attributes
     ----------
     kind : {"metadata", "image", "audio", "custom", "unsupported"}
-        What it holds.
+        Kind of content.
     nbytes : int or None
-        Its size in the payload; None where nothing tells.
+        Bytes of the block in the payload; None if unknown.
     """
 
     __slots__ = ("_data", "_fault", "_frames", "_spec", "kind", "nbytes")
@@ -76,14 +76,14 @@ class Block:
 
     @property
     def data(self) -> memoryview:
-        """The bytes as stored, a view of the payload.
+        """Bytes of the block as stored, a view of the payload.
 
         Raises
         ------
         TruncatedError
-            The payload ends before the block does.
+            The payload ends within the block.
         UnsupportedError
-            The block is unsupported and its size is not known.
+            The block is unsupported and its size is unknown.
         """
         if isinstance(self._data, BloscpackError):
             raise type(self._data)(str(self._data))
@@ -91,12 +91,12 @@ class Block:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the payload has the bytes of the block."""
+        """Whether the payload has all bytes of the block."""
         return not isinstance(self._data, BloscpackError)
 
     @property
     def spec(self) -> BlockSpec:
-        """What is known of the block; of metadata, its layout."""
+        """Properties of the block; for metadata, its layout."""
         spec = self._spec
         if isinstance(spec, DataLayout) or spec.buffer_size or not self.nbytes:
             return spec
@@ -104,12 +104,12 @@ class Block:
         return self._spec
 
     def values(self) -> dict[str, Any]:
-        """Return the values of a metadata block by label, as the reference's reader gives them.
+        """Return the values of a metadata block by label, with the types of the reference's reader.
 
         Raises
         ------
         TypeError
-            The block is none.
+            The block is not metadata.
         FormatError
             The bytes do not fit the layout.
         """
@@ -123,32 +123,32 @@ class Block:
         Parameters
         ----------
         conversion : ImageConversion
-            For images; raw ones are views of the payload unless they are normalised.
+            For images. Raw images are views of the payload unless they are normalised.
 
         Returns
         -------
         ndarray
-            Images: see `image_view`, and the decoded pixels of coded ones. Audio:
+            Raw images: see `image_view`; coded images: the decoded pixels. Audio:
             ``(samples, channels)``, see `audio_view`. Custom: uint8, one-dimensional.
 
         Raises
         ------
         TypeError
-            A metadata block: see `values`.
+            The block is metadata: see `values`.
         FormatError, CodecError
             The bytes are damaged.
         UnsupportedError
-            A codec, or a block, that is not known.
+            The codec or the block is not supported.
         ImportError
-            A package that decodes the image is missing.
+            The package that decodes the image is missing.
         """
         return self.converted(conversion)[0]
 
     def converted(self, conversion: ImageConversion) -> tuple[Array, BlockSpec]:
-        """Return `array` and the spec of what it gives, which differs for converted images."""
+        """Return `array` and the spec of its result, which differs for converted images."""
         spec, data = self.spec, self.data
         if self.kind == "unsupported":
-            raise UnsupportedError("an unsupported block: its format says too little")
+            raise UnsupportedError("an unsupported block: its format is incomplete")
         if isinstance(spec, DataLayout):
             raise TypeError("a metadata block has values, not an array")
         if isinstance(spec, AudioSpec):
@@ -164,7 +164,7 @@ class Block:
 
 
 class RecordSource(Protocol):
-    """What records ask their recording for; indexes are those of records."""
+    """Part of a recording that its records use; `index` is a `record_index`."""
 
     def __getitem__(self, index: int, /) -> "Record":
         """Return a record."""
@@ -173,30 +173,30 @@ class RecordSource(Protocol):
         """Return the decompressed payload of a record."""
 
     def configuration_before(self, index: int, /) -> "Record | None":
-        """Return the last configuration record of the record's stream that is before it."""
+        """Return the last configuration record before `index` in the same stream, or None."""
 
     def data_before(self, index: int, /) -> "Record | None":
-        """Return the last data record of the record's stream that is before it."""
+        """Return the last data record before `index` in the same stream, or None."""
 
 
 Decoded = tuple[tuple[Block, ...], str | None, int]
-"""The blocks of a record, its note, and how many bytes of its payload are read."""
+"""Blocks of a record, its note, and the number of payload bytes in the blocks."""
 
 
 class RecordDecoder(Protocol):
-    """What records of one stream, type and version have in common: see decoding.py."""
+    """Decoder of the records of one stream, type and version; see decoding.py."""
 
     @property
     def stream_id(self) -> str:
-        """The stream."""
+        """Id of the stream."""
 
     @property
     def record_type(self) -> str:
-        """The type, in lower case."""
+        """Record type, in lower case."""
 
     @property
     def format_version(self) -> int:
-        """The version."""
+        """Format version of the records."""
 
     @property
     def source(self) -> RecordSource:
@@ -213,17 +213,17 @@ class RecordDecoder(Protocol):
 
 
 class Record:
-    """A record of a recording.
+    """Record of a recording, which creates it.
 
-    Made by a recording. What is asked for is read and decoded then, and kept: that works while the
-    recording is open, and what was kept goes on working. A record may be used from many threads.
+    Content is read and decoded on access, and cached. Reading requires an open recording; cached
+    content stays usable. Safe from many threads.
 
     Attributes
     ----------
     timestamp : float
-        In seconds, of the time domain of the file.
+        In seconds, in the time domain of the file.
     record_index : int
-        Its place among the records of the file, in the order of time.
+        Position among all records of the file, in time order.
     """
 
     __slots__ = ("_decoded", "_decoder", "_metadata", "_payload", "record_index", "timestamp")
@@ -235,16 +235,16 @@ class Record:
         record_index: int,
         payload: BytesLike | None = None,
     ) -> None:
-        """Make a record.
+        """Create a record.
 
         Parameters
         ----------
         decoder : RecordDecoder
-            Of its stream, type and version.
+            Decoder for the stream, type and version of the record.
         timestamp, record_index
             As the attributes.
         payload : bytes-like, optional
-            Decoded; without it, it is read when it is asked for.
+            Decoded payload; by default, it is read on access.
         """
         self._decoder = decoder
         self.timestamp = timestamp
@@ -265,7 +265,7 @@ class Record:
 
     @property
     def stream_id(self) -> str:
-        """The stream, as ``"1201-1"``."""
+        """Id of the stream, such as ``"1201-1"``."""
         return self._decoder.stream_id
 
     @property
@@ -275,12 +275,12 @@ class Record:
 
     @property
     def format_version(self) -> int:
-        """Which of the record formats of its stream and type it has."""
+        """Version of the record format, for the stream and type of the record."""
         return self._decoder.format_version
 
     @property
     def payload(self) -> BytesLike:
-        """All bytes of the record, decompressed."""
+        """Decompressed payload, all bytes of the record."""
         if self._payload is None:
             self._payload = self._decoder.source.read_payload(self.record_index)
         return self._payload
@@ -292,7 +292,7 @@ class Record:
 
     @property
     def blocks(self) -> tuple[Block, ...]:
-        """The parts of the payload, in order, as far as they are known.
+        """Blocks of the payload in order, as far as they can be located.
 
         Raises
         ------
@@ -303,17 +303,17 @@ class Record:
 
     @property
     def note(self) -> str | None:
-        """Why decoding stopped, or how many bytes stay unread; None if all is well."""
+        """Why decoding stopped, or how many bytes are unread; None if all bytes are decoded."""
         return self._decode()[1]
 
     @property
     def unread(self) -> memoryview:
-        """The bytes after the last block that could be read."""
+        """Bytes after the last block that could be located."""
         return memoryview(self.payload)[self._decode()[2] :]
 
     @property
     def metadata_blocks(self) -> tuple[dict[str, Any], ...]:
-        """The values of the metadata blocks, by label.
+        """Values of the metadata blocks, by label.
 
         Raises
         ------
@@ -329,7 +329,7 @@ class Record:
 
     @property
     def image_blocks(self) -> tuple[Array, ...]:
-        """The images: raw ones as pixels, others as coded bytes; `Block.array` decodes them."""
+        """Images: raw ones as pixels, coded ones as bytes, which `Block.array` decodes."""
         return tuple(
             image_view(block.data, spec)
             for block in self._decode()[0]
@@ -338,34 +338,34 @@ class Record:
 
     @property
     def image_specs(self) -> tuple[ImageSpec, ...]:
-        """What is known of the images."""
+        """Properties of the images."""
         specs = (block.spec for block in self._of_kind("image"))
         return tuple(spec for spec in specs if isinstance(spec, ImageSpec))
 
     @property
     def audio_blocks(self) -> tuple[Array, ...]:
-        """The audio blocks, ``(samples, channels)``.
+        """Samples of the audio blocks, ``(samples, channels)``.
 
         Raises
         ------
         UnsupportedError
-            One of them is not PCM.
+            An audio block is not PCM.
         """
         return tuple(block.array() for block in self._of_kind("audio"))
 
     @property
     def audio_specs(self) -> tuple[AudioSpec, ...]:
-        """What is known of the audio blocks."""
+        """Properties of the audio blocks."""
         specs = (block.spec for block in self._of_kind("audio"))
         return tuple(spec for spec in specs if isinstance(spec, AudioSpec))
 
     @property
     def custom_blocks(self) -> tuple[Array, ...]:
-        """The custom blocks, uint8."""
+        """Bytes of the custom blocks, uint8."""
         return tuple(block.array() for block in self._of_kind("custom"))
 
     @property
     def custom_block_specs(self) -> tuple[CustomSpec, ...]:
-        """What is known of the custom blocks."""
+        """Properties of the custom blocks."""
         specs = (block.spec for block in self._of_kind("custom"))
         return tuple(spec for spec in specs if isinstance(spec, CustomSpec))

@@ -1,9 +1,9 @@
-"""Which records a file has: by its index where that holds, else by scanning their headers.
+"""List of the records of a file, from its index if that is valid, else from a scan.
 
-An index has no checksum, and a wrong one hides records. So it is compared with the file where that
-is cheap: records must lead up to an index that follows them, the first and the last must be where
-the index puts them, and no record may follow the last one. What it says of the others is compared
-when they are read.
+An index has no checksum, and a wrong index hides records. It is therefore compared with the file
+where that is cheap: the records must end where an index after them begins, the first and the last
+record must be where the index puts them, and no record may follow the last one. The other entries
+are compared when their records are read.
 """
 
 import struct
@@ -29,29 +29,30 @@ from ..format.recordindex import INDEX_ENTRY, SPLIT_VERSION, unpack_index
 from .filesource import ChunkedSource
 from .scan import Gap, Scan, scan_records
 
-# Most records are smaller.
+# Bytes before an index that are fetched with it; most last records are smaller.
 _LAST_RECORD_NBYTES = 1 << 16
 
 
 class Listing(NamedTuple):
-    """The records of a file, in its order.
+    """Records of a file, in file order.
 
     Attributes
     ----------
     entries : ndarray of INDEX_ENTRY
-        Those that are there as a whole.
+        Records that are complete in the file.
     offsets : ndarray of int64
-        Where each begins.
+        Byte position of each record.
     stream_ids : list of StreamId
         Streams that the index names.
     kind : str
-        ``"classic end"``, ``"classic zstd front"``, ``"split"`` or the like; ``"scanned"``.
+        Kind of index, such as ``"classic end"``, ``"classic zstd front"`` or ``"split"``; or
+        ``"scanned"``.
     gaps : list of Gap
-        Bytes that belong to no record.
+        Bytes that do not belong to a record.
     nmissing : int
-        Entries of the index that lie beyond the end.
+        Number of index entries that lie beyond the end of the file.
     internal : list of (int, RecordHeader)
-        Descriptions and indexes that a scan came across.
+        Descriptions and indexes that a scan found, with their byte positions.
     """
 
     entries: AnyArray
@@ -64,28 +65,28 @@ class Listing(NamedTuple):
 
 
 def read_listing(source: ChunkedSource, header: FileHeader, first: int) -> Listing:
-    """Return what the index lists, checked against the file.
+    """Return the records that the index lists, compared with the file.
 
-    Numbered neighbours that the index has no use for are dropped from `source`.
+    Numbered neighbours that do not hold what the index lists are dropped from `source`.
 
     Parameters
     ----------
     source : ChunkedSource
         The file.
     header : FileHeader
-        Its header.
+        Header of the file.
     first : int
-        Where records begin if the header does not say so.
+        Byte position of the first record if the header does not give it.
 
     Raises
     ------
     FormatError, UnsupportedError
-        There is no index, it is damaged, or it contradicts the records.
+        The index is missing, damaged, or contradicts the records.
     """
     at = header.index_offset
     if at == 0:
         raise FormatError("there is none: the file was not closed", field="index_offset")
-    _have_index_at_hand(source, at)
+    _prefetch_index(source, at)
     found = read_internal_header(source, at, INDEX_TYPE_ID, "index")
     is_split = found.format_version == SPLIT_VERSION
     content_at = at + RECORD_HEADER_SIZE
@@ -94,7 +95,7 @@ def read_listing(source: ChunkedSource, header: FileHeader, first: int) -> Listi
         content_end = source.parts[0].nbytes
     payload = source.read_at(content_at, content_end - content_at)
     if len(payload) < content_end - content_at:
-        raise FormatError(f"{len(payload)} of its {content_end - content_at} bytes are there")
+        raise FormatError(f"found {len(payload)} of its {content_end - content_at} bytes")
     content = unpack_index(found, payload, nbytes_present=source.size())
     if is_split:
         first = header.first_record_offset
@@ -104,7 +105,7 @@ def read_listing(source: ChunkedSource, header: FileHeader, first: int) -> Listi
     zstd = " zstd" if found.compression == Compression.ZSTD else ""
     kind = f"{'split' if is_split else 'classic'}{zstd}{place}"
     if first > source.size():
-        raise FormatError(f"records begin at byte {first} of {source.size()}")
+        raise FormatError(f"records begin at byte {first}, but the file has {source.size()} bytes")
     ends = np.cumsum(content.entries["size"], dtype=np.int64) + first
     index_end = at + found.size
     _drop_strangers(source, content.entries, ends, index_end)
@@ -121,7 +122,7 @@ def read_listing(source: ChunkedSource, header: FileHeader, first: int) -> Listi
     _check_ends(source, listing)
     if at >= first:
         if end != at or listing.nmissing:
-            raise FormatError(f"its records end at byte {end}, it begins at byte {at}")
+            raise FormatError(f"its records end at byte {end}, but it begins at byte {at}")
         end = index_end
     else:
         _check_nothing_follows(source, content.entries, end, nwhole)
@@ -132,7 +133,7 @@ def read_listing(source: ChunkedSource, header: FileHeader, first: int) -> Listi
 
 
 def is_split_and_closed(source: ChunkedSource, header: FileHeader) -> bool:
-    """Return whether a file has a finished index of records that lie in other files."""
+    """Return whether a file has a complete split index, whose records are in other files."""
     try:
         found = read_internal_header(source, header.index_offset, INDEX_TYPE_ID, "index")
     except FormatError:
@@ -140,8 +141,8 @@ def is_split_and_closed(source: ChunkedSource, header: FileHeader) -> bool:
     return found.format_version == SPLIT_VERSION and found.size > RECORD_HEADER_SIZE
 
 
-def _have_index_at_hand(source: ChunkedSource, at: int) -> None:
-    """Fetch an index at the end of a remote file, and the last record before it, by one request."""
+def _prefetch_index(source: ChunkedSource, at: int) -> None:
+    """Fetch an index at the end of a remote file and the last record before it in one request."""
     whole = source.single
     start = max(at - _LAST_RECORD_NBYTES, 0)
     if is_remote(whole) and at > 0 and source.size() - start <= MAX_RUN_NBYTES:
@@ -151,32 +152,36 @@ def _have_index_at_hand(source: ChunkedSource, at: int) -> None:
 def read_internal_header(
     source: ChunkedSource, offset: int, type_id: int, what: str
 ) -> RecordHeader:
-    """Return the header of a description or an index.
+    """Return the header of a description or an index record.
 
     Raises
     ------
     FormatError
-        It is not there.
+        There is no such record at `offset`.
     """
     if not 0 < offset <= source.size() - RECORD_HEADER_SIZE:
-        raise FormatError(f"byte {offset} is outside of {source.size()} bytes", offset=offset)
+        raise FormatError(
+            f"its offset {offset} is outside the file of {source.size()} bytes", offset=offset
+        )
     header = RecordHeader.unpack(source.read_at(offset, RECORD_HEADER_SIZE))
     header.check(offset)
     if type_id == DESCRIPTION_TYPE_ID and header.size > source.size() - offset:
-        raise FormatError(f"{source.size() - offset} of its {header.size} bytes are there")
+        raise FormatError(f"found {source.size() - offset} of its {header.size} bytes")
     if header.stream_id[0] != type_id:
-        raise FormatError(f"the record at byte {offset} is no {what}", offset=offset)
+        raise FormatError(
+            f"expected the {what} at byte {offset}, found another record", offset=offset
+        )
     return header
 
 
 def entry_fault(entry: AnyArray, header: RecordHeader) -> str | None:
-    """Return what an index entry and the header of its record differ in; None if in nothing."""
+    """Return the first field in which an index entry and its record's header differ, or None."""
     stream_id = StreamId.from_stored(int(entry["type_id"]), int(entry["instance_id"]))
     pairs = (
         ("size", int(entry["size"]), header.size),
         ("type", int(entry["record_type"]), header.record_type),
         ("stream", stream_id, header.stream_id),
-        # A time that is no number equals itself here.
+        # Compared as bytes, so that NaN equals itself; adding 0.0 turns -0.0 into 0.0.
         (
             "time",
             struct.pack("<d", float(entry["timestamp"]) + 0.0),
@@ -192,10 +197,10 @@ def entry_fault(entry: AnyArray, header: RecordHeader) -> str | None:
 def _drop_strangers(
     source: ChunkedSource, entries: AnyArray, ends: IntArray, index_end: int
 ) -> None:
-    """Drop the first neighbour that does not hold what the index says, and all after it.
+    """Drop the first neighbour that contradicts the index, and all neighbours after it.
 
-    The first record that should begin in it is compared. If none does, a rest of the last one is
-    all it may hold.
+    The first record that should begin in a neighbour is compared. If no record begins in it, it may
+    only hold the rest of the last record.
     """
     if source.is_explicit:
         return
@@ -213,7 +218,7 @@ def _drop_strangers(
 
 
 def _fault_at(source: ChunkedSource, offset: int, entry: AnyArray) -> str | None:
-    """Return what speaks against a record being at `offset`; None where the file has ended."""
+    """Return the field in which the header at `offset` differs; None if equal or past the end."""
     stored = source.read_at(offset, RECORD_HEADER_SIZE)
     if len(stored) < RECORD_HEADER_SIZE:
         return None
@@ -221,7 +226,7 @@ def _fault_at(source: ChunkedSource, offset: int, entry: AnyArray) -> str | None
 
 
 def _check_ends(source: ChunkedSource, listing: Listing) -> None:
-    """Compare the first and the last entry with the file."""
+    """Raise if the first or the last entry contradicts the file."""
     count = len(listing.entries)
     for index in {0, count - 1} if count else ():
         offset = int(listing.offsets[index])
@@ -235,7 +240,7 @@ def _check_ends(source: ChunkedSource, listing: Listing) -> None:
 
 
 def _check_nothing_follows(source: ChunkedSource, entries: AnyArray, end: int, nwhole: int) -> None:
-    """Raise if a record begins at `end`, after `nwhole` others, that the index does not list."""
+    """Raise if a record that the index does not list begins at `end`, after `nwhole` others."""
     stored = source.read_at(end, RECORD_HEADER_SIZE)
     if len(stored) < RECORD_HEADER_SIZE:
         return
@@ -243,9 +248,11 @@ def _check_nothing_follows(source: ChunkedSource, entries: AnyArray, end: int, n
     if nwhole < len(entries):
         fault = entry_fault(entries[nwhole], header)
         if fault:
-            raise FormatError(f"entry {nwhole} contradicts the record at byte {end}: its {fault}")
+            raise FormatError(
+                f"entry {nwhole} contradicts the record at byte {end}: its {fault} differs"
+            )
     elif nwhole and header.previous_size == int(entries[-1]["size"]) and _is_user_record(header):
-        raise FormatError(f"its records end at byte {end}, where another one begins")
+        raise FormatError(f"its records end at byte {end}, but another record begins there")
 
 
 def _is_user_record(header: RecordHeader) -> bool:
@@ -261,7 +268,7 @@ def _is_user_record(header: RecordHeader) -> bool:
 
 
 def scan_listing(source: ChunkedSource, header: FileHeader, *, resync: bool) -> Listing:
-    """Return what a scan finds.
+    """Return the records that a scan finds.
 
     Numbered neighbours that do not continue the records before them are dropped from `source`.
     """
@@ -279,9 +286,9 @@ def scan_listing(source: ChunkedSource, header: FileHeader, *, resync: bool) -> 
 
 
 def _records_start(source: ChunkedSource, header: FileHeader) -> int:
-    """Return where to scan from: behind the file header, or in the second file.
+    """Return the start of a scan: the end of the file header, or the start of the second file.
 
-    That is where records begin if the first one ends with an index whose size was never set.
+    The latter if the first file ends with a split index whose size was never set.
     """
     if len(source.parts) > 1:
         try:
@@ -295,7 +302,7 @@ def _records_start(source: ChunkedSource, header: FileHeader) -> int:
 
 
 def _find_stranger(source: ChunkedSource, scan: Scan) -> int | None:
-    """Return the first part whose records are not the continuation of those before; None if all."""
+    """Return the number of the first part that does not continue the one before it, or None."""
     internal = np.array([offset for offset, _ in scan.internal], np.int64)
     offsets = np.sort(np.concatenate([scan.offsets, internal]))
     for number, part in enumerate(source.parts[1:], 1):
@@ -310,7 +317,7 @@ def _find_stranger(source: ChunkedSource, scan: Scan) -> int | None:
             after = RecordHeader.unpack(source.read_at(int(offsets[index]), RECORD_HEADER_SIZE))
             sizes = {before.size}
             if before.stream_id[0] == INDEX_TYPE_ID:
-                sizes.add(RECORD_HEADER_SIZE)  # the index was still empty when it was written
+                sizes.add(RECORD_HEADER_SIZE)  # the index was still empty at that time
             if (
                 after.previous_size not in sizes
                 or offsets[index - 1] + before.size != offsets[index]

@@ -1,7 +1,7 @@
-"""Records read from storage: one by one, or many in the order they are wanted.
+"""Reading of records from storage, one at a time or many in the requested order.
 
-Each is compared with what the index says of it. Small ones are read together, in runs of 1 MiB, and
-their headers are compared at once; of a large one the payload is read straight into its bytes.
+Every record is compared with the index. Small records are read together in runs of up to 1 MiB, and
+their headers are compared in one step; the payload of a large record is read by itself.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,12 +24,12 @@ from ..format.recordindex import RecordTable
 from .extents import read_into
 from .filesource import ChunkedSource
 
-# Records from this size on are read alone.
+# Records of at least this many bytes are read one by one.
 _LARGE_NBYTES = 1 << 16
-# What is read at once: little at first, in case no more is wanted.
+# Bytes per run: small at first, in case the caller reads only a few records.
 _MIN_RUN_NBYTES = 1 << 14
 _MAX_RUN_NBYTES = 1 << 20
-# Bytes between records that are read rather than skipped.
+# Largest gap between records, in bytes, that is read over rather than skipped.
 _MAX_GAP_NBYTES = 1 << 12
 _LISTED_FIELDS = "record_type", "format_version", "timestamp", "compression", "uncompressed_size"
 _HEADER_PLACES = np.arange(RECORD_HEADER_SIZE)
@@ -38,26 +38,26 @@ _HEADER_PLACES = np.arange(RECORD_HEADER_SIZE)
 StoredRecord: TypeAlias = tuple[int, int, int, float, bytes]
 """Ordinal of the stream, record type, format version, time in seconds, decoded payload."""
 
-# Row, stream, record type, format version, time, compression, uncompressed size, and where its
-# payload begins and ends in bytes that were read.
+# Row, stream, record type, format version, time, compression, uncompressed size, and start and stop
+# of the payload in the bytes of the run.
 _Listed: TypeAlias = tuple[int, int, int, int, float, int, int, int, int]
 
 
 class EncodedRecord(NamedTuple):
-    """A record as it lies in the file.
+    """Record with its payload as stored.
 
     Attributes
     ----------
     row : int
-        Of the table.
+        Row in the table.
     stream : int
         Ordinal of the stream.
     record_type, format_version, timestamp
-        As in its header.
+        As in the record's header.
     compression, uncompressed_size : int
-        How the payload is stored, and its size then, as in the header.
+        Compression and decoded size of the payload, as in the header.
     stored : bytes
-        What lies behind the header.
+        The bytes after the header.
     """
 
     row: int
@@ -71,18 +71,18 @@ class EncodedRecord(NamedTuple):
 
 
 class RecordReader:
-    """Reads the records of a table.
+    """Reader of the records of a table.
 
     Parameters
     ----------
     source : ChunkedSource
         The file.
     table : RecordTable
-        Its records.
+        Records of the file.
 
     Notes
     -----
-    Has no state that changes: safe from many threads and after a fork.
+    Immutable: safe from many threads and after a fork.
     """
 
     def __init__(self, source: ChunkedSource, table: RecordTable) -> None:
@@ -97,7 +97,7 @@ class RecordReader:
         Raises
         ------
         FormatError
-            It is not what the index says; `TruncatedError` if the file ends before it does.
+            Its header contradicts the index; `TruncatedError` if the file ends within the record.
         CodecError, UnsupportedError
             The payload does not decode.
         """
@@ -110,18 +110,21 @@ class RecordReader:
         return self.table.stream.item(row), fields[6], fields[3], fields[4], payload
 
     def _read_stored(self, row: int) -> tuple[bytes, tuple[Any, ...]]:
-        """Return the stored payload of a record, and the fields of its header, compared."""
+        """Return the stored payload of a record and its header fields, after comparing them."""
         data, fields = self._read_start(row)
         return self._payload_behind(row, data), fields
 
     def _read_start(self, row: int) -> tuple[bytes, tuple[Any, ...]]:
-        """Return a record, of a large one its header alone; and the header's fields, compared."""
+        """Return the bytes of a record, only the header if it is large, and the header's fields.
+
+        The header is compared with the table.
+        """
         table = self.table
         offset, size = table.offset.item(row), table.size.item(row)
         is_large = size >= _LARGE_NBYTES
         data = bytes(self.source.read_at(offset, RECORD_HEADER_SIZE if is_large else size))
         if len(data) < (RECORD_HEADER_SIZE if is_large else size):
-            raise self._blamed(_cut_off(size, len(data)), row)
+            raise self._at_record(_cut_off(size, len(data)), row)
         found = RECORD_HEADER.unpack_from(data)
         stored_size, _, type_id, _, timestamp, instance_id, record_type = found[:7]
         stream = table.streams[table.stream.item(row)]
@@ -144,11 +147,11 @@ class RecordReader:
         offset = self.table.offset.item(row) + RECORD_HEADER_SIZE
         stored = bytes(self.source.read_at(offset, nbytes))
         if len(stored) < nbytes:
-            raise self._blamed(_cut_off(size, len(stored) + RECORD_HEADER_SIZE), row)
+            raise self._at_record(_cut_off(size, len(stored) + RECORD_HEADER_SIZE), row)
         return stored
 
     def _read_large(self, row: int, compression: int, nbytes: int) -> bytes:
-        """Read a large compressed payload to memory that is used again, and decode it."""
+        """Read a large compressed payload into reused memory and decode it."""
         size = self.table.size.item(row)
         offset = self.table.offset.item(row) + RECORD_HEADER_SIZE
         stored_nbytes = size - RECORD_HEADER_SIZE
@@ -156,31 +159,31 @@ class RecordReader:
         with Scratch(there) as view:
             there = read_into(self.source, offset, view)
             if there < stored_nbytes:
-                raise self._blamed(_cut_off(size, there + RECORD_HEADER_SIZE), row)
+                raise self._at_record(_cut_off(size, there + RECORD_HEADER_SIZE), row)
             return self.decode(view, compression, nbytes, row)
 
     def read_version(self, row: int) -> int:
-        """Return the format version of a record, which only its header has.
+        """Return the format version of a record by reading its header; the table does not have it.
 
         Raises
         ------
         FormatError
-            As `read` does.
+            As for `read`.
         """
         data = bytes(self.source.read_at(self.table.offset.item(row), RECORD_HEADER_SIZE))
         if len(data) < RECORD_HEADER_SIZE:
-            raise self._blamed(_cut_off(self.table.size.item(row), len(data)), row)
+            raise self._at_record(_cut_off(self.table.size.item(row), len(data)), row)
         header = np.frombuffer(data, RECORD_HEADER_DTYPE)
         self._check_headers(header, np.array([row]))
         return int(header[0]["format_version"])
 
     def iter_records(self, rows: IntArray) -> Iterator[tuple[int, StoredRecord]]:
-        """Yield each of `rows` with its record, reading ahead.
+        """Yield (row, record) for each of `rows`, reading ahead.
 
         Raises
         ------
         FormatError, CodecError, UnsupportedError
-            As `read` does, for the first record that has a fault; those before it are given.
+            As for `read`, at the first damaged record; the records before it are yielded.
         """
         for part, is_large in self._parts(rows):
             if is_large:
@@ -197,12 +200,12 @@ class RecordReader:
                     yield row, (stream, kind, version, time, payload)
 
     def iter_encoded(self, rows: IntArray) -> Iterator[EncodedRecord]:
-        """Yield the records at `rows` as they are stored, reading ahead.
+        """Yield the records at `rows` without decoding them, reading ahead.
 
         Raises
         ------
         FormatError
-            As `read` does. Payloads are not looked at.
+            As for `read`. Payloads are not checked.
         """
         for part, is_large in self._parts(rows):
             if is_large:
@@ -218,7 +221,7 @@ class RecordReader:
                     yield EncodedRecord(row, stream, *fields, stored)
 
     def _parts(self, rows: IntArray) -> Iterator[tuple[IntArray, bool]]:
-        """Yield rows that are read together, and large ones by themselves; which of both."""
+        """Yield (rows, whether large): rows to read together, or a single row of a large record."""
         limit = _MIN_RUN_NBYTES
         start = 0
         sizes = self.table.size[rows].astype(np.int64)
@@ -239,7 +242,7 @@ class RecordReader:
             limit = min(4 * limit, _MAX_RUN_NBYTES)
 
     def _iter_run(self, rows: IntArray) -> Iterator[tuple[bytes, Iterable[_Listed]]]:
-        """Read records whose bytes are few enough to be read together."""
+        """Read small records together; yield the bytes of the run and the records in it."""
         data, places = self._read_run(rows)
         sizes = self.table.size[rows].astype(np.int64)
         whole = places + sizes <= len(data)
@@ -262,10 +265,10 @@ class RecordReader:
         if nwhole < len(rows):
             row = int(rows[nwhole])
             left = max(0, len(data) - int(places[nwhole]))
-            raise self._blamed(_cut_off(int(sizes[nwhole]), left), row)
+            raise self._at_record(_cut_off(int(sizes[nwhole]), left), row)
 
     def _read_run(self, rows: IntArray) -> tuple[bytes, IntArray]:
-        """Read records that are near each other together; return bytes, and where each is."""
+        """Return the bytes of some records, joining near ones, and the position of each record."""
         offsets = self.table.offset[rows]
         ends = offsets + self.table.size[rows]
         order = np.argsort(offsets, kind="stable")
@@ -282,7 +285,7 @@ class RecordReader:
             pieces.append(piece)
             moved[part] = first[part] - start + position
             position += len(piece)
-            if len(piece) < stop - start:  # the file was cut: places from here on are past the end
+            if len(piece) < stop - start:  # cut file: put all later records past the end of `data`
                 moved[part[-1] + 1 :] = position
                 break
         places = np.empty(len(rows), np.int64)
@@ -290,19 +293,19 @@ class RecordReader:
         return b"".join(pieces), places
 
     def check_headers(self, headers: AnyArray, rows: IntArray) -> None:
-        """Compare headers with what the table says of their records.
+        """Compare record headers with the table.
 
         Parameters
         ----------
         headers : ndarray of RECORD_HEADER_DTYPE, shape (N,)
-            As read.
+            Headers as read from the file.
         rows : ndarray of int64, shape (N,)
-            Their rows in the table.
+            Rows of the records in the table.
 
         Raises
         ------
         FormatError
-            One differs; the message names the record.
+            A header differs; the message names the record.
         """
         good = self._good_headers(headers, rows)
         if not good.all():
@@ -310,7 +313,7 @@ class RecordReader:
             self._check_headers(headers[first], rows[first])
 
     def _good_headers(self, headers: AnyArray, rows: IntArray) -> AnyArray:
-        """Return for each header whether it is what the table says."""
+        """Return for each header whether it agrees with the table, bool (N,)."""
         table = self.table
         stream = table.stream[rows]
         good: AnyArray = headers["size"] == table.size[rows]
@@ -318,12 +321,12 @@ class RecordReader:
         good &= normal_type_ids(headers["type_id"]) == self._type_ids[stream]
         good &= headers["instance_id"] == self._instance_ids[stream]
         there, listed = np.ascontiguousarray(headers["timestamp"]), table.timestamp[rows]
-        # A time that is no number equals itself here.
+        # Also compared as integers, so that NaN equals itself.
         good &= (there == listed) | (there.view(np.int64) == listed.view(np.int64))
         return good
 
     def _check_headers(self, headers: AnyArray, rows: IntArray) -> None:
-        """Raise if the first of the headers is not what the table says."""
+        """Raise if the first of the headers contradicts the table."""
         if self._good_headers(headers[:1], rows[:1])[0]:
             return
         row, header = int(rows[0]), headers[0]
@@ -339,9 +342,9 @@ class RecordReader:
         for field, listed, found in pairs:
             if listed != found:
                 offset = int(table.offset[row])
-                raise self._blamed(
+                raise self._at_record(
                     FormatError(
-                        f"header at byte {offset}: {field} {found}, the index has {listed}",
+                        f"header at byte {offset}: {field} {found}, but the index has {listed}",
                         offset=offset,
                         field=field,
                     ),
@@ -349,23 +352,23 @@ class RecordReader:
                 )
 
     def decode(self, stored: bytes | memoryview, compression: int, nbytes: int, row: int) -> bytes:
-        """Return the payload of the record at `row`, which is stored as given.
+        """Decode the stored payload of the record at `row`.
 
         Raises
         ------
         CodecError, UnsupportedError
-            It does not decode; the message names the record.
+            The payload does not decode; the message names the record.
         """
         if not compression:
             return stored if type(stored) is bytes else bytes(stored)
         try:
             payload = decode_payload(stored, compression, nbytes)
         except BloscpackError as err:
-            raise self._blamed(err, row) from None
+            raise self._at_record(err, row) from None
         return payload if type(payload) is bytes else bytes(payload)
 
-    def _blamed(self, err: BloscpackError, row: int) -> BloscpackError:
-        """Return an error that says which record it is about."""
+    def _at_record(self, err: BloscpackError, row: int) -> BloscpackError:
+        """Prefix an error with the record, set its path, and return it."""
         table = self.table
         stream = table.streams[table.stream[row]]
         err.args = (f"record {row} of stream {stream}: {err.args[0]}",)
@@ -374,4 +377,4 @@ class RecordReader:
 
 
 def _cut_off(size: int, left: int) -> TruncatedError:
-    return TruncatedError(f"{max(left, 0)} of its {size} bytes are there")
+    return TruncatedError(f"found {max(left, 0)} of its {size} bytes")

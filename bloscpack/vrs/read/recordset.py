@@ -1,7 +1,7 @@
-"""The records of one stream and one type, as arrays: where each is, and what its header says.
+"""Records of one stream and type, with offsets and header fields as arrays.
 
-Columns and clips are read from these. A header is read when its record is wanted first, compared
-with what the index says of the record, and what reading needs of it is kept with the recording.
+Columns and clips are read through these. A record's header is read on first use and compared with
+the index; the fields that reading needs are cached with the recording.
 """
 
 import numpy as np
@@ -19,22 +19,24 @@ from .record import Record
 
 
 class HeaderColumns:
-    """What is kept of the headers of some records: plain arrays, shape (N,).
+    """Cached header fields of records, as plain arrays of shape (N,).
+
+    `versions`, `compressions` and `nbytes` are valid where `known` is True.
 
     Attributes
     ----------
     offsets : ndarray of int64
-        Where the stored payloads begin in the file.
+        Byte positions of the stored payloads.
     stored : ndarray of int64
-        How many bytes they have there.
+        Bytes of the stored payloads.
     versions : ndarray of uint32
-        Format versions; this and the following where `known`.
+        Format versions.
     compressions : ndarray of uint8
-        As stored: see `Compression`.
+        Numbers of `Compression`.
     nbytes : ndarray of int64
-        Sizes of the decoded payloads.
+        Bytes of the decoded payloads.
     known : ndarray of bool
-        Which headers were read.
+        Whether the header was read.
     """
 
     __slots__ = ("compressions", "known", "nbytes", "offsets", "stored", "versions")
@@ -55,9 +57,9 @@ class RecordSet:
     Parameters
     ----------
     content : Content
-        The recording.
+        Content of the recording.
     ordinal : int
-        Of the stream.
+        Ordinal of the stream.
     record_type : int
         A `RecordType`.
 
@@ -66,9 +68,9 @@ class RecordSet:
     content, ordinal, record_type
         As the parameters.
     rows : ndarray of int64, shape (N,)
-        Which records of the recording these are.
+        The `record_index` of each record.
     headers : HeaderColumns
-        Of these; `load` reads them.
+        Header fields; `load` reads them.
 
     Notes
     -----
@@ -77,66 +79,66 @@ class RecordSet:
 
     def __init__(self, content: Content, ordinal: int, record_type: int) -> None:
         self.content = content
-        # A clip or column may outlive the recording it is from: layouts are compiled once.
+        # A clip or column may outlive its recording: this reference keeps the compiled layouts.
         self._decoders = content.keep_decoders()
         self.ordinal = ordinal
         self.record_type = RecordType(record_type)
         self.rows = content.rows_of(ordinal, record_type)
         key = HeaderColumns, ordinal, int(record_type)
-        found = content.kept.get(key)
+        found = content.cache.get(key)
         if not isinstance(found, HeaderColumns):
-            found = content.kept[key] = HeaderColumns(content, self.rows)
+            found = content.cache[key] = HeaderColumns(content, self.rows)
         self.headers = found
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def __repr__(self) -> str:
-        return f"<{len(self)} {self.called} of {self.content.source.name!r}>"
+        return f"<{len(self)} {self.label} of {self.content.source.name!r}>"
 
     @property
-    def called(self) -> str:
-        """What these records are, for messages."""
+    def label(self) -> str:
+        """Type and stream of these records, for messages."""
         stream_id = self.content.table.streams[self.ordinal]
         return f"{self.record_type.name.lower()} records of stream {stream_id}"
 
     def decoder(self, version: int) -> StreamDecoder:
-        """Return what decodes the records of a format version."""
+        """Return the decoder of a format version."""
         return self.content.decoder((self.ordinal, int(self.record_type), version))
 
     def record(self, index: int) -> Record:
-        """Return one of the records."""
+        """Return the record at position `index` of this set."""
         return self.content[int(self.rows[index])]
 
     def load(self, indices: IntArray | None = None, *, nthreads: int | None = None) -> None:
-        """Read the headers of some of the records, by default of all, unless that was done.
+        """Read the headers of some records, by default of all, that were not read before.
 
         Raises
         ------
         FormatError
-            One is not what the index says; `TruncatedError` if the file ends before it does.
+            A header contradicts the index; `TruncatedError` if the file ends within a record.
         """
-        kept = self.headers
+        columns = self.headers
         if indices is None:
-            missing = np.flatnonzero(~kept.known)
+            missing = np.flatnonzero(~columns.known)
         else:
-            missing = np.unique(indices[~kept.known[indices]])
+            missing = np.unique(indices[~columns.known[indices]])
         if not len(missing):
             return
-        places = kept.offsets[missing] - RECORD_HEADER_SIZE
+        places = columns.offsets[missing] - RECORD_HEADER_SIZE
         found = read_rows(self.content.source, places, RECORD_HEADER_SIZE, nthreads=nthreads)
         headers = found.view(RECORD_HEADER_DTYPE).reshape(-1)
         self.content.reader.check_headers(headers, self.rows[missing])
         compressions = headers["compression"]
-        kept.versions[missing] = headers["format_version"]
-        kept.compressions[missing] = compressions
-        kept.nbytes[missing] = np.where(
-            compressions != 0, headers["uncompressed_size"], kept.stored[missing]
+        columns.versions[missing] = headers["format_version"]
+        columns.compressions[missing] = compressions
+        columns.nbytes[missing] = np.where(
+            compressions != 0, headers["uncompressed_size"], columns.stored[missing]
         )
-        kept.known[missing] = True
+        columns.known[missing] = True
 
-    def blamed(self, err: BloscpackError, index: int) -> BloscpackError:
-        """Return an error that says which record it is about."""
+    def at_record(self, err: BloscpackError, index: int) -> BloscpackError:
+        """Prefix an error with the record and the path, unless it has a path; return the error."""
         if err.path is None:
             stream_id = self.content.table.streams[self.ordinal]
             err.args = (f"record {self.rows[index]} of stream {stream_id}: {err.args[0]}",)
@@ -145,15 +147,15 @@ class RecordSet:
 
 
 def tagged_versions(records: RecordSet) -> list[int]:
-    """Return the format versions that the tags of the stream define, in order."""
+    """Return the format versions that the tags of the stream define, ascending."""
     tags = records.content.tags_of(records.ordinal).vrs
     return list(defined_formats(tags, records.record_type))
 
 
 def least_nbytes(content: ContentBlock, layout: DataLayout | None) -> int | None:
-    """Return the size of a block, of metadata without its variable part, as the tags tell it.
+    """Return the size of a block that the tags alone fix; of metadata, without the variable part.
 
-    None where the metadata before it, or what is left of the payload, may tell another one.
+    None if the metadata before the block or the size of the payload may determine the size.
     """
     if content.content_type == ContentType.DATA_LAYOUT:
         return None if layout is None or layout.undecodable else layout.prefix_nbytes

@@ -1,9 +1,9 @@
-"""Finding the records of a file without its index, from header to header, past damaged ones.
+"""Scan for the records of a file without its index, from header to header and past damage.
 
-A record header says how long its record is and how long the one before it; that both agree from
-record to record is the only evidence that bytes are headers. Where they stop to agree, the next
-place is looked for at which they do so again, and what lies between is reported as a gap. A record
-whose length does not lead to the next header is not trusted.
+A record header holds the size of its record and of the record before it. That these sizes agree
+from record to record is the only evidence that bytes are headers. Where they disagree, the scan
+searches for the next position at which they agree again, and reports the bytes in between as a gap.
+A record whose size does not lead to the next header is not trusted.
 """
 
 from array import array
@@ -25,26 +25,26 @@ from ..format.format import (
     header_fault,
 )
 
-# What is read at once while records are small, and while they are large.
+# Bytes per read while records are small, and while they are large.
 _RUN_NBYTES = 1 << 20
 _HEADER_RUN_NBYTES = 1 << 12
-# Bytes in which a header is looked for at once: ever more, as long as none is found.
+# Bytes that are searched for a header at a time, doubled as long as there is no header.
 _MIN_SEARCH_NBYTES = 1 << 12
 _MAX_SEARCH_NBYTES = 1 << 20
-# Places of a damaged file at which a header might be and one more read would tell. Damage by chance
-# needs a few; a file made to keep a reader busy, no more than this.
+# Most reads that check whether a possible header is followed by another one. Accidental damage
+# needs a few; the limit is for files crafted to keep a reader busy.
 _MAX_PROBES = 200_000
 
 
 class Gap(NamedTuple):
-    """Bytes between records, or after them, that are no records.
+    """Bytes between or after records that do not belong to a record.
 
     Attributes
     ----------
     offset, nbytes : int
-        Where they are.
+        Byte position and size.
     reason : str
-        What is wrong at `offset`.
+        Description of the fault at `offset`.
     """
 
     offset: int
@@ -53,22 +53,22 @@ class Gap(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """What was found.
+    """Result of a scan.
 
     Attributes
     ----------
     headers : ndarray of RECORD_HEADER_DTYPE
-        Of the user records and tags records, in the order of the file.
+        Headers of the user records and tags records, in file order.
     offsets : ndarray of int64
-        Where each begins.
+        Byte position of each record.
     gaps : list of Gap
-        Bytes that are part of no record.
+        Bytes that do not belong to a record.
     internal : list of (int, RecordHeader)
-        Descriptions and indexes, and where they are.
+        Headers of descriptions and indexes, with their byte positions.
     end : int
-        Where the last record ends.
+        End of the last record, in bytes; 0 without records.
     last_size : int
-        Its size; 0 if there is none.
+        Size of the last record; 0 without records.
     """
 
     headers: AnyArray
@@ -94,19 +94,20 @@ def scan_records(
     source : ByteSource
         The file.
     start : int
-        Where the first record should begin.
+        Expected byte position of the first record.
     previous_size : int, optional
-        What its header should give as the size of the record before it; anything by default.
+        Expected previous size in its header; by default, any size is accepted.
     end : int, optional
-        Where to stop; by default the end of `source`.
+        Byte position at which to stop; by default, the end of `source`.
     resync : bool
-        Whether to go on after damage. If not, the last record before it is dropped if its size does
-        not lead to a header, as the reference does.
+        Whether to continue after damage. If not, the last record before the damage is dropped if
+        its size does not lead to a header, as in the reference.
 
     Notes
     -----
-    Small records are read in runs of 1 MiB, of large ones little but the header. After damage every
-    byte is looked at until a header is found. The time is linear in the size of the file.
+    Small records are read in runs of 1 MiB; of large records, little more than the header is read.
+    After damage, every byte is searched until a header is found. The time is linear in the size of
+    the file.
     """
     scanner = _Scanner(source, source.size() if end is None else min(end, source.size()))
     scanner.scan(start, previous_size, resync=resync)
@@ -126,7 +127,7 @@ class _Scanner:
         self._internal: list[tuple[int, RecordHeader]] = []
         self._gaps: list[Gap] = []
         self._probes = _MAX_PROBES
-        # The last record that was accepted; none yet.
+        # Position and size of the last accepted record; -1 without one.
         self._last = -1
         self._last_size = 0
 
@@ -157,7 +158,7 @@ class _Scanner:
             position, fault = self._follow(at, None)
 
     def _follow(self, position: int, previous_size: int | None) -> tuple[int, "_Fault | None"]:
-        """Accept records from `position` on; return where and why that ends."""
+        """Accept records from `position` on; return the end, and the fault there or None."""
         end, unpack = self._end, RECORD_HEADER.unpack_from
         while position < end:
             run, at = self._header_at(position)
@@ -169,14 +170,15 @@ class _Scanner:
             )
             if previous_size is not None and previous != previous_size:
                 return position, _Fault(
-                    f"a record of {previous} bytes should be before it, not one of {previous_size}",
+                    f"its header expects {previous} bytes before it, but that record has"
+                    f" {previous_size}",
                     True,
                 )
             fault = header_fault(size, previous, type_id, record_type, compression, uncompressed)
             if fault:
                 return position, _Fault(fault[1], fault[0] in ("size", "record_type"))
             if size > end - position:
-                return position, _Fault(f"{end - position} of a record's {size} bytes", False)
+                return position, _Fault(f"only {end - position} of a record's {size} bytes", False)
             if type_id in (INDEX_TYPE_ID, DESCRIPTION_TYPE_ID):
                 self._internal.append((position, RecordHeader.unpack(run, at)))
             else:
@@ -188,7 +190,7 @@ class _Scanner:
         return position, None
 
     def _drop_last(self, position: int) -> int:
-        """Forget the last record that was accepted; return where what is lost begins."""
+        """Drop the last accepted record and return the start of the lost bytes."""
         if self._last < 0:
             return position
         position = self._last
@@ -209,10 +211,13 @@ class _Scanner:
         return position
 
     def _header_at(self, position: int) -> tuple[BytesLike, int]:
-        """Return bytes, and where in them the header at `position` is; cut short at the end."""
+        """Return bytes and the position in them of the header at `position`.
+
+        The header is cut short at the end of the file.
+        """
         at = position - self._run_start
         if at < 0 or at + RECORD_HEADER_SIZE > len(self._run):
-            # Records that follow each other closely are read together.
+            # The last run served many headers: records are small, so read more at a time.
             nbytes = _RUN_NBYTES if self._served > 8 else _HEADER_RUN_NBYTES
             self._run = self._source.read_at(position, min(nbytes, self._end - position))
             self._run_start, self._served, at = position, 0, 0
@@ -220,14 +225,14 @@ class _Scanner:
         return self._run, at
 
     def _find_next(self, position: int) -> tuple[int, bool] | None:
-        """Return where records go on after `position`; None if nowhere.
+        """Find the next header after damage at `position`; None if there is none.
 
         Returns
         -------
         at : int
-            Where the next header is.
+            Byte position of the next header.
         continues_last : bool
-            Whether it says that the last record ends there, whose own size then is wrong.
+            Whether its previous size leads back to the last record, whose own size is then wrong.
         """
         last = self._last
         inside = last >= 0 and last + self._last_size == position
@@ -236,7 +241,7 @@ class _Scanner:
         if self._holes is None:
             self._holes = Holes(self._source)
         while self._end - start >= RECORD_HEADER_SIZE:
-            # A header may start with zeros that lie in the hole.
+            # Skip holes of a sparse file, but a header may start with zeros inside the hole.
             start = max(start, self._holes.data_from(start) - RECORD_HEADER_SIZE + 1)
             if self._end - start < RECORD_HEADER_SIZE:
                 return None
@@ -253,7 +258,7 @@ class _Scanner:
         return None
 
     def _is_followed(self, at: int, size: int) -> bool:
-        """Return whether the record at `at` is followed by a header that knows its size."""
+        """Return whether the record at `at` is followed by a header with the same size in it."""
         following = at + size
         if following == self._end:
             return True
@@ -268,20 +273,20 @@ class _Scanner:
 
 
 class _Fault(NamedTuple):
-    """Why records do not go on."""
+    """Reason why the chain of records ends."""
 
     reason: str
     distrusts_last: bool
-    """Whether it may be the record before that is wrong."""
+    """Whether the size of the record before may be wrong."""
 
 
 def _possible_headers(
     data: AnyArray, start: int, position: int, last: int, end: int
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield (offset, size, size before) of what may be headers in `data`, which begins at `start`.
+    """Yield (offset, size, previous size) of possible headers in `data`, which begins at `start`.
 
-    The record before them is the one at `last`, or begins at `position` or later; of a header at
-    `position` itself it may be anything.
+    Their previous size must lead to the record at `last`, or to `position` or later; a header at
+    `position` itself may have any.
     """
     nplaces = len(data) - RECORD_HEADER_SIZE + 1
     types, compressions = data[26 : 26 + nplaces], data[27 : 27 + nplaces]
@@ -300,7 +305,7 @@ def _possible_headers(
 
 
 def _uint32(data: AnyArray, places: IntArray) -> IntArray:
-    """Return the little-endian numbers at `places`, aligned or not."""
+    """Return the unsigned little-endian numbers at `places`, which need not be aligned."""
     value = data[places].astype(np.int64)
     for k in range(1, 4):
         value |= data[places + k].astype(np.int64) << (8 * k)
