@@ -90,7 +90,7 @@ DAMAGE = {
     "stride": with_part(MOTION, 0, kind="pixels", rest=f"{DATA}/order", stride=1),
     "images as an array": with_part(IMAGES, 0, kind="fixed"),
     "images that are none": with_part(MOTION, 0, kind="images"),
-    "values in no blocks": with_part(MOTION, 0, kind="ragged", offsets=f"{DATA}/order"),
+    "expected values in blocks": with_part(MOTION, 0, kind="ragged", offsets=f"{DATA}/order"),
     "time": changed(f"{DATA}/timestamp", lambda frames, meta: (frames[1:], meta)),
     "another time": changed(f"{DATA}/timestamp", lambda frames, meta: (frames + 1, meta)),
     "times are numbers": changed(
@@ -142,7 +142,7 @@ def test_sizes_of_parts_must_add_up(stored: Path, tmp_path: Path) -> None:
             return frames, meta
 
         store = rewrite(stored / "a.blp", tmp_path / f"{add}.blp", changed("recording", change))
-        with pytest.raises(FormatError, match="bytes than its files"):
+        with pytest.raises(FormatError, match="er than its files"):
             bp.convert(store, tmp_path / "c.vrs", verify=False)
 
 
@@ -185,7 +185,7 @@ def test_a_copy_that_differs_is_removed(
     monkeypatch.setattr(
         *((storecopy.GroupImport, "run") if way == "in" else (storecopy, "_encoded")), lose
     )
-    with pytest.raises(FormatError, match="did not arrive"):
+    with pytest.raises(FormatError, match="the copy differs"):
         bp.convert(source, tmp_path / ("c.blp" if way == "in" else "c.vrs"))
     assert not list(tmp_path.iterdir())
 
