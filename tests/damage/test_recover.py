@@ -237,7 +237,7 @@ def test_a_source_that_changes_meanwhile_leaves_the_target(tmp_path: Path) -> No
     def change(done: int, total: int) -> None:
         data[last + 30] = 0 if data[last + 30] else 1
 
-    with pytest.raises(FileChangedError, match="nothing was made"):
+    with pytest.raises(FileChangedError, match="nothing was written"):
         bp.recover(data, tmp_path / "new.blp", progress=change)
     assert list(tmp_path.iterdir()) == []
 

@@ -215,6 +215,6 @@ def test_recover_refuses_what_changes_meanwhile(
         return front
 
     monkeypatch.setattr(recover, "find_front", changed)
-    with pytest.raises(FileChangedError, match="nothing was made"):
+    with pytest.raises(FileChangedError, match="nothing was written"):
         bp.recover(path, tmp_path / "new.blp")
     assert [one.name for one in tmp_path.iterdir()] == ["a.blp"]

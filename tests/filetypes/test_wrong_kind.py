@@ -210,7 +210,7 @@ def test_a_list_of_a_missing_folder_fails_at_once(tmp_path: Path, name: str) -> 
 
 def test_a_conversion_that_finds_nothing_fails(tmp_path: Path) -> None:
     bp.frames.create(tmp_path / "empty.blp").close()
-    with pytest.raises(ValueError, match=r"empty.blp: there are no clips to convert"):
+    with pytest.raises(ValueError, match=r"empty.blp: no clips to convert"):
         bp.convert(tmp_path / "empty.blp", tmp_path / "out.bzna")
     assert not (tmp_path / "out.bzna").exists()
     assert bp.convert(tmp_path / "empty.blp", tmp_path / "gulped", allow_empty=True).clips == 0
