@@ -76,7 +76,7 @@ def test_dataset_to_store_and_back(dataset: Path, tmp_path: Path, nthreads: int)
             assert np.array_equal(store[id_][0], picture(number % 3))
     back = bp.convert(tmp_path / "s.blp", tmp_path / "b.bzna", tile=TILE, nthreads=nthreads)
     assert back == bp.Conversion("benzina", 4, 4, 0)
-    # Bytes that are no UTF-8 come back as the text that stood for them.
+    # Bytes that are not UTF-8 come back as the text that stood for them.
     names = [name.removesuffix(b"\0") for name in NAMES[:3]] + [b"../\\xff"]
     assert rows(tmp_path / "b.bzna") == list(zip(names, range(4), strict=True))
     for number, one in enumerate(pixels(tmp_path / "b.bzna")):
@@ -219,7 +219,7 @@ def test_dataset_to_gulp_needs_a_quality(dataset: Path, tmp_path: Path) -> None:
     ids=lambda frames: f"{frames.dtype}{frames.shape}",
 )
 def test_what_a_dataset_does_not_keep_is_refused(tmp_path: Path, frames: Any) -> None:
-    with pytest.raises(ValueError, match="clip 'x': a dataset keeps uint8"):
+    with pytest.raises(ValueError, match="clip 'x': a dataset stores uint8"):
         bp.convert(clips(x=frames), tmp_path / "a.bzna")
     assert os.listdir(tmp_path) == []
 
@@ -230,7 +230,7 @@ def test_images_that_a_dataset_does_not_keep_are_refused(tmp_path: Path) -> None
 
         save(tmp_path / "photos" / "x.png", Image.new(mode, (8, 8), pixel))
         bp.convert(tmp_path / "photos", tmp_path / "s.blp", overwrite=True)
-        with pytest.raises(ValueError, match="a dataset keeps uint8"):
+        with pytest.raises(ValueError, match="a dataset stores uint8"):
             bp.convert(tmp_path / "s.blp", tmp_path / "a.bzna")
         bp.convert(tmp_path / "s.blp", tmp_path / "b.bzna", crf=20, tile=16, overwrite=True)
     assert sorted(os.listdir(tmp_path)) == ["b.bzna", "photos", "s.blp"]
@@ -384,5 +384,5 @@ def test_names_that_are_one_as_text_are_refused(tmp_path: Path) -> None:
     for name in (b"\xff.png", b"\\xff.png"):
         with open(os.fsencode(folder) + b"/" + name, "wb") as stream:
             stream.write(content)
-    with pytest.raises(ValueError, match="no UTF-8"):
+    with pytest.raises(ValueError, match="not UTF-8"):
         FolderSource(folder)

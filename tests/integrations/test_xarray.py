@@ -91,13 +91,13 @@ class TestLabels:
         [
             ({"dims": ["a", "b"]}, "2 dimensions|3 dimensions"),
             ({"dims": ["a", "b", "a"]}, "all different"),
-            ({"dims": "abc"}, "no list of names"),
-            ({"dims": [1, 2, 3]}, "no list of names"),
-            ({"dims": {"a": 1}}, "no list of names"),
-            ({"name": 5}, "no text"),
+            ({"dims": "abc"}, "not a list of names"),
+            ({"dims": [1, 2, 3]}, "not a list of names"),
+            ({"dims": {"a": 1}}, "not a list of names"),
+            ({"name": 5}, "not text"),
             ({"name": "dim_0"}, "an axis or a coordinate"),
             ({"name": "c", "coords": {"c": 5}}, "an axis or a coordinate"),
-            ({"coords": [1]}, "no object"),
+            ({"coords": [1]}, "not an object"),
             ({"coords": {"dim_0": [1, 2]}}, r"of shape \(2,\), but its dims have \(40,\)"),
             ({"coords": {"a": [1, 2]}}, "along"),
             ({"coords": {"a": {"dims": ["b"], "data": 1}}}, "along"),
@@ -107,10 +107,10 @@ class TestLabels:
             ({"coords": {"dim_0": 5}}, "along"),
             ({"coords": {"dim_0": {"dims": ["dim_1"], "data": [0] * 6}}}, "along"),
             ({"coords": {"a": {"data": 1, "attrs": 3}}}, "attrs"),
-            ({"coords": {"a": {}}}, "no array"),
-            ({"coords": {"a": None}}, "no array"),
-            ({"coords": {"a": {"data": {"b": 1}}}}, "no array"),
-            ({"coords": {"a": {"data": 2**70}}}, "no array"),
+            ({"coords": {"a": {}}}, "not an array"),
+            ({"coords": {"a": None}}, "not an array"),
+            ({"coords": {"a": {"data": {"b": 1}}}}, "not an array"),
+            ({"coords": {"a": {"data": 2**70}}}, "not an array"),
             ({"coords": {"dim_1": [1, 2, 3, 4, 5, [6]]}}, "array"),
             ({"coords": {"dim_1": [1, 2, 3, 4, 5, None]}}, "array"),
             ({"coords": {"dim_1": [[1], [2, 3], [], [], [], []]}}, "array"),
@@ -140,7 +140,7 @@ class TestLabels:
         bp.save(tmp_path / "a.blp", RAMP, attrs={"dims": 5})
         with xr.open_dataset(tmp_path / "a.blp", engine=engine, dims=list("abc")) as dataset:
             assert dataset["data"].dims == ("a", "b", "c")
-        with pytest.raises(ValueError, match="name 3 axes"):
+        with pytest.raises(ValueError, match="dims must give 3 axes"):
             xr.open_dataset(tmp_path / "a.blp", engine=engine, dims=["a"])
 
     def test_references_have_the_same_labels(self, ramp: Path, engine: Any) -> None:
