@@ -1,4 +1,4 @@
-"""Arrays of xarray and of Dask given to `bloscpack.save`."""
+"""xarray and Dask arrays passed to `bloscpack.save`."""
 
 import importlib
 import io
