@@ -176,8 +176,8 @@ def convert(
     """
     from .clipcopy import GulpWriter, StoreWriter, Tally  # on use, as Gulp directories are
 
-    options = {"crf": crf, "codec": codec, "tile": tile}
-    coding: Any = {name: value for name, value in options.items() if value is not None}
+    given = {"crf": crf, "codec": codec, "tile": tile}
+    coding: Any = {name: value for name, value in given.items() if value is not None}
     target = os.path.realpath(dst)
     options = _Options(target, os.fspath(dst), verify, progress, overwrite, allow_empty, nthreads)
     if to != "gulp" and is_recording(src, storage_options):
