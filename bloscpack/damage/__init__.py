@@ -1,1 +1,1 @@
-"""Damaged files: verify, repair, recover, and the reports of what was found."""
+"""Damaged files: verify, repair, recover, and their reports."""

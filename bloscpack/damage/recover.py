@@ -1,7 +1,7 @@
-"""Making a new, whole file of what is whole in a damaged or truncated one.
+"""Recovery of the whole chunks of a damaged or truncated file into a new one.
 
-Chunks are copied as they are stored. What is missing between them is filled with zeros, so that
-indices stay; what is missing at the end is cut off.
+Chunks are copied in their stored form. Chunks missing between them become zeros, so that indices do
+not change; chunks missing at the end are cut off.
 """
 
 import os
@@ -28,7 +28,7 @@ from ..storage.protocol import ByteSink, ByteSource
 from ..storage.sink import open_sink
 from .report import Damage, Report, merged
 
-# The key in attrs under which a new file tells what is missing in it.
+# Key in attrs under which a new file lists its missing rows.
 ATTRS_KEY = "bloscpack_recovered"
 
 
@@ -39,7 +39,7 @@ def recover(
     nthreads: int | None = None,
     progress: Progress | None = None,
 ) -> Report:
-    """Write a new file with what is whole of an array or of bytes."""
+    """Write a new file with the whole chunks of an array or of bytes."""
     if same_file(src, dst):
         raise ValueError(f"source and target are the same file: {os.fspath(src)!r}")
     source = open_settled_source(src)
@@ -52,7 +52,9 @@ def recover(
             if other.is_complete:
                 front, salvage = recorded, other
         if not salvage.is_complete and isinstance(source, FileSource) and source.is_changed():
-            raise FileChangedError("the file was changed while it was searched; nothing was made")
+            raise FileChangedError(
+                "the file was changed while it was searched; nothing was written"
+            )
         if not salvage.chunks and salvage.nchunks != 0:
             raise FormatError("no whole chunk was found: nothing can be saved")
         plan = _Plan(front, salvage)
@@ -69,7 +71,7 @@ def recover(
 
 
 def same_file(src: Any, dst: Any) -> bool:
-    """Return whether two arguments of `recover` are one file."""
+    """Return whether the two arguments of `recover` are the same file."""
     if not all(isinstance(one, str | os.PathLike) for one in (src, dst)):
         return src is dst
     return os.path.exists(dst) and os.path.samefile(src, dst)
@@ -77,26 +79,26 @@ def same_file(src: Any, dst: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A chunk of the new file: one that is copied, or bytes that were made.
+    """A chunk of the new file: a copied chunk, or new bytes.
 
-    `made` is empty for a copy.
+    `data` is empty for a copy.
     """
 
     nbytes: int
     cbytes: int
     digest: bytes
     offset: int = 0
-    made: bytes = field(default=b"", repr=False)
+    data: bytes = field(default=b"", repr=False)
 
 
 class _Plan:
-    """What the new file holds.
+    """Content of the new file.
 
     Attributes
     ----------
     gaps : list of (int, int)
-        Chunks missing inside, start and stop.
-    kept : int
+        Ranges of missing chunks before the last whole one, start and stop.
+    new_nbytes : int
         Content bytes of the new file.
     """
 
@@ -106,47 +108,48 @@ class _Plan:
         self._zeros: dict[int, _Piece] = {}
         chunks = salvage.chunks
         count = max(chunks, default=-1) + 1
-        self.gaps = list(_gaps(chunks, count))
+        self.gaps = list(_iter_gaps(chunks, count))
         step = salvage.chunk_size
         self.found = (count - 1) * step + chunks[count - 1].nbytes if count else 0
-        self.kept = self.found
+        self.new_nbytes = self.found
         self._array: Description | None = None
-        with suppress(BloscpackError):  # then it is one of bytes
+        with suppress(BloscpackError):  # without a readable layout, it is a file of bytes
             self._array = unpack_array_metadata(front.metadata)
         self.shape = self._new_shape()
         self.rows = self._missing_rows()
 
     @property
     def row_nbytes(self) -> int:
-        """Bytes of a row; of an array without dimensions, of its item; 0 without an array."""
+        """Bytes of a row, or of the item of an array without dimensions; 0 without an array."""
         if self._array is None:
             return 0
         dtype, shape, is_fortran = self._array
         return prod(shape[:-1] if is_fortran else shape[1:]) * dtype.itemsize
 
     def _new_shape(self) -> tuple[int, ...] | None:
-        """Return the shape of the new array, and cut the content to it."""
+        """Return the shape of the new array; cut the content to whole rows."""
         row = self.row_nbytes
         if self._array is None or not row:
             return self._array and self._array[1]
         _, shape, is_fortran = self._array
         rows = max(self.found // row, 1) if self.found else 0
-        self.kept = rows * row
+        self.new_nbytes = rows * row
         if not shape:
-            self.kept = row
+            self.new_nbytes = row
             return shape
         return (*shape[:-1], rows) if is_fortran else (rows, *shape[1:])
 
     def _missing_rows(self) -> list[tuple[int, int]]:
-        """Return the rows of the new array that are zeros, as a whole or in part."""
+        """Return the rows of the new array that are zeros, at least in part."""
         row, step = self.row_nbytes, self._salvage.chunk_size
         if not row:
             return []
         lost = [(start * step, stop * step) for start, stop in self.gaps]
-        if self.kept > self.found:
-            lost.append((self.found, self.kept))
-        last = self.kept // row
-        spans = [(one // row, min(-(-two // row), last)) for one, two in lost if one < self.kept]
+        if self.new_nbytes > self.found:
+            lost.append((self.found, self.new_nbytes))
+        last = self.new_nbytes // row
+        end = self.new_nbytes
+        spans = [(one // row, min(-(-two // row), last)) for one, two in lost if one < end]
         return list(merged(spans))
 
     def section(self) -> bytes:
@@ -170,7 +173,7 @@ class _Plan:
         )
 
     def _list_missing(self, metadata: dict[str, Any]) -> None:
-        """Put the rows that are zeros into attrs, beside those of an earlier recovery."""
+        """List the missing rows in attrs, beside those of an earlier recovery."""
         attrs = metadata.get("attrs")
         attrs = dict(attrs) if isinstance(attrs, dict) else {}
         before = attrs.get(ATTRS_KEY)
@@ -179,13 +182,13 @@ class _Plan:
         metadata["attrs"] = attrs
 
     def chunking(self) -> Chunking:
-        """Return how the new content is cut; the chunks stay, but for one larger than the rest."""
+        """Return the chunking of the new file: as before, unless one chunk is larger."""
         step = self._salvage.chunk_size
-        if self._count() == 1 and self.kept > step:
-            step = self.kept
-        if not self.kept:
+        if self._count() == 1 and self.new_nbytes > step:
+            step = self.new_nbytes
+        if not self.new_nbytes:
             return Chunking(1, max(step, 0), 0)
-        return Chunking.of(self.kept, step)
+        return Chunking.of(self.new_nbytes, step)
 
     def _count(self) -> int:
         return max(self._salvage.chunks, default=-1) + 1
@@ -201,40 +204,40 @@ class _Plan:
             if found is not None and found.nbytes == nbytes:
                 yield _Piece(nbytes, found.cbytes, found.digest, found.offset)
             elif found is None and index * step >= self._tail_start():
-                yield self._made(self._tail(source, index * step, nbytes))
+                yield self._encode(self._tail(source, index * step, nbytes))
             elif found is None:
                 yield self._zero(nbytes)
             else:
-                content = _decoded(source, found)[:nbytes]
-                yield self._made(content + bytes(nbytes - len(content)))
+                content = _decode(source, found)[:nbytes]
+                yield self._encode(content + bytes(nbytes - len(content)))
 
     def _tail_start(self) -> int:
-        """Return the position in the content of the last chunk that was found."""
+        """Return the content position of the last chunk that was found."""
         return max(self._count() - 1, 0) * self._salvage.chunk_size
 
     def _tail(self, source: ByteSource, start: int, nbytes: int) -> bytes:
-        """Return content from within the last chunk found, zeros behind it."""
+        """Return content of the last chunk found, followed by zeros."""
         found = self._salvage.chunks.get(self._count() - 1)
         at = start - self._tail_start()
-        content = _decoded(source, found)[at : at + nbytes] if found else b""
+        content = _decode(source, found)[at : at + nbytes] if found else b""
         return content + bytes(nbytes - len(content))
 
     def _zero(self, nbytes: int) -> _Piece:
         if nbytes not in self._zeros:
-            self._zeros[nbytes] = self._made(bytes(nbytes))
+            self._zeros[nbytes] = self._encode(bytes(nbytes))
         return self._zeros[nbytes]
 
-    def _made(self, content: bytes) -> _Piece:
+    def _encode(self, content: bytes) -> _Piece:
         chunk = encode(content, self._params())
-        return _Piece(len(content), len(chunk), xxh3_64_digest(chunk), made=chunk)
+        return _Piece(len(content), len(chunk), xxh3_64_digest(chunk), data=chunk)
 
     def _params(self) -> CodecParams:
         codec = "zstd" if "zstd" in CODECS else CODECS[0]
         return CodecParams(codec, typesize=self._front.header.typesize or 1)
 
 
-def _gaps(chunks: Iterable[int], count: int) -> Iterator[tuple[int, int]]:
-    """Yield the ranges of indices below `count` that are not among `chunks`."""
+def _iter_gaps(chunks: Iterable[int], count: int) -> Iterator[tuple[int, int]]:
+    """Yield the ranges of indices below `count` that are missing from `chunks`."""
     before = -1
     for index in (*sorted(chunks), count):
         if index > before + 1:
@@ -242,7 +245,7 @@ def _gaps(chunks: Iterable[int], count: int) -> Iterator[tuple[int, int]]:
         before = index
 
 
-def _decoded(source: ByteSource, found: FoundChunk) -> bytes:
+def _decode(source: ByteSource, found: FoundChunk) -> bytes:
     content, view = new_bytes(found.nbytes)
     with view:
         decode_into(source.read_at(found.offset, found.cbytes), view)
@@ -250,7 +253,7 @@ def _decoded(source: ByteSource, found: FoundChunk) -> bytes:
 
 
 def _rows_before(value: Any) -> list[tuple[int, int]]:
-    """Return the rows that an earlier recovery has left in attrs."""
+    """Return the rows listed in attrs by an earlier recovery."""
     rows = value.get("missing_rows") if isinstance(value, dict) else None
     if not isinstance(rows, list):
         return []
@@ -264,7 +267,7 @@ def _rows_before(value: Any) -> list[tuple[int, int]]:
 def _report(source: ByteSource, front: Front, salvage: Salvage, plan: _Plan) -> Report:
     damage = [Damage(what, None, offset, end) for what, offset, end in front.faults]
     row = plan.row_nbytes
-    missing = list(_gaps(salvage.chunks, max(salvage.nchunks, 0)))
+    missing = list(_iter_gaps(salvage.chunks, max(salvage.nchunks, 0)))
     digest_size = front.header.checksum.nbytes
     for start, stop in missing:
         first = start * salvage.chunk_size
@@ -278,15 +281,15 @@ def _report(source: ByteSource, front: Front, salvage: Salvage, plan: _Plan) -> 
         many = f"chunks {start} to {stop - 1} are" if stop - start > 1 else f"chunk {start} is"
         where = "cut off" if stop == salvage.nchunks else "zeros in the new file"
         damage.append(Damage(f"{many} missing: {where}", start, offset, end, first, last, rows))
-    if plan.kept < plan.found:
-        rows = (plan.kept // row, -(-plan.found // row))
+    if plan.new_nbytes < plan.found:
+        rows = (plan.new_nbytes // row, -(-plan.found // row))
         what = "the last row is not whole: cut off"
-        damage.append(Damage(what, None, None, None, plan.kept, plan.found, rows))
+        damage.append(Damage(what, None, None, None, plan.new_nbytes, plan.found, rows))
     for chunk in salvage.unplaced:
-        what = f"a whole chunk of {chunk.nbytes} bytes that nothing gives an index: not saved"
+        what = f"a whole chunk of {chunk.nbytes} bytes whose index is unknown: not saved"
         damage.append(Damage(what, None, chunk.offset, chunk.offset + chunk.cbytes + digest_size))
     if salvage.gave_up:
-        damage.append(Damage("the search was given up: too many false chunks"))
+        damage.append(Damage("the search was stopped: too many false chunks"))
     state = "absent" if front.trailer is None else "valid" if front.is_current else "stale"
     return Report(
         source.name,
@@ -328,9 +331,11 @@ def _write(
     digests: list[bytes] = []
     done = 0
     for piece in plan.pieces(source):
-        data = piece.made or source.read_at(piece.offset, piece.cbytes)
+        data = piece.data or source.read_at(piece.offset, piece.cbytes)
         if xxh3_64_digest(data) != piece.digest:
-            raise FileChangedError("the file was changed while it was recovered; nothing was made")
+            raise FileChangedError(
+                "the file was changed while it was being recovered; nothing was written"
+            )
         offsets.append(position)
         digests.append(piece.digest)
         sink.write(data)
@@ -339,14 +344,14 @@ def _write(
         position += len(data) + len(inline)
         done += piece.nbytes
         if progress is not None:
-            progress(done, plan.kept)
+            progress(done, plan.new_nbytes)
     sink.write_at(len(head), pack_offsets(offsets))
     for part in pack_trailer(head, offsets, b"".join(digests), position):
         sink.write(part)
 
 
 def _spare(source: ByteSource, old: Header, nchunks: int) -> int:
-    """Return the spare entries of the new table: as many as before, if that can be."""
+    """Return the spare entries of the new table: as many as before, if the header allows it."""
     if old.offsets and OFFSET_SIZE * old.max_app_chunks <= source.size():
         return old.max_app_chunks
     return min(SPARE_PER_CHUNK * nchunks, MAX_CHUNKS)

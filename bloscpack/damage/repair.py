@@ -1,7 +1,7 @@
-"""Repairing what holds no data: the trailer and the offset table of a file whose chunks are sound.
+"""Repair of the trailer and the offset table of a file whose chunks are sound.
 
-A trailer goes behind the last chunk in place, what lies there kept in a rollback journal meanwhile.
-A table is repaired in a copy that then replaces the file. Both under the lock of a writer.
+A trailer is written in place behind the last chunk, with the bytes that were there in a rollback
+journal. A table is repaired in a copy that replaces the file. Both hold the lock of a writer.
 """
 
 import os
@@ -21,19 +21,19 @@ from ..storage.update import UpdateFile
 from .report import Report
 
 _BLOCK_NBYTES = 1 << 20
-# The oldest format version whose files have a trailer.
+# The oldest format version that has a trailer.
 _FIRST_VERSION = 3
 
 
 class Layout:
-    """Where the chunks of a file were found, and their digests.
+    """Positions of the chunks of a file, and their digests.
 
     Attributes
     ----------
     offsets, ends : array of int
-        Where each chunk starts, and where it ends with its digest.
+        Start of each chunk, and its end behind the checksum.
     digests : bytearray
-        The XXH3 of each. What is not known of a chunk is 0.
+        XXH3 of each chunk; zeros for a chunk not checked yet.
     """
 
     def __init__(self, container: Container, count: int) -> None:
@@ -43,9 +43,9 @@ class Layout:
         self.digests = bytearray(DIGEST_SIZE * count)
 
     def take_over(self, earlier: Self) -> int:
-        """Take what is known of an earlier state of the file, and return of how many chunks.
+        """Copy the chunks of an earlier state of the file; return their number.
 
-        The last chunk of that state may have been rewritten, those before it never are.
+        Appending may rewrite the last chunk of that state, but none before it.
         """
         count = min(earlier.container.nchunks - 1, len(earlier.ends), len(self.ends))
         if count <= 0 or not extends(self.container, earlier.container):
@@ -56,7 +56,7 @@ class Layout:
         return count - self.ends[:count].count(0)
 
     def note(self, index: int, stored: StoredChunk) -> None:
-        """Take note of a chunk; safe from many threads."""
+        """Record the position and digest of a chunk; safe from many threads."""
         self.offsets[index] = stored.offset
         row = self.container.header.checksum
         self.ends[index] = stored.offset + len(stored.data) + row.nbytes
@@ -64,7 +64,7 @@ class Layout:
 
     @property
     def end(self) -> int:
-        """The end of the last chunk."""
+        """End of the last chunk."""
         return self.ends[-1] if self.ends else self.container.data_offset
 
 
@@ -75,39 +75,39 @@ def repair(
     report: Report,
     layout: Layout | None,
 ) -> Report:
-    """Write offset table and trailer anew where they are damaged or missing.
+    """Rewrite the offset table and the trailer if they are damaged or missing.
 
     Parameters
     ----------
     path : Path
-        The file.
+        Path of the file.
     file : UpdateFile or None
-        The same, locked; None if it could not be opened for writing.
+        The file, open and locked; None if it could not be opened for writing.
     before : os.stat_result
-        Its status before it was checked.
+        Status of the file before it was verified.
     report : Report
-        What was found.
+        Result of the verification.
     layout : Layout or None
-        Where the chunks are; None if data or metadata are damaged.
+        Positions of the chunks; None if data or metadata are damaged.
 
     Returns
     -------
     Report
-        What is still damaged, and in `notices` what was done.
+        Damage that is left; `notices` list the repairs.
 
     Raises
     ------
     FileChangedError
-        The file was changed in the meantime, by a program that does not heed locks.
+        A program that ignores locks has changed the file since it was verified.
     LockedError
-        A writer has it open by now.
+        A writer has opened the file since it was verified.
     OSError
-        It cannot be written; it is as it was.
+        The file cannot be written, and was not changed.
     """
     if report.ok and report.trailer == "valid":
         return report
     if layout is None:
-        why = "nothing was fixed: data are damaged; recover makes a new file of what is whole"
+        why = "nothing was fixed: data are damaged; recover writes a new file of the whole chunks"
         report.notices.append(why)
         return report
     container = layout.container
@@ -118,13 +118,13 @@ def repair(
         )
         return report
     if file is None:
-        file = UpdateFile.open(path)  # tells why it cannot be written
+        file = UpdateFile.open(path)  # raises the reason why the file cannot be written
         try:
             return repair(path, file, before, report, layout)
         finally:
             file.close()
     if not _signature(path.stat()) == _signature(file.status()) == _signature(before):
-        error = FileChangedError("the file was changed while it was checked; nothing was fixed")
+        error = FileChangedError("the file was changed while it was verified; nothing was fixed")
         error.path = os.fspath(path)
         raise error
     size = container.header.size
@@ -132,14 +132,14 @@ def repair(
     head = bytes(container.source.read_at(0, size))
     offsets = layout.offsets if container.header.offsets else ()
     trailer = list(pack_trailer(head, offsets, bytes(layout.digests), layout.end))
-    notices = [f"the trailer was written anew at offset {layout.end}; it was {report.trailer}"]
+    notices = [f"the trailer was rewritten at offset {layout.end}; it was {report.trailer}"]
     is_table_damaged = any(
         one.offset is not None and size <= one.offset < container.data_offset
         for one in report.damage
     )
     if is_table_damaged:
         _rewrite(file, layout, head, trailer)
-        notices = ["the offset table was written anew", *notices]
+        notices = ["the offset table was rewritten", *notices]
     else:
         _write_behind(file, layout, len(head), trailer)
     return Report(
@@ -148,7 +148,7 @@ def repair(
 
 
 def _write_behind(file: UpdateFile, layout: Layout, front: int, trailer: list[bytes]) -> None:
-    """Put the trailer in the place of all that follows the last chunk."""
+    """Replace all bytes behind the last chunk by the trailer."""
     start, old_size = layout.end, file.size()
     extents = [(0, front)]
     if old_size > start:
@@ -166,7 +166,7 @@ def _write_behind(file: UpdateFile, layout: Layout, front: int, trailer: list[by
 
 
 def _rewrite(file: UpdateFile, layout: Layout, head: bytes, trailer: list[bytes]) -> None:
-    """Replace the file by one with another offset table and trailer."""
+    """Replace the file by a copy with another offset table and trailer."""
     container = layout.container
     new = UpdateFile.create(file.path, file.name or file.path)
     try:

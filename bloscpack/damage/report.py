@@ -1,4 +1,4 @@
-"""What was found in a file: each fault, with the bytes and the rows that it concerns."""
+"""Reports of faults in a file, each with the bytes and rows it affects."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,21 +16,21 @@ class Damage:
     Attributes
     ----------
     what : str
-        The error in words.
+        Description of the fault.
     index : int or None
-        The chunk, of a Benzina dataset the sample; None for the header, the metadata, the offset
-        table and the trailer.
+        Ordinal of the chunk, or of the sample of a Benzina dataset; None for the header, the
+        metadata, the offset table and the trailer.
     offset, end : int or None
-        The bytes of the file that are damaged, ``offset <= byte < end``; None where not known.
+        Damaged bytes of the file, ``offset <= byte < end``; None if unknown.
     first, last : int or None
-        The decoded bytes that are lost, ``first <= byte < last``; None if none are.
+        Decoded bytes that are lost, ``first <= byte < last``; None if no byte is lost.
     rows : (int, int) or None
-        The rows they belong to, start and stop, along the axis an append grows: the first, of a
-        Fortran-ordered array the last. None if the file holds no array, or no rows are lost.
+        Rows of the lost bytes, start and stop, along the axis that appending extends: the first, or
+        the last of a Fortran-ordered array. None without an array, or if no row is lost.
     clip : str or None
-        Of a frame store: the id of the clip that is damaged; None if none is.
+        Id of the damaged clip of a frame store.
     frames : (int, int) or None
-        Which of its frames are lost, start and stop; None if the clip can be read as it was.
+        Frames of the clip that are lost, start and stop; None if the clip can still be read.
     """
 
     what: str
@@ -44,7 +44,7 @@ class Damage:
     frames: tuple[int, int] | None = None
 
     def __str__(self) -> str:
-        """Return one line: what, where, and what is lost."""
+        """Return one line: the fault, its place, and the loss."""
         text = self.what
         place = f"bytes {self.offset} to {self.end}"
         if self.offset is not None and self.end is not None and place not in text:
@@ -57,22 +57,22 @@ class Damage:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Report:
-    """What `verify` or `recover` found.
+    """Result of `verify` or `recover`.
 
     Attributes
     ----------
     path : str or None
-        The file; None for memory.
+        Path of the file; None for memory.
     nchunks, nbytes : int
-        Chunks the header (of a frame store the index) promises, and their decoded size; 0 if that
-        cannot be known. Of a Benzina dataset its samples, and their bytes.
+        Number of chunks in the header, or in the index of a frame store, and their decoded size; 0
+        if unknown. For a Benzina dataset, its samples and their bytes.
     damage : list of Damage
-        In file order; empty for a sound file. What is left of it after a repair.
+        Faults in file order, empty for a sound file; after a repair, those that are left.
     trailer : str
-        "valid", "absent", "stale" (another program changed the file and took no notice of it) or
-        "damaged"; of a frame store this is about its index.
+        "valid", "absent", "damaged" or "stale" (a program that does not maintain it has changed the
+        file). For a frame store this is the state of its index.
     notices : list of str
-        What is no damage but worth knowing, and what was done.
+        Observations that are not damage, and repairs.
     saved : int or None
         Chunks that `recover` has saved; None from `verify`.
     """
@@ -87,7 +87,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether the file is sound; from `recover`, whether nothing is missing."""
+        """Whether the file is sound, or after `recover` whether no data are missing."""
         return not self.damage
 
     def __repr__(self) -> str:
@@ -105,14 +105,14 @@ class Report:
 
 
 class Rows:
-    """The rows of an array by its decoded bytes; of a file without an array there are none.
+    """Rows of an array by their decoded bytes; 0 rows without an array.
 
     Attributes
     ----------
     nbytes : int
-        Bytes of a row; 0 without an array, or of one that has no rows.
+        Bytes of a row; 0 without an array, or for an array without rows.
     count : int
-        Rows there are.
+        Number of rows.
     """
 
     def __init__(self, container: Container) -> None:
@@ -127,7 +127,7 @@ class Rows:
             self.count = stored[0]
 
     def spanned(self, first: int, last: int) -> tuple[int, int] | None:
-        """Return the rows, start and stop, that decoded bytes `first` to `last` belong to."""
+        """Return the rows, start and stop, that hold decoded bytes `first` to `last`."""
         if not self.nbytes:
             return None
         stop = min(-(-last // self.nbytes), self.count)
@@ -135,7 +135,7 @@ class Rows:
 
 
 def merged(ranges: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Yield ascending ranges with those joined that touch or overlap."""
+    """Yield ascending ranges, with those joined that touch or overlap."""
     start, stop = -1, -1
     for one, two in sorted(ranges):
         if one > stop:

@@ -1,7 +1,7 @@
-"""Checking a file from front to end: what is damaged, and which content is lost with it.
+"""Verification of a whole file: its faults, and the content lost with each.
 
-Where the front is damaged and the trailer has a copy of it, the check goes on with the copy.
-A writer may append meanwhile: what then looks damaged is looked at again, in the later state.
+If the front is damaged and the trailer has a copy of it, verification goes on with the copy. A
+writer may append at the same time: apparent damage is checked again in the later state of the file.
 """
 
 import errno
@@ -37,7 +37,7 @@ from ..storage.update import UpdateFile
 from .repair import Layout, repair
 from .report import Damage, Report, Rows
 
-# How often a file is looked at again that is changed while it is checked.
+# How often a file is checked again if it changes during the check.
 _ATTEMPTS = 50
 
 
@@ -48,22 +48,22 @@ def verify(
     progress: Progress | None = None,
     fix: bool = False,
 ) -> Report:
-    """Check every part of a file of an array or of bytes."""
+    """Verify every part of a file of an array or of bytes."""
     with ExitStack() as stack:
         if not fix:
-            return _examine(path, stack, nthreads, progress).report()
+            return _verify_source(path, stack, nthreads, progress).report()
         if not isinstance(path, str | os.PathLike) or not stat.S_ISREG(os.stat(path).st_mode):
-            raise ValueError("fix needs the path of a file: only that can be written to")
+            raise ValueError("fix needs the path of a file: memory and streams cannot be repaired")
         file = _open_locked(path)
         if file is not None:
             stack.callback(file.close)
         before = os.stat(path) if file is None else file.status()
-        examination = _examine(path if file is None else file, stack, nthreads, progress)
-        return repair(Path(path), file, before, examination.report(), examination.layout)
+        verification = _verify_source(path if file is None else file, stack, nthreads, progress)
+        return repair(Path(path), file, before, verification.report(), verification.layout)
 
 
 def _open_locked(path: str | os.PathLike[str]) -> UpdateFile | None:
-    """Lock a file; None if it cannot be written, which matters only if something is to be fixed."""
+    """Lock a file; return None if it cannot be written, which matters only if it needs a repair."""
     try:
         return UpdateFile.open(path)
     except OSError as err:
@@ -72,29 +72,29 @@ def _open_locked(path: str | os.PathLike[str]) -> UpdateFile | None:
         return None
 
 
-def _examine(
+def _verify_source(
     where: Any, stack: ExitStack, nthreads: int | None, progress: Progress | None
-) -> "_Examination":
-    """Check a file; what is opened for it is closed with the `stack`."""
+) -> "_Verification":
+    """Verify a file; everything that is opened is closed with the `stack`."""
     source: ByteSource = where if isinstance(where, UpdateFile) else open_settled_source(where)
     stack.callback(source.close)
-    examination = _Examination(source, None)
-    examination.run(nthreads, progress)
+    verification = _Verification(source, None)
+    verification.run(nthreads, progress)
     for _ in range(_ATTEMPTS):
-        # A state that a journal tells stays readable; memory and streams have no writers.
-        if not isinstance(source, FileSource) or examination.is_clean or not source.is_changed():
+        # A state recorded in a journal stays readable; memory and streams have no writers.
+        if not isinstance(source, FileSource) or verification.is_clean or not source.is_changed():
             break
         file = source.duplicate()
         stack.callback(file.close)
         source = file.settled(replays=False) or file
         stack.callback(source.close)
-        examination = _Examination(source, examination.known)
-        examination.run(nthreads, progress)
-    return examination
+        verification = _Verification(source, verification.known)
+        verification.run(nthreads, progress)
+    return verification
 
 
-class _Examination:
-    """The check of one state of a file: its faults, by the part of the file.
+class _Verification:
+    """Verification of one state of a file, with its faults by part of the file.
 
     Chunks that were sound in an `earlier` state are not read again.
     """
@@ -112,7 +112,7 @@ class _Examination:
         self.container = self._open()
 
     def report(self) -> Report:
-        """Return what was found."""
+        """Return the result."""
         container = self.container
         return Report(
             self._source.name,
@@ -125,20 +125,20 @@ class _Examination:
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing was found that a writer could have caused."""
+        """Whether all faults found are ones that a concurrent writer cannot have caused."""
         faults = self._front or self._table or self._chunks or self._end or self._notices
         return not faults and self._state in ("valid", "absent")
 
     @property
     def layout(self) -> Layout | None:
-        """Where everything is, for a repair; None if data or metadata are damaged."""
+        """Layout for a repair; None if data or metadata are damaged."""
         if self.container is None or self._front or self._chunks:
             return None
         return self._layout
 
     def _open(self) -> Container | None:
         try:
-            return Container(_Lasting(self._source))
+            return Container(_UnclosedSource(self._source))
         except (FormatError, UnsupportedError) as err:
             patched = with_recorded_front(self._source)
             if patched is None:
@@ -149,15 +149,15 @@ class _Examination:
             error: BloscpackError = err
         self._compare_front(patched.head, error)
         try:
-            return Container(_Lasting(patched))
+            return Container(_UnclosedSource(patched))
         except (
             FormatError,
             UnsupportedError,
-        ):  # large metadata, which have no copy, are damaged too
+        ):  # large metadata have no copy, so they are damaged too
             return None
 
     def _compare_front(self, recorded: bytes, error: BloscpackError) -> None:
-        """Say which parts of the front differ from the copy."""
+        """Add damage for each part of the front that differs from the copy."""
         stored = bytes(self._source.read_at(0, len(recorded)))
         size = Header.unpack(recorded).size
         what = str(error.args[0])
@@ -168,7 +168,7 @@ class _Examination:
             self._front.append(Damage(what, None, size, max(len(recorded), size)))
 
     def run(self, nthreads: int | None, progress: Progress | None) -> None:
-        """Check everything behind the front."""
+        """Verify everything behind the front."""
         container = self.container
         if container is None:
             return
@@ -188,9 +188,9 @@ class _Examination:
             dtype, shape, _ = unpack_array_metadata(container.metadata)
             check_nbytes(container, dtype, shape)
         except NotANumpyArray:
-            return  # other metadata, or none
+            return  # other metadata, or an array without any
         except ImportError:
-            return  # an optional package would have to say
+            return  # only an optional package can check this dtype
         except BloscpackError as err:
             size = container.header.size
             meta = container.metadata_header
@@ -198,7 +198,7 @@ class _Examination:
             self._front.append(Damage(str(err.args[0]), None, size, end))
 
     def _check_table(self, container: Container) -> tuple[int, ...]:
-        """Return the entries of the offset table, none without a table or with a damaged one."""
+        """Return the entries of the offset table; empty if it is absent or damaged."""
         if not container.header.offsets or not container.nchunks:
             return ()
         end = container.data_offset
@@ -216,7 +216,7 @@ class _Examination:
         nthreads: int | None,
         progress: Progress | None,
     ) -> None:
-        # A header can promise more chunks than the file has bytes: those need no look.
+        # A hostile header may claim more chunks than the file has bytes: those are not visited.
         smallest = CHUNK_HEADER_SIZE + container.header.checksum.nbytes
         possible = max(0, container.source.size() - container.data_offset) // smallest
         count = min(container.nchunks, possible)
@@ -237,7 +237,7 @@ class _Examination:
             try:
                 layout.note(index, _check_chunk(container, index))
             except FileChangedError:
-                raise  # none of it would be true of either version
+                raise  # chunks of two versions of the file must not be mixed in one report
             except BloscpackError as err:
                 last = first + nbytes
                 start = getattr(err, "offset", None)
@@ -261,7 +261,7 @@ class _Examination:
             self._chunks.append(Damage(what, count, None, None, *lost, rows.spanned(*lost)))
 
     def _compare_table(self, container: Container, table: tuple[int, ...]) -> None:
-        """Compare the entries with where the chunks were found."""
+        """Compare the entries with the offsets of the chunks."""
         start = container.data_offset - container.header.table_size
         for index, (entry, offset) in enumerate(zip(table, self._layout.offsets, strict=False)):
             if offset and entry != offset:
@@ -270,12 +270,12 @@ class _Examination:
                 self._table.append(Damage(what, None, at, at + OFFSET_SIZE))
 
     def _check_trailer(self, container: Container) -> None:
-        """Check what is behind the last chunk."""
+        """Verify everything behind the last chunk."""
         layout, size = self._layout, container.source.size()
         trailer, end = container.trailer, layout.end
         if trailer is None:
-            if not self._chunks:  # else the end is not known
-                self._judge_rest(container, end, size)
+            if not self._chunks:  # otherwise the end of the last chunk is unknown
+                self._classify_rest(container, end, size)
             return
         for page in range(-(-trailer.nchunks // PAGE_CHUNKS)):
             start, nbytes = trailer.page_extent(page)
@@ -290,8 +290,8 @@ class _Examination:
         if self._end:
             self._state = "damaged"
 
-    def _judge_rest(self, container: Container, end: int, size: int) -> None:
-        """Tell a damaged trailer from a stale one and from other bytes behind the last chunk."""
+    def _classify_rest(self, container: Container, end: int, size: int) -> None:
+        """Classify the bytes behind the last chunk: damaged trailer, stale trailer or other."""
         rest = size - end
         meta = container.metadata_header
         head = container.header.size + (meta.section_size if meta else 0)
@@ -303,19 +303,19 @@ class _Examination:
             self._end.append(Damage("trailer: damaged", None, end, size))
         elif self._state != "stale" and begins and rest < expected:
             self._state = "damaged"
-            what = f"trailer: cut, {rest} of {expected} bytes are there"
+            what = f"trailer: truncated, {rest} of {expected} bytes are left"
             self._end.append(Damage(what, None, end, size))
         elif self._state != "absent":
             self._state = "stale"
             self._notices.append(
-                "the trailer is stale: another program has changed the file; fix writes it anew"
+                "the trailer is stale: another program has changed the file; fix rewrites it"
             )
         elif rest > 0:
             self._notices.append(f"{rest} bytes follow the last chunk at offset {end}")
 
 
-class _Lasting:
-    """A source that stays open when its container is closed, or cannot be opened."""
+class _UnclosedSource:
+    """A source that outlives its container, as a container closes its source on error."""
 
     def __init__(self, source: ByteSource) -> None:
         self.name: str | None = source.name
@@ -323,11 +323,11 @@ class _Lasting:
         self.read_at = source.read_at
 
     def close(self) -> None:
-        """Do nothing: the examination closes the file."""
+        """Do nothing: the verification closes the file."""
 
 
 def _check_chunk(container: Container, index: int) -> StoredChunk:
-    """Return a chunk whose checksum, digest in the trailer and content were all checked."""
+    """Return a chunk; compare its checksum and its digest in the trailer, and decode it."""
     stored = container.fetch(index)
     container.compare_trailer(index, stored)
     _, view = new_bytes(stored.header.nbytes)
@@ -339,7 +339,7 @@ def _check_chunk(container: Container, index: int) -> StoredChunk:
 def _end_of(
     container: Container, table: tuple[int, ...], index: int, offset: int | None
 ) -> int | None:
-    """Return where a damaged chunk ends, as far as the offset table tells."""
+    """Return the end of a damaged chunk from the offset table."""
     if offset is None:
         return None
     if index + 1 < len(table):

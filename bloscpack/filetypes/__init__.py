@@ -1,1 +1,1 @@
-"""File types: open, verify and convert a file by what it is."""
+"""File types: open, verify and convert any file by its type."""

@@ -1,7 +1,7 @@
-"""Writing all clips of a source anew: as a frame store, or as a Gulp directory.
+"""Copying all clips of a source to a frame store or a Gulp directory.
 
-A writer says of each clip what its frames are to be, so that they can be compared afterwards. It
-writes where it is told to; making the result visible is not its business.
+A writer also describes the expected frames of each clip, so that source and copy can be compared
+afterwards. It writes to a temporary path; the caller renames the result.
 """
 
 import json
@@ -35,15 +35,15 @@ from ..types import AnyArray
 
 Progress = Callable[[int, int], None]
 
-# Frames that are held at a time.
+# Bytes of frames in memory at a time.
 _BATCH_NBYTES = 16 << 20
 _BATCH_IMAGES = 64
-# How long encoding a byte as JPEG takes, next to decoding one of a Blosc chunk.
+# Cost of encoding a byte as JPEG relative to decoding a Blosc chunk; scales the number of threads.
 _ENCODING_COST = 5
 
 
 class Tally:
-    """What was done so far."""
+    """Counts of clips, frames and images copied so far, with progress."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:
         self.frames = self.images = 0
@@ -57,14 +57,14 @@ class Tally:
         self.images += frames if is_image else 0
 
     def add_clip(self) -> None:
-        """Count a clip, and tell."""
+        """Count a clip, and report progress."""
         self._done += 1
         if self._progress is not None:
             self._progress(self._done, self._total)
 
 
 class StoreWriter:
-    """Makes a frame store of a source."""
+    """Writes the clips of a source to a frame store."""
 
     lossless = True
 
@@ -90,21 +90,21 @@ class StoreWriter:
                 tally.add_clip()
 
     def expected(self, clip: Clip) -> Iterator[AnyArray] | Iterator[list[bytes]]:
-        """Yield the frames of a clip of the source, as they are to be."""
+        """Yield the frames that the copy of a clip must have."""
         return images_of(clip) if is_images(clip) else arrays_of(clip)
 
     def has_meta(self, clip: Clip, written: Clip) -> bool:
-        """Return whether a clip has the metadata that it is to have."""
+        """Return whether the copy of a clip has the right metadata."""
         return json.dumps(meta_of(clip)) == json.dumps(written.meta)
 
 
 class GulpWriter:
-    """Makes a Gulp directory of a source.
+    """Writes the clips of a source to a Gulp directory.
 
     Attributes
     ----------
     lossless : bool
-        Whether nothing had to be encoded so far.
+        Whether no frame has been encoded so far.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class GulpWriter:
             self._check(source[id_])
 
     def _check(self, clip: Clip) -> None:
-        """Refuse a clip of arrays that cannot be held, before any is written."""
+        """Raise for a clip of arrays that JPEG cannot hold, before any clip is written."""
         if not len(clip) or is_images(clip):
             return
         if clip.dtype != np.uint8 or not (
@@ -149,7 +149,7 @@ class GulpWriter:
         self._write_labels(path)
         ids = self._source.keys()
         nchunks = -(-len(ids) // self._videos_per_chunk)
-        # A directory is read in the order of the numbers as text: 0, 1, 10, 11, 2.
+        # Chunks are read in the order of their numbers as text: 0, 1, 10, 11, 2.
         for place, number in enumerate(sorted(range(nchunks), key=str)):
             first = place * self._videos_per_chunk
             _, data, meta = chunk_names(number)
@@ -163,7 +163,7 @@ class GulpWriter:
         chunk.append(clip.id, {}, [])
         for images in self.expected(clip):
             chunk.append(clip.id, {}, images)
-        # As a whole: not every entry is one that `append` takes.
+        # Assigned afterwards, as `append` does not accept every form of entry.
         chunk.meta_dict[clip.id]["meta_data"] = _entries_of(clip)
         tally.add_frames(len(clip), is_image=is_images(clip))
 
@@ -192,7 +192,7 @@ class GulpWriter:
             yield list(map_ordered(encode, frames, nthreads))
 
     def _jpeg(self, clip: Clip, index: int, data: bytes) -> bytes:
-        """Return an image as it is if it is JPEG, else encoded if that is wanted."""
+        """Return a JPEG image unchanged; encode any other, if `quality` is given."""
         info = image.probe(data)
         if info.kind == "jpeg":
             return data
@@ -208,7 +208,7 @@ class GulpWriter:
             raise ValueError(f"clip {clip.id!r:.80}: frame {index}: {err}") from err
 
     def has_meta(self, clip: Clip, written: Clip) -> bool:
-        """Return whether a clip has the metadata that it is to have."""
+        """Return whether the copy of a clip has the right metadata."""
         return json.dumps(_entries_of(clip)) == json.dumps(_entries_of(written))
 
 
@@ -222,18 +222,18 @@ def _pixels(data: bytes, info: image.ImageInfo) -> AnyArray:
 
 
 def is_images(clip: Clip) -> bool:
-    """Return whether frames are kept as JPEG or PNG images."""
+    """Return whether the frames of a clip are stored as JPEG or PNG images."""
     return clip.read_images([]) is not None
 
 
 def images_of(clip: Clip) -> Iterator[list[bytes]]:
-    """Yield the images of a clip, some at a time."""
+    """Yield the images of a clip in batches."""
     for start in range(0, len(clip), _BATCH_IMAGES):
         yield clip.read_images(slice(start, start + _BATCH_IMAGES)) or []
 
 
 def arrays_of(clip: Clip) -> Iterator[AnyArray]:
-    """Yield the frames of a clip, some at a time."""
+    """Yield the frames of a clip in batches."""
     nbytes = int(np.prod(clip.shape[1:])) * clip.dtype.itemsize
     step = max(1, _BATCH_NBYTES // max(1, nbytes))
     for start in range(0, len(clip), step):
@@ -241,17 +241,17 @@ def arrays_of(clip: Clip) -> Iterator[AnyArray]:
 
 
 def meta_of(clip: Clip) -> dict[str, Any]:
-    """Return metadata for a frame store."""
+    """Return the metadata of a clip for a frame store."""
     return pack_entries(clip.meta_data) if isinstance(clip, GulpClip) else clip.meta
 
 
 def _entries_of(clip: Clip) -> list[Any] | None:
-    """Return metadata for a Gulp directory."""
+    """Return the metadata of a clip for a Gulp directory."""
     return clip.meta_data if isinstance(clip, GulpClip) else unpack_entries(clip.meta)
 
 
 def attrs_of(source: FrameSource) -> dict[str, Any]:
-    """Return what is known of a source as a whole."""
+    """Return the attributes of a source as a whole."""
     if isinstance(source, FrameStore):
         return source.attrs
     if isinstance(source, Dataset):

@@ -1,14 +1,12 @@
-"""Copying clips of frames: from any source to a store, a Gulp directory, a dataset or pictures.
+"""Conversion of clips between frame stores, Gulp directories, Benzina datasets and picture folders.
 
-A VRS recording is copied as a whole, all records and tags, into a frame store and out of it again:
-see recordstore/.
+A VRS recording is copied into a frame store, and back, with all records and tags: see vrs/store/.
 
-Frames go through the protocol of sources. JPEG and PNG images are copied as they are, arrays
-losslessly; only into a Gulp directory, which holds nothing else, arrays are encoded as JPEG, and
-only if a quality is given. Samples of a Benzina dataset are copied as they are to another one;
-other pictures are encoded for one, without loss unless a crf is given. The new file or folder is
-made under a temporary name, compared with the source frame by frame, and then gets its name; after
-an error nothing is left of it.
+Frames are read through the protocol of sources. JPEG and PNG images are copied byte for byte, and
+arrays without loss. A Gulp directory holds only JPEG, so arrays are encoded for it, if a quality is
+given. Samples of a Benzina dataset are copied byte for byte to another one; other pictures are
+encoded for it, without loss unless a crf is given. The new file or folder is written under a
+temporary name, compared with the source frame by frame, and renamed. After an error it is removed.
 """
 
 import errno
@@ -38,21 +36,20 @@ _FOLDERS = "gulp", "images"
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """What was copied.
+    """Result of a conversion.
 
     Attributes
     ----------
     kind : {"frames", "gulp", "vrs", "benzina", "images"}
-        Whether a frame store, a Gulp directory, a VRS recording, a Benzina dataset or a folder of
-        pictures was made.
+        Type of the new file or folder: frame store, Gulp directory, VRS recording, Benzina dataset
+        or folder of pictures.
     clips, frames : int
-        How many; of a VRS recording, `frames` are its records, and `clips` those of the store, or
-        the streams of the recording that was made.
+        Number of clips and frames. For a VRS recording, `frames` counts its records, and `clips`
+        the clips of the store, or the streams of a restored recording.
     images : int
-        How many of the frames are JPEG or PNG images, or samples of a dataset, copied byte for
-        byte.
+        Frames that are JPEG or PNG images, or samples of a dataset, copied byte for byte.
     lossless : bool
-        Whether every frame is what it was; False if some were encoded with a quality or a crf.
+        Whether every frame is unchanged; False if frames were encoded with a quality or a crf.
     """
 
     kind: str
@@ -81,88 +78,91 @@ def convert(
     nthreads: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Conversion:
-    """Copy clips of frames, or a VRS recording, to a new file or folder of another kind.
+    """Convert clips of frames, or a VRS recording, to a new file or folder of another type.
 
     Parameters
     ----------
     src : path or URL, sequence of these, or source of clips
-        What `bloscpack.frames.open` opens, or such a source; or a folder of pictures, each file a
-        clip. Several paths are frame stores, or the files of one VRS recording.
+        A source of clips, anything that `bloscpack.frames.open` opens, or a folder of pictures,
+        each file a clip. Several paths are frame stores, or the files of one VRS recording.
     dst : str or PathLike
-        The new file or folder. It appears whole or not at all.
+        The new file or folder. It appears only when it is complete.
     to : {"frames", "gulp", "vrs", "benzina", "images"}, optional
-        What to make. By default a Benzina dataset if the name of `dst` ends in ".bzna"; a Gulp
-        directory of a frame store, unless the name ends in ".blp", or in ".vrs" and the store holds
-        a recording; a frame store of everything else.
+        Type of the copy. By default a Benzina dataset if the name of `dst` ends in ".bzna"; a VRS
+        recording if it ends in ".vrs" and `src` is a store that holds one; for another store a
+        Gulp directory, unless the name ends in ".blp"; a frame store for everything else.
     verify : bool, default True
         Compare every frame and all metadata with the source before `dst` appears: images by their
-        bytes, arrays by their pixels, recordings by `vrs.Recording.checksum`. Of pictures that are
-        encoded with loss, only size, name and target.
+        bytes, arrays by their pixels, recordings by `vrs.Recording.checksum`. For pictures encoded
+        with loss, only size, name and target are compared.
     progress : callable, optional
-        Called with (clips done, clips in all), of recordings records; comparing counts as much.
+        Called with (clips done, clips in all), or records for recordings; comparing counts as much
+        as copying.
     quality : int, optional
-        Encode clips that a Gulp directory cannot hold otherwise as JPEG of this quality, 1 to 100:
-        uint8 of one or three channels. Detail is lost. Without it they are refused.
+        JPEG quality, 1 to 100, for clips that a Gulp directory can only hold as JPEG: uint8 of one
+        or three channels. Detail is lost. Without a quality such clips raise an error.
     preset : {"fast", "small"}, optional
-        For arrays in a frame store, see `bloscpack.frames.create`: "fast" by default, and "small"
-        for recordings.
+        Compression of arrays in a frame store, see `bloscpack.frames.create`: "fast" by default,
+        "small" for recordings.
     videos_per_chunk : int, default 100
         Clips in each pair of files of a Gulp directory.
     verbatim : bool, default False
-        Of a VRS recording, keep beside all records what else is in its files, so that they come
-        back byte for byte. What such a store is copied to is always the same bytes.
+        Also store the bytes of a VRS recording outside of its records, so that its files can be
+        restored byte for byte. Conversions of such a store always give the same bytes.
     crf : float, optional
-        Of a Benzina dataset: encode pictures with loss, in this quality, 0 (the best) to 51 or 63;
-        see `benzina.Writer`. Without it every pixel is kept, in "hevc" or "h264".
+        Quality of lossy pictures in a Benzina dataset, from 0 (best) to 51 or 63; see
+        `benzina.Writer`. Without it every pixel is kept, in "hevc" or "h264".
     codec : {"hevc", "h264", "av1"}, optional
-        Of a Benzina dataset, "hevc" by default.
+        Codec of a Benzina dataset, "hevc" by default.
     tile : int, optional
-        Of a Benzina dataset: frames are whole tiles of so many pixels square, 512 by default.
+        Edge length in pixels of the square tiles of a Benzina dataset, 512 by default. Frames are
+        whole numbers of tiles.
     overwrite : bool, default False
-        Replace a file at `dst`. A folder is never replaced, unless it is empty.
+        Replace an existing file `dst`. A folder is replaced only if it is empty.
     allow_empty : bool, default False
-        Convert a source without clips, which is refused otherwise. A VRS recording may have tags
-        alone.
+        Convert a source without clips, which otherwise raises an error. A VRS recording may consist
+        of tags alone.
     nthreads : int, optional
-        Threads that encode and decode; as many as there are processors, at most 8, by default.
+        Threads that encode and decode; by default one per processor, at most 8.
     storage_options : mapping, optional
-        For a source behind a URL: what fsspec's file system for it takes.
+        Options of fsspec's file system, for a source behind a URL.
 
     Returns
     -------
     Conversion
-        How much was copied.
+        Type and counts of the copy.
 
     Raises
     ------
     FileExistsError
-        `dst` is there already.
+        The file or folder `dst` exists.
     ValueError
-        A Gulp directory, dataset or folder cannot hold a clip; the message names it. Or there is
-        nothing to convert, or a parameter is wrong.
+        A Gulp directory, dataset or folder cannot hold a clip, which the message names. Or there is
+        nothing to convert, or a parameter is invalid.
     WrongKindError
-        The source is a file or folder of another kind; the message names the call that reads it.
+        The source is of another type; the message names the function that reads it.
     FormatError, CodecError
-        The source is damaged, or what was written is not what was read.
+        The source is damaged, or the copy differs from it.
     LockedError
-        A writer has the file open that would be replaced.
+        A writer has the file open that is to be replaced.
     OSError
-        The source cannot be read, or the destination not be written.
+        The source cannot be read, or the destination cannot be written.
 
     Notes
     -----
-    Ids and their order stay. Metadata of a Gulp item that are not just one object are kept whole
-    under "gulp.meta_data", beside the fields of the first entry, and written back from there; the
-    file label2idx.json is kept as the attribute "label2idx". Other attributes of a frame store, and
-    the dtype and shape of clips without frames, have no place in a Gulp directory.
+    Ids and their order do not change. Metadata of a Gulp item that are not a single object are
+    stored whole under "gulp.meta_data", beside the fields of the first entry, and restored from
+    there. The file label2idx.json becomes the attribute "label2idx". A Gulp directory cannot store
+    other attributes of a frame store, nor the dtype and shape of clips without frames.
 
-    In a Benzina dataset each frame is a sample, called by the "name" in the metadata of its clip,
-    or the id, and a number if the clip has several; its target is "target" or "label" of the
-    metadata. Other metadata have no place there. Images are turned as they say (EXIF). A clip of a
-    frame store that is made of a sample has name and target in its metadata, and the splits of the
-    dataset are an attribute of the store; frames are kept as decoded pixels, exactly, since a store
-    keeps no coded pictures but JPEG and PNG. Of a folder of pictures, the folders at its top are
-    the targets (see `benzina.pack`). In one that is made, ``samples.json`` has ids and metadata.
+    In a Benzina dataset each frame is a sample. Its name is the "name" in the metadata of its clip,
+    or the id, with a number if the clip has several frames. Its target is "target" or "label" of
+    the metadata; other metadata are not stored. Images are rotated by their EXIF orientation. In a
+    frame store made of a dataset, the metadata of each clip have its name and target, and an
+    attribute of the store has the splits. Frames are stored as decoded pixels, without loss, as a
+    store holds no coded pictures but JPEG and PNG. For a folder of pictures, the top folders are
+    the targets (see `benzina.pack`). A folder that is written has ``samples.json`` with ids and
+    metadata.
 
     Examples
     --------
@@ -176,27 +176,27 @@ def convert(
     """
     from .clipcopy import GulpWriter, StoreWriter, Tally  # on use, as Gulp directories are
 
-    options = {"crf": crf, "codec": codec, "tile": tile}
-    coding: Any = {name: value for name, value in options.items() if value is not None}
+    given = {"crf": crf, "codec": codec, "tile": tile}
+    coding: Any = {name: value for name, value in given.items() if value is not None}
     target = os.path.realpath(dst)
-    making = _Making(target, os.fspath(dst), verify, progress, overwrite, allow_empty, nthreads)
+    options = _Options(target, os.fspath(dst), verify, progress, overwrite, allow_empty, nthreads)
     if to != "gulp" and is_recording(src, storage_options):
         if to == "vrs" or quality is not None:
             raise ValueError(
-                "a recording goes into a frame store; vrs.copy makes another one of it"
+                "a recording is converted to a frame store; vrs.copy makes another recording of it"
             )
-        return _store_recording(src, storage_options, making, preset, verbatim=verbatim)
+        return _store_recording(src, storage_options, options, preset, verbatim=verbatim)
     if verbatim:
-        raise ValueError("verbatim is for a VRS recording that goes into a frame store")
+        raise ValueError("verbatim is for a VRS recording that is converted to a frame store")
     with ExitStack() as stack:
         source = _opened(src, stack, nthreads, storage_options)
-        making.check_found(len(source), source.name)
+        options.check_found(len(source), source.name)
         kind = _kind(to, source, target)
         if kind == "vrs":
-            return _restore_recording(source, making)
+            return _restore_recording(source, options)
         if kind != "gulp" and quality is not None:
             raise ValueError(
-                "quality is for a Gulp directory; a frame store keeps arrays as they are, and a "
+                "quality is for a Gulp directory; a frame store keeps arrays unchanged, and a "
                 "Benzina dataset takes crf"
             )
         if kind != "benzina" and coding:
@@ -204,7 +204,7 @@ def convert(
         _check_target(kind, target, os.fspath(dst), overwrite=overwrite)
         temporary = stack.enter_context(_vanishing(temporary_path(target)))
         if kind in ("benzina", "images"):
-            tally, lossless = _write_pictures(kind, source, temporary, making, coding)
+            tally, lossless = _write_pictures(kind, source, temporary, options, coding)
         else:
             tally = Tally(progress, len(source) * (2 if verify else 1))
             writer: Writer = (
@@ -213,7 +213,7 @@ def convert(
                 else StoreWriter(source, preset or "fast", nthreads)
             )
             writer.write(temporary, tally)
-            if verify and (len(source) or kind != "gulp"):  # an empty folder opens as nothing
+            if verify and (len(source) or kind != "gulp"):  # an empty folder has no type to open
                 with open_frames(temporary) as written:
                     _compare(source, written, writer, tally)
             lossless = writer.lossless
@@ -229,7 +229,7 @@ def _opened(
     nthreads: int | None,
     storage_options: Mapping[str, Any] | None,
 ) -> "FrameSource":
-    """Return a source, closed with the `stack` if it was opened here."""
+    """Return a source; close it with the `stack` if it was opened here."""
     if hasattr(src, "keys") and hasattr(src, "read"):
         refuse_options(src, storage_options)
         source: FrameSource = src
@@ -251,21 +251,21 @@ def _is_gulp(folder: str | os.PathLike[str]) -> bool:
 
 
 def _write_pictures(
-    kind: str, source: "FrameSource", path: str, making: "_Making", coding: Any
+    kind: str, source: "FrameSource", path: str, options: "_Options", coding: Any
 ) -> tuple["Tally", bool]:
-    """Make a dataset or a folder of pictures, compare it, and return whether it is the same."""
+    """Write a dataset or a folder of pictures; compare it; return whether it is lossless."""
     from .clipcopy import Tally
     from .datasetcopy import dataset_writer
     from .picturecopy import PictureWriter
 
     writer = (
-        dataset_writer(source, coding, making.nthreads)
+        dataset_writer(source, coding, options.nthreads)
         if kind == "benzina"
-        else PictureWriter(source, making.nthreads)
+        else PictureWriter(source, options.nthreads)
     )
-    tally = Tally(making.progress, writer.total * (2 if making.verify else 1))
+    tally = Tally(options.progress, writer.total * (2 if options.verify else 1))
     writer.write(path, tally)
-    if making.verify:
+    if options.verify:
         what = writer.difference(path, tally)
         if what is not None:
             raise _different(source, what)
@@ -273,7 +273,7 @@ def _write_pictures(
 
 
 def _kind(to: str | None, source: "FrameSource", target: str) -> str:
-    """Return what to make."""
+    """Return the type of the copy."""
     if to in _KINDS:
         return str(to)
     if to is not None:
@@ -296,8 +296,8 @@ def _holds_recording(source: "FrameSource") -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Making:
-    """Where a file is to be, and how it is made."""
+class _Options:
+    """Destination of a conversion, and its options."""
 
     target: str
     name: str
@@ -308,57 +308,56 @@ class _Making:
     nthreads: int | None
 
     def check_found(self, count: int, source: str | None) -> None:
-        """Refuse a source that has nothing to convert."""
+        """Raise if a source has nothing to convert."""
         if not count and not self.allow_empty:
             where = f"{source}: " if source else ""
             raise ValueError(
-                f"{where}there are no clips to convert; --allow-empty (allow_empty=True) makes an "
-                "empty copy"
+                f"{where}no clips to convert; --allow-empty (allow_empty=True) makes an empty copy"
             )
 
 
 def _store_recording(
     src: Any,
     storage_options: Mapping[str, Any] | None,
-    making: _Making,
+    options: _Options,
     preset: str | None,
     *,
     verbatim: bool,
 ) -> Conversion:
-    """Make a frame store of a recording."""
+    """Convert a recording to a frame store."""
     from ..vrs.recording import open as open_recording
     from ..vrs.store import PRESET, store_recording
 
-    _check_target("frames", making.target, making.name, overwrite=making.overwrite)
+    _check_target("frames", options.target, options.name, overwrite=options.overwrite)
     with (
         open_recording(src, storage_options=storage_options) as recording,
-        _vanishing(temporary_path(making.target)) as temporary,
+        _vanishing(temporary_path(options.target)) as temporary,
     ):
         made = store_recording(
             recording,
             temporary,
             preset=preset or PRESET,
             verbatim=verbatim,
-            verify=making.verify,
-            nthreads=making.nthreads,
-            progress=making.progress,
+            verify=options.verify,
+            nthreads=options.nthreads,
+            progress=options.progress,
         )
-        with replacing(making.target):
-            disk.replace(temporary, making.target)
-            disk.sync_folder(os.path.dirname(making.target))
+        with replacing(options.target):
+            disk.replace(temporary, options.target)
+            disk.sync_folder(os.path.dirname(options.target))
         return Conversion("frames", made.clips, made.records, made.images)
 
 
-def _restore_recording(source: "FrameSource", making: _Making) -> Conversion:
-    """Make a recording of a frame store."""
+def _restore_recording(source: "FrameSource", options: _Options) -> Conversion:
+    """Restore a recording from a frame store."""
     from ..frames.store.framestore import FrameStore
     from ..vrs.store import restore_recording
     from ..vrs.write.recordfile import chunk_path
 
     if not isinstance(source, FrameStore) or not _holds_recording(source):
-        raise ValueError("a VRS recording is made of a frame store that was made of one")
-    target = making.target
-    _check_target("vrs", target, making.name, overwrite=making.overwrite)
+        raise ValueError('to="vrs" needs a frame store that was converted from a VRS recording')
+    target = options.target
+    _check_target("vrs", target, options.name, overwrite=options.overwrite)
     temporary = temporary_path(target)
     with ExitStack() as stack:
 
@@ -368,14 +367,14 @@ def _restore_recording(source: "FrameSource", making: _Making) -> Conversion:
         made = restore_recording(
             source,
             paths,
-            verify=making.verify,
-            nthreads=making.nthreads,
-            progress=making.progress,
+            verify=options.verify,
+            nthreads=options.nthreads,
+            progress=options.progress,
         )
         names = [chunk_path(target, number) for number in range(len(made.paths))]
         for name in names[1:]:
             _check_target("vrs", name, name, overwrite=False)
-        # The first file is what makes the others a recording.
+        # Only the first file makes a recording of the others, so it is renamed last.
         for path, name in reversed(list(zip(made.paths, names, strict=True))):
             disk.replace(path, name)
         disk.sync_folder(os.path.dirname(target))
@@ -395,7 +394,7 @@ def _check_target(kind: str, target: str, name: str, *, overwrite: bool) -> None
 
 @contextmanager
 def _vanishing(path: str) -> Iterator[str]:
-    """Give a path of which nothing is left after the block."""
+    """Yield a path; remove the file or folder there after the block."""
     try:
         yield path
     finally:
@@ -410,12 +409,12 @@ def _vanishing(path: str) -> Iterator[str]:
 def _compare(
     source: "FrameSource", written: "FrameSource", writer: "Writer", tally: "Tally"
 ) -> None:
-    """Check that what was written is what was read.
+    """Compare the copy with its source.
 
     Raises
     ------
     FormatError
-        It is not.
+        They differ.
     """
     if list(written.keys()) != list(source.keys()):
         raise _different(source, "the ids of the clips")
@@ -438,7 +437,7 @@ def _compare(
 
 
 def _same_frames(frames: "AnyArray | list[bytes]", copy: "Clip", chosen: slice) -> Iterator[bool]:
-    """Yield for each frame whether the copy has the same."""
+    """Yield for each frame whether the copy has an equal one."""
     if isinstance(frames, list):
         images = copy.read_images(chosen) or []
         yield from (one == two for one, two in zip(frames, images, strict=False))
@@ -446,11 +445,11 @@ def _same_frames(frames: "AnyArray | list[bytes]", copy: "Clip", chosen: slice) 
     copied = copy.read(chosen)
     for one, two in zip(frames, copied, strict=False):
         is_alike = one.shape == two.shape and one.dtype == two.dtype
-        # The bytes: NaN is not equal to NaN.
+        # Compared as bytes, as NaN is not equal to NaN.
         yield is_alike and one.tobytes() == two.tobytes()
 
 
 def _different(source: "FrameSource", what: str) -> FormatError:
-    error = FormatError(f"{what} did not arrive as they are in the source; the copy was removed")
+    error = FormatError(f"the copy differs from its source and was removed: {what}")
     error.path = source.name
     return error

@@ -1,8 +1,8 @@
-"""Writing a source anew as a Benzina dataset, and comparing the two.
+"""Copying a source to a Benzina dataset, and comparing the two.
 
-Samples of another dataset are copied as they are. Everything else is encoded: without loss, every
-pixel, unless a quality is given. Each frame becomes a sample; what it is called, and its target,
-are in the metadata of its clip under "name" and "target", or "label".
+Samples of another dataset are copied byte for byte. Everything else is encoded, without loss of a
+pixel unless a quality is given. Each frame becomes a sample. The metadata of its clip have its name
+under "name", and its target under "target" or "label".
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,15 +27,15 @@ from ..parallel.threads import map_ordered, resolve_nthreads
 from .clipcopy import Tally, arrays_of, attrs_of, images_of, is_images, meta_of
 from .picturefolder import FolderSource
 
-# Comparing decodes everything: as many threads as there may be.
+# Large enough that the size of the work never limits the number of threads: comparing decodes all.
 _WORTH = 1 << 62
 _INT64 = np.iinfo(np.int64)
-# Of metadata.
+# Entries of clip metadata that a dataset stores.
 _KEPT = {"name", "target", "label"}
 
 
 class Quality(TypedDict, total=False):
-    """How pictures are encoded; see `benzina.Writer`."""
+    """Options to encode pictures; see `benzina.Writer`."""
 
     codec: str
     crf: float | None
@@ -46,17 +46,17 @@ class Quality(TypedDict, total=False):
 def dataset_writer(
     source: FrameSource, quality: Quality, nthreads: int | None
 ) -> "SampleCopier | PictureEncoder":
-    """Return what makes a dataset of a source.
+    """Return the writer that copies a source to a dataset.
 
     Parameters
     ----------
     quality : Quality
-        Without a crf nothing is lost, and samples of a dataset are copied as they are.
+        Without a crf nothing is lost, and samples of a dataset are copied byte for byte.
 
     Raises
     ------
     ValueError
-        Frames cannot be kept as they are; the message names the clip.
+        A frame cannot be stored without loss; the message names the clip.
     """
     is_exact = quality.get("crf") is None
     if isinstance(source, Dataset) and is_exact and not set(quality) - {"crf"}:
@@ -67,7 +67,7 @@ def dataset_writer(
 
 
 def _splits_of(source: FrameSource) -> dict[str, tuple[int, int]] | None:
-    """Return the splits of a dataset, or those that `clipcopy.attrs_of` kept of one."""
+    """Return the splits of a dataset, or of a store that `clipcopy.attrs_of` saved them in."""
     kept = attrs_of(source).get("benzina")
     splits = kept.get("splits") if isinstance(kept, Mapping) else None
     if not isinstance(splits, Mapping):
@@ -76,7 +76,7 @@ def _splits_of(source: FrameSource) -> dict[str, tuple[int, int]] | None:
 
 
 class SampleCopier:
-    """Makes a dataset of the samples of another one, or of a view of one."""
+    """Writes the samples of a dataset, or of a view of one, to a new dataset."""
 
     lossless = True
 
@@ -96,13 +96,13 @@ class SampleCopier:
                 tally.add_clip()
 
     def difference(self, path: str, tally: Tally) -> str | None:
-        """Return what is not as it is in the source; None if all is."""
+        """Return a description of the first difference from the source, or None."""
         with open_dataset(path) as written:
             if len(written) != self.total:
                 return "the number of samples"
             for one, two in zip(self._source.samples(), written.samples(), strict=True):
                 if one.data != two.data or one.target != two.target:
-                    return f"sample {one.index}: the bytes, or the target,"
+                    return f"sample {one.index}: the bytes or the target"
                 if (one.name_bytes or b"") != (two.name_bytes or b""):
                     return f"sample {one.index}: the name"
                 tally.add_clip()
@@ -110,14 +110,14 @@ class SampleCopier:
 
 
 class ClipItems:
-    """The frames of all clips as pictures for a dataset.
+    """Frames of all clips as pictures for a dataset.
 
     Parameters
     ----------
     source : FrameSource
-        The clips.
+        Source of the clips.
     is_exact : bool
-        Refuse what a dataset does not keep as it is.
+        Raise for frames that a dataset cannot store without loss.
     """
 
     def __init__(self, source: FrameSource, is_exact: bool) -> None:
@@ -155,7 +155,7 @@ class ClipItems:
                 yield Item(frame, target, called)
 
     def _frames(self, clip: Clip) -> Iterator[Any]:
-        """Yield images as they are, so that they are turned as they say, else arrays."""
+        """Yield coded images, so that the writer rotates them by their EXIF data, else arrays."""
         if not is_images(clip):
             for frames in arrays_of(clip):
                 yield from frames
@@ -170,7 +170,7 @@ class ClipItems:
     def _target(self, meta: Mapping[str, Any]) -> int | None:
         for key in ("target", "label"):
             value = meta.get(key)
-            if isinstance(value, str):  # GulpIO2 has the numbers of labels beside the clips
+            if isinstance(value, str):  # labels of GulpIO2 have their numbers in label2idx
                 value = self._labels.get(value)
             if type(value) is int and _INT64.min <= value <= _INT64.max and value != -1:
                 return value
@@ -180,18 +180,18 @@ class ClipItems:
 def _check(clip: Clip, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
     if dtype != np.uint8 or len(shape) not in (2, 3) or shape[2:] not in ((), (1,), (3,)):
         raise ValueError(
-            f"clip {clip.id!r:.80}: a dataset keeps uint8 of (H, W) or (H, W, 3) as they are, and "
-            f"its frames are {dtype} of {shape}; give a crf to encode what can be of them"
+            f"clip {clip.id!r:.80}: a dataset stores uint8 of (H, W) or (H, W, 3) without loss, "
+            f"and its frames are {dtype} of {shape}; give a crf to encode clips that allow it"
         )
 
 
 class PictureEncoder:
-    """Makes a dataset of pictures, by encoding them.
+    """Encodes pictures to a new dataset.
 
     Attributes
     ----------
     lossless : bool
-        Whether every pixel is kept.
+        Whether every pixel is unchanged.
     """
 
     def __init__(
@@ -225,9 +225,9 @@ class PictureEncoder:
         )
 
     def difference(self, path: str, tally: Tally) -> str | None:
-        """Return what is not as it should be; None if all is.
+        """Return a description of the first difference from the source, or None.
 
-        Lossy pictures need only have their size.
+        Lossy pictures are only compared in size, name and target.
         """
         nthreads = resolve_nthreads(self._nthreads, _WORTH)
         compare = partial(_compared, is_exact=self.lossless)
@@ -243,7 +243,7 @@ class PictureEncoder:
 
 
 def _compared(pair: tuple[Item, Sample], *, is_exact: bool) -> str | None:
-    """Return what of a sample is not as it should be."""
+    """Return a description of the first difference of a sample from its picture, or None."""
     item, sample = pair
     stored = b"" if item.name is None else pack_name(item.name)[:-1]
     if (sample.name_bytes or b"") != stored:

@@ -1,6 +1,6 @@
-"""Opening a file by what it is.
+"""Opening a file by its type.
 
-Everything with frames is imported on use: a program with arrays alone starts in half the time.
+Modules for frames are imported on use: a program that only has arrays starts in half the time.
 """
 
 import builtins
@@ -23,9 +23,9 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 
 def known_as(module: str, name: str) -> Callable[[Function], Function]:
-    """Return a decorator that gives a function the name under which `module` exports it.
+    """Return a decorator that renames a function to the name `module` exports it by.
 
-    `help` and tracebacks show that name, and a pickle finds the function by it.
+    `help` and tracebacks show that name, and pickle finds the function by it.
     """
 
     def rename(function: Function) -> Function:
@@ -45,22 +45,22 @@ def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
     storage_options: Mapping[str, Any] | None = None,
     locking: bool = True,
 ) -> Array:
-    """Open a Bloscpack file as an array that is read as it is indexed, and may be appended to.
+    """Open a Bloscpack file as an array that is read when it is indexed, and can be appended to.
 
     Parameters
     ----------
     path : str, PathLike, bytes-like or binary file
-        The file, or a URL of it (``s3://``, ``https://``, any that fsspec knows). One without
-        array metadata is an array of its bytes (uint8).
+        The file, or its URL (``s3://``, ``https://``, any that fsspec knows). A file without array
+        metadata is opened as an array of its bytes (uint8).
     mode : {"r", "a"}, default "r"
-        Reading, or reading and appending; the latter needs a path, and one handle at a time may.
+        Read; or read and append, which needs a path and allows only one handle at a time.
     verify : bool or "always", default True
         Compare the checksum of each chunk once, the first time it is read; at every read
         ("always"); or never (False).
     nthreads : int, optional
-        Threads that decode; as many as there are processors, at most 8, by default.
+        Threads that decode; by default one per processor, at most 8.
     storage_options : mapping, optional
-        For a URL: what fsspec's file system for it takes (keys, ``endpoint_url``, ``headers``).
+        Options of fsspec's file system for a URL (keys, ``endpoint_url``, ``headers``).
     locking : bool, default True
         Lock the file in mode "a", so that a second writer is refused. False is for file
         systems without locks, and only if no other program writes to the file; so is
@@ -69,30 +69,30 @@ def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
     Returns
     -------
     Array
-        To be closed, or used as a context manager.
+        The open array; close it, or use it as a context manager.
 
     Raises
     ------
     WrongKindError
-        The file is of another kind: `NotBloscpackError` if it is not a Bloscpack file. The message
-        names the call that reads it.
+        The file is of another type: `NotBloscpackError` if it is not a Bloscpack file. The message
+        names the function that reads it.
     FormatError, UnsupportedError
-        It is damaged, or of an unknown version; or mode "a" with a URL.
+        The file is damaged or of an unknown version; or mode is "a" with a URL.
     LockedError
-        Another writer has it open (mode "a").
+        Another writer has the file open (mode "a").
     OSError
-        It cannot be opened; `RemoteError` if a server cannot be reached.
+        The file cannot be opened; `RemoteError` if a server cannot be reached.
     ImportError
-        A library for such a URL is missing.
+        A library for the URL is missing.
     ValueError
-        `mode` is neither, or the file is of a kind that nothing can be appended to (mode "a").
+        `mode` is invalid, or files of this type cannot be appended to (mode "a").
 
     Notes
     -----
     Opening a URL makes one request, for the first 64 KiB, and a second one if header, metadata and
-    offset table are longer. A row is one more; a selection as few as there are runs of chunks.
-    The trailer is read with ``verify="always"``, and where the chunks have no checksum: one more
-    request then. `FileChangedError` is raised once the object is of another version.
+    offset table are longer. Reading a row makes one more, a selection one per run of chunks. With
+    ``verify="always"``, and if the chunks have no checksum, the trailer is read with one more
+    request. If the object is replaced by another version, reading raises `FileChangedError`.
 
     Examples
     --------
@@ -149,17 +149,17 @@ def open_frames(
     Parameters
     ----------
     path : str, PathLike, bytes-like or binary file, or list of these
-        A frame store, the folder of a Gulp directory, a VRS recording or a Benzina dataset, or a
-        URL of one; or several stores that are read as one: a list, or a pattern
-        (``"part-*.blp"``) whose files come in the order of their names as text.
+        A frame store, the folder of a Gulp directory, a VRS recording or a Benzina dataset, or its
+        URL. Several stores are read as one, given as a list or as a pattern (``"part-*.blp"``)
+        whose files are sorted by name.
     mode : {"r", "a"}, default "r"
-        Reading, or reading and appending; the latter needs a path, and one handle at a time may.
+        Read; or read and append, which needs a path and allows only one handle at a time.
     verify : bool, default True
         Compare the checksum of each chunk when it is read.
     nthreads : int, optional
-        Threads that decode; as many as there are processors, at most 8, by default.
+        Threads that decode; by default one per processor, at most 8.
     storage_options : mapping, optional
-        For a URL: what fsspec's file system for it takes (keys, ``endpoint_url``, ``headers``).
+        Options of fsspec's file system for a URL (keys, ``endpoint_url``, ``headers``).
     locking : bool, default True
         Lock the file in mode "a", so that a second writer is refused. False is for file
         systems without locks, and only if no other program writes to the file; so is
@@ -168,30 +168,31 @@ def open_frames(
     Returns
     -------
     FrameStore, GulpSource, RecordingSource, Dataset or ManyStores
-        To be closed, or used as a context manager. Of several stores the clips come in the order of
-        the list.
+        The open source; close it, or use it as a context manager. Clips of several stores are in
+        the order of the list.
 
     Raises
     ------
     WrongKindError
-        The file is of another kind, or the folder is not a Gulp directory: `NotBloscpackError` if
-        it is not a Bloscpack file. The message names the call that reads it.
+        The file is of another type, or the folder is not a Gulp directory: `NotBloscpackError` if
+        it is not a Bloscpack file. The message names the function that reads it.
     FormatError, UnsupportedError
-        It is damaged, or of an unknown version.
+        The file is damaged or of an unknown version.
     LockedError
-        Another writer has it open (mode "a").
+        Another writer has the file open (mode "a").
     OSError
-        It cannot be opened; `RemoteError` if a server cannot be reached.
+        The file cannot be opened; `RemoteError` if a server cannot be reached.
     ImportError
-        A library for such a URL is missing.
+        A library for the URL is missing.
     ValueError
-        `mode` is neither, or not for this; or of several stores, two have a clip of one id.
+        `mode` is invalid, or not available for this type; or two of several stores have a clip of
+        the same id.
 
     Notes
     -----
-    Opening a store behind a URL makes two requests, for its first and its last 64 KiB, or one if
-    it is no larger; the index of a large one is one or two more. The frames of a clip are then as
-    few requests as there are runs of them.
+    Opening a store behind a URL makes one request if it has at most 64 KiB, else two, for its first
+    and last 64 KiB; a large index takes one or two more. Reading frames of a clip makes one request
+    per run of frames.
 
     Examples
     --------
@@ -219,7 +220,7 @@ def open_frames(
 
 
 def _open_other_frames(path: Any, mode: str, nthreads: int | None) -> "FrameSource | None":
-    """Open what is no frame store; None if it may be one."""
+    """Open a source other than a frame store; return None if the file may be a frame store."""
     if isinstance(path, str | os.PathLike) and os.path.isdir(path):
         from ..gulp.clipsource import GulpSource
 
@@ -246,7 +247,7 @@ def _check_reads(mode: str, what: str) -> None:
 def _open_remote_frames(
     url: str, verify: bool, nthreads: int | None, storage_options: Mapping[str, Any] | None
 ) -> "FrameSource":
-    """Open what is at a URL; what is no object is looked for as a folder."""
+    """Open an object behind a URL; a URL without an object is opened as a folder."""
     from ..frames.store.framestore import FrameStore
     from ..gulp.clipsource import GulpSource
     from ..vrs.framesource import RecordingSource
@@ -272,9 +273,9 @@ def _open_remote_frames(
 
 
 def is_recording(path: Any, storage_options: Mapping[str, Any] | None = None) -> bool:
-    """Return whether a file, the first of a list of files, or a buffer begins as recordings do.
+    """Return whether a file, a URL, the first of a list of files, or a buffer is a VRS recording.
 
-    A URL, too: by one request, unless it ends as that of a folder does.
+    Only the first bytes are compared. A URL takes one request, unless it ends like a folder.
     """
     if isinstance(path, list | tuple) and path:
         path = path[0]
@@ -285,7 +286,7 @@ def is_recording(path: Any, storage_options: Mapping[str, Any] | None = None) ->
 
 
 def _first_remote_bytes(url: str, storage_options: Mapping[str, Any] | None) -> bytes:
-    """Return the first 8 bytes of an object; none if there is no such object, as for a folder."""
+    """Return the first 8 bytes of an object; empty if there is only a folder of this name."""
     try:
         return bytes(RemoteSource(url, storage_options).read_at(0, 8))
     except (FileNotFoundError, IsADirectoryError):
@@ -293,9 +294,9 @@ def _first_remote_bytes(url: str, storage_options: Mapping[str, Any] | None) -> 
 
 
 def is_benzina(path: Any) -> bool:
-    """Return whether a file or a buffer is an mp4 that is a Benzina dataset.
+    """Return whether a file or a buffer is an mp4 file with a Benzina dataset.
 
-    A file called ``*.bzna`` whose beginning is damaged is taken for one, too.
+    A file named ``*.bzna`` with a damaged beginning counts as one too.
     """
     first = _first_bytes(path)
     if first[4:] not in MP4_BOXES:
@@ -308,7 +309,7 @@ def is_benzina(path: Any) -> bool:
 
 
 def _first_bytes(path: Any) -> bytes:
-    """Return the first 8 bytes of a file, an object or a buffer; none of anything else."""
+    """Return the first 8 bytes of a file, an object or a buffer; empty for anything else."""
     if isinstance(path, RemotePlace):
         return path.head[:8]
     if isinstance(path, bytes | bytearray | memoryview):
@@ -332,28 +333,28 @@ def create_frames(
     storage_options: Mapping[str, Any] | None = None,
     locking: bool = True,
 ) -> "FrameStore":
-    """Make a frame store, open for appending.
+    """Create a frame store, open for appending.
 
     Parameters
     ----------
     path : str or PathLike
-        Where to. The file is there at once, without clips. May be a URL of S3 or of another store
-        that fsspec can write to: the store is sent when it is closed, and is a local temporary file
-        until then; an error inside of a ``with`` block sends nothing.
+        Path of the new file, which exists at once, without clips. A URL of S3 or of another store
+        that fsspec can write to is also possible: the store is a local temporary file until it is
+        closed, and then sent. An error inside a ``with`` block sends nothing.
     codec : {"lossless", "jpeg"}, default "lossless"
-        How arrays are kept. JPEG and PNG images are kept as they are in any case.
+        Codec of arrays. JPEG and PNG images are stored byte for byte in any case.
     preset : {"fast", "small"}, default "fast"
-        Whether lossless frames are to be decoded fast or to be small.
+        Whether lossless frames decode fast or take little space.
     quality : int, default 90
-        Of JPEG, 1 to 100.
+        JPEG quality, 1 to 100.
     attrs : mapping, optional
-        JSON values to keep with the store.
+        JSON values to store with the clips.
     nthreads : int, optional
-        Threads that encode and decode; as many as there are processors, at most 8, by default.
+        Threads that encode and decode; by default one per processor, at most 8.
     overwrite : bool, default False
-        Replace a file of this name.
+        Replace an existing file.
     storage_options : mapping, optional
-        For a URL: what fsspec's file system for it takes (keys, ``endpoint_url``).
+        Options of fsspec's file system for a URL (keys, ``endpoint_url``).
     locking : bool, default True
         Lock the file while it is written, so that a second writer is refused. False is for file
         systems without locks, and only if no other program writes to the file; so is
@@ -362,20 +363,20 @@ def create_frames(
     Returns
     -------
     FrameStore
-        To be closed, or used as a context manager.
+        The open store; close it, or use it as a context manager.
 
     Raises
     ------
     FileExistsError
-        There is a file of this name.
+        The file exists.
     LockedError
-        A writer has the file open that would be replaced.
+        A writer has the file open that is to be replaced.
     TypeError, ValueError
-        A parameter is out of its range, or `attrs` are no JSON values.
+        A parameter is out of range, or `attrs` are not JSON values.
     OSError
         The file cannot be written.
     UnsupportedError
-        Nothing can be written to such URLs (``https://``).
+        URLs of this kind cannot be written to (``https://``).
     """
     from ..frames.store.framestore import FrameStore
 

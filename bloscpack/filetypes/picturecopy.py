@@ -1,8 +1,7 @@
-"""Writing a source anew as a folder of pictures, and comparing the two.
+"""Copying a source to a folder of pictures, and comparing the two.
 
-JPEG and PNG images are written as they are, arrays as PNG, exactly. Files are called as in
-extraction (`benzina.filename`); ``samples.json`` says of each which clip and frame it is, and has
-the metadata.
+JPEG and PNG images are copied byte for byte; arrays become PNG, without loss. Files are named as by
+extraction (`benzina.filename`). ``samples.json`` lists the clip, frame and metadata of each file.
 """
 
 import os
@@ -23,12 +22,12 @@ from ..types import AnyArray
 from .clipcopy import Tally, attrs_of, images_of, is_images, meta_of
 
 _SUFFIXES = {"jpeg": ".jpg", "png": ".png"}
-# Encoding PNG takes long for any picture.
+# Large enough that the size of the work never limits the number of threads: encoding PNG is slow.
 _WORTH = 1 << 62
 
 
 class _Frame(NamedTuple):
-    """A frame, still to be read."""
+    """A frame that is not read yet."""
 
     clip: Clip
     number: int
@@ -36,21 +35,21 @@ class _Frame(NamedTuple):
 
 
 class _File(NamedTuple):
-    """What a file holds."""
+    """Content of a file."""
 
     content: bytes
     suffix: str
     is_kept: bool
-    """Whether it was one already."""
+    """Whether the source had it as an image already."""
 
 
 class PictureWriter:
-    """Makes a folder of pictures of a source.
+    """Writes the frames of a source to a folder of pictures.
 
     Parameters
     ----------
     source : FrameSource
-        The clips.
+        Source of the clips.
     nthreads : int, optional
         Threads that decode and encode.
     """
@@ -104,7 +103,7 @@ class PictureWriter:
                     yield _Frame(clip, number, partial(clip.read, number))
 
     def difference(self, path: str, tally: Tally) -> str | None:
-        """Return what is not as it is in the source; None if all is."""
+        """Return a description of the first difference from the source, or None."""
         files = (os.path.join(path, *name.split("/")) for name in self._files)
         pairs = zip(self._frames(), files, strict=True)
         nthreads = resolve_nthreads(self._nthreads, _WORTH)
@@ -142,5 +141,5 @@ def _encode(frame: _Frame) -> tuple[_Frame, _File]:
 
 
 def _squeezed(pixels: AnyArray) -> AnyArray:
-    """Return gray pixels without an axis of one channel, which PNG has not."""
+    """Return gray pixels without an axis of one channel, which PNG does not have."""
     return pixels[..., 0] if pixels.ndim == 3 and pixels.shape[2] == 1 else pixels

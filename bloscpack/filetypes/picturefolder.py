@@ -1,7 +1,7 @@
-"""A folder of pictures as a source of clips: each file a clip of one frame, kept as it is.
+"""Folder of pictures as a source of clips: each file is a clip of one frame, byte for byte.
 
-Which files, in which order, and their classes are those of `benzina.listing.PictureFolder`. JPEG
-and PNG are read; a file of another kind is an error when it is asked for.
+Files, their order and their classes are those of `benzina.listing.PictureFolder`. JPEG and PNG can
+be read; reading any other file raises an error.
 """
 
 import os
@@ -22,7 +22,7 @@ from ..types import AnyArray, IntArray
 
 
 class FileClip:
-    """A file of a folder, as a clip of one frame; see `frames.protocol.Clip`."""
+    """File of a folder as a clip of one frame; see `frames.protocol.Clip`."""
 
     decode_cost = 5
 
@@ -33,7 +33,7 @@ class FileClip:
 
     @property
     def content(self) -> bytes:
-        """The file."""
+        """Bytes of the file."""
         if self._content is None:
             with open(self._item.picture, "rb") as stream:
                 self._content = stream.read()
@@ -53,21 +53,21 @@ class FileClip:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the pixels."""
+        """Dtype of the pixels."""
         return self._probe().dtype
 
     @property
     def meta(self) -> dict[str, Any]:
-        """Name and target, the number of its class; -1 without one."""
+        """Name and target of the file; the target is the number of its class, -1 without one."""
         target = self._item.target
         return {"name": self.id, "target": -1 if target is None else target}
 
     def __len__(self) -> int:
-        """Return 1."""
+        """Return 1, the number of frames."""
         return 1
 
     def __getitem__(self, selection: FrameSelection) -> AnyArray:
-        """Return `read` of a selection."""
+        """Return `read(selection)`."""
         return self.read(selection)
 
     def read(self, selection: FrameSelection = None, *, out: AnyArray | None = None) -> AnyArray:
@@ -75,7 +75,7 @@ class FileClip:
         return read_clip(self, selection, out=out, nthreads=1)
 
     def read_images(self, selection: FrameSelection = None) -> list[bytes]:
-        """Return the file, as often as it is selected."""
+        """Return the bytes of the file once for each selected frame."""
         count = len(frame_indices(selection, 1).indices)
         if count:
             self._probe()
@@ -86,7 +86,7 @@ class FileClip:
         return self._probe().shape
 
     def pieces(self, indices: IntArray, frames: AnyArray) -> Iterator[Piece]:
-        """Return what to fetch so that every one of `frames` becomes the picture."""
+        """Return the reads that fill each of `frames` with the picture."""
         if len(indices):
             content = self.content
             yield Piece(MemorySource(content), 0, len(content), partial(_decode, frames))
@@ -98,32 +98,32 @@ def _decode(frames: AnyArray, data: memoryview) -> None:
 
 
 def id_of(item: Item) -> str:
-    """Return the name of a file of a folder as text."""
+    """Return the name of a file in the folder as text."""
     name = item.name or ""
     return name if isinstance(name, str) else unpack_text(name)
 
 
 class FolderSource(KeyedSource):
-    """The pictures of a folder; see `frames.protocol.FrameSource`.
+    """Pictures of a folder; see `frames.protocol.FrameSource`.
 
     Parameters
     ----------
     root : str or PathLike
-        The folder.
+        Path of the folder.
 
     Attributes
     ----------
     name : str
-        It.
+        Path of the folder.
     folder : PictureFolder
-        What is in it.
+        Files and classes of the folder.
 
     Raises
     ------
     OSError
-        It cannot be listed.
+        The folder cannot be listed.
     ValueError
-        Names of two files are the same as text.
+        Two file names are equal as text.
     """
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
@@ -133,25 +133,25 @@ class FolderSource(KeyedSource):
         self._keys = tuple(self._items)
         if len(self._items) != len(self.folder):
             raise ValueError(
-                f"folder {self.name!r}: two names differ only in bytes that are no UTF-8; rename "
+                f"folder {self.name!r}: two names differ only in bytes that are not UTF-8; rename "
                 "one of them"
             )
 
     def keys(self) -> Sequence[str]:
-        """Return the ids: paths from the folder, with ``/``."""
+        """Return the ids: paths relative to the folder, with ``/``."""
         return self._keys
 
     def __contains__(self, key: object) -> bool:
-        """Return whether there is such a file."""
+        """Return whether the folder has this file."""
         return key in self._items
 
     def __getitem__(self, key: str) -> FileClip:
-        """Return a clip; nothing is read yet.
+        """Return a clip, without reading the file.
 
         Raises
         ------
         NotFoundError
-            There is no such file.
+            The folder does not have this file.
         """
         if key not in self._items:
             error = NotFoundError(f"no picture {key!r:.80}")

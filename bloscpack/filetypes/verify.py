@@ -1,4 +1,4 @@
-"""Checking and recovering a file by what it is: an array, bytes, a frame store or a dataset."""
+"""Verifying and recovering a file by its type: array, bytes, frame store or dataset."""
 
 import errno
 import os
@@ -32,78 +32,79 @@ def verify(
     fix: bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Report:
-    """Check every part of a file, and decode every chunk of it.
+    """Verify every part of a file, and decode every chunk of it.
 
     Parameters
     ----------
     path : str, PathLike, bytes-like or binary file
-        The file, or a URL of it: an array, bytes, a frame store, or a Benzina dataset.
+        The file, or its URL: an array, bytes, a frame store, or a Benzina dataset.
     nthreads : int, optional
-        Threads that decode; as many as there are processors, at most 8, by default.
+        Threads that decode; by default one per processor, at most 8.
     progress : callable, optional
         Called with (bytes done, bytes in all) after each chunk.
     fix : bool, default False
-        If all chunks and the metadata are sound, write a trailer where none is valid, and a lost
-        or wrong offset table anew; `path` must then be that of a file. A file whose data are
-        damaged is not touched, and a frame store never is: `recover` makes a new one of what is
-        whole. A dataset is not touched either. Without `fix` nothing is changed at all.
+        Repair `path`, which must then be the path of a file: if all chunks and the metadata are
+        sound, rewrite an invalid trailer and a lost or wrong offset table. A file with damaged data
+        is not changed, nor is a frame store: `recover` writes a new file of what is whole. A
+        dataset cannot be repaired. Without `fix` nothing is changed.
     storage_options : mapping, optional
-        For a URL: what fsspec's file system for it takes (keys, ``endpoint_url``, ``headers``).
+        Options of fsspec's file system for a URL (keys, ``endpoint_url``, ``headers``).
 
     Returns
     -------
     Report
-        What is damaged; after `fix`, what still is, and in `notices` what was done. Damage of a
-        frame store names the clip and its frames, of a dataset the sample: its `nchunks` are the
-        samples, and `nbytes` their bytes.
+        The damage found. After `fix` the damage that is left, with the repairs in `notices`. Damage
+        of a frame store names the clip and its frames, of a dataset the sample; for a dataset
+        `nchunks` counts samples, and `nbytes` their bytes.
 
     Raises
     ------
     NotBloscpackError
-        The file is of another kind.
+        The file is of another type.
     UnsupportedError
-        It is of an unknown version.
+        The file is of an unknown version.
     OSError
-        It cannot be read, or written if there is something to fix.
+        The file cannot be read, or cannot be written if it needs a repair.
     ValueError
         `fix` without the path of a file.
     LockedError
         With `fix`: a writer has the file open.
     FileChangedError
-        The file was changed while it was checked; nothing was fixed.
+        The file was changed while it was verified; nothing was fixed.
 
     Notes
     -----
-    Each chunk is decoded, so a file without checksums is checked as far as its codecs can.
+    Each chunk is decoded, so damage to a file without checksums is found as far as its codecs can.
 
-    A writer may append while the file is checked. The report is of the file as it was when the
-    check began; if the end of that was overwritten, then of a later state, all of it checked. With
-    `fix` the file is locked meanwhile, as for appending, and written under a rollback journal.
+    A writer may append to the file during the call. The report is about the state of the file when
+    the call began, or, if the end of that was overwritten, about a later state, verified as a
+    whole. With `fix` the file is locked during the call, as for appending, and is written under a
+    rollback journal.
 
-    The pictures of a dataset are not decoded; `bloscpack.benzina.verify` can do so.
+    The pictures of a dataset are not decoded; `bloscpack.benzina.verify` can decode them.
     """
     if fix:
         refuse_url(path, "fixed")
-    if is_url(path):  # looked at more than once, and fetched once
+    if is_url(path):  # read several times below, so it is fetched once
         remote = RemoteSource(path, storage_options)
         path = remote.place(remote.size())
         storage_options = None
     if is_benzina(path):
-        from ..benzina.verify import verify as verify_dataset  # on use: see detect.py
+        from ..benzina.verify import verify as verify_dataset  # on use: only for this file type
 
         report = verify_dataset(path, nthreads=nthreads, progress=progress)
         if fix and not report.ok:
-            report.notices.append("nothing was fixed: of a dataset nothing can be")
+            report.notices.append("nothing was fixed: a dataset cannot be repaired")
         return report
     source, again = _opened(path, storage_options)
     try:
-        from ..frames.store.verify import is_frame_store, verify_store  # on use: see detect.py
+        from ..frames.store.verify import is_frame_store, verify_store  # on use: as above
 
         if is_frame_store(source):
             report = verify_store(source, nthreads=nthreads, progress=progress)
             if fix and not report.ok:
                 report.notices.append(
-                    "nothing was fixed: recover makes a new store of what is whole"
+                    "nothing was fixed: recover writes a new store of the whole clips"
                 )
             return report
     except BloscpackError as err:
@@ -122,52 +123,51 @@ def recover(
     progress: Progress | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Report:
-    """Write a new file with everything whole of a damaged or truncated one.
+    """Write the undamaged content of a damaged or truncated file to a new one.
 
     Parameters
     ----------
     src : str, PathLike, bytes-like or binary file
-        The damaged file, or a URL of it; it is only read.
+        The damaged file, or its URL; it is only read.
     dst : str, PathLike or binary file
-        The new file, which appears whole or not at all.
+        The new file. It appears only when it is complete.
     nthreads : int, optional
-        Threads that decode, to check what was found; as many as there are processors, at most 8,
-        by default.
+        Threads that decode chunks to check them; by default one per processor, at most 8.
     progress : callable, optional
         Called with (bytes done, bytes in all) after each chunk that is written.
     storage_options : mapping, optional
-        For a source behind a URL: what fsspec's file system for it takes.
+        Options of fsspec's file system, for a source behind a URL.
 
     Returns
     -------
     Report
-        `damage` lists what is missing, `saved` counts the chunks that are not. `nchunks` and
-        `nbytes` are what the damaged file promised.
+        `damage` lists the missing parts, `saved` counts the chunks that were copied. `nchunks` and
+        `nbytes` are those in the header of the damaged file.
 
     Raises
     ------
     FormatError, UnsupportedError
-        Nothing can be saved, or the file is of another kind; `dst` is not touched.
+        Nothing can be saved, or the file is of another type; `dst` is not changed.
     ValueError
         `src` and `dst` are the same file.
     OSError
-        `src` cannot be read, or `dst` not be written.
+        `src` cannot be read, or `dst` cannot be written.
     ImportError
         The dtype of the array needs a package that is missing.
     FileChangedError
-        `src` was changed meanwhile; `dst` is not touched.
+        `src` was changed during the call; `dst` is not changed.
 
     Notes
     -----
-    Of an array, chunks missing inside become zeros; their rows are listed in the new file, too, as
+    Missing chunks of an array become zeros. Their rows are listed in the new file as
     ``attrs["bloscpack_recovered"] = {"missing_rows": [[start, stop], ...]}``. Chunks missing at the
-    end are cut off, and the array ends with its last whole row; if not even its first row is whole,
-    the rest of this row becomes zeros. A chunk whose index nothing proves is not saved.
+    end are cut off, and the array ends with its last whole row; if even its first row is not whole,
+    the rest of this row becomes zeros. A chunk whose index cannot be proved is not saved.
 
-    Of a frame store, the clips that are whole are saved, in their order; a clip with a damaged
-    frame is not, and its other frames can still be read from the damaged store.
+    The whole clips of a frame store are saved in their order. A clip with a damaged frame is not
+    saved; its other frames can still be read from the damaged store.
 
-    What is behind a URL is fetched once, to a temporary file in the folder of `dst`.
+    A file behind a URL is fetched once, to a temporary file in the folder of `dst`.
     """
     if is_url(src):
         return _recover_remote(src, storage_options, dst, nthreads, progress)
@@ -175,7 +175,7 @@ def recover(
         raise ValueError(f"source and target are the same file: {src!r}")
     source, again = _opened(src, storage_options)
     try:
-        from ..frames.store.recoverstore import recover_store  # on use: see detect.py
+        from ..frames.store.recoverstore import recover_store  # on use: only for this file type
         from ..frames.store.verify import is_frame_store
 
         if is_frame_store(source):
@@ -195,8 +195,8 @@ def _recover_remote(
     nthreads: int | None,
     progress: Progress | None,
 ) -> Report:
-    """Recover a copy of what is behind a URL: what is looked for everywhere is read many times."""
-    with importing:  # on use: 8 ms to load, and rarely needed
+    """Recover a local copy of a URL: the search for chunks reads the file several times."""
+    with importing:  # on use: takes 8 ms to load, and is rarely needed
         from tempfile import TemporaryFile, gettempdir
 
     folder = None
@@ -218,7 +218,7 @@ def _recover_remote(
 
 
 def _opened(path: Any, storage_options: Mapping[str, Any] | None = None) -> tuple[ByteSource, Any]:
-    """Return a source, and what opens the same again: a pipe or a stream is read only once."""
+    """Return a source, and an object to open it by again, as a stream can be read only once."""
     source = open_source(path, storage_options)
     if is_remote(source):
         return source, source.place(source.size())

@@ -1,1 +1,1 @@
-"""Bridges to other libraries, each imported only by the module of its name."""
+"""Bridges to other libraries; each library is imported only by the module of its name."""

@@ -1,10 +1,10 @@
-"""Names of the axes of an array and coordinates along them, kept in its attrs.
+"""Names of the axes of an array and coordinates along them, stored in its attrs.
 
-``attrs["dims"]`` is a list of names, one for each axis; ``attrs["coords"]`` has an entry for each
-coordinate: a list of values along the axis of the same name, a number or text, or an object with
-``data`` and maybe ``dims``, ``dtype`` (as numpy writes it, ``"<M8[D]"``) and ``attrs``;
-``attrs["name"]`` names the array. What is not as described is an error, not left out: data under a
-wrong label are wrong data.
+``attrs["dims"]`` is a list of names, one per axis. ``attrs["coords"]`` has an entry per coordinate:
+a list of values along the axis of the same name, a number or text, or an object with ``data`` and
+optionally ``dims``, ``dtype`` (as numpy writes it, ``"<M8[D]"``) and ``attrs``. ``attrs["name"]``
+is the name of the array. Labels of any other form raise an error and are not skipped, as data under
+a wrong label are wrong data.
 """
 
 import json
@@ -19,24 +19,24 @@ from ..exceptions import BloscpackError, UnsupportedError
 from ..types import AnyArray, text_list
 
 DEFAULT_NAME = "data"
-# xarray's own name for an array without one: its `open_dataarray` removes it.
+# Name by which xarray stores an array without a name: its `open_dataarray` removes it.
 NO_NAME = "__xarray_dataarray_variable__"
 _OURS = ("dims", "coords", "name")
 
-# Texts take the room of the longest of them: what coordinates may become in memory.
+# Limit of coordinates in memory: one long text makes every element of its array as large.
 _MAX_COORD_NBYTES = 64 << 20
 _KINDS = "biufcmMSU"
 
 
 class Coord(NamedTuple):
-    """A coordinate.
+    """Coordinate of an array.
 
     Attributes
     ----------
     dims : tuple of str
-        The axes it is along.
+        Axes of the coordinate.
     values : ndarray
-        With an axis for each.
+        Values, with one dimension per axis.
     attrs : dict
         JSON values.
     """
@@ -48,18 +48,18 @@ class Coord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """What an array and its axes are called.
+    """Names of an array and its axes, and coordinates.
 
     Attributes
     ----------
     name : str
-        Of the array.
+        Name of the array.
     dims : tuple of str
-        Of its axes.
+        Names of its axes.
     coords : dict of str to Coord
         Coordinates along the axes.
     attrs : dict
-        What else the attrs have.
+        All other attrs.
     """
 
     name: str
@@ -76,15 +76,15 @@ class Labels:
         name: str | None = None,
         dims: Sequence[str] | None = None,
     ) -> "Labels":
-        """Return the labels that `attrs` give an array of `shape`.
+        """Return the labels in the `attrs` of an array of `shape`.
 
-        With `name` or `dims` these count, and what `attrs` say of them does not. Without dims the
-        axes are ``dim_0``, ``dim_1`` and so on.
+        `name` and `dims` replace those of the attrs. Without dims the axes are ``dim_0``, ``dim_1``
+        and so on.
 
         Raises
         ------
         UnsupportedError
-            The attrs do not fit the shape, or are not as described.
+            The attrs do not fit the shape, or do not have the form described above.
         ValueError
             `dims` do not fit the shape.
         """
@@ -92,21 +92,21 @@ class Labels:
             names = _dims(attrs.get("dims"), len(shape))
         elif len(text_list("dims", dims)) != len(shape) or len(set(dims)) != len(dims):
             raise ValueError(
-                f"dims must name {len(shape)} axes, each by a name of its own, not {dims!r:.200}"
+                f"dims must give {len(shape)} axes a name each, all different, not {dims!r:.200}"
             )
         else:
             names = tuple(dims)
         sizes = dict(zip(names, shape, strict=True))
         described = attrs.get("coords", {})
         if not isinstance(described, dict):
-            raise _fault("coords", "no object with an entry for each coordinate")
+            raise _fault("coords", "not an object with an entry for each coordinate")
         coords = {each: _coord(each, value, sizes) for each, value in described.items()}
         if name is None:
             name = attrs.get("name", DEFAULT_NAME)
             if not isinstance(name, str):
-                raise _fault("name", f"{name!r:.80}, which is no text")
+                raise _fault("name", f"{name!r:.80}, which is not text")
         if name in names or name in coords:
-            raise _fault("name", f"{name!r:.80}, which an axis or a coordinate is called")
+            raise _fault("name", f"{name!r:.80}, the name of an axis or a coordinate")
         rest = {key: value for key, value in attrs.items() if key not in _OURS}
         return cls(name, names, coords, rest)
 
@@ -119,12 +119,12 @@ def _dims(value: Any, ndim: int) -> tuple[str, ...]:
     if value is None:
         return tuple(f"dim_{axis}" for axis in range(ndim))
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        raise _fault("dims", f"{value!r:.80}, which is no list of names")
+        raise _fault("dims", f"{value!r:.80}, which is not a list of names")
     if len(value) != ndim or len(set(value)) != ndim:
         raise _fault(
             "dims",
             f"{value!r:.200}, but an array of {ndim} dimensions needs as many names, all "
-            "different; give 'dims' to open it all the same",
+            "different; give 'dims' to open it anyway",
         )
     return tuple(value)
 
@@ -136,7 +136,7 @@ def _coord(name: str, value: Any, sizes: Mapping[str, int]) -> Coord:
     data, attrs = fields.get("data"), fields.get("attrs", {})
     dims = fields.get("dims", [name] if isinstance(data, list) else [])
     if not isinstance(attrs, dict):
-        raise _fault(what, "described with attrs that are no object")
+        raise _fault(what, "described with attrs that are not an object")
     if not isinstance(dims, list) or not all(isinstance(d, str) and d in sizes for d in dims):
         raise _fault(what, f"along {dims!r:.80}; the dims are {list(sizes)!r:.200}")
     if len(set(dims)) != len(dims) or (name in sizes and dims != [name]):
@@ -153,12 +153,12 @@ def _values(what: str, data: Any, dtype: Any) -> AnyArray:
     wanted = None
     if dtype is not None:
         if not isinstance(dtype, str):
-            raise _fault(what, f"of dtype {dtype!r:.80}, which is no text")
+            raise _fault(what, f"of dtype {dtype!r:.80}, which is not text")
         try:
             wanted = unpack_scalar(dtype)
         except (BloscpackError, ImportError) as err:
-            raise _fault(what, f"of a dtype that is none: {err}") from err
-    # Objects first: the sizes of texts and of a dtype are told before room is made for them.
+            raise _fault(what, f"of an invalid dtype: {err}") from err
+    # An array of objects first, so that the size of the result is known before it is allocated.
     try:
         objects = np.array(data, object)
         values = objects.ravel().tolist()
@@ -170,7 +170,7 @@ def _values(what: str, data: Any, dtype: Any) -> AnyArray:
                 return found
     except (TypeError, ValueError, OverflowError, RecursionError) as err:
         raise _fault(what, f"not an array: {str(err)[:200]}") from err
-    raise _fault(what, "no array of numbers or texts, or too large a one")
+    raise _fault(what, "not an array of numbers or texts, or too large")
 
 
 def pack_labels(
@@ -180,25 +180,25 @@ def pack_labels(
     coords: Mapping[Any, tuple[Sequence[Hashable], AnyArray, Mapping[Any, Any]]],
     attrs: Mapping[Any, Any],
 ) -> dict[str, Any]:
-    """Return the attrs from which `Labels.unpack` makes equal labels.
+    """Return attrs that `Labels.unpack` converts back to equal labels.
 
     Parameters
     ----------
     name : str or None
-        Of the array.
+        Name of the array.
     dims : sequence of str
-        Of its axes.
+        Names of its axes.
     shape : tuple of int
-        Of the array.
+        Shape of the array.
     coords : mapping of str to (dims, values, attrs)
         Coordinates along the axes.
     attrs : mapping
-        All else. Numbers and arrays of numpy are stored as JSON numbers and lists.
+        All other attrs. Numbers and arrays of numpy are stored as JSON numbers and lists.
 
     Raises
     ------
     TypeError
-        Something cannot be stored as JSON, or would be read as something else.
+        A label cannot be stored as JSON, or would not be read back equal.
     """
     for each in (*dims, *coords, *attrs):
         if not isinstance(each, str):
@@ -261,7 +261,7 @@ def _packed_coord(
 
 
 def _as_json(what: str, value: Any) -> Any:
-    """Return a value as JSON gives it back."""
+    """Return a value after conversion to JSON and back."""
     try:
         return json.loads(json.dumps(value, default=_as_builtin))
     except (TypeError, ValueError, RecursionError) as err:
@@ -269,7 +269,7 @@ def _as_json(what: str, value: Any) -> Any:
 
 
 def _as_builtin(value: Any) -> Any:
-    # A long double stays one.
+    # A long double is returned unchanged, so that it raises below.
     is_plain = isinstance(value, np.generic | np.ndarray) and value.dtype.kind in "biufU"
     if is_plain and not isinstance(found := value.tolist(), np.generic | np.ndarray):
         return found

@@ -1,4 +1,4 @@
-"""Clips on a cluster; what it takes is imported when it is used."""
+"""Calling a function for every clip on a cluster; Dask is imported on use."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -14,7 +14,7 @@ def map_clips(
     batch: int | None = None,
     compute: bool = True,
 ) -> Any:
-    """Call a function for every clip of a source, in tasks of Dask.
+    """Call a function for every clip of a source in Dask tasks.
 
     Parameters, results and errors are those of `bloscpack.integrations.dask.map_clips`.
 

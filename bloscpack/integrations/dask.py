@@ -1,9 +1,9 @@
-"""Arrays in files as Dask arrays, and Dask arrays into files; clips by the tasks of a cluster.
+"""Arrays in files as Dask arrays, Dask arrays to files, and clips in Dask tasks.
 
-Reading and writing are by blocks of whole chunks along the first axis, so that no chunk is decoded
-or compressed twice. What a Dask array is written to is made of parts (`bloscpack.parts`): the file
-appears whole or not at all, and has the same bytes whatever the workers. Everything runs on the
-scheduler that Dask uses at the time: threads, processes, a cluster. This module alone imports Dask.
+Blocks are whole chunks along the first axis, so that no chunk is decoded or compressed twice. A
+Dask array is written as parts (`bloscpack.parts`): the file appears only when it is complete, and
+its bytes do not depend on the number of workers. Everything runs on Dask's current scheduler:
+threads, processes or a cluster. Only this module imports Dask.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,11 +33,11 @@ except ImportError as err:
 
 __all__ = ["from_bloscpack", "map_clips", "save"]
 
-# A job with a place for parts, and the tag of the file that was there before; None: whatever is
-# there, no task runs again once its parts are removed.
+# A job with a place for parts, and the tag of the file that existed before. With None, a task that
+# runs again after its parts were removed fails, whether or not there is a file.
 _Begun = tuple[PartsJob, str | None]
 
-# Clips of a task of `map_clips`: opening a source and running a task cost about a millisecond each.
+# Most clips per task of `map_clips`: opening a source and running a task cost about 1 ms each.
 _MAX_BATCH = 64
 
 
@@ -54,32 +54,32 @@ def from_bloscpack(
     Parameters
     ----------
     path : str, PathLike, bytes-like or Array
-        The file, a URL of it, or one that is open.
+        The file, its URL, or an open array.
     block : int or str, default "64 MiB"
-        Decoded bytes of a block, at most: a number, or text with a unit. Blocks are whole chunks
-        along the first axis (the last one of an array in Fortran order); only where a single chunk,
-        or the least number of whole rows that are whole chunks, is larger, blocks are of that size,
-        or of rows that share chunks.
+        Largest decoded size of a block: a number of bytes, or text with a unit. Blocks are whole
+        chunks along the first axis (the last one of an array in Fortran order). A chunk of whole
+        rows that is larger is one block. If rows and chunks only meet after more bytes than that,
+        blocks are whole rows that share chunks.
     verify, nthreads, storage_options
         As for `bloscpack.open`. In a task, one thread reads by default.
 
     Returns
     -------
     dask.array.Array
-        Its name is a token of what is in the file: equal for the same file, another one once it
-        has changed.
+        A Dask array whose name is a token of the file's content: equal for the same file, another
+        one after a change.
 
     Raises
     ------
     FormatError, UnsupportedError, OSError
         As for `bloscpack.open`.
     TypeError
-        The array cannot be sent to workers: it was opened from a file object, or for appending.
+        Workers cannot open the array: it was opened from a file object, or for appending.
 
     Notes
     -----
-    The file is opened once here and once in each process of workers, which must reach it by the
-    same path. A file that was changed meanwhile raises `FileChangedError` there.
+    The file is opened once here, and once in each worker process, which must reach it by the same
+    path. If it has changed since, a worker raises `FileChangedError`.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def from_bloscpack(
     array = path
     if not isinstance(path, Array):
         array = open(path, verify=verify, nthreads=nthreads, storage_options=storage_options)
-    array.__reduce__()  # what cannot travel is refused here, and not in the middle of the work
+    array.__reduce__()  # raises here if workers cannot open it, not in the middle of the work
     return da.from_array(
         array,
         chunks=_blocks_of(array, nbytes_of(block)),
@@ -106,7 +106,7 @@ def from_bloscpack(
 
 
 def _blocks_of(array: Array, block_nbytes: int) -> tuple[tuple[int, ...], ...]:
-    """Return the lengths of blocks along each axis."""
+    """Return the lengths of the blocks along each axis."""
     shape = array.shape
     if not shape:
         return ()
@@ -146,56 +146,56 @@ def save(
     verify: bool = True,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Write a Dask array to a file or an object, each block by the worker that has it.
+    """Write a Dask array to a file or an object; each worker writes its blocks.
 
     Parameters
     ----------
     array : dask.array.Array
-        Of known shape; any dtype but object.
+        Array of known shape; any dtype but object.
     path : str or PathLike
-        The file, in a folder that all workers reach by this path, or a URL of an object. What is
-        there is replaced once the new one is complete, a file once that is synced as well.
+        The file, in a folder that all workers reach by this path, or the URL of an object. An
+        existing one is replaced when the new one is complete, a file also after it is synced.
     compute : bool, default True
-        False: return a `Delayed` that writes the file when it is computed, and gives the path.
+        If False, return a `Delayed` that writes the file when it is computed, and returns the path.
     block : int or str, default "64 MiB"
-        Decoded bytes of a block where blocks have to be made anew: an array that is split along
-        other axes than the first (the last one, in Fortran order). One whose blocks are only not
-        whole chunks has their borders moved, by less than a chunk.
+        Decoded bytes of a block if the array is rechunked. This is needed if it is split along
+        another axis than the first (the last one, in Fortran order). Blocks that only end inside a
+        chunk have their borders moved, by less than a chunk.
     chunks, codec, clevel, shuffle, checksum, attrs
         As for `bloscpack.save`.
     order, overwrite, id, storage_options
         As for `bloscpack.parts`.
     verify : bool, default True
-        Read each part once more, and compare its digest, before it is joined. One worker does, so
-        that all of the file passes through it where parts are behind a URL.
+        Read each part again and compare its digest before it is joined. One worker reads all
+        parts, so the whole file passes through it if the parts are behind a URL.
 
     Returns
     -------
     str or Delayed
-        The path, as it was given.
+        The path as given.
 
     Raises
     ------
     ValueError
-        The shape is not known; a parameter is out of its range.
+        The shape is unknown, or a parameter is out of range.
     Exception
-        Whatever a task raises; no file is made, and all parts are removed.
+        Any error of a task; no file is written, and all parts are removed.
 
     Notes
     -----
-    The file is byte for byte the one that `bloscpack.save` writes of the whole array. Some rows in
-    the middle are computed first, twice in all, as the size of Blosc blocks is chosen by them.
+    The file is byte for byte the one that `bloscpack.save` writes of the whole array. Some rows
+    from the middle are computed twice: they are a sample to choose the size of Blosc blocks by.
 
-    A worker holds the blocks that it computes, and compresses them one chunk at a time. A worker
-    that is lost has its blocks done again by others. The last task joins the parts, without
-    decoding them; those in S3 are copied there, and not fetched but to be verified, or if they are
+    A worker holds the blocks that it computes, and compresses them one chunk at a time. If a worker
+    is lost, others compute its blocks again. The last task joins the parts without decoding them.
+    Parts in S3 are copied on the server; they are fetched only to be verified, or if they are
     small.
 
-    After an error of a `Delayed`, or when this program is killed, parts are left in a hidden folder
-    beside the file, or below such a URL: ``bloscpack.PartsJob.abort``, with ``others=True`` or for
-    the same `id`, removes them.
+    After an error of a `Delayed`, or if this program is killed, parts are left in a hidden folder
+    beside the file, or at such a URL. ``bloscpack.PartsJob.abort`` removes them, with
+    ``others=True`` or for the same `id`.
 
-    `storage_options` go to the workers with the tasks, keys included.
+    `storage_options` are sent to the workers with the tasks, including keys.
 
     Examples
     --------
@@ -233,13 +233,13 @@ def save(
     if not compute:
         return dask.delayed(_end, pure=False)(job, _joined(array, job, begun, verify))
     try:
-        # First by itself: nothing else is in memory until blocks can be written.
+        # Computed alone, so that memory holds nothing else until blocks can be written.
         ((ready, _),) = dask.compute(begun)
         (name,) = dask.compute(_joined(array, job, (ready, None), verify))
     except BaseException as err:
         _clean_up(job, err)
         raise
-    # The file is there and this program knows it: no task will run again.
+    # The file exists and this program has its result, so no task runs again.
     dask.compute(dask.delayed(_end, pure=False)(job))
     return name
 
@@ -250,7 +250,7 @@ def _sample(array: da.Array, job: PartsJob) -> da.Array | None:
 
 
 def _part_lengths(array: da.Array, job: PartsJob, block_nbytes: int) -> tuple[Any, ...]:
-    """Return the lengths of blocks along each axis that parts can be made of."""
+    """Return the lengths of blocks along each axis that can be written as parts."""
     if not array.ndim:
         return ()
     given, step = array.chunks[job.axis], job.rows_per_chunk
@@ -270,10 +270,10 @@ def _part_lengths(array: da.Array, job: PartsJob, block_nbytes: int) -> tuple[An
 
 
 def _joined(array: da.Array, job: PartsJob, begun: _Begun | Delayed, verify: bool) -> Delayed:
-    """Return the task that makes the file of `array`, whose blocks are parts of the job.
+    """Return the task that writes the file of `array`, whose blocks are parts of the job.
 
-    `begun` is made before any part is written. To join them takes only the records, so that there
-    is one task that begins.
+    `begun` is computed before any part is written. Joining takes only the records of the parts, so
+    that a single task begins the job.
     """
     records = da.map_blocks(
         _write,
@@ -293,7 +293,7 @@ def _begin(job: PartsJob, sample: AnyArray | None) -> _Begun:
 
 
 def _write(rows: AnyArray, begun: _Begun, block_info: Any = None) -> AnyArray:
-    """Write a block; the record is what stands in its place."""
+    """Write a block; return its record in place of the block."""
     job, tag = begun
     places = block_info[0]["array-location"]
     start = places[job.axis][0] if places else 0
@@ -301,8 +301,8 @@ def _write(rows: AnyArray, begun: _Begun, block_info: Any = None) -> AnyArray:
     try:
         record[...] = job.write(start, rows)
     except FileNotFoundError:
-        # The parts are gone. If the file is there, a worker was lost when it removed them, and
-        # records with it: all is done again. Else the job was aborted, and this task is late.
+        # The parts are gone. If the file exists, a worker was lost after it removed them, and
+        # records with it: all tasks run again. Otherwise the job was aborted and this task is late.
         if tag is None or tag == job.target_tag():
             raise
         record[...] = job.begin().write(start, rows)
@@ -316,13 +316,13 @@ def _join(job: PartsJob, records: AnyArray, verify: bool = True) -> str:
 
 
 def _end(job: PartsJob, name: str = "") -> str:
-    """Remove the parts of a job; `name` is what is passed on."""
+    """Remove the parts of a job; return `name`."""
     job.abort()
     return name
 
 
 def _clean_up(job: PartsJob, err: BaseException) -> None:
-    """Remove the parts, where the workers are: this process may not reach them."""
+    """Remove the parts in a task, as this process may not reach the folder of the workers."""
     try:
         dask.compute(dask.delayed(_end, pure=False)(job))
     except Exception as second:
@@ -337,22 +337,22 @@ def map_clips(
     batch: int | None = None,
     compute: bool = True,
 ) -> Any:
-    """Call a function for every clip of a source, in tasks of Dask.
+    """Call a function for every clip of a source in Dask tasks.
 
     Parameters
     ----------
     source : path, sequence of paths or source of clips
-        What `bloscpack.frames.open` opens, or gives. It travels to the workers as its place: these
-        must reach it by the same path.
+        A source, or anything that `bloscpack.frames.open` opens. Workers open it by its path or
+        URL, which they must reach.
     function : callable
-        Takes a clip, of which nothing is decoded yet, and returns what is to be collected: keep it
-        small. It and its results must pickle where workers are processes.
+        Called with a clip that is not decoded yet; returns a result, which should be small. The
+        function and its results must pickle if workers are processes.
     ids : iterable of str, optional
-        Which clips, in this order; all by default.
+        Ids of the clips to take, in this order; by default all.
     batch : int, optional
-        Clips per task; by default as many as make at least 64 tasks, at most 64.
+        Clips per task; by default enough to make at least 64 tasks, at most 64.
     compute : bool, default True
-        False: return a `Delayed`, which gives the list when it is computed.
+        If False, return a `Delayed`, which returns the list when it is computed.
 
     Returns
     -------
@@ -362,11 +362,11 @@ def map_clips(
     Raises
     ------
     NotFoundError
-        There is no clip of an id.
+        An id does not exist.
     ValueError
         `batch` is less than 1.
     Exception
-        Whatever the function raises.
+        Any error of the function.
 
     Examples
     --------
@@ -383,7 +383,7 @@ def map_clips(
         batch = max(1, min(_MAX_BATCH, len(wanted) // _MAX_BATCH))
     if batch < 1:
         raise ValueError(f"batch must be at least 1, not {batch}")
-    # One node of the graph: each worker opens the source once.
+    # One node of the graph, so that each worker opens the source once.
     shared = dask.delayed(opened, pure=False, traverse=False)
     call = dask.delayed(_call, pure=False)
     batches = [

@@ -1,8 +1,8 @@
-"""References to the chunks of a file, with which Zarr readers find them without this package.
+"""References to the chunks of a file, by which Zarr readers find them without this package.
 
-The chunks of a file whose chunks are whole rows are Blosc chunks as numcodecs reads them. A
-reference tells where one lies, without the checksum behind it. A short last chunk, which Zarr does
-not read, is put into the references themselves, filled up.
+If chunks are whole rows, they are Blosc chunks that numcodecs can decode. A reference gives the
+offset and size of a chunk, without the checksum behind it. Zarr cannot read a short last chunk, so
+it is padded and stored in the references.
 """
 
 import os
@@ -27,9 +27,9 @@ from .zarrlayout import ARRAY_KEY, ATTRS_KEY, ZarrLayout, json_text
 
 __all__ = ["kerchunk_references"]
 
-# What xarray reads the names of axes from in version 2 of the Zarr format.
+# Attribute by which xarray finds the names of axes in version 2 of the Zarr format.
 _DIMS_KEY = "_ARRAY_DIMENSIONS"
-# What numcodecs decodes: it is built without Snappy.
+# Codecs of numcodecs, which is built without Snappy.
 _CODECS = ("zstd", "lz4", "blosclz", "zlib")
 
 
@@ -43,49 +43,49 @@ def kerchunk_references(
     storage_options: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Return references with which Zarr and xarray read an array in a file without this package.
+    """Return references by which Zarr and xarray read an array without this package.
 
     Parameters
     ----------
     path : str, PathLike, bytes-like or binary file
-        The file, or a URL of it.
+        The file, or its URL.
     url : str, optional
-        Where readers find the file; by default its absolute path, or its URL.
+        Path or URL by which readers find the file; by default its absolute path, or its URL.
     name : str, optional
-        Of the array in the group that readers open; by default ``attrs["name"]``, else "data".
+        Name of the array in the Zarr group; by default ``attrs["name"]``, else "data".
     dims : sequence of str, optional
-        Of its axes; by default ``attrs["dims"]``, else ``dim_0`` and so on.
+        Names of the axes; by default ``attrs["dims"]``, else ``dim_0`` and so on.
     verify : bool, default True
-        Read every chunk and compare its checksum, which readers of references cannot. Without,
+        Read every chunk and compare its checksum, which readers of references cannot do. If False,
         only the offset table, the first and the last chunk are read.
     storage_options : mapping, optional
-        For a URL: what fsspec's file system for it takes.
+        Options of fsspec's file system for a URL.
     progress : callable, optional
-        Called with (chunks done, chunks in all) after each chunk that was read.
+        Called with (chunks done, chunks in all) after each chunk that is read.
 
     Returns
     -------
     dict
-        Of version 1 of kerchunk's format, JSON values: what fsspec's file system ``reference``
-        takes. Coordinates from the attrs are in it, and the last chunk, filled up, if it is short.
+        JSON values in version 1 of kerchunk's format, for fsspec's file system ``reference``. They
+        include coordinates from the attrs and, if the last chunk is short, a padded copy of it.
 
     Raises
     ------
     UnsupportedError
-        Zarr cannot read the chunks as they are: they are not made of whole rows, or compressed
-        with Snappy, or Zarr has no such dtype. Or the attrs do not fit the array.
+        Zarr cannot read the chunks: they are not whole rows, they are compressed with Snappy, or
+        Zarr does not have the dtype. Or the attrs do not fit the array.
     FormatError
-        The file is damaged, or of another kind.
+        The file is damaged, or of another type.
     TypeError
-        `path` is no path or URL, and there is no `url`.
+        `path` is not a path or URL, and `url` is not given.
     ValueError
-        `path` is a URL with a password or a query, which may be secret, and there is no `url`.
+        `path` is a URL with a password or a query, which may be secret, and `url` is not given.
 
     Notes
     -----
-    References hold for this state of the file: after rows were appended, make them anew. Readers do
-    not compare checksums, and zarr takes a file that is gone for one without values;
-    `bloscpack.as_zarr` does better where this package is.
+    References are valid for this state of the file: create new ones after rows were appended.
+    Readers do not compare checksums, and zarr reads a missing file as fill values;
+    `bloscpack.as_zarr` has neither problem, if this package is installed.
 
     Examples
     --------
@@ -117,13 +117,13 @@ def _place(path: Any) -> str:
     if is_url(path):
         if shown(path) != path:
             raise ValueError(
-                f"{shown(path)}: references would tell everybody the password or query of this "
-                "URL: give 'url' with what readers are to use"
+                f"{shown(path)}: references would publish the password or query of this URL: give "
+                "'url' for readers"
             )
         return str(path)
     if isinstance(path, str | os.PathLike):
         return os.path.abspath(os.fsdecode(path))
-    raise TypeError(f"references need the place of the file: give 'url' for {type(path).__name__}")
+    raise TypeError(f"references need a path or URL: give 'url' for {type(path).__name__}")
 
 
 def _array_refs(
@@ -138,7 +138,7 @@ def _array_refs(
     container = array._open_container()
     attrs = dict(labels.attrs)
     others = [name for name, coord in labels.coords.items() if coord.dims != (name,)]
-    if others:  # as the conventions of netCDF tell coordinates from data
+    if others:  # netCDF separates coordinates from data by this attribute
         attrs.setdefault("coordinates", " ".join(others))
     if not array.size:
         return _head_refs(labels.name, layout, labels.dims, attrs)
@@ -167,7 +167,7 @@ def _array_refs(
 
 
 def _coord_refs(name: str, coord: Coord) -> dict[str, Any]:
-    """Return the references of a coordinate, its values among them."""
+    """Return the references of a coordinate, including its values."""
     values = np.ascontiguousarray(coord.values).reshape(coord.values.shape)
     chunks = tuple(max(1, length) for length in values.shape)
     layout = ZarrLayout(values.shape, chunks, values.dtype, is_fortran=False)
@@ -186,7 +186,7 @@ def _head_refs(
 ) -> dict[str, Any]:
     """Return the references of the metadata of an array in the group."""
     if not name or name.startswith(".") or "/" in name:
-        raise UnsupportedError(f"{name!r:.80} is no name of an array in a Zarr group; give 'name'")
+        raise UnsupportedError(f"{name!r:.80} cannot name an array in a Zarr group; give 'name'")
     return {
         f"{name}/{ARRAY_KEY}": json_text(layout.document(compressor)),
         f"{name}/{ATTRS_KEY}": json_text({**attrs, _DIMS_KEY: list(dims)}),
@@ -194,15 +194,15 @@ def _head_refs(
 
 
 def _check_grid(array: Array, layout: ZarrLayout, nbytes: int) -> None:
-    """Check that each chunk of the file is one of the grid, of `nbytes` but for the last."""
+    """Raise unless each chunk is one of the Zarr grid: `nbytes` bytes, the last one at most."""
     container = array._open_container()
-    # Version 2 of the format has last chunks that are larger than the others.
+    # In version 2 of the Bloscpack format the last chunk may be larger than the others.
     if array.chunks is None or container.last_chunk > nbytes:
         raise UnsupportedError(
             f"{container.nchunks} chunks of {container.chunk_nbytes(0)} bytes are not whole rows "
             f"of an array of shape {str(array.shape)[:80]} and {array.dtype.itemsize} bytes an "
-            "item, so that no references to them make a Zarr array; read it with "
-            "bloscpack.as_zarr or bloscpack.load, or save it anew with bloscpack.save"
+            "item, so Zarr cannot read them; read the array with bloscpack.as_zarr or "
+            "bloscpack.load, or save it again with bloscpack.save"
         )
 
 
@@ -212,21 +212,21 @@ def _codec_of(header: ChunkHeader) -> str:
     Raises
     ------
     UnsupportedError
-        It is one that numcodecs is built without.
+        numcodecs is built without this codec.
     """
     if header.is_memcpy and header.codec not in _CODECS:
         return _CODECS[0]
     if header.codec not in _CODECS:
         raise UnsupportedError(
             f"a chunk is compressed with {header.codec}, which numcodecs is built without; read "
-            "the array with bloscpack.as_zarr or bloscpack.load, or save it anew with "
+            "the array with bloscpack.as_zarr or bloscpack.load, or save it again with "
             "bloscpack.save"
         )
     return header.codec
 
 
 def _checked_extents(container: Container) -> Iterator[Extent]:
-    """Yield offset and size of each chunk, its checksum compared."""
+    """Yield offset and size of each chunk after comparing its checksum."""
     for group in prefetched(container.source, range(container.nchunks), container.extent):
         for index in group:
             offset, _, header = container.fetch(index)
@@ -236,9 +236,9 @@ def _checked_extents(container: Container) -> Iterator[Extent]:
 
 
 def _table_extents(container: Container) -> Iterator[Extent]:
-    """Yield offset and size of each chunk by the offset table; only both ends are looked at.
+    """Yield offset and size of each chunk from the offset table; only its ends are checked.
 
-    Where both are where the table says, and it ascends, it leads nowhere beyond the file.
+    If both ends agree with the chunks and the offsets ascend, all of them lie within the file.
     """
     offsets = container.read_offsets()
     size = container.header.checksum.nbytes
@@ -255,7 +255,7 @@ def _table_extents(container: Container) -> Iterator[Extent]:
 
 
 def _filled(container: Container, nbytes: int) -> bytes:
-    """Return the last chunk, filled up with zeros to `nbytes`, compressed like the first."""
+    """Return the last chunk, padded with zeros to `nbytes`, compressed like the first."""
     header = container.fetch(0).header
     content = bytearray(nbytes)
     container.read_chunk_into(container.nchunks - 1, memoryview(content)[: container.last_chunk])

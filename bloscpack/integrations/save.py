@@ -1,4 +1,4 @@
-"""Saving an array to a file that appears whole or not at all."""
+"""Saving an array to a file that appears only when it is complete."""
 
 import os
 from collections.abc import Mapping
@@ -26,20 +26,20 @@ def save(
     progress: Progress | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> None:
-    """Save an array to a file that appears whole or not at all.
+    """Save an array to a file that appears only when it is complete.
 
     Parameters
     ----------
     path : str, PathLike or binary file
-        Where to. A file of this name is replaced once the new one is complete and synced. May be
-        a URL of S3 or of another store that fsspec can write to.
+        The file. An existing one is replaced when the new one is complete and synced. May be a URL
+        of S3 or of another store that fsspec can write to.
     array : array_like
-        Any dtype but object. Stored in Fortran order if it is in that order, else in C order.
-        A DataArray of xarray has its name, dims, coords and attrs stored as well. An array of
-        Dask is saved by parts (`bloscpack.integrations.dask.save`), in C order, to a path or URL.
+        Any dtype but object. An array in Fortran order is stored in that order, any other in C
+        order. The name, dims, coords and attrs of an xarray DataArray are stored too. A Dask array
+        is saved by parts (`bloscpack.integrations.dask.save`), in C order, to a path or URL.
     chunks : int or tuple of int, optional
-        Rows per chunk, along the first axis (the last of a Fortran-ordered array); a tuple gives
-        the whole shape of a chunk. Whole rows of about 1 MiB by default.
+        Rows per chunk, along the first axis (the last of a Fortran-ordered array), or the whole
+        shape of a chunk as a tuple. By default whole rows of about 1 MiB.
     codec : str, default "zstd"
         "zstd", "lz4", "lz4hc", "blosclz" or "zlib".
     clevel : int, optional
@@ -47,37 +47,36 @@ def save(
     shuffle : {"auto", "none", "byte", "bit"}, default "auto"
         Filter before the codec; "auto" shuffles bytes of items larger than one.
     checksum : str or None, default "crc32"
-        Behind each chunk; "xxh3_64" and "xxh3_128" make a file of format version 4, which
+        Checksum behind each chunk; "xxh3_64" and "xxh3_128" make a file of format version 4, which
         bloscpack 0.16 cannot read.
     attrs : mapping, optional
-        JSON values to keep with the array; they replace attrs of the same name of a DataArray.
+        JSON values to store with the array; they replace attrs of the same name of a DataArray.
     nthreads : int, optional
-        Threads that compress; as many as there are processors, at most 8, by default. The scheduler
-        of Dask decides for an array of Dask.
+        Threads that compress; by default one per processor, at most 8. For a Dask array the
+        scheduler of Dask decides.
     progress : callable, optional
-        Called with (bytes done, bytes in all) after each chunk; once, at the end, for an array of
-        Dask.
+        Called with (bytes done, bytes in all) after each chunk; for a Dask array once, at the end.
     storage_options : mapping, optional
-        For a URL: what fsspec's file system for it takes (keys, ``endpoint_url``).
+        Options of fsspec's file system for a URL (keys, ``endpoint_url``).
 
     Raises
     ------
     ObjectNumpyArrayRejection
         `array` holds Python objects.
     TypeError
-        `array` is not an array, or holds more than an array does, which would be lost: a mapping,
-        a table of pandas, a masked array with masked items.
+        `array` is not an array, or has parts that would be lost: a mapping, a pandas table, a
+        masked array with masked items.
     ValueError, TypeError
-        A parameter is out of its range.
+        A parameter is out of range.
     OSError
         The file cannot be written.
     UnsupportedError
-        Nothing can be written to such URLs (``https://``).
+        URLs of this kind cannot be written to (``https://``).
 
     Notes
     -----
-    To S3 the file is sent in parts while it is compressed, and appears when the last has arrived.
-    To other URLs it is put when it is finished, and is a local temporary file until then.
+    An array for S3 is sent in parts while it is compressed, and appears when the last part has
+    arrived. For other URLs it is a local temporary file, which is sent when it is complete.
 
     Examples
     --------
@@ -137,7 +136,7 @@ def save(
 
 
 def _labels_of(array: Any) -> dict[str, Any]:
-    """Return the attrs that describe a DataArray."""
+    """Return attrs that describe the labels of a DataArray."""
     from .axislabels import pack_labels  # on use: few programs have labels
 
     coords = {name: (coord.dims, coord.values, coord.attrs) for name, coord in array.coords.items()}
@@ -151,8 +150,8 @@ def _save_by_parts(
 
     if not isinstance(path, str | os.PathLike):
         raise TypeError(
-            "an array of Dask is saved by parts, to a path or URL and not to a file object; "
-            "save x.compute() to a file object"
+            "a Dask array is saved by parts, to a path or URL and not to a file object; save "
+            "x.compute() to a file object"
         )
     save_parts(array, path, **options)
     if progress is not None:

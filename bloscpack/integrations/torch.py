@@ -1,8 +1,8 @@
 """Clips of frames as a dataset for torch's ``DataLoader``.
 
-An item is a window of frames of a clip. A batch is read from the source in one call. What is drawn
-at random is drawn for (seed, epoch, item), so that it is the same for any number of workers. This
-module alone imports torch.
+An item is a window of frames of a clip. A batch is read from the source in one call. Random numbers
+are drawn for (seed, epoch, item), so that they do not depend on the number of workers. Only this
+module imports torch.
 """
 
 import os
@@ -24,55 +24,53 @@ __all__ = ["ClipIndex", "ClipSampler", "FrameDataset", "collate_clips"]
 
 Item = dict[str, Any]
 
-# What a number is drawn for.
+# Purposes of random numbers.
 _START, _SEED = 0, 1
 # Axes of frames of shape (T, H, W, C) in each layout.
 _LAYOUTS = {"thwc": (0, 1, 2, 3), "tchw": (0, 3, 1, 2), "cthw": (3, 0, 1, 2)}
 
 
 class FrameDataset:
-    """Windows of clips, by number: a map-style dataset.
+    """Windows of clips by number: a map-style dataset.
 
     Parameters
     ----------
     source : path, sequence of paths, callable, or source of clips
-        What `bloscpack.frames.open` opens, paths or URLs: a frame store, several, a Gulp directory.
-        Which files a pattern names is asked once, here. Forked workers read from what is open
-        here; others open it again when they first read, and find the same files or raise
-        `FileChangedError`. Or a function without arguments that opens a source, which each
-        process calls for itself. Or an open source: it is used as it is, and must be picklable
-        where workers are spawned.
+        Anything that `bloscpack.frames.open` opens, by path or URL: a frame store, several stores,
+        a Gulp directory. A pattern is expanded once, here. Forked workers read from the source
+        opened here; others reopen it on their first read, and find the same files or raise
+        `FileChangedError`. Or a function without arguments that opens a source and is called once
+        in each process. Or an open source, which must be picklable if workers are spawned.
     clips : sequence of str, optional
-        Which clips, in this order; all by default.
+        Ids of the clips to take, in this order; by default all.
     length : int, optional
-        Frames of an item. By default an item is a whole clip.
+        Frames per item; by default an item is a whole clip.
     stride : int, default 1
-        From one frame of an item to the next.
+        Distance between frames of an item.
     start : {"random", "first", "center", "every"}, default "random"
-        Where the window of a clip begins. With "every" there is an item for every window of every
-        clip, `hop` frames after the one before.
+        Start of the window in a clip. With "every" there is an item for every window of every clip,
+        each `hop` frames after the one before.
     hop : int, optional
-        By default the frames that a window spans: windows do not overlap.
+        By default the frames that a window spans, so that windows do not overlap.
     short : {"repeat_last", "wrap", "skip", "error"}, default "repeat_last"
-        What becomes of a clip with fewer frames than a window spans: its last frame is repeated,
-        it begins again, there is no item of it, or reading it is an error.
+        Treatment of a clip with fewer frames than a window spans: repeat its last frame, start
+        again from its first frame, leave it out, or raise an error when it is read.
     label : str or callable, optional
-        What item["label"] is: the entry of this name in the clip's metadata, or what a function
-        of the metadata returns.
+        Source of item["label"]: the name of an entry in the clip's metadata, or a function of the
+        metadata.
     with_meta : bool, default False
-        Whether the clip's metadata are in the item.
+        Add the clip's metadata to the item.
     layout : {"thwc", "tchw", "cthw"}, default "thwc"
-        Axes of ``item["frames"]``. The first is how frames are stored; with the others gray frames
-        get an axis of one channel. No data are moved.
+        Axes of ``item["frames"]``. The first is how frames are stored; the others add an axis of
+        one channel to gray frames. No data are moved.
     transform : callable, optional
-        Called with each item; what it returns is the item. Must be picklable where workers are
-        spawned.
+        Called with each item; returns the item to use. Must be picklable if workers are spawned.
     seed : int, default 0
-        For what is drawn at random.
+        Seed of random numbers.
     nthreads : int, optional
-        Threads that decode; by default one in a worker, else as many as there are processors.
+        Threads that decode; by default one in a worker, else one per processor.
     storage_options : mapping, optional
-        For a `source` that is URLs: as for `bloscpack.frames.open`.
+        Options for URLs, as for `bloscpack.frames.open`.
 
     Notes
     -----
@@ -90,10 +88,10 @@ class FrameDataset:
     meta      dict, with `with_meta`
     ========  ==================================================================================
 
-    What is random differs from epoch to epoch if the indices come from a `ClipSampler`, or if
-    `set_epoch` is called before each epoch (not seen by workers that are persistent).
+    Random numbers differ from epoch to epoch if the indices come from a `ClipSampler`, or if
+    `set_epoch` is called before each epoch (persistent workers do not see that call).
 
-    Where clips have metadata, or frames of several shapes, give the loader
+    If clips have metadata, or frames of several shapes, give the loader
     ``collate_fn=collate_clips``.
 
     Raises
@@ -135,8 +133,8 @@ class FrameDataset:
         self._clips = None if clips is None else text_list("clips", clips)
         for clip in self._clips or ():
             if clip not in opened:
-                raise NotFoundError(f"there is no clip {clip!r:.80} in {opened.name}")
-        # Items up to each clip and with it, where there is not one of each.
+                raise NotFoundError(f"clip {clip!r:.80} is not in {opened.name}")
+        # Number of items up to and including each clip, unless each clip has one.
         self._ends: np.ndarray[Any, np.dtype[np.int64]] | None = None
         if self._windows.needs_lengths:
             ids = opened.keys() if self._clips is None else self._clips
@@ -146,7 +144,7 @@ class FrameDataset:
 
     @property
     def source(self) -> FrameSource:
-        """The source of this process, to be read from; opened if it is not yet."""
+        """Source of this process, which is opened if necessary."""
         return self._where.source()
 
     def __len__(self) -> int:
@@ -168,18 +166,18 @@ class FrameDataset:
             requests.append((clip.id, selection))
             items.append(item)
         frames = source.read(requests, nthreads=self._nthreads)
-        # One array is one tensor, of which the items are parts.
+        # An array becomes one tensor, and the items are views of it.
         parts = _tensor(frames) if isinstance(frames, np.ndarray) else map(_tensor, frames)
         for item, part in zip(items, parts, strict=True):
             item["frames"] = self._laid_out(part)
         return items if self._transform is None else list(map(self._transform, items))
 
     def set_epoch(self, epoch: int) -> None:
-        """Say for which epoch to draw, where the indices do not come from a `ClipSampler`."""
+        """Set the epoch of random numbers, if the indices do not come from a `ClipSampler`."""
         self._epoch = epoch
 
     def _plan(self, source: FrameSource, index: int) -> tuple[Clip, Any, Item]:
-        """Return the clip, the frames and the item, still without frames, of an ordinal."""
+        """Return the clip and the frames to read for an index, and the item without its frames."""
         epoch = index.epoch if isinstance(index, ClipIndex) else self._epoch
         ordinal = int(index)
         if not -len(self) <= ordinal < len(self):
@@ -207,13 +205,13 @@ class FrameDataset:
         return clip, selection, item
 
     def _describe(self, clip: Clip, item: Item) -> None:
-        """Add what is known of a clip to its item."""
+        """Add label and metadata of a clip to its item."""
         meta = clip.meta
         if isinstance(self._label, str):
             if self._label not in meta:
                 raise NotFoundError(
-                    f"clip {clip.id!r:.80}: there is no {self._label!r} in its metadata, "
-                    f"which have {list(meta)!r:.200}"
+                    f"clip {clip.id!r:.80}: its metadata lack {self._label!r}, "
+                    f"and have {list(meta)!r:.200}"
                 )
             item["label"] = meta[self._label]
         elif self._label is not None:
@@ -235,7 +233,7 @@ class FrameDataset:
 
 
 class _Place:
-    """Where clips come from: a source for each process that asks."""
+    """The source of clips, opened once in each process."""
 
     def __init__(self, source: Any, storage_options: Mapping[str, Any] | None) -> None:
         self._is_own = isinstance(source, str | os.PathLike | list | tuple)
@@ -247,7 +245,7 @@ class _Place:
             self._source = open_frames(source, storage_options=storage_options)
         elif self._open is None:
             self._source = source
-        # What makes the source of another process again, and its arguments.
+        # Function that reopens the source in another process, and its arguments.
         self._reopener: tuple[Any, ...] = ()
         self._pid = -1
 
@@ -264,10 +262,10 @@ class _Place:
         return self._source
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what is opened anew.
+        """Leave out an open source, which is reopened on use.
 
-        What was opened here travels as what a pickle of it would hold, and is opened on use: that
-        a file has changed is then an error of who reads, not the end of a worker that starts.
+        A source that was opened here is pickled as the arguments to reopen it. If its file has
+        changed, reading raises the error, and the start of a worker does not fail.
         """
         state = dict(self.__dict__, _pid=-1)
         if self._is_own and self._source is not None:
@@ -278,19 +276,18 @@ class _Place:
 
 
 def collate_clips(items: Sequence[Item]) -> dict[str, Any]:
-    """Make a batch of items: the ``collate_fn`` for clips of any shape and with metadata.
+    """Collate items to a batch: the ``collate_fn`` for clips of any shape and with metadata.
 
     Parameters
     ----------
     items : sequence of dict
-        Items of a `FrameDataset`, as they are or transformed.
+        Items of a `FrameDataset`, transformed or not.
 
     Returns
     -------
     dict
-        For each entry of the items: one tensor, if all are tensors of one shape and dtype
-        (frames of one batch are not copied, unless they were transformed) or all numbers of one
-        type; else a list.
+        For each entry of the items one tensor, if all are tensors of one shape and dtype (frames of
+        one batch are not copied, unless they were transformed) or numbers of one type; else a list.
     """
     return {name: _collated([item[name] for item in items]) for name in items[0]}
 
@@ -308,7 +305,7 @@ def _collated(values: list[Any]) -> Any:
 
 
 def _joined(tensors: list[torch.Tensor]) -> torch.Tensor:
-    """Stack tensors of one shape; those that lie one behind the other in memory as they are."""
+    """Stack tensors of one shape, without a copy if they follow each other in memory."""
     first = tensors[0]
     step = first.numel()
     places = {tensor.untyped_storage().data_ptr() for tensor in tensors}
@@ -321,7 +318,7 @@ def _joined(tensors: list[torch.Tensor]) -> torch.Tensor:
 
 
 def _tensor(array: AnyArray) -> torch.Tensor:
-    """Return a tensor of the memory of an array, if torch has its dtype."""
+    """Return a tensor that shares the memory of an array, if torch has its dtype."""
     if array.dtype.name == "bfloat16":
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
     native = array.astype(array.dtype.newbyteorder("="), copy=False)

@@ -1,7 +1,7 @@
-"""Arrays in files as datasets of xarray, read as they are indexed.
+"""Arrays in files as xarray datasets that are read when they are indexed.
 
-xarray finds the engine by the entry point of the package, and takes it for files named ``.blp`` and
-those that begin as ours do. Names of axes and coordinates come from the attrs (`labels.py`).
+xarray finds the engine by the entry point of the package, and selects it for files named ``.blp``
+and by the first bytes of a file. Names of axes and coordinates come from the attrs (`axislabels`).
 """
 
 import os
@@ -60,27 +60,27 @@ class BloscpackBackend(BackendEntrypoint):  # type: ignore[misc]
         Parameters
         ----------
         filename_or_obj : str, PathLike, bytes-like or binary file
-            What `bloscpack.open` opens, a URL too.
+            Anything that `bloscpack.open` opens, also a URL.
         drop_variables : str or iterable of str, optional
             Variables and coordinates to leave out.
         name : str, optional
-            Of the variable; by default ``attrs["name"]``, else "data".
+            Name of the variable; by default ``attrs["name"]``, else "data".
         dims : sequence of str, optional
-            Of its axes; by default ``attrs["dims"]``, else ``dim_0`` and so on.
+            Names of its axes; by default ``attrs["dims"]``, else ``dim_0`` and so on.
         verify, storage_options
             As for `bloscpack.open`.
 
         Returns
         -------
         Dataset
-            The variable is read as it is indexed; coordinates are in memory.
+            Dataset whose variable is read when it is indexed; coordinates are in memory.
 
         Raises
         ------
         UnsupportedError
             The attrs do not fit the array.
         FormatError
-            The file is damaged, or of another kind.
+            The file is damaged, or of another type.
         """
         array = Array(filename_or_obj, verify=verify, storage_options=storage_options)
         with closed_on_error(array, array._known_container().name):
@@ -99,7 +99,7 @@ class BloscpackBackend(BackendEntrypoint):  # type: ignore[misc]
         return dataset
 
     def guess_can_open(self, filename_or_obj: Any) -> bool:
-        """Return whether this is one of our files, by its name or its first bytes."""
+        """Return whether the file is a Bloscpack file by its name or its first bytes."""
         if isinstance(filename_or_obj, bytes | bytearray | memoryview):
             return bytes(filename_or_obj[: len(MAGIC)]) == MAGIC
         if not isinstance(filename_or_obj, str | os.PathLike):
@@ -115,7 +115,7 @@ class BloscpackBackend(BackendEntrypoint):  # type: ignore[misc]
 
 
 def _encoding(array: Array, dims: tuple[str, ...]) -> dict[str, Any]:
-    """Return what xarray is to know of the file: chunks for Dask to begin with."""
+    """Return the encoding of the variable for xarray: preferred chunks for Dask."""
     encoding: dict[str, Any] = {"source": array._known_container().name}
     if array.chunks and array.size:
         encoding["preferred_chunks"] = dict(zip(dims, array.chunks, strict=True))
@@ -123,22 +123,22 @@ def _encoding(array: Array, dims: tuple[str, ...]) -> dict[str, Any]:
 
 
 class LazyArray(BackendArray):  # type: ignore[misc]
-    """An array in a file, for xarray to index.
+    """Array in a file with the indexing interface of xarray.
 
     Parameters
     ----------
     array : Array
-        Pickled as the path of its file.
+        Array in a file, which is pickled as its path.
     """
 
     def __init__(self, array: Array) -> None:
-        # xarray's own tests take a public `array` for what is wrapped in memory.
+        # xarray's own tests take a public `array` attribute for an array in memory.
         self._array = array
         self.shape = array.shape
         self.dtype = array.dtype
 
     def __getitem__(self, key: indexing.ExplicitIndexer) -> AnyArray:
-        """Read a selection; only chunks that hold some of it are read."""
+        """Read a selection; only the chunks of the selection are read."""
         found: AnyArray = indexing.explicit_indexing_adapter(
             key, self.shape, indexing.IndexingSupport.OUTER, self._read
         )

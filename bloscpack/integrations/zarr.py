@@ -1,8 +1,8 @@
-"""An array in a file as a Zarr array: a store of Zarr that gives what is in the file.
+"""An array in a file as a Zarr array, through a Zarr store that reads the file.
 
-The file stays as it is. Each key of the store is answered from it: the metadata from its header,
-a chunk by reading, checking and decoding what the file has of it. A chunk that is damaged raises
-our error: Zarr takes a key without value for fill values, so none within the array is ever without.
+The file is not changed. Each key of the store is computed: the metadata from the file's header, a
+chunk by reading, checking and decoding chunks of the file. A damaged chunk raises our error. Zarr
+reads a missing key as fill values, so every key within the array exists.
 """
 
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -36,7 +36,7 @@ except ImportError as err:
 
 __all__ = ["BloscpackStore", "as_zarr"]
 
-# Of an array that is larger, whether its chunks can hold so much is looked at when it is opened.
+# For a larger array, the chunks are checked on opening: the file may promise more than it holds.
 _UNCHECKED_NBYTES = 1 << 28
 
 
@@ -46,46 +46,46 @@ def as_zarr(
     verify: Verify = True,
     storage_options: Mapping[str, Any] | None = None,
 ) -> zarr.Array:
-    """Return an array in a file as a Zarr array, to be read.
+    """Return an array in a file as a read-only Zarr array.
 
     Parameters
     ----------
     path : str, PathLike, bytes-like, binary file or Array
-        What `bloscpack.open` opens, a URL too; or an array that is open, and is then shared.
+        Anything that `bloscpack.open` opens, also a URL; or an open array, which is then shared.
     verify : bool or "always", default True
         Compare the checksum of each chunk once, the first time it is read; at every read
-        ("always"); or never (False). Of an open array its own setting counts.
+        ("always"); or never (False). An open array keeps its own setting.
     storage_options : mapping, optional
-        For a URL: what fsspec's file system for it takes.
+        Options of fsspec's file system for a URL.
 
     Returns
     -------
     zarr.Array
-        Of the shape and dtype of the array in the file, byte order included, and with its attrs.
+        Array of the shape and dtype of the array in the file, byte order included, with its attrs.
         ``z.store.close()`` closes the file.
 
     Raises
     ------
     UnsupportedError
-        Zarr has no such dtype: floats of more than 64 bits, types of ml_dtypes, records that are
-        padded or nested.
+        Zarr does not have the dtype: floats of more than 64 bits, types of ml_dtypes, records that
+        are padded or nested.
     FormatError
-        The file is damaged, or of another kind.
+        The file is damaged, or of another type.
     OSError
-        It cannot be opened.
+        The file cannot be opened.
     ImportError
-        zarr is missing.
+        zarr is not installed.
 
     Notes
     -----
-    Nothing is copied or written: a read decodes the chunks it touches, in threads of Zarr's. The
-    chunks of the Zarr array are those of the file where these are made of whole rows; else they are
-    whole rows of about as many bytes, and a chunk of the file that two of them share is decoded for
-    each. Damage raises what reading by `bloscpack.open` raises, never fill values. The array
+    No data are copied or written: a read decodes the chunks it touches, in Zarr's threads. The Zarr
+    array has the chunks of the file if these are whole rows. Otherwise its chunks are whole rows of
+    about as many bytes, and a chunk of the file that two of them share is decoded for each. Damage
+    raises the error that reading by `bloscpack.open` raises, and never gives fill values. The array
     pickles as the path of its file, and forked children may read.
 
-    Opening a URL is one request, each chunk is one more. Where the file promises far more than it
-    holds bytes, 256 MiB at least and over 16 times as much, every chunk is looked at on opening.
+    Opening a URL makes one request, each chunk one more. If the decoded size is at least 256 MiB
+    and over 16 times that of the file, every chunk is checked on opening.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def as_zarr(
     """
     shared = isinstance(path, Array)
     array = path
-    if not shared:  # Zarr reads several chunks at once: one thread each
+    if not shared:  # Zarr reads several chunks in parallel, so each read uses one thread
         array = Array(path, verify=verify, nthreads=1, storage_options=storage_options)
     try:
         return zarr.open_array(store=BloscpackStore(array), mode="r", zarr_format=2)
@@ -108,7 +108,7 @@ def as_zarr(
         name = array._known_container().name
         if not shared:
             array.close()
-        if isinstance(err, RecursionError):  # Zarr takes them apart deeper down in its own calls
+        if isinstance(err, RecursionError):  # Zarr recurses deeper than the check of the attrs
             error = UnsupportedError("attrs: nested too deep for Zarr; read it with bloscpack.open")
             error.path = name
             raise error from None
@@ -116,17 +116,17 @@ def as_zarr(
 
 
 class BloscpackStore(Store):  # type: ignore[misc]
-    """A store of Zarr, for reading, that holds one array: that of a Bloscpack file.
+    """Read-only Zarr store with the array of a Bloscpack file.
 
     Parameters
     ----------
     array : Array
-        Closed with the store.
+        Open array, which is closed with the store.
 
     Raises
     ------
     UnsupportedError
-        Zarr has no such dtype.
+        Zarr does not have the dtype.
     """
 
     def __init__(self, array: Array) -> None:
@@ -134,20 +134,20 @@ class BloscpackStore(Store):  # type: ignore[misc]
         self._array = array
         self._layout = ZarrLayout.of(array)
         container = array._open_container()
-        # Zarr allocates by the shape before it reads, which costs nothing until it is filled, but
-        # not more than there may be.
+        # Zarr allocates by the shape before it reads. That costs nothing until it is filled, but
+        # the shape must not exceed what the chunks can hold.
         container.check_size(array.nbytes if array.nbytes > _UNCHECKED_NBYTES else 0)
         self._name = container.name
 
     def __eq__(self, other: object) -> bool:
-        """Return whether both are of one state of one file."""
+        """Return whether both are stores of the same state of the same file."""
         if not isinstance(other, BloscpackStore):
             return NotImplemented
         if self._array is other._array:
             return True
         try:
             return self._array.__reduce__() == other._array.__reduce__()
-        except (TypeError, ValueError):  # of a file object, or closed
+        except (TypeError, ValueError):  # opened from a file object, or closed
             return False
 
     def __repr__(self) -> str:
@@ -159,7 +159,7 @@ class BloscpackStore(Store):  # type: ignore[misc]
         prototype: BufferPrototype,
         byte_range: ByteRequest | None = None,
     ) -> Buffer | None:
-        """Return the value of a key, None if there is no such key; errors as for `Array.read`."""
+        """Return the value of a key, or None if it does not exist; errors as for `Array.read`."""
         value = await run_beside(lambda: self._value(key))
         if value is None:
             return None
@@ -175,11 +175,11 @@ class BloscpackStore(Store):  # type: ignore[misc]
         return [await self.get(key, prototype, byte_range) for key, byte_range in key_ranges]
 
     async def exists(self, key: str) -> bool:
-        """Return whether there is a value for a key; nothing is read."""
+        """Return whether a key exists, without reading."""
         return key in (ARRAY_KEY, ATTRS_KEY) or self._layout.region(key) is not None
 
     async def getsize(self, key: str) -> int:
-        """Return the size of a value in bytes; chunks are given decoded."""
+        """Return the size of a value in bytes; a chunk counts decoded."""
         if self._layout.region(key) is not None:
             return prod(self._layout.chunks) * self._layout.dtype.itemsize
         value = self._value(key)
@@ -188,22 +188,22 @@ class BloscpackStore(Store):  # type: ignore[misc]
         return len(value)
 
     async def getsize_prefix(self, prefix: str) -> int:
-        """Return the size of the file for the whole store."""
+        """Return the size of the file."""
         return 0 if prefix.strip("/") else self._array.cbytes
 
     @property
     def supports_writes(self) -> bool:
-        """False."""
+        """Always False."""
         return False
 
     @property
     def supports_deletes(self) -> bool:
-        """False."""
+        """Always False."""
         return False
 
     @property
     def supports_listing(self) -> bool:
-        """True."""
+        """Always True."""
         return True
 
     async def set(self, key: str, value: Buffer) -> None:
@@ -228,7 +228,7 @@ class BloscpackStore(Store):  # type: ignore[misc]
                 yield key
 
     async def list_dir(self, prefix: str) -> AsyncIterator[str]:
-        """Yield the keys in a folder; all of them are at the top."""
+        """Yield the keys in a folder; all keys are at the top."""
         if not prefix.strip("/"):
             async for key in self.list():
                 yield key
@@ -239,7 +239,7 @@ class BloscpackStore(Store):  # type: ignore[misc]
         Raises
         ------
         UnsupportedError
-            One to write to is asked for.
+            A writable store is requested.
         """
         if not read_only:
             raise self._refused()
@@ -252,7 +252,7 @@ class BloscpackStore(Store):  # type: ignore[misc]
 
     def _refused(self) -> UnsupportedError:
         error = UnsupportedError(
-            "an array in a Bloscpack file is read-only for Zarr; rows are appended with "
+            "an array in a Bloscpack file is read-only for Zarr; append rows with "
             "bloscpack.open(path, 'a')"
         )
         error.path = self._name
@@ -267,7 +267,7 @@ class BloscpackStore(Store):  # type: ignore[misc]
         return None if region is None else self._read(region)
 
     def _read(self, region: tuple[slice, ...]) -> memoryview:
-        """Return the items of a chunk as bytes in its order, zeros where the array has ended."""
+        """Return the items of a chunk as bytes in its order, with zeros beyond the array."""
         layout, array = self._layout, self._array
         found: AnyArray = array.read(region)
         if found.shape != layout.chunks:
@@ -283,7 +283,7 @@ def _json_bytes(value: Any) -> memoryview:
 
 
 def _bounds(byte_range: ByteRequest | None, nbytes: int) -> slice:
-    """Return the part of a value of `nbytes` that is asked for."""
+    """Return the requested part of a value of `nbytes` bytes."""
     if isinstance(byte_range, RangeByteRequest):
         return slice(byte_range.start, byte_range.end)
     if isinstance(byte_range, OffsetByteRequest):

@@ -1,7 +1,7 @@
-"""An array as Zarr describes it: dtype, chunk grid, keys (format version 2 of the Zarr spec).
+"""Zarr's description of an array: dtype, chunk grid, keys (format version 2 of the Zarr spec).
 
-Version 2, because it names dtypes as numpy does, byte order, fixed-length text and records
-included, and has an order of axes. Nothing here imports zarr: references are made without it.
+Version 2 names dtypes as numpy does, including byte order, fixed-length text and records, and has
+an order of axes. This module does not import zarr: references are made without it.
 """
 
 import json
@@ -19,24 +19,24 @@ from ..exceptions import BloscpackError, UnsupportedError
 ARRAY_KEY = ".zarray"
 ATTRS_KEY = ".zattrs"
 
-# Bytes of an item, for the kinds that have a limit: Zarr has no 80-bit or 128-bit floats.
+# Largest item in bytes, for kinds that have a limit: Zarr does not have 80-bit or 128-bit floats.
 _MAX_ITEMSIZE = {"f": 8, "c": 16}
-# ``dtype.isbuiltin`` of the types that packages add to numpy, such as bfloat16.
+# Value of ``dtype.isbuiltin`` for types that packages add to numpy, such as bfloat16.
 _IS_USER_DEFINED = 2
 
 
 @dataclass(frozen=True, slots=True)
 class ZarrLayout:
-    """Shape, dtype and chunk grid of an array, for Zarr.
+    """Shape, dtype and chunk grid of an array in Zarr.
 
     Attributes
     ----------
     shape : tuple of int
-        Of the array.
+        Shape of the array.
     chunks : tuple of int
         Shape of a chunk, at least 1 along each axis.
     dtype : dtype
-        Of the items.
+        Dtype of the items.
     is_fortran : bool
         Whether the items of a chunk are in Fortran order.
     """
@@ -48,16 +48,16 @@ class ZarrLayout:
 
     @classmethod
     def of(cls, array: Array) -> "ZarrLayout":
-        """Return the layout in which Zarr can read `array`.
+        """Return the layout by which Zarr can read `array`.
 
-        Its chunks are those of the file, if these are made of whole rows; else about as large.
+        Its chunks are those of the file, if these are whole rows; else about as large.
 
         Raises
         ------
         UnsupportedError
-            Zarr has no such dtype.
+            Zarr does not have the dtype.
         FormatError
-            The array has no bytes, and a shape that numpy has not.
+            The array is empty, and numpy does not support its shape.
         """
         try:
             check_dtype(array.dtype)
@@ -78,7 +78,7 @@ class ZarrLayout:
         )
 
     def document(self, compressor: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return the array metadata of Zarr, its chunks compressed by a codec of numcodecs."""
+        """Return the Zarr metadata of the array, for chunks compressed by a numcodecs codec."""
         dtype = self.dtype
         fields = dtype.fields
         described: Any = dtype.str
@@ -96,7 +96,7 @@ class ZarrLayout:
         }
 
     def iter_keys(self) -> Iterator[str]:
-        """Yield the keys of all chunks, in the order of the file."""
+        """Yield the keys of all chunks in file order."""
         if not prod(self.shape):
             return
         grid = self.grid
@@ -105,14 +105,14 @@ class ZarrLayout:
             yield ".".join(map(str, place[::-1] if self.is_fortran else place)) or "0"
 
     def region(self, key: str) -> tuple[slice, ...] | None:
-        """Return the part of the array that is the chunk of a key; None if there is none."""
+        """Return the region of the array for the key of a chunk, or None for another key."""
         grid = self.grid
         parts = key.split(".") if grid else []
         if (not grid and key != "0") or len(parts) != len(grid):
             return None
         region = []
         for part, count, step, length in zip(parts, grid, self.chunks, self.shape, strict=True):
-            # Digits of ASCII, and no more of them than the number of chunks has.
+            # ASCII digits, at most as many as the number of chunks has.
             if not (part.isascii() and part.isdecimal()) or len(part) > len(str(count)):
                 return None
             index = int(part)
@@ -128,7 +128,7 @@ def json_text(value: Any) -> str:
     Raises
     ------
     UnsupportedError
-        They are nested too deep.
+        The values are nested too deep.
     """
     try:
         return json.dumps(value)
@@ -137,7 +137,7 @@ def json_text(value: Any) -> str:
 
 
 def _whole_rows(array: Array) -> tuple[int, ...]:
-    """Return the shape of a chunk of whole rows of about as many bytes as a chunk in the file."""
+    """Return the shape of a chunk of whole rows with about the bytes of a chunk of the file."""
     shape = array.shape[::-1] if array.is_fortran else array.shape
     chunk_nbytes = max(array.header.chunk_size, array.nbytes // max(array.nchunks, 1))
     chunk = (1,) * len(shape)
@@ -151,12 +151,12 @@ def _whole_rows(array: Array) -> tuple[int, ...]:
 
 
 def check_dtype(dtype: Dtype) -> None:
-    """Check that Zarr has `dtype`.
+    """Raise unless Zarr has `dtype`.
 
     Raises
     ------
     UnsupportedError
-        It has not.
+        Zarr does not have the dtype.
     """
     fault = _scalar_fault(dtype) if dtype.names is None else _record_fault(dtype)
     if fault:
@@ -167,7 +167,7 @@ def check_dtype(dtype: Dtype) -> None:
 
 
 def _record_fault(dtype: Dtype) -> str:
-    """Return why Zarr has no such records; empty if it has."""
+    """Return the reason why Zarr does not have such records, or an empty text if it does."""
     packed = 0
     fields: Mapping[str, Any] = dtype.fields or {}
     for name in dtype.names or ():
@@ -182,13 +182,13 @@ def _record_fault(dtype: Dtype) -> str:
 
 
 def _scalar_fault(dtype: Dtype) -> str:
-    """Return why Zarr has no items of `dtype`; empty if it has."""
+    """Return the reason why Zarr does not have items of `dtype`, or an empty text if it does."""
     if dtype.names is not None or dtype.subdtype is not None:
-        return "zarr 3 reads no records or arrays in records"
+        return "zarr 3 does not read records or arrays in records"
     if not dtype.itemsize:
         return "items without bytes"
     if dtype.isbuiltin == _IS_USER_DEFINED:
-        return "no type of numpy's own"
+        return "not a type of numpy itself"
     if dtype.itemsize > _MAX_ITEMSIZE.get(dtype.kind, dtype.itemsize):
         return "floats of more than 64 bits"
     return ""

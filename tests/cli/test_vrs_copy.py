@@ -128,7 +128,7 @@ def test_wrong_options_are_refused(blpk: Blpk, yard: Path, command: str) -> None
         (["--compression", "best"], 2, "invalid choice"),
         (["--chunk-size", "0"], 2, "must be at least 1 byte"),
         (["--stream", "9-9"], 1, "no stream '9-9'"),
-        (["--after", "5", "--before", "4"], 1, "after 5"),
+        (["--after", "5", "--before", "4"], 1, "no time is between them"),
         (["--file-tag", "a"], 2, "expected 2 arguments"),
     ]
     for options, code, text in cases:

@@ -1,4 +1,4 @@
-"""Recovering arrays: what is saved, what is told, and that nothing is made up."""
+"""Recovery of arrays: what is saved and reported, and that no data are invented."""
 
 import io
 from pathlib import Path
@@ -25,7 +25,7 @@ def saved(array: Any = ARRAY, **options: Any) -> bytes:
 
 
 def recovered(data: bytes) -> tuple[bp.Report, bytes]:
-    """Recover `data`; what comes out must be sound, with a trailer."""
+    """Recover `data`; check that the new file is sound and has a trailer."""
     target = io.BytesIO()
     report = bp.recover(data, target)
     found = bp.verify(target.getvalue())
@@ -113,7 +113,7 @@ def test_a_damaged_front_comes_from_the_trailer(position: int) -> None:
         assert new == data
 
 
-def test_a_front_of_nothing() -> None:
+def test_a_front_of_zeros() -> None:
     data = saved()
     front = take_apart(data).starts[0]
     report, new = recovered(bytes(front) + data[front:])
@@ -122,7 +122,7 @@ def test_a_front_of_nothing() -> None:
     assert new == data
 
 
-def test_a_lost_table_is_made_anew() -> None:
+def test_a_lost_table_is_rebuilt() -> None:
     data = saved()
     parts = take_apart(data)
     table = 32 + len(parts.section)
@@ -230,14 +230,14 @@ def test_nothing_to_save_leaves_the_target(tmp_path: Path) -> None:
     assert [one.name for one in tmp_path.iterdir()] == ["new.blp"]
 
 
-def test_a_source_that_changes_meanwhile_leaves_the_target(tmp_path: Path) -> None:
+def test_a_source_that_changes_leaves_the_target(tmp_path: Path) -> None:
     data = bytearray(saved())
     last = take_apart(bytes(data)).starts[-1]
 
     def change(done: int, total: int) -> None:
         data[last + 30] = 0 if data[last + 30] else 1
 
-    with pytest.raises(FileChangedError, match="nothing was made"):
+    with pytest.raises(FileChangedError, match="nothing was written"):
         bp.recover(data, tmp_path / "new.blp", progress=change)
     assert list(tmp_path.iterdir()) == []
 

@@ -1,4 +1,4 @@
-"""Checking a file: what is found, where, and that nothing is changed."""
+"""Reports of damage: faults and their places, and that verification changes nothing."""
 
 from pathlib import Path
 
@@ -53,7 +53,7 @@ def test_changes_nothing(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.blp"]
 
 
-def test_all_damaged_chunks_are_told() -> None:
+def test_all_damaged_chunks_are_reported() -> None:
     data = damaged(STARTS[4] + 20, damaged(STARTS[1] + 20))
     report = verify(data)
     assert not report.ok
@@ -95,7 +95,7 @@ def test_damaged_metadata() -> None:
     assert report.damage[0].index is None
 
 
-def test_metadata_that_are_no_json() -> None:
+def test_metadata_that_are_not_json() -> None:
     section = bytearray(pack_section({"a": 1}, codec="None", checksum=None))
     section[32] = 0xFF
     report = verify(make(section=bytes(section)))
@@ -113,7 +113,7 @@ def test_truncated_file(offsets: bool) -> None:
     assert [one.index for one in lost.damage if one.index is not None][-1:] in ([3], [4])
 
 
-def test_promise_of_a_huge_file_is_told_at_once() -> None:
+def test_a_header_that_promises_a_huge_file_is_reported_at_once() -> None:
     data = bytearray(make(offsets=False))
     data[16:24] = (2**40).to_bytes(8, "little")
     report = verify(bytes(data))
@@ -146,7 +146,7 @@ def test_number_of_threads_does_not_matter(nthreads: int) -> None:
 
 
 def test_an_array_that_its_chunks_do_not_hold_is_damage() -> None:
-    # What an append by bloscpack 0.16 leaves: more content, the shape of before.
+    # An append by bloscpack 0.16 leaves more content, and the old shape.
     metadata = {"dtype": "'|u1'", "shape": [3], "order": "C", "container": "numpy"}
     report = verify(bp.pack_bytes_to_bytes(b"four", metadata=metadata))
     assert [one.what for one in report.damage] == [

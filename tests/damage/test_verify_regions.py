@@ -1,4 +1,4 @@
-"""The regions that a check names, and what it can fix."""
+"""Damaged regions that verification names, and repairs."""
 
 import io
 import os
@@ -60,11 +60,11 @@ def test_a_damaged_front_does_not_hide_a_damaged_chunk() -> None:
 
 
 def test_a_weak_checksum_that_matches_is_not_enough() -> None:
-    """The digest in the file is made to match; the one in the trailer is not."""
+    """The digest in the file matches the damaged chunk; the one in the trailer does not."""
     data = bytearray(saved(codec="lz4", clevel=0, checksum="adler32"))
     parts = take_apart(bytes(data))
     start, chunk = parts.starts[1], bytearray(parts.chunks[1])
-    # adler32 sums bytes and sums of them: +1 -2 +1 at equal distances changes neither.
+    # adler32 sums the bytes and the partial sums: +1 -2 +1 at equal distances changes neither.
     zeros = 16 + 4 * 3
     values = [chunk[zeros + step] for step in (0, 4, 8)]
     for step, change in ((0, 1), (4, -2), (8, 1)):
@@ -72,7 +72,7 @@ def test_a_weak_checksum_that_matches_is_not_enough() -> None:
     assert [chunk[zeros + step] for step in (0, 4, 8)] != values
     data[start : start + len(chunk)] = chunk
     with bp.open(bytes(data)) as array:
-        array.read_chunk(1)  # adler32 does not see it
+        array.read_chunk(1)  # adler32 does not detect the change
     report = bp.verify(bytes(data))
     assert [one.index for one in report.damage] == [1]
     assert "recorded in the trailer" in report.damage[0].what
@@ -91,7 +91,7 @@ def test_report_reads_well() -> None:
     )
 
 
-def test_trailing_bytes_are_told() -> None:
+def test_trailing_bytes_are_reported() -> None:
     report = bp.verify(make(trailing=b"rest"))
     assert (report.ok, report.trailer) == (True, "absent")
     assert "4 bytes follow" in report.notices[0]
@@ -168,7 +168,7 @@ class TestFix:
         with pytest.raises(ValueError, match="path of a file"):
             bp.verify(where, fix=True)
 
-    def test_a_file_changed_meanwhile(
+    def test_a_file_that_changes_during_the_check(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         path = tmp_path / "a.blp"

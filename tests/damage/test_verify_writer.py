@@ -1,4 +1,4 @@
-"""A check beside a writer: what is sound is not called damaged, and no two write at once."""
+"""Verification beside a writer: sound data are not reported, and only one of them writes."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -32,7 +32,7 @@ def in_file(path: Path, kind: str, nitems: int, checksum: str | None) -> None:
 
 
 def after(ncalls: int, act: Callable[[], object]) -> Callable[[int, int], None]:
-    """Return a progress callback that acts once, after so many chunks."""
+    """Return a progress callback that calls `act` once, after `ncalls` chunks."""
     calls = 0
 
     def progress(done: int, total: int) -> None:
@@ -201,7 +201,7 @@ class TestFix:
             bp.verify(tmp_path / "a.blp", fix=True)
 
 
-def test_recover_refuses_what_changes_meanwhile(
+def test_recover_refuses_a_source_that_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.blp"
@@ -215,6 +215,6 @@ def test_recover_refuses_what_changes_meanwhile(
         return front
 
     monkeypatch.setattr(recover, "find_front", changed)
-    with pytest.raises(FileChangedError, match="nothing was made"):
+    with pytest.raises(FileChangedError, match="nothing was written"):
         bp.recover(path, tmp_path / "new.blp")
     assert [one.name for one in tmp_path.iterdir()] == ["a.blp"]

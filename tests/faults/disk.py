@@ -1,7 +1,7 @@
 """A disk that fails, dies or loses power at a chosen call.
 
-All of the package's changes to files go through `bloscpack.storage.disk`; here each function of it
-is wrapped, so that every call is one step that can be stopped.
+All changes of the package to files go through `bloscpack.storage.disk`. Each of its functions is
+wrapped here, so that every call is a step at which a test can stop.
 """
 
 import errno
@@ -32,20 +32,20 @@ REAL_IDENTITY = disk.identity
 
 
 class Crash(BaseException):
-    """The process is gone: nothing it does from now on has an effect."""
+    """The process is dead: its later calls have no effect."""
 
 
 class StoppingDisk:
-    """Counts calls; at call number `stop_at` it raises, and after a crash at every later one.
+    """Counts calls; raises at call number `stop_at`, and after a crash at every later one.
 
     Parameters
     ----------
     stop_at : int
-        -1: never.
+        Number of the call, or -1 for never.
     kind : {"error", "crash", "torn"}
-        Torn: half of the bytes of a write are written before the crash.
+        What happens there; "torn" writes half of the bytes before the crash.
     before : callable, optional
-        Called before every step, and within a write when half of it is done.
+        Called before every step, and in the middle of every write.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class StoppingDisk:
                 write_half(*args)
             raise Crash
         if name in ("sync", "sync_folder"):
-            return None  # what that is for, the tests of power loss see
+            return None  # syncs matter only in the tests of power loss
         if self._before is not None and name == "write_at":
             write_half(*args)
             self._look()
@@ -98,7 +98,7 @@ def write_half(fd: int, offset: int, *parts: Any) -> None:
 
 @contextmanager
 def installed(target: Any) -> Iterator[None]:
-    """Send all calls to ``target.call(name, *args)`` inside of the block."""
+    """Send all calls in the block to ``target.call(name, *args)``."""
     with pytest.MonkeyPatch.context() as patch:
         for name in CALLS:
             patch.setattr(disk, name, _sender(target, name))
@@ -111,7 +111,7 @@ def _sender(target: Any, name: str) -> Callable[..., Any]:
 
 @contextmanager
 def without_syncs() -> Iterator[None]:
-    """Nothing is synced inside of the block: it looks at results, and need not be durable."""
+    """Skip syncs in the block, for tests that do not need durable results."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("sync", "sync_folder"):
             patch.setattr(disk, name, lambda _: None)

@@ -1,4 +1,4 @@
-"""What writers do, as operations on one file, and what must hold after any of them was stopped."""
+"""Writers' operations on a file, and conditions that hold after any of them was stopped."""
 
 import json
 from collections.abc import Callable
@@ -15,11 +15,11 @@ from bloscpack.append import append
 from .disk import Crash, StoppingDisk, installed, without_syncs
 
 State = tuple[int, str] | None
-"""Number of items, and the attrs as JSON; None: no file."""
+"""Number of items, and the attrs as JSON; None without a file."""
 
 # A chunk has 100 items: 400 bytes, which do not compress well.
 CHUNK = 100
-# Where the offset table of a file of `packed` starts.
+# Offset of the offset table in a file of `packed`.
 TABLE = 698
 LONG = {"note": "".join(chr(48 + n * n % 61) for n in range(3000))}
 
@@ -34,16 +34,16 @@ def state(nitems: int, attrs: Any = None) -> State:
 
 @dataclass(frozen=True)
 class Operation:
-    """An operation on ``folder / "a.blp"``.
+    """Operation on ``folder / "a.blp"``.
 
     Attributes
     ----------
     prepare, run : callable
-        Make the old state; do it.
+        Write the old state; run the operation.
     allowed : list of State
-        Old, in between after a flush, and new.
+        The old state, states after a flush, and the new state.
     repairs : bool
-        The old state is damaged where no data are, and is repaired before it must be sound.
+        The old state has damage outside of its data, which the operation repairs.
     """
 
     name: str
@@ -64,7 +64,7 @@ def saved(nitems: int, **options: Any) -> Callable[[Path], None]:
 
 
 def packed(nitems: int, spare: int) -> Callable[[Path], None]:
-    """Make a file of the original's functions: no trailer, little room in the table."""
+    """Write a file with functions of 0.16: no trailer, few spare entries in the table."""
 
     def prepare(path: Path) -> None:
         args = bp.BloscpackArgs(max_app_chunks=spare)
@@ -78,7 +78,7 @@ def nothing(path: Path) -> None:
 
 
 def appends(*stops: int, attrs: Any = None) -> Callable[[Path], None]:
-    """Append up to each of `stops`, with a flush in between."""
+    """Append up to each of `stops`, with a flush after each."""
 
     def run(path: Path) -> None:
         with bp.open(path, "a", nthreads=1) as a:
@@ -107,13 +107,13 @@ def writes(*stops: int, attrs: Any = None) -> Callable[[Path], None]:
 
 
 def crashed(path: Path) -> None:
-    """Leave a file of 250 items with its journal, as a writer that died in a flush leaves it."""
+    """Leave a file of 250 items and its journal, like a writer that died in a flush."""
     saved(250)(path)
     counting = StoppingDisk()
     with installed(counting):
         appends(720)(path)
     saved(250)(path)
-    # Everything is written, and the journal is there.
+    # At this step everything is written, and the journal still exists.
     dying = StoppingDisk(counting.count - 2, "crash")
     with installed(dying), suppress(Crash):
         appends(720)(path)
@@ -128,7 +128,7 @@ def append_file(path: Path) -> None:
 
 
 def changed(prepare: Callable[[Path], object], *, at: int, to: bytes) -> Callable[[Path], None]:
-    """Write other bytes at a position; a negative one counts from the end."""
+    """Overwrite bytes at a position; a negative one counts from the end."""
 
     def run(path: Path) -> None:
         prepare(path)
@@ -141,7 +141,7 @@ def changed(prepare: Callable[[Path], object], *, at: int, to: bytes) -> Callabl
 
 
 def followed(prepare: Callable[[Path], object], rest: bytes) -> Callable[[Path], None]:
-    """Put bytes behind the last chunk."""
+    """Append bytes behind the last chunk."""
 
     def run(path: Path) -> None:
         prepare(path)
@@ -231,7 +231,7 @@ OPERATIONS = [
 
 
 def state_of(path: Path) -> State:
-    """Return the state that a reader finds; every item is compared."""
+    """Return the state that a reader finds, after comparing every item."""
     if not path.exists():
         return None
     with bp.open(path) as a:
@@ -242,7 +242,7 @@ def state_of(path: Path) -> State:
 
 
 def check(path: Path, allowed: list[State], repairs: bool = False) -> State:
-    """Check that the file is in one of the states, sound, and can be appended to."""
+    """Check that the file is sound, in one of the states, and can be appended to."""
     with without_syncs():
         found = state_of(path)
         assert found in allowed

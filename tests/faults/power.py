@@ -1,8 +1,8 @@
-"""A disk that loses power: what was not synced may be there or not, in any mixture.
+"""A disk that loses power: any subset of the unsynced changes may survive.
 
-The calls of an operation are recorded while they are carried out. Then, for a cut after any of
-them, the disk is made anew as it may be found: everything that was synced, and of the rest a
-choice. A file's name is durable when its folder was synced, its bytes when it was.
+The calls of an operation are recorded while they run. Then, for a power cut after each of them, the
+possible disks are rebuilt: everything that was synced, and a choice of the rest. A file's name is
+durable after a sync of its folder, its bytes after a sync of the file.
 """
 
 import os
@@ -20,12 +20,12 @@ Identity = tuple[int, int]
 class File:
     identity: Identity
     durable: bytearray
-    # ("write", offset, bytes) and ("truncate", size), not synced.
+    # Unsynced changes: ("write", offset, bytes) and ("truncate", size).
     pending: list[tuple[Any, ...]] = field(default_factory=list)
 
 
 class Recorder:
-    """Carries out calls and keeps a list of what they did, by file and not by descriptor."""
+    """Runs calls, and records their effects by file, not by descriptor."""
 
     def __init__(self, folder: Path) -> None:
         self.events: list[tuple[Any, ...]] = []
@@ -40,7 +40,7 @@ class Recorder:
 
     def _add(self, identity: Identity) -> int:
         number = len(self.files)
-        # An inode number is used again when a file is gone: the newest file has it.
+        # The inode number of a removed file may be reused: it belongs to the newest file.
         self._numbers[identity] = number
         self.files[number] = File(identity, bytearray())
         return number
@@ -71,23 +71,23 @@ class Recorder:
         elif name == "replace" and os.path.isfile(args[0]):
             self.events.append(("replace", *map(os.path.basename, args)))
         elif name == "unlink":
-            REAL[name](*args)  # there may be nothing to remove
+            REAL[name](*args)  # may raise if there is no file to remove
             self.events.append(("unlink", os.path.basename(args[0])))
             return None
         return REAL[name](*args)
 
 
 def after_cut(recorder: Recorder, count: int, seed: int) -> dict[str, File]:
-    """Return the files that may be found, by name, if the power goes after `count` events.
+    """Return files that may exist, by name, if the power fails after `count` events.
 
-    Seed 0 keeps nothing that was not synced, seed 1 all of it, others choose.
+    Seed 0 keeps no unsynced change, seed 1 keeps all, other seeds a random choice.
     """
     files = {
         number: File(file.identity, bytearray(file.durable))
         for number, file in recorder.files.items()
     }
     names = dict(recorder.names)
-    # What the folder looks like to the program, and what of it is not durable.
+    # Names as the program sees them, and the changes among them that are not durable.
     pending: list[tuple[Any, ...]] = []
     seen = dict(names)
     for event in recorder.events[:count]:

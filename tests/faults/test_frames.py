@@ -1,4 +1,4 @@
-"""A frame store stopped at every step of writing: all clips that were there before still are."""
+"""A frame store stopped at every step of writing: clips that existed before still exist."""
 
 import hashlib
 import signal
@@ -25,20 +25,20 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(autouse=True)
 def _soon_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Chunks are written a few at a time, and the index is merged often."""
+    """Make writers write few chunks at a time, and merge the index often."""
     monkeypatch.setattr(writer, "_WRITE_NBYTES", 1000)
     monkeypatch.setattr(writer, "_MAX_SINGLE", 3)
 
 
 @dataclass(frozen=True)
 class Operation:
-    """What a writer does to ``a.blp``.
+    """Operation of a writer on ``a.blp``.
 
     Attributes
     ----------
     before, flushed, after : int or None
-        Clips before, those that are durable whenever the power goes, and clips after; None: there
-        is no file.
+        Number of clips before, after the last flush (durable if the power fails), and at the end;
+        None without a file.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Operation:
     run: Callable[[Path], object]
     before: int | None
     after: int
-    # Whether the clips before go at once when the file is replaced.
+    # Whether replacing the file removes the old clips at once.
     replaces: bool = False
 
     def __str__(self) -> str:
@@ -54,7 +54,7 @@ class Operation:
 
 
 def appends(*stops: int) -> Callable[[Path], None]:
-    """Append up to each of `stops`, with a flush in between."""
+    """Append up to each of `stops`, with a flush after each."""
 
     def run(path: Path) -> None:
         with bp.frames.open(path, "a", nthreads=1) as store:
@@ -79,7 +79,7 @@ def stores(*groups: int) -> Callable[[Path], object]:
 
 
 def torn(path: Path) -> None:
-    """Leave a store as a writer leaves it that died when it wrote the segment of a clip."""
+    """Leave a store of a writer that died while it wrote the segment of a clip."""
     made(path, 3)
     data = path.read_bytes()
     with bp.frames.open(path, "a", nthreads=1) as store:
@@ -88,7 +88,7 @@ def torn(path: Path) -> None:
 
 
 def damaged(path: Path) -> None:
-    """Leave a store with an index that has lost its last merged segment."""
+    """Leave a store whose index has lost its last merged segment."""
     data = made(path, 3, 3)
     path.write_bytes(changed(data, tails(data)[-1].offset))
 
@@ -107,7 +107,7 @@ each_operation = pytest.mark.parametrize("operation", OPERATIONS, ids=str)
 
 
 def count_of(path: Path, *, whole: int) -> int | None:
-    """Return the number of clips, all in order, of which the first `whole` are sound."""
+    """Return the number of clips, all in order; the first `whole` of them must be sound."""
     if not path.exists():
         return None
     with bp.frames.open(path) as store:
@@ -116,13 +116,13 @@ def count_of(path: Path, *, whole: int) -> int | None:
             try:
                 assert np.array_equal(store[name(number)].read(), clip(number))
             except BloscpackError:
-                # Written after the last flush, and lost with the power.
+                # Written after the last flush, and lost in the power cut.
                 assert number >= whole
         return len(store)
 
 
 def check_after(path: Path, operation: Operation, *, whole: int | None = None) -> int | None:
-    """Check that a file is one of the states, and that clips can be appended to it."""
+    """Check that a file is in one of the states, and that clips can be appended to it."""
     with without_syncs():
         found = count_of(path, whole=100 if whole is None else whole)
         if found is None:
@@ -174,7 +174,7 @@ def test_stopped_at_every_step(operation: Operation, kind: str, tmp_path: Path) 
     assert step > 2
 
 
-def test_an_error_changes_nothing_and_may_be_tried_again(tmp_path: Path) -> None:
+def test_an_error_changes_nothing_and_may_be_retried(tmp_path: Path) -> None:
     for step in range(100):
         path = tmp_path / str(step)
         with without_syncs():
@@ -199,7 +199,7 @@ def test_an_error_changes_nothing_and_may_be_tried_again(tmp_path: Path) -> None
 
 
 def test_a_merge_that_fails_costs_nothing(tmp_path: Path) -> None:
-    """The clip is there: only the index stays long, until the next flush."""
+    """The clip is stored; only the index stays unmerged until the next flush."""
     path = tmp_path / "a.blp"
     with bp.frames.create(path, nthreads=1) as store:
         fill(store, 0, 1)
@@ -214,11 +214,11 @@ def test_a_merge_that_fails_costs_nothing(tmp_path: Path) -> None:
         assert len(store._index.segments) == 1
 
 
-def test_what_cannot_be_cut_off_stops_the_writer(tmp_path: Path) -> None:
+def test_a_failed_truncation_stops_the_writer(tmp_path: Path) -> None:
     path = tmp_path / "a.blp"
 
     class Broken:
-        """A disk that takes a write and then tells of an error, and of another at the next call."""
+        """Disk that writes and then raises, and raises again at the next call."""
 
         is_broken = False
 
@@ -245,14 +245,14 @@ def test_what_cannot_be_cut_off_stops_the_writer(tmp_path: Path) -> None:
 
 
 @each_operation
-def test_the_power_goes_at_every_step(operation: Operation, tmp_path: Path) -> None:
-    """Clips of the last flush are sound, whatever of the rest is left."""
+def test_power_loss_at_every_step(operation: Operation, tmp_path: Path) -> None:
+    """Clips of the last flush are sound, with any subset of the later writes."""
     work = tmp_path / "work"
     work.mkdir()
     with without_syncs():
         operation.prepare(work / "a.blp")
     recorder = Recorder(work)
-    # How many clips were durable after how many calls.
+    # Number of durable clips after a number of calls.
     durable = [(0, operation.before)]
     flush = bp.frames.FrameStore.flush
 
@@ -294,7 +294,7 @@ def test_the_power_goes_at_every_step(operation: Operation, tmp_path: Path) -> N
 
 
 def test_readers_at_every_step(tmp_path: Path) -> None:
-    """Whoever opens or refreshes a store while it is written finds whole clips, ever more."""
+    """A reader that opens or refreshes a growing store finds whole clips, and never fewer."""
     path = tmp_path / "a.blp"
     made(path, 2)
     follower = bp.frames.open(path)
@@ -351,8 +351,8 @@ def test_kill_9(step: int, tmp_path: Path) -> None:
         command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False
     )
     assert process.returncode == -signal.SIGKILL, process.stderr
-    told = [int(line) for line in process.stdout.split()]
-    # What append has returned from outlives the process.
-    assert count_of(path, whole=100) == max(told, default=2) + 1
+    appended = [int(line) for line in process.stdout.split()]
+    # Clips outlive the process once `append` has returned.
+    assert count_of(path, whole=100) == max(appended, default=2) + 1
     with bp.frames.open(path, "a") as store, suppress(ValueError):
         fill(store, len(store))

@@ -1,4 +1,4 @@
-"""A process killed or out of space in the middle: the file is as of a flush, and free again."""
+"""A process that is killed or out of space: the file is as of a flush, and no longer locked."""
 
 import signal
 import subprocess

@@ -1,4 +1,4 @@
-"""A disk that is full: the error names the file that could not be written."""
+"""A full disk: the error names the file that could not be written."""
 
 import errno
 import io
@@ -35,7 +35,7 @@ def fail(*_: Any) -> None:
 
 @contextmanager
 def full_disk(name: str | os.PathLike[str]) -> Iterator[None]:
-    """Expect the error of a full disk, with the name of a file."""
+    """Expect the error of a full disk, with this file name."""
     with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)) as caught:
         yield
     assert caught.value.errno == errno.ENOSPC
@@ -43,7 +43,7 @@ def full_disk(name: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def fill(fd: int) -> None:
-    """Let a descriptor lead to a device that is always full."""
+    """Make a descriptor refer to a device that is always full."""
     if not os.path.exists(FULL):
         pytest.skip(f"needs {FULL}")
     full = os.open(FULL, os.O_RDWR)
@@ -52,7 +52,7 @@ def fill(fd: int) -> None:
 
 
 class FullStream(io.BytesIO):
-    """A stream that takes nothing."""
+    """Stream that cannot be written."""
 
     def write(self, data: Any) -> int:
         fail()
@@ -154,7 +154,7 @@ def test_a_copy_of_a_remote_file() -> None:
 def test_frames_of_a_video_do_not_end_early_with_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The frames that were left out were a RuntimeWarning without the name of a file."""
+    """Missing frames used to be a RuntimeWarning without a file name."""
 
     @contextmanager
     def read_video(path: Any, **_: Any) -> Iterator[Any]:

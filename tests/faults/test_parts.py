@@ -1,4 +1,4 @@
-"""Parts and their commit stopped at every step: no file, the old one or the new one; no litter."""
+"""Parts and their commit stopped at every step: the old file, the new one or none; no litter."""
 
 import os
 import signal
@@ -86,7 +86,7 @@ def test_stopped_at_every_step(
                 break
         found = check(path, old)
         if kind == "error" and found != NROWS:
-            # The job was aborted. When the file is there already, its parts may stay.
+            # The job was aborted. If the file existed before, its parts may stay.
             assert litter(path.parent) == []
         seen.add(found)
         with without_syncs():
@@ -101,7 +101,7 @@ def test_stopped_at_every_step(
 
 
 @both
-def test_the_power_goes_at_every_step(
+def test_power_loss_at_every_step(
     prepare: Callable[[Path], None], old: int | None, tmp_path: Path
 ) -> None:
     work = tmp_path / "work"
@@ -139,23 +139,23 @@ def test_a_reader_sees_the_old_or_the_new_one(tmp_path: Path) -> None:
 
 
 def test_tasks_that_come_late(tmp_path: Path) -> None:
-    """Whenever one writes while parts are removed, it fails or is removed as well."""
+    """A part that is written while parts are removed raises an error, or is removed too."""
     path = tmp_path / "a.blp"
     job = job_for(path).begin()
     for _ in range(3):
         job.write(0, ramp(0, 300))
-    told = []
+    results = []
 
     def late() -> None:
         try:
-            told.append(job.write(0, ramp(0, 300)))
+            results.append(job.write(0, ramp(0, 300)))
         except FileNotFoundError as err:
-            told.append(err)
+            results.append(err)
 
     with installed(StoppingDisk(before=late)):
         job.abort()
     assert litter(tmp_path) == []
-    assert [isinstance(each, PartRecord) for each in told] == [True] + [False] * 5
+    assert [isinstance(each, PartRecord) for each in results] == [True] + [False] * 5
 
 
 class KillingDisk(StoppingDisk):
@@ -184,7 +184,7 @@ def killed_at(step: int, task: Callable[[], object]) -> None:
 
 
 def test_kill_9_of_a_worker(tmp_path: Path) -> None:
-    """Another one does its work again; the file is whole, and has nothing of the dead one's."""
+    """Another worker redoes the work; the file is whole, without data of the dead worker."""
     path = tmp_path / "a.blp"
     job = job_for(path).begin()
     records = [job.write(0, ramp(0, 300))]
@@ -206,7 +206,7 @@ def begun(path: Path) -> tuple[PartsJob, list[PartRecord]]:
 
 @pytest.mark.slow
 def test_kill_9_of_the_coordinator(tmp_path: Path) -> None:
-    """Who takes over commits the same records, or aborts; either way nothing is left."""
+    """Another coordinator commits the same records, or aborts; neither leaves files."""
     path = tmp_path / "a.blp"
     whole = StoppingDisk()
     job, records = begun(path)

@@ -1,4 +1,4 @@
-"""The power goes at every step: whatever of the unsynced bytes and names is left, one state is."""
+"""The power fails at every step: any subset of unsynced changes leaves a valid state."""
 
 import hashlib
 from pathlib import Path
@@ -24,7 +24,7 @@ def _soon_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def laid_out(folder: Path, files: dict[str, File], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Write the files, and let each have the inode that it had before the power went."""
+    """Write the files, each with the inode number that it had before the power failed."""
     identities: dict[Identity, Identity] = {}
     for name, file in files.items():
         path = folder / name
@@ -63,7 +63,7 @@ def test_at_every_step(
             folder.mkdir()
             laid_out(folder, files, monkeypatch)
             check(folder / "a.blp", operation.allowed, operation.repairs)
-    # What was closed is durable: nothing that was not synced is needed for it.
+    # After close, no unsynced change is needed.
     files = after_cut(recorder, len(recorder.events), 0)
     folder = tmp_path / "closed"
     folder.mkdir()

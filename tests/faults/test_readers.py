@@ -1,4 +1,4 @@
-"""Readers beside a writer at any step: a prefix of what was flushed, never anything else."""
+"""Readers beside a writer at every step: they find a prefix of the flushed data."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ from bloscpack.container import growth
 from .disk import StoppingDisk, installed, without_syncs
 from .operations import OPERATIONS, Operation, appends, ramp, saved, state, state_of
 
-# Replaying is a reader's own work, and what a file of other content does to readers is no prefix.
+# Others replay a journal or replace the content, so that readers do not find a prefix.
 GROWING = [each for each in OPERATIONS if each.name.startswith(("append", "outgrow", "attrs"))]
 
 

@@ -1,6 +1,6 @@
-"""Storage that fails while a VRS recording is read: the error reaches the caller, and no more.
+"""Storage that fails while a VRS recording is read: the caller gets the error, and nothing else.
 
-That the writer may be stopped at every step is shown in tests/vrs/test_writer_crash.py.
+Writers that are stopped at every step are tested in tests/vrs/test_writer_crash.py.
 """
 
 import errno
@@ -21,7 +21,7 @@ COUNT = 30
 
 
 class FailingFile(io.BytesIO):
-    """A file of which the read number `fail_at` fails, or gives less than there is."""
+    """File whose read number `fail_at` fails, or returns too few bytes."""
 
     def __init__(self, data: bytes, fail_at: int = -1, *, is_short: bool = False) -> None:
         super().__init__(data)
@@ -97,7 +97,7 @@ def test_a_disk_that_fails_at_every_read(read: Callable[[Any], Any], index: str)
         else:
             break
         assert caught.errno == errno.EIO
-        # It may be tried again.
+        # The read may be retried.
         found = vrs.open(file, nthreads=1) if found is None else found
         assert read(found) == EXPECTED[read]
     assert file.count <= step

@@ -1,4 +1,4 @@
-"""Parts behind URLs while requests fail, at each of them: no object, the old or the new one."""
+"""Parts behind URLs while each request fails in turn: the old object, the new one or none."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,7 +16,7 @@ from ..conftest import Warned
 from ..servers import Answer, cut_range, running
 from ..storage.copying import CopyingServer
 
-# Does not compress: two parts of 6 kB.
+# Incompressible: two parts of 6 kB.
 ARRAY = np.random.default_rng(1).integers(0, 256, (6, 2000), "u1")
 URL = "s3://box/a.blp"
 LEAST = 3000
@@ -54,14 +54,14 @@ def all_written(job: PartsJob) -> list[PartRecord]:
 
 
 def check(server: CopyingServer) -> None:
-    """Check that the object is the new one and nothing else is there."""
+    """Check that the new object exists, and nothing else."""
     assert np.array_equal(bp.load(URL, storage_options=server.options), ARRAY)
     assert server.keys() == ["a.blp"]
     assert server.uploads() == 0
 
 
 def failed_before() -> Any:
-    """Return what fails the first of each kind of request, which is not heard."""
+    """Return a hook that fails the first request of each kind before the server handles it."""
     seen = set()
 
     def before(method: str, path: str) -> Answer | None:
@@ -74,7 +74,7 @@ def failed_before() -> Any:
 
 
 def failed_after(change: Callable[[Answer], Answer]) -> Any:
-    """Return what changes the first answer of each kind, after what was asked is done."""
+    """Return a hook that changes the first answer of each kind, after the server's work is done."""
     seen = set()
 
     def after(method: str, path: str, answer: Answer) -> Answer:
@@ -87,8 +87,8 @@ def failed_after(change: Callable[[Answer], Answer]) -> Any:
 
 
 @pytest.mark.parametrize("kind", ["unheard", "unanswered", "brief"])
-def test_passing_trouble(s3: CopyingServer, kind: str) -> None:
-    """Every request fails once."""
+def test_temporary_failures(s3: CopyingServer, kind: str) -> None:
+    """Every kind of request fails once."""
     if kind == "unheard":
         s3.before = failed_before()
     elif kind == "unanswered":
@@ -99,7 +99,7 @@ def test_passing_trouble(s3: CopyingServer, kind: str) -> None:
         )
     job = job_for(s3).begin()
     job.commit(all_written(job))
-    # An upload whose beginning was heard, and not answered, has no id here, and no parts.
+    # An upload whose start was not answered has no id in this process, and no parts.
     s3.clear()
     if kind == "unanswered":
         assert s3.uploads() == 1
@@ -117,7 +117,7 @@ def test_dropped_connections(s3: CopyingServer) -> None:
     check(s3)
 
 
-def test_lasting_trouble(s3: CopyingServer) -> None:
+def test_permanent_failures(s3: CopyingServer) -> None:
     job = job_for(s3).begin()
     records = all_written(job)
     s3.always = "500"
@@ -134,12 +134,12 @@ def test_lasting_trouble(s3: CopyingServer) -> None:
 
 
 def test_no_bucket(s3: CopyingServer) -> None:
-    with pytest.raises(FileNotFoundError, match=r"s3://nobody/a\.blp"):
-        bp.parts("s3://nobody/a.blp", shape=(3,), dtype="u1", storage_options=s3.options)
+    with pytest.raises(FileNotFoundError, match=r"s3://missing/a\.blp"):
+        bp.parts("s3://missing/a.blp", shape=(3,), dtype="u1", storage_options=s3.options)
 
 
 def cut_off(server: CopyingServer, step: int, work: Callable[[], object]) -> bool:
-    """Do work of which no request is heard from that one on; return whether it was done."""
+    """Run `work` with all requests lost from number `step` on; return whether it completed."""
     left = [step]
 
     def before(method: str, path: str) -> Answer | None:
@@ -156,8 +156,8 @@ def cut_off(server: CopyingServer, step: int, work: Callable[[], object]) -> boo
     return True
 
 
-def test_a_commit_that_is_cut_off_at_every_request(s3: CopyingServer) -> None:
-    """Whoever has the records goes on, until nothing else is there."""
+def test_a_commit_interrupted_at_every_request(s3: CopyingServer) -> None:
+    """Another process with the records continues, until only the object is left."""
     job = job_for(s3).begin()
     records = all_written(job)
     seen: list[bool] = []
@@ -168,7 +168,7 @@ def test_a_commit_that_is_cut_off_at_every_request(s3: CopyingServer) -> None:
             break
     assert done
     assert seen == sorted(seen)
-    # The upload that began when its id could not be noted has no parts.
+    # The upload that began when its id could not be stored has no parts.
     assert s3.uploads() == 1
     s3.remove_uploads()
     check(s3)
@@ -177,7 +177,7 @@ def test_a_commit_that_is_cut_off_at_every_request(s3: CopyingServer) -> None:
 
 
 @pytest.mark.parametrize("step", [5, 10])
-def test_what_is_cut_off_is_aborted(s3: CopyingServer, step: int) -> None:
+def test_an_interrupted_commit_can_be_aborted(s3: CopyingServer, step: int) -> None:
     job = job_for(s3).begin()
     records = all_written(job)
     assert not cut_off(s3, step, lambda: job.commit(records, verify=False, nthreads=1))
@@ -189,12 +189,12 @@ def test_what_is_cut_off_is_aborted(s3: CopyingServer, step: int) -> None:
 
 
 class At:
-    """Does something at one request, while that is on its way or before it is answered."""
+    """Runs `work` at one request, before the request or before its answer."""
 
     def __init__(
         self, server: CopyingServer, when: str, step: int, work: Callable[[], str]
     ) -> None:
-        self.told: str | None = None
+        self.result: str | None = None
         self._left = step
         self._work = work
         if when == "before":
@@ -205,7 +205,7 @@ class At:
     def _count(self, method: str, path: str, answer: Any = None) -> Any:
         self._left -= 1
         if self._left == -1:
-            self.told = self._work()
+            self.result = self._work()
         return answer
 
 
@@ -219,7 +219,7 @@ def late_write(job: PartsJob) -> str:
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_the_job_ends_while_a_task_writes(s3: CopyingServer, when: str) -> None:
-    """At whichever request it is: the task fails and leaves nothing, if it is not done."""
+    """At every request: the task fails and leaves nothing, unless it is already complete."""
     for step in range(20):
         job = job_for(s3).begin()
         At(s3, when, step, lambda: job_for(s3).abort() or "")
@@ -230,7 +230,7 @@ def test_the_job_ends_while_a_task_writes(s3: CopyingServer, when: str) -> None:
         assert "committed or aborted" in found
         assert s3.keys() == []
         assert s3.uploads() == 0
-    # When the last answer is on its way the task is done, and its part goes with the others.
+    # At the last answer the task is complete, and its part is removed with the others.
     assert step == 6 + (when == "before")
     job.abort()
     assert s3.keys() == []
@@ -238,7 +238,7 @@ def test_the_job_ends_while_a_task_writes(s3: CopyingServer, when: str) -> None:
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_task_writes_while_the_job_ends(s3: CopyingServer, when: str) -> None:
-    """At whichever request of the end: its part is removed, by the one or the other."""
+    """At every request of the end: the task or the end removes its part."""
     for step in range(10):
         job = job_for(s3).begin()
         job.write(0, ARRAY[:1])
@@ -247,14 +247,14 @@ def test_a_task_writes_while_the_job_ends(s3: CopyingServer, when: str) -> None:
         s3.clear()
         assert s3.keys() == []
         assert s3.uploads() == 0
-        if at.told is None:
+        if at.result is None:
             break
-        assert ("committed or aborted" in at.told) == ((when, step) != ("before", 0))
+        assert ("committed or aborted" in at.result) == ((when, step) != ("before", 0))
     assert step == 4
 
 
 def test_uploads_of_the_dead(s3: CopyingServer, warned: Warned) -> None:
-    """A worker was killed while it sent a part, a program while it joined them."""
+    """A worker was killed while it sent a part, a program while it joined the parts."""
     job = job_for(s3).begin()
     records = all_written(job)
     worker = job._store.create_part("part")
@@ -290,7 +290,7 @@ def test_uploads_that_may_not_be_listed(s3: CopyingServer, warned: Warned) -> No
 
 
 def test_many_parts(s3: CopyingServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """More than one answer lists, and one request removes."""
+    """Listing takes several answers, removing takes one request."""
     monkeypatch.setattr("bloscpack.storage.remote.s3._MAX_REMOVED", 3)
     for job in (job_for(s3, "one").begin(), job_for(s3, "two").begin()):
         for start in (0, 3, 3):
@@ -303,7 +303,7 @@ def test_many_parts(s3: CopyingServer, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_many_uploads(s3: CopyingServer, warned: Warned) -> None:
-    """More than one answer lists them; one that does not tell what is next is not the last."""
+    """Listing takes several answers; an answer that is cut off is not taken for the last one."""
     pages = [("k1", "u1"), ("k2", "u2"), ("", "")]
     asked = []
 
@@ -349,7 +349,7 @@ def test_an_object_that_stays(s3: CopyingServer, code: str, error: type[Exceptio
 
 
 def test_a_part_that_may_stay(s3: CopyingServer, warned: Warned) -> None:
-    """The task that is late cannot remove it: that is told, and abort does it once more."""
+    """A late task cannot remove its part: it warns, and abort removes the part later."""
     job = job_for(s3)
     sink = job.begin()._store.create_part("late")
     sink.write(b"part")

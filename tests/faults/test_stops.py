@@ -14,7 +14,7 @@ each_operation = pytest.mark.parametrize("operation", OPERATIONS, ids=str)
 
 @pytest.fixture(autouse=True)
 def _soon_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """New files go to disk after 600 bytes and reserve few entries: small ones do it all."""
+    """Write new files to disk after 600 bytes and reserve few entries, so that small files do."""
     monkeypatch.setattr(growth, "_HELD_NBYTES", 600)
     monkeypatch.setattr(growth, "RESERVED_ENTRIES", 2)
     monkeypatch.setattr(growth, "_TABLE_GROWTH", 1)
@@ -55,6 +55,6 @@ def test_stopped_at_every_step(operation: Operation, kind: str, tmp_path: Path) 
         if kind == "error" and stopping.names[step] not in ("unlink", "sync_folder"):
             assert not [name for name in leftovers(folder) if name.endswith(".tmp")]
         seen.add(check(path, operation.allowed, operation.repairs))
-    # Stopped early it is the old state, and by an error at the very end the new one.
+    # Stopped early it is the old state; after an error at the very end it is the new one.
     assert operation.allowed[0] in seen
     assert step > 2

@@ -1,4 +1,4 @@
-"""Clips copied between Gulp directories and frame stores: every byte, all metadata, or an error."""
+"""Conversion between Gulp directories and frame stores: every byte, all metadata, or an error."""
 
 import json
 from pathlib import Path
@@ -46,7 +46,7 @@ ITEMS: dict[str, tuple[list[bytes], list[Any]]] = {
 
 
 def write_gulp(folder: Path, items: dict[str, Any], per_chunk: int = 4) -> Path:
-    """Write items as GulpIO2 does, metadata of any kind included."""
+    """Write items as GulpIO2 does, with any metadata."""
     folder.mkdir()
     ids = list(items)
     for number, start in enumerate(range(0, len(ids), per_chunk)):
@@ -112,7 +112,7 @@ def test_labels_of_adapters_travel(folder: Path, tmp_path: Path) -> None:
     assert GulpDirectory(tmp_path / "back")._load_label_dict() == {"walk": 0, "run": 1}
 
 
-def test_what_has_no_place_is_told(folder: Path, tmp_path: Path, warned: Warned) -> None:
+def test_lost_metadata_are_reported(folder: Path, tmp_path: Path, warned: Warned) -> None:
     (folder / "label2idx.json").write_text("{")
     bp.convert(folder, tmp_path / "clips.blp")
     assert "label2idx.json is left out: it is not JSON" in warned.text
@@ -140,7 +140,7 @@ def test_arrays_to_a_store(tmp_path: Path, dtype: str) -> None:
         assert store.preset == "small"
 
 
-def test_a_store_anew(tmp_path: Path) -> None:
+def test_a_store_to_a_store(tmp_path: Path) -> None:
     with bp.frames.create(tmp_path / "a.blp", attrs={"k": 1}) as store:
         store.append("x", pixels(1, 4, 6, 5, 3), {"n": 1})
         store.append("y", jpegs(1, 2, 8, 8, 3))
@@ -189,7 +189,7 @@ def test_a_quality_encodes_arrays(tmp_path: Path, shape: tuple[int, ...]) -> Non
     ],
     ids=lambda frames: f"{frames.dtype}{frames.shape}",
 )
-def test_what_a_gulp_directory_cannot_hold(tmp_path: Path, frames: np.ndarray) -> None:
+def test_frames_that_a_gulp_directory_cannot_hold(tmp_path: Path, frames: np.ndarray) -> None:
     source = MemorySourceOfClips({"fine": pixels(0, 2, 8, 8, 3), "depth": frames})
     with pytest.raises(ValueError, match="clip 'depth': a Gulp directory holds JPEG, which is"):
         bp.convert(source, tmp_path / "gulp", to="gulp", quality=90)
@@ -252,7 +252,7 @@ def test_progress_counts_clips(folder: Path, tmp_path: Path) -> None:
 
 
 class Unsteady(MemorySourceOfClips):
-    """A source that gives something else when it is read again, to be compared."""
+    """A source that returns other data when it is read a second time."""
 
     def __init__(self, what: str) -> None:
         super().__init__({"x": pixels(1, 3, 8, 8), "y": pixels(2, 3, 8, 8)}, {"y": {"n": 1}})
@@ -280,14 +280,14 @@ class Unsteady(MemorySourceOfClips):
 @pytest.mark.parametrize(
     ("what", "message"),
     [
-        ("ids", "the ids of the clips did not"),
-        ("meta", "clip 'y': the metadata did not"),
-        ("pixels", "clip 'y': the pixels of frame 0 did not"),
-        ("dtype", "clip 'y': the pixels of frame 0 did not"),
-        ("fewer", "clip 'y': the frames did not"),
+        ("ids", "the ids of the clips"),
+        ("meta", "clip 'y': the metadata"),
+        ("pixels", "clip 'y': the pixels of frame 0"),
+        ("dtype", "clip 'y': the pixels of frame 0"),
+        ("fewer", "clip 'y': the frames"),
     ],
 )
-def test_what_differs_is_found(tmp_path: Path, what: str, message: str) -> None:
+def test_differences_are_found(tmp_path: Path, what: str, message: str) -> None:
     with pytest.raises(FormatError, match=message):
         bp.convert(Unsteady(what), tmp_path / "x.blp")
     assert left_in(tmp_path) == []
@@ -316,7 +316,7 @@ def test_damage_in_a_new_directory_is_found(
         written(self, id_, data[:-3] + b"abc" if data == frame else data)
 
     monkeypatch.setattr(GulpChunk, "_write_frame", write_frame)
-    with pytest.raises(FormatError, match="clip 'plain': the pixels of frame 3 did not"):
+    with pytest.raises(FormatError, match="clip 'plain': the pixels of frame 3"):
         bp.convert(folder, tmp_path / "out", to="gulp")
     assert left_in(tmp_path) == ["gulp"]
 
@@ -340,7 +340,7 @@ def test_a_damaged_source(folder: Path, tmp_path: Path) -> None:
     assert left_in(tmp_path) == ["gulp"]
 
 
-def test_what_is_there_is_left_alone(folder: Path, tmp_path: Path) -> None:
+def test_existing_targets_are_not_changed(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     for to in ("frames", "gulp"):
         with pytest.raises(FileExistsError, match="file' exists already"):

@@ -1,4 +1,4 @@
-"""Datasets, folders of pictures and sources of clips, each copied to the others and compared."""
+"""Datasets, picture folders and sources of clips, each converted to the others and compared."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def dataset(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def photos(tmp_path: Path) -> Path:
-    """JPEG, PNG and a turned JPEG in two classes, and one without."""
+    """Write a JPEG, a PNG and a rotated JPEG in two classes, and one without a class."""
     folder = tmp_path / "photos"
     save(folder / "cat" / "0.jpg", photo(20, 30, 0), quality=90)
     save(folder / "cat" / "turned.jpg", photo(40, 30, 1), orientation=6, quality=90)
@@ -76,7 +76,7 @@ def test_dataset_to_store_and_back(dataset: Path, tmp_path: Path, nthreads: int)
             assert np.array_equal(store[id_][0], picture(number % 3))
     back = bp.convert(tmp_path / "s.blp", tmp_path / "b.bzna", tile=TILE, nthreads=nthreads)
     assert back == bp.Conversion("benzina", 4, 4, 0)
-    # Bytes that are no UTF-8 come back as the text that stood for them.
+    # Bytes that are not UTF-8 come back as their escaped text.
     names = [name.removesuffix(b"\0") for name in NAMES[:3]] + [b"../\\xff"]
     assert rows(tmp_path / "b.bzna") == list(zip(names, range(4), strict=True))
     for number, one in enumerate(pixels(tmp_path / "b.bzna")):
@@ -99,7 +99,7 @@ def test_splits_travel_through_a_store(tmp_path: Path) -> None:
         assert (len(opened), opened.splits) == (2, {})
 
 
-def test_samples_go_from_dataset_to_dataset_as_they_are(dataset: Path, tmp_path: Path) -> None:
+def test_samples_are_copied_between_datasets_byte_for_byte(dataset: Path, tmp_path: Path) -> None:
     found = bp.convert(dataset, tmp_path / "b.bzna")
     assert found == bp.Conversion("benzina", 4, 4, 4)
     with benzina.open(tmp_path / "b.bzna") as copy:
@@ -110,7 +110,7 @@ def test_samples_go_from_dataset_to_dataset_as_they_are(dataset: Path, tmp_path:
     assert rows(tmp_path / "c.bzna") == rows(dataset)[2:]
 
 
-def test_a_crf_encodes_anew_and_says_so(dataset: Path, tmp_path: Path) -> None:
+def test_a_crf_encodes_again_and_is_not_lossless(dataset: Path, tmp_path: Path) -> None:
     found = bp.convert(dataset, tmp_path / "b.bzna", crf=30, codec="h264", tile=TILE)
     assert found == bp.Conversion("benzina", 4, 4, 0, lossless=False)
     assert rows(tmp_path / "b.bzna")[:3] == rows(dataset)[:3]
@@ -145,11 +145,11 @@ def test_folder_to_store_keeps_the_files(photos: Path, tmp_path: Path) -> None:
             assert store[id_].read_images() == [(photos / id_).read_bytes()]
         assert store["dog/deep/2.png"].meta == {"name": "dog/deep/2.png", "target": 1}
         assert store["top.png"].meta["target"] == -1
-    # From there, images are turned as they say.
+    # Converted from the store, images are rotated by their EXIF orientation.
     bp.convert(tmp_path / "s.blp", tmp_path / "a.bzna", tile=TILE)
     bp.convert(photos, tmp_path / "b.bzna", tile=TILE)
     assert (tmp_path / "a.bzna").read_bytes() == (tmp_path / "b.bzna").read_bytes()
-    # And back: the same files.
+    # And back to the same files.
     back = bp.convert(tmp_path / "s.blp", tmp_path / "back", to="images")
     assert back == bp.Conversion("images", 4, 4, 4)
     assert files(tmp_path / "back") == sorted([*files(photos), "samples.json"])
@@ -218,25 +218,25 @@ def test_dataset_to_gulp_needs_a_quality(dataset: Path, tmp_path: Path) -> None:
     ],
     ids=lambda frames: f"{frames.dtype}{frames.shape}",
 )
-def test_what_a_dataset_does_not_keep_is_refused(tmp_path: Path, frames: Any) -> None:
-    with pytest.raises(ValueError, match="clip 'x': a dataset keeps uint8"):
+def test_frames_that_a_dataset_cannot_store_are_refused(tmp_path: Path, frames: Any) -> None:
+    with pytest.raises(ValueError, match="clip 'x': a dataset stores uint8"):
         bp.convert(clips(x=frames), tmp_path / "a.bzna")
     assert os.listdir(tmp_path) == []
 
 
-def test_images_that_a_dataset_does_not_keep_are_refused(tmp_path: Path) -> None:
+def test_images_that_a_dataset_cannot_store_are_refused(tmp_path: Path) -> None:
     for mode, pixel in (("RGBA", (1, 2, 3, 4)), ("I;16", 9)):
         from PIL import Image
 
         save(tmp_path / "photos" / "x.png", Image.new(mode, (8, 8), pixel))
         bp.convert(tmp_path / "photos", tmp_path / "s.blp", overwrite=True)
-        with pytest.raises(ValueError, match="a dataset keeps uint8"):
+        with pytest.raises(ValueError, match="a dataset stores uint8"):
             bp.convert(tmp_path / "s.blp", tmp_path / "a.bzna")
         bp.convert(tmp_path / "s.blp", tmp_path / "b.bzna", crf=20, tile=16, overwrite=True)
     assert sorted(os.listdir(tmp_path)) == ["b.bzna", "photos", "s.blp"]
 
 
-def test_what_has_no_place_is_told(tmp_path: Path, warned: Warned) -> None:
+def test_lost_metadata_are_reported(tmp_path: Path, warned: Warned) -> None:
     frame = photo(8, 8)[np.newaxis]
     source = MemorySourceOfClips(
         {"x": frame, "none": frame[:0]}, {"x": {"speed": 3, "name": "y"}, "none": {}}
@@ -323,7 +323,7 @@ def test_copied_samples_are_compared(
     dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Any
 ) -> None:
     Altering(monkeypatch, datasetcopy.SampleCopier, change)
-    with pytest.raises(FormatError, match="did not arrive as they are in the source"):
+    with pytest.raises(FormatError, match="the copy differs from its source"):
         bp.convert(dataset, tmp_path / "b.bzna")
     assert os.listdir(tmp_path) == ["a.bzna"]
     bp.convert(dataset, tmp_path / "b.bzna", verify=False)
@@ -342,7 +342,7 @@ def test_encoded_pictures_are_compared(
 ) -> None:
     bp.convert(dataset, tmp_path / "s.blp")
     Altering(monkeypatch, datasetcopy.PictureEncoder, change)
-    with pytest.raises(FormatError, match="did not arrive as they are in the source"):
+    with pytest.raises(FormatError, match="the copy differs from its source"):
         bp.convert(tmp_path / "s.blp", tmp_path / "b.bzna", tile=TILE)
     assert sorted(os.listdir(tmp_path)) == ["a.bzna", "s.blp"]
 
@@ -356,7 +356,7 @@ def test_written_pictures_are_compared(
         (path / "same.png").write_bytes(image.encode_png(found))
 
     Altering(monkeypatch, picturecopy.PictureWriter, change)
-    with pytest.raises(FormatError, match="clip 'same#1': frame 0 did not arrive"):
+    with pytest.raises(FormatError, match="clip 'same#1': frame 0"):
         bp.convert(dataset, tmp_path / "out", to="images")
     assert os.listdir(tmp_path) == ["a.bzna"]
 
@@ -377,12 +377,12 @@ def test_a_folder_as_a_source(photos: Path) -> None:
         source["cat/x.bmp"].shape  # noqa: B018
 
 
-def test_names_that_are_one_as_text_are_refused(tmp_path: Path) -> None:
+def test_names_that_are_equal_as_text_are_refused(tmp_path: Path) -> None:
     content = save(tmp_path / "x.png", photo(8, 8)).read_bytes()
     folder = tmp_path / "photos"
     folder.mkdir()
     for name in (b"\xff.png", b"\\xff.png"):
         with open(os.fsencode(folder) + b"/" + name, "wb") as stream:
             stream.write(content)
-    with pytest.raises(ValueError, match="no UTF-8"):
+    with pytest.raises(ValueError, match="not UTF-8"):
         FolderSource(folder)

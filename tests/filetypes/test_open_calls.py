@@ -1,4 +1,4 @@
-"""What opening an array costs, counted: system calls and Python functions, never time."""
+"""Cost of opening an array, counted in system calls and Python functions, never in time."""
 
 import os
 import sys
@@ -36,8 +36,8 @@ def test_opening_a_file_again_and_again(
         counting(name)
     bp.open(path).close()
     monkeypatch.undo()
-    # The file, and its journal before and after. Its front, its trailer (or the end of a file that
-    # is shorter than a front) and, again, its header.
+    # The file, and its journal before and after. Reads: its front, its trailer (or the end of a
+    # file shorter than a front) and its header once more.
     assert calls == {"open": 3, "pread": 3, "fstat": 2, "lstat": 1}
 
 

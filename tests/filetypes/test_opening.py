@@ -1,4 +1,4 @@
-"""What was just opened is closed if it is of another kind, and the error says which file it was."""
+"""A file of another type is closed after opening, and the error has its name."""
 
 import io
 
@@ -9,7 +9,7 @@ from bloscpack.storage.protocol import closed_on_error
 
 
 @pytest.mark.parametrize("path", [None, "inner"])
-def test_errors_of_ours_learn_the_name(path: str | None) -> None:
+def test_our_errors_get_the_name(path: str | None) -> None:
     opened, error = io.BytesIO(), FormatError("no such thing")
     error.path = path
     with pytest.raises(FormatError) as caught, closed_on_error(opened, "outer"):
@@ -25,7 +25,7 @@ def test_any_error_closes() -> None:
     assert opened.closed
 
 
-def test_what_is_right_stays_open() -> None:
+def test_a_valid_file_stays_open() -> None:
     opened = io.BytesIO()
     with closed_on_error(opened):
         pass

@@ -1,4 +1,4 @@
-"""verify and recover go by what a file is, wherever its bytes come from."""
+"""verify and recover detect the type of a file, for every kind of source."""
 
 import io
 import os

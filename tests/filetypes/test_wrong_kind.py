@@ -1,4 +1,4 @@
-"""What a call says to a file, folder or value that it does not read: what it is, and what to do."""
+"""Errors for a file, folder or value of another type: what it is, and which call to use."""
 
 import pickle
 import re
@@ -31,7 +31,7 @@ MP4 = b"\0\0\0\x10ftypisom\0\0\0\0\0\0\0\x08moov"
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """One file of each kind that can be made here, in the working directory."""
+    """Write one file of each type that this package can make, in the working directory."""
     monkeypatch.chdir(tmp_path)
     bp.save("array.blp", np.arange(2000))
     with bp.frames.create("clips.blp") as store:
@@ -79,7 +79,7 @@ def test_a_file_of_another_kind_names_the_right_call(
     assert message.startswith(f"{name}: ")
     assert all(word in message for word in words), message
     assert isinstance(caught.value, UnsupportedError | ValueError)
-    # A healthy file of ours is not called damaged.
+    # A sound file of ours is not reported as damaged.
     is_ours = name.endswith(".blp")
     assert isinstance(caught.value, FormatError) != is_ours
     assert isinstance(caught.value, NotBloscpackError) != is_ours
@@ -87,7 +87,7 @@ def test_a_file_of_another_kind_names_the_right_call(
 
 
 @pytest.mark.usefixtures("files")
-def test_an_array_that_is_converted_is_not_called_damaged() -> None:
+def test_an_array_to_convert_is_not_reported_as_damaged() -> None:
     with pytest.raises(WrongKindError, match=r"open it with bloscpack\.open"):
         bp.convert("array.blp", "out.bzna")
     with pytest.raises(WrongKindError, match=r"open it with bloscpack\.open"):
@@ -95,7 +95,7 @@ def test_an_array_that_is_converted_is_not_called_damaged() -> None:
     assert not Path("out.bzna").exists()
 
 
-def test_kinds_that_only_a_name_tells() -> None:
+def test_kinds_known_by_name_only() -> None:
     assert identify(b"") is identify(b"no kind at all") is None
     assert identify(b"\xff\xd8\xff", "folder/data_0.gulp") is GULP_FILE
     assert identify(MP4, "pictures.bzna") is DATASET
@@ -210,7 +210,7 @@ def test_a_list_of_a_missing_folder_fails_at_once(tmp_path: Path, name: str) -> 
 
 def test_a_conversion_that_finds_nothing_fails(tmp_path: Path) -> None:
     bp.frames.create(tmp_path / "empty.blp").close()
-    with pytest.raises(ValueError, match=r"empty.blp: there are no clips to convert"):
+    with pytest.raises(ValueError, match=r"empty.blp: no clips to convert"):
         bp.convert(tmp_path / "empty.blp", tmp_path / "out.bzna")
     assert not (tmp_path / "out.bzna").exists()
     assert bp.convert(tmp_path / "empty.blp", tmp_path / "gulped", allow_empty=True).clips == 0

@@ -1,4 +1,4 @@
-"""Arrays of every kind of dtype that Zarr has, and of those that it has not."""
+"""Arrays of every kind of dtype that Zarr supports, and of those that it does not."""
 
 from typing import Any
 
@@ -47,7 +47,7 @@ UNSUPPORTED: dict[str, Any] = {
 
 
 def array_of(dtype: Any, shape: tuple[int, ...] = SHAPE) -> AnyArray:
-    """Return an array of any dtype, its items different from each other where they can be."""
+    """Return an array of any dtype, with different items if the dtype allows it."""
     dtype = np.dtype(dtype)
     array = np.ndarray(shape, dtype)
     if dtype.names is not None:

@@ -14,7 +14,7 @@ NCLIPS, NFRAMES = 21, 12
 
 
 def source() -> MemorySourceOfClips:
-    """Clips whose pixels tell clip and frame."""
+    """Return clips whose pixels encode clip and frame."""
     frames = np.empty((NCLIPS, NFRAMES, 4, 6, 3), np.uint8)
     frames[...] = (np.arange(NCLIPS)[:, None] * NFRAMES + np.arange(NFRAMES))[..., None, None, None]
     return MemorySourceOfClips({f"clip {number}": each for number, each in enumerate(frames)})
@@ -24,8 +24,8 @@ def dataset() -> FrameDataset:
     return FrameDataset(source, length=3, stride=2, seed=5)
 
 
-class Told:
-    """A transform that tells the process."""
+class AddProcess:
+    """Transform that adds the process id."""
 
     def __call__(self, item: dict[str, Any]) -> dict[str, Any]:
         info = torch.utils.data.get_worker_info()
@@ -44,7 +44,7 @@ def batches(loader: Any) -> list[dict[str, Any]]:
 
 
 def plain(batches: list[dict[str, Any]]) -> list[Any]:
-    """Return batches without the worker, to be compared."""
+    """Return batches without the worker, for comparison."""
     return [
         [
             value.tolist() if isinstance(value, torch.Tensor) else value
@@ -56,7 +56,7 @@ def plain(batches: list[dict[str, Any]]) -> list[Any]:
 
 
 def same_order(_: Path, method: str, num_workers: str) -> None:
-    """Two epochs in workers, the second resumed in its middle, against one process."""
+    """Compare two epochs in workers, the second resumed in its middle, with one process."""
     alone = ClipSampler(NCLIPS, seed=2, batch_size=4)
     expected = [
         plain(batches(DataLoader(dataset(), batch_sampler=alone, collate_fn=collate_clips)))
@@ -64,11 +64,11 @@ def same_order(_: Path, method: str, num_workers: str) -> None:
     ]
     if expected[0] == expected[1]:
         raise ValueError("the epochs are alike")
-    told = FrameDataset(source, length=3, stride=2, seed=5, transform=Told())
+    in_workers = FrameDataset(source, length=3, stride=2, seed=5, transform=AddProcess()())
 
     def loader(sampler: ClipSampler) -> Any:
         return DataLoader(
-            told,
+            in_workers,
             batch_sampler=sampler,
             num_workers=int(num_workers),
             multiprocessing_context=method,

@@ -1,4 +1,4 @@
-"""Dask arrays from files and to files, on threads: the same values, the same bytes, few tasks."""
+"""Dask arrays from files and to files, on threads: equal values, equal bytes, few tasks."""
 
 import gc
 import os
@@ -27,8 +27,8 @@ from bloscpack.integrations.dask import _begin, _end, _join, _write, from_bloscp
 from ..strategies import AnyArray, fill  # noqa: E402
 
 
-class Noting(Callback):  # type: ignore[misc]
-    """Notes the tasks that run; what Dask's own progress bar is made of."""
+class TaskRecorder(Callback):  # type: ignore[misc]
+    """Records the tasks that run, by the callbacks of Dask's own progress bar."""
 
     def __init__(self) -> None:
         super().__init__(pretask=self._note)
@@ -89,8 +89,8 @@ class TestFrom:
         assert x.chunks == ((6,), (5,), (7, 7, 7, 7, 7, 5))
         assert np.array_equal(x.compute(), array)
 
-    def test_chunks_that_are_no_whole_rows(self, tmp_path: Path, array: AnyArray) -> None:
-        """Of another program: blocks are of as many rows as fit, some chunks in two of them."""
+    def test_chunks_that_are_not_whole_rows(self, tmp_path: Path, array: AnyArray) -> None:
+        """Blocks of a file of another program have as many rows as fit; some chunks are in two."""
         bp.pack_ndarray_to_file(array, tmp_path / "a.blp", chunk_size=1000)
         x = from_bloscpack(tmp_path / "a.blp", 1300)
         assert x.chunks[0] == (10,) * 10
@@ -144,7 +144,7 @@ class TestFrom:
         assert from_bloscpack(url, 2000).name != x.name  # of another version
         fsspec.filesystem("memory").rm(url)
 
-    def test_what_cannot_travel(self, path: Path) -> None:
+    def test_arrays_that_cannot_be_sent(self, path: Path) -> None:
         with path.open("rb") as stream, pytest.raises(TypeError, match="file object"):
             from_bloscpack(stream)
         with bp.open(path, "a") as a, pytest.raises(TypeError, match="appending"):
@@ -163,7 +163,7 @@ class TestFrom:
         assert x[:24].compute().shape == (24, 30)
 
     def test_a_file_that_was_replaced(self, path: Path, array: AnyArray) -> None:
-        """What has it open reads on; where it is opened anew, in another process, it is told."""
+        """An open handle reads the old file; reopening in another process raises an error."""
         x = from_bloscpack(path, 1)
         sent = pickle.dumps(x)
         assert np.array_equal(pickle.loads(sent).compute(), array)
@@ -208,7 +208,7 @@ class TestSave:
     def test_blocks(
         self, given: Any, parts: Any, array: AnyArray, path: Path, monkeypatch: Any
     ) -> None:
-        """Those that are whole chunks stay; borders of others move; else they are made anew."""
+        """Blocks of whole chunks stay, borders of others move, and other arrays are rechunked."""
         x = da.from_array(array, chunks=given)
         written: list[tuple[int, int]] = []
         write = bp.PartsJob.write
@@ -223,44 +223,48 @@ class TestSave:
         assert [count for _, count in sorted(written)] == list(parts)
 
     def test_a_block_is_one_task(self, path: Path, array: AnyArray) -> None:
-        """Read, computed and written by the one task: nothing waits in memory in between."""
-        with Noting() as noted:
+        """One task reads, computes and writes a block, so that no block waits in memory."""
+        with TaskRecorder() as tasks_run:
             save(from_bloscpack(path, 2000) * 2 + 1, path.parent / "x.blp", chunks=8)
         assert np.array_equal(bp.load(path.parent / "x.blp"), array * 2 + 1)
-        assert noted.count("bloscpack-write") == 7
-        # One that begins, the source, the records as one, one that joins and one that ends.
-        assert len(noted.names) == 7 + 5
+        assert tasks_run.count("bloscpack-write") == 7
+        # Other tasks: begin, the source, the joined records, join and end.
+        assert len(tasks_run.names) == 7 + 5
 
     def test_the_sample_is_of_the_rows_in_the_middle(self, tmp_path: Path) -> None:
         array = np.arange(1200 * 1000, dtype="f4").reshape(1200, 1000)
         array[500:700] = np.random.default_rng(3).integers(0, 1000, (200, 1000))
         computed: list[int] = []
 
-        def noted(rows: AnyArray) -> AnyArray:
+        def record_length(rows: AnyArray) -> AnyArray:
             computed.append(len(rows))
             return rows
 
-        x = da.from_array(array, chunks=(100, 1000)).map_blocks(noted, dtype="f4", meta=array[:0])
+        x = da.from_array(array, chunks=(100, 1000)).map_blocks(
+            record_length, dtype="f4", meta=array[:0]
+        )
         bp.save(tmp_path / "a.blp", array, chunks=50)
         save(x, tmp_path / "x.blp", chunks=50)
         assert (tmp_path / "x.blp").read_bytes() == (tmp_path / "a.blp").read_bytes()
         assert computed == [100] * 13  # one of them for the sample
         delayed = save(x, tmp_path / "y.blp", chunks=50, compute=False)
-        with Noting() as noted:
+        with TaskRecorder() as tasks_run:
             assert delayed.compute() == str(tmp_path / "y.blp")
-        assert (noted.count("_begin"), noted.count("_join")) == (1, 1)
+        assert (tasks_run.count("_begin"), tasks_run.count("_join")) == (1, 1)
         assert computed == [100] * 26
         assert (tmp_path / "y.blp").read_bytes() == (tmp_path / "a.blp").read_bytes()
 
     def test_nothing_waits_for_the_sample(self, tmp_path: Path) -> None:
-        """What it needs is computed, and no other block before there is a place for parts."""
+        """Only the blocks of the sample are computed before the place for parts exists."""
         x = da.zeros((1200, 1000), chunks=(170, 1000), dtype="f4")
-        with Noting() as noted:
+        with TaskRecorder() as tasks_run:
             save(x, tmp_path / "x.blp", chunks=50)
-        assert noted.names.index(next(n for n in noted.names if n.startswith("_begin"))) <= 2
+        assert (
+            tasks_run.names.index(next(n for n in tasks_run.names if n.startswith("_begin"))) <= 2
+        )
 
     def test_delayed(self, path: Path, array: AnyArray, tmp_path: Path) -> None:
-        """Nothing is there until it is computed; it composes, and may be computed twice."""
+        """No file exists before it is computed; it composes, and may be computed twice."""
         delayed = save(from_bloscpack(path), tmp_path / "x.blp", compute=False, chunks=8)
         assert os.listdir(tmp_path) == ["a.blp"]
         total = dask.delayed(lambda name: bp.load(name).sum())(delayed)
@@ -297,7 +301,7 @@ class TestSave:
         assert os.listdir(tmp_path) == ["a.blp"]
 
     def test_tasks_that_run_again(self, path: Path, array: AnyArray, tmp_path: Path) -> None:
-        """As a cluster has them do that loses a worker; once a job has failed they are late."""
+        """A cluster that loses a worker runs tasks again; after the job failed they are late."""
         target = tmp_path / "x.blp"
         job = bp.PartsJob(target, shape=array.shape, dtype="i4", chunks=8)
         info = [{"array-location": [(0, 100), (0, 30)]}]
@@ -323,7 +327,7 @@ class TestSave:
             save(x, tmp_path / "x.blp")
         assert os.listdir(tmp_path) == ["a.blp"]
 
-    def test_blocks_of_another_dtype_than_was_said(self, tmp_path: Path) -> None:
+    def test_blocks_of_another_dtype_than_declared(self, tmp_path: Path) -> None:
         x = da.zeros(10, chunks=5, dtype="f8").map_blocks(lambda rows: rows, dtype="f4")
         with pytest.raises(TypeError, match="cannot be cast to float32"):
             save(x, tmp_path / "x.blp")
@@ -334,7 +338,7 @@ class TestSave:
         with pytest.raises(ValueError, match="call compute_chunk_sizes"):
             save(x[x > 3], tmp_path / "x.blp")
 
-    def test_what_exists(self, path: Path, array: AnyArray) -> None:
+    def test_targets_that_exist(self, path: Path, array: AnyArray) -> None:
         with pytest.raises(FileExistsError, match=r"a\.blp"):
             save(da.zeros(3), path, overwrite=False)
         assert np.array_equal(bp.load(path), array)
@@ -347,19 +351,19 @@ class TestSave:
         assert bp.load(tmp_path / "x.blp").tolist() == [[1, 2], [3, 4]]
 
     def test_blocks_do_not_pile_up(self, tmp_path: Path) -> None:
-        """However many there are, each thread holds those of one task."""
+        """Each thread holds the blocks of one task, for any number of blocks."""
         count = most = 0
         lock = threading.Lock()
 
         class Block(np.ndarray):  # type: ignore[type-arg]
-            """Counted; views of it are counted too, for as long as they are there."""
+            """Array that is counted, views included, while it exists."""
 
         def gone() -> None:
             nonlocal count
             with lock:
                 count -= 1
 
-        def made(block_info: Any = None) -> AnyArray:
+        def make_block(block_info: Any = None) -> AnyArray:
             nonlocal count, most
             memory = np.zeros((8, 1000)).view(Block)
             weakref.finalize(memory, gone)
@@ -369,7 +373,7 @@ class TestSave:
             return memory[:]
 
         meta = np.empty((0, 0))
-        x = da.map_blocks(made, chunks=((8,) * 50, (1000,)), dtype="f8", meta=meta)
+        x = da.map_blocks(make_block, chunks=((8,) * 50, (1000,)), dtype="f8", meta=meta)
         save(x, tmp_path / "x.blp", chunks=8)
         gc.collect()
         assert len(bp.load(tmp_path / "x.blp")) == 400
@@ -388,24 +392,24 @@ class TestMapClips:
     def test_results_are_in_order(self, clips: Path) -> None:
         expected = [(f"clip{n:03}", n * 32, n) for n in range(200)]
 
-        def told(clip: Any) -> Any:
+        def clip_mean(clip: Any) -> Any:
             return clip.id, int(clip[:].sum()), clip.meta["n"]
 
-        assert map_clips(clips, told) == expected
-        assert bp.frames.map_clips(clips, told) == expected
+        assert map_clips(clips, clip_mean) == expected
+        assert bp.frames.map_clips(clips, clip_mean) == expected
         with bp.frames.open(clips) as store:
-            assert map_clips(store, told, batch=17) == expected
-            delayed = map_clips(store, told, compute=False)
+            assert map_clips(store, clip_mean, batch=17) == expected
+            delayed = map_clips(store, clip_mean, compute=False)
             assert dask.delayed(len)(delayed).compute() == 200
         wanted = ["clip007", "clip100", "clip003"]
         assert map_clips(clips, lambda clip: clip.id, ids=iter(wanted)) == wanted
-        assert map_clips(clips, told, ids=[]) == []
+        assert map_clips(clips, clip_mean, ids=[]) == []
 
     @pytest.mark.parametrize(("batch", "ntasks"), [(None, 67), (1, 200), (64, 4), (1000, 1)])
     def test_tasks(self, clips: Path, batch: int | None, ntasks: int) -> None:
-        with Noting() as noted:
+        with TaskRecorder() as tasks_run:
             assert len(map_clips(clips, len, batch=batch)) == 200
-        assert noted.count("_call") == ntasks
+        assert tasks_run.count("_call") == ntasks
 
     def test_many_stores(self, clips: Path) -> None:
         assert map_clips([clips], len, batch=100) == [2] * 200

@@ -1,4 +1,4 @@
-"""A cluster of two processes: the same bytes, little memory, and workers and programs that die."""
+"""A cluster of two processes: equal bytes, little memory, and workers and programs that die."""
 
 import os
 import signal
@@ -32,7 +32,7 @@ _TIMEOUT_SECONDS = 240
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
-    # Workers look for modules where this process does: the tests are modules, too.
+    # Workers import the tests as modules from the working directory of this process.
     with (
         dask.config.set({"distributed.admin.tick.interval": "1s"}),
         distributed.LocalCluster(
@@ -59,7 +59,7 @@ def path(tmp_path: Path, array: AnyArray) -> Path:
 
 
 def check_same(path: Path) -> None:
-    """Check that ``x.blp`` beside it has the same bytes, and that nothing else is there."""
+    """Check that ``x.blp`` beside the file has the same bytes, and that no other file exists."""
     assert (path.parent / "x.blp").read_bytes() == path.read_bytes()
     assert sorted(each.name for each in path.parent.iterdir()) == ["a.blp", "x.blp"]
 
@@ -88,7 +88,7 @@ def test_any_number_of_workers(client: Any, path: Path, count: int) -> None:
 
 
 def test_an_object(client: Any, path: Path) -> None:
-    """Read and written by the workers, each with a client of its own."""
+    """Workers read and write an object, each with a client of its own."""
     with running(S3Server()) as s3:
         source = s3.put("a.blp", path.read_bytes())
         x = from_bloscpack(source, "400 KB", storage_options=s3.options)
@@ -118,7 +118,7 @@ def once(marker: Path) -> bool:
 
 
 def dies_at(name: str, count: int, marker: Path) -> Callable[[AnyArray], AnyArray]:
-    """Return a function for a block; its process dies at a call of the disk, one does so once."""
+    """Return a function for a block; one process dies at call `count` of a disk function."""
 
     def arm(rows: AnyArray) -> AnyArray:
         from bloscpack.storage import disk
@@ -143,7 +143,7 @@ def dies_at(name: str, count: int, marker: Path) -> Callable[[AnyArray], AnyArra
 def test_a_worker_that_is_killed(
     client: Any, path: Path, tmp_path_factory: Any, name: str, count: int
 ) -> None:
-    """In the middle of a part, of the join, or of the removal of parts: others do it again."""
+    """A worker dies in a part, in the join, or in the removal of parts; others redo its work."""
     target = path.parent / "x.blp"
     marker = tmp_path_factory.mktemp("marker") / "dead"
     x = from_bloscpack(path, "40 KB")
@@ -187,7 +187,7 @@ save(x, target, chunks=10)
 
 
 def test_a_program_that_is_killed(client: Any, path: Path) -> None:
-    """It knew only the address of the scheduler. No file appears, and abort leaves nothing."""
+    """A program that only had the scheduler's address: no file appears, abort removes the parts."""
     target = path.parent / "x.blp"
     address = client.scheduler_info()["address"]
     reached, released = distributed.Event("reached"), distributed.Event("released")
@@ -217,7 +217,7 @@ def test_a_program_that_is_killed(client: Any, path: Path) -> None:
 
 
 def _nwritten(dask_scheduler: Any) -> int:
-    """Return how many tasks that write are wanted."""
+    """Return the number of tasks of writes in the scheduler."""
     return sum(
         "write" in str(key) and bool(task.who_wants or task.waiters)
         for key, task in dask_scheduler.tasks.items()
@@ -225,7 +225,7 @@ def _nwritten(dask_scheduler: Any) -> int:
 
 
 def _most_memory() -> int:
-    """Return the most memory that this process ever had, in bytes."""
+    """Return the peak memory of this process in bytes."""
     import resource
 
     unit = 1 if sys.platform == "darwin" else 1024
@@ -233,16 +233,16 @@ def _most_memory() -> int:
 
 
 def test_memory(client: Any, tmp_path: Path) -> None:
-    """A worker holds two blocks and a little more, of an array of many."""
+    """A worker holds two blocks and little more, for arrays of many blocks."""
     nblocks, rows = 40, 8
 
-    def made(block_info: Any = None) -> AnyArray:
+    def make_block(block_info: Any = None) -> AnyArray:
         start = block_info[None]["array-location"][0][0]
         return np.full((rows, 1 << 20), start % 251, "u1")
 
     def saved(count: int) -> None:
         x = da.map_blocks(
-            made,
+            make_block,
             chunks=((rows,) * count, (1 << 20,)),
             dtype="u1",
             meta=np.empty((0, 0), "u1"),

@@ -1,4 +1,4 @@
-"""Dask arrays written to URLs: the bytes of `save`, or nothing at all."""
+"""Dask arrays written to URLs: the bytes of `save`, or no object at all."""
 
 import pickle
 from collections.abc import Iterator
@@ -62,12 +62,12 @@ def test_from_url_to_url(s3: S3Server, content: bytes, verify: bool) -> None:
     assert s3.object("x.blp") == content
     assert s3.keys() == ["a.blp", "x.blp"]
     assert s3.uploads() == 0
-    # Parts that are so small are fetched once to be joined, and once more to be verified.
+    # Parts this small are fetched once to be joined, and once more to be verified.
     assert sum(".parts/" in request.path for request in s3.gets) == 5 * (1 + verify)
 
 
 def test_delayed(s3: S3Server, array: AnyArray, content: bytes) -> None:
-    """Nothing is asked until it is computed, and it may be computed twice."""
+    """No request is sent before it is computed, and it may be computed twice."""
     delayed = save(
         da.from_array(array, chunks=(48, 30)),
         URL,
@@ -97,7 +97,7 @@ def test_an_error_leaves_nothing(s3: S3Server, array: AnyArray) -> None:
 
 
 def test_tasks_that_run_again(s3: S3Server, array: AnyArray, content: bytes) -> None:
-    """As a cluster has them do that loses a worker; once a job has failed they are late."""
+    """A cluster that loses a worker runs tasks again; after the job has failed they are late."""
     job = bp.PartsJob(URL, shape=(100, 30), dtype="i4", chunks=8, storage_options=s3.options)
     info = [{"array-location": [(0, 100), (0, 30)]}]
     begun = _begin(job, None)
@@ -114,7 +114,7 @@ def test_tasks_that_run_again(s3: S3Server, array: AnyArray, content: bytes) -> 
     assert s3.keys() == ["a.blp", "x.blp"]
 
 
-def test_what_exists(s3: S3Server, array: AnyArray, content: bytes) -> None:
+def test_targets_that_exist(s3: S3Server, array: AnyArray, content: bytes) -> None:
     with pytest.raises(FileExistsError, match=r"s3://box/a\.blp"):
         save(da.zeros(3), "s3://box/a.blp", overwrite=False, storage_options=s3.options)
     assert s3.object("a.blp") == content

@@ -1,4 +1,4 @@
-"""References to the chunks of a file: what other readers make of them is the array."""
+"""References to the chunks of a file: other readers read the same array."""
 
 import json
 import os
@@ -43,7 +43,7 @@ def group_of(refs: dict[str, Any]) -> Any:
 def read(path: Any, **options: Any) -> Any:
     refs = bp.kerchunk_references(path, **options)
     found = group_of(refs)["data"]
-    # zarr takes a chunk without reference for fill values.
+    # zarr reads a chunk without a reference as fill values.
     count = np.prod([-(-n // k) for n, k in zip(found.shape, found.chunks, strict=True)])
     assert sum(key.startswith("data/") for key in refs["refs"]) == 2 + count
     return found
@@ -120,10 +120,10 @@ class TestReferences:
                 where, offset, nbytes = refs[f"data/{index}.0.0"]
                 assert (where, offset) == (os.fspath(path), array.chunk_offset(index))
                 assert ChunkHeader.unpack(data, offset).cbytes == nbytes
-        # Five rows that are filled up: in the references themselves.
+        # Five rows, padded and stored in the references.
         assert refs["data/5.0.0"].startswith("base64:")
 
-    def test_both_ways_are_alike(self, tmp_path: Path) -> None:
+    def test_verified_or_not_references_are_equal(self, tmp_path: Path) -> None:
         for rows in (7, 8):
             bp.save(tmp_path / "a.blp", RAMP, chunks=rows)
             refs = [bp.kerchunk_references(tmp_path / "a.blp", verify=each) for each in (0, 1)]
@@ -139,7 +139,7 @@ class TestReferences:
         assert json.loads(refs["b/.zattrs"])["_ARRAY_DIMENSIONS"] == ["u", "v", "w"]
 
     @pytest.mark.parametrize("name", ["", ".zattrs", "a/b", "../a"])
-    def test_names_that_are_no_keys(self, tmp_path: Path, name: str) -> None:
+    def test_names_that_are_not_keys(self, tmp_path: Path, name: str) -> None:
         bp.save(tmp_path / "a.blp", RAMP, attrs={"name": name})
         with pytest.raises(UnsupportedError, match="name"):
             bp.kerchunk_references(tmp_path / "a.blp")
@@ -153,7 +153,7 @@ class TestReferences:
         bp.kerchunk_references(tmp_path / "a.blp", progress=lambda *call: calls.append(call))
         assert calls == [(done, 6) for done in range(1, 7)]
 
-    def test_a_place_is_needed(self) -> None:
+    def test_a_path_or_url_is_needed(self) -> None:
         with pytest.raises(TypeError, match="url"):
             bp.kerchunk_references(array_file(RAMP))
 
@@ -166,7 +166,7 @@ class TestRefused:
             bp.kerchunk_references(data, url="a.blp")
 
     def test_rows_cut_into_as_many_chunks_as_a_grid_has(self) -> None:
-        """Of 2 by 5 rows in threes there are 4 chunks: as many as of a grid that they are not."""
+        """2 by 5 rows cut in threes make 4 chunks, as many as a grid, but not those of the grid."""
         array = np.arange(2 * 5 * 4, dtype="<i4").reshape(2, 5, 4)
         with pytest.raises(UnsupportedError, match="not whole rows"):
             bp.kerchunk_references(array_file(array, chunk_nbytes=3 * 16), url="a.blp")
@@ -183,8 +183,8 @@ class TestRefused:
         with pytest.raises(UnsupportedError, match="snappy"):
             bp.kerchunk_references(assemble(chunks, section=section), url="a.blp")
 
-    def test_one_chunk_of_snappy_that_is_stored_as_it_is(self, tmp_path: Path) -> None:
-        """No codec is needed for it."""
+    def test_one_stored_chunk_of_snappy(self, tmp_path: Path) -> None:
+        """A stored chunk needs no codec."""
         params = CodecParams("lz4", 0)
         chunks = [bytearray(encode(RAMP[row].tobytes(), params)) for row in range(40)]
         assert ChunkHeader.unpack(chunks[0]).is_memcpy
@@ -195,8 +195,8 @@ class TestRefused:
         path.write_bytes(assemble(chunks, section=section))
         check_equal(read(path), RAMP)
 
-    def test_a_short_last_chunk_of_items_of_no_size(self, tmp_path: Path) -> None:
-        """As the header of the chunks has it; without a filter it is of no matter."""
+    def test_a_short_last_chunk_with_an_item_size_of_0(self, tmp_path: Path) -> None:
+        """The chunk headers give the item size; it does not matter without a filter."""
         parts = [RAMP[row : row + 7].tobytes() for row in range(0, 40, 7)]
         chunks = [bytearray(encode(part, CodecParams("lz4", 5, Shuffle.NONE))) for part in parts]
         for chunk in chunks:
@@ -242,7 +242,7 @@ class TestRefused:
         assert bp.kerchunk_references(path, verify=False)["version"] == 1
 
     def test_damage_of_the_table(self, tmp_path: Path) -> None:
-        """Chunks are found without it, or the table is refused."""
+        """Chunks are found without the table, or the table raises an error."""
         path = tmp_path / "a.blp"
         bp.save(path, RAMP, chunks=7)
         expected = bp.kerchunk_references(path)
@@ -256,13 +256,13 @@ class TestRefused:
 
     @pytest.mark.parametrize("first", [1, 5])
     def test_a_table_that_leads_elsewhere(self, tmp_path: Path, first: int) -> None:
-        """It ascends, to where the file has ended long before."""
+        """The table ascends to an offset beyond the end of the file."""
         path = tmp_path / "a.blp"
         bp.save(path, RAMP, chunks=7)
         data = bytearray(path.read_bytes())
         with bp.open(path) as array:
             place = array._container._table_offset
-        del data[-200:]  # the trailer would tell
+        del data[-200:]  # with the trailer, the table would be checked against it
         for entry in range(first, 6):
             at = place + 8 * entry
             struct.pack_into("<q", data, at, struct.unpack_from("<q", data, at)[0] + 10**12)
@@ -274,7 +274,7 @@ class TestRefused:
 class TestUrls:
     @either_way
     def test_requests(self, http: FileServer, tmp_path: Path, verify: bool) -> None:
-        """Without checks: the front, the first and the last chunk."""
+        """Without verification: the front, the first and the last chunk."""
         array = np.random.default_rng(5).integers(0, 256, (40, 1 << 17), "u1")
         bp.save(tmp_path / "a.blp", array, chunks=2, codec="lz4")
         http.files["/a.blp"] = (tmp_path / "a.blp").read_bytes()

@@ -1,4 +1,4 @@
-"""Small files that promise arrays no memory holds: Zarr and xarray make no room for them."""
+"""Small files that promise huge arrays: Zarr and xarray allocate no memory for them."""
 
 import struct
 from typing import Any
@@ -20,7 +20,7 @@ SIZE = 2**31 - 2**10
 
 @pytest.fixture(params=[1, 10, 1 << 19])
 def promising(request: pytest.FixtureRequest) -> bytes:
-    """2 GiB of some hundred bytes; or 2^50 items of 10 MB."""
+    """Return a file of some hundred bytes that promises 2 GiB, or 2^50 items of 10 MB."""
     nchunks: int = request.param
     section = pack_section(array_metadata(np.dtype("u1"), (nchunks, SIZE), False), level=1)
     chunk = encode(bytes(1000), CodecParams("zstd", 5))

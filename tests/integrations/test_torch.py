@@ -1,4 +1,4 @@
-"""Windows of clips as items: what is in them, how they are read, and that it is repeatable."""
+"""Windows of clips as items: their content, how they are read, and that they are repeatable."""
 
 import pickle
 from collections.abc import Callable
@@ -23,7 +23,7 @@ LENGTHS = {"a": 10, "b": 3, "c": 7}
 
 
 def clips() -> dict[str, np.ndarray]:
-    """Frames of 2 x 3 pixels; every byte is different in its clip."""
+    """Return frames of 2 x 3 pixels; every byte of a clip is different."""
     return {
         id_: np.arange(count * 18, dtype=np.uint8).reshape(count, 2, 3, 3)
         for id_, count in LENGTHS.items()
@@ -140,7 +140,7 @@ def test_clips_without_frames() -> None:
 def test_chosen_clips(source: MemorySourceOfClips) -> None:
     dataset = FrameDataset(source, clips=["c", "a", "c"], length=1)
     assert [dataset[index]["id"] for index in range(3)] == ["c", "a", "c"]
-    with pytest.raises(NotFoundError, match="no clip 'zebra'"):
+    with pytest.raises(NotFoundError, match="clip 'zebra' is not in"):
         FrameDataset(source, clips=["a", "zebra"])
 
 
@@ -148,7 +148,8 @@ def test_labels_and_metadata(source: MemorySourceOfClips) -> None:
     assert [FrameDataset(source, label="label")[k]["label"] for k in range(3)] == [4, 5, 6]
     item = FrameDataset(source, label=len, with_meta=True)[0]
     assert (item["label"], item["meta"]) == (2, {"label": 4, "who": ["x"]})
-    with pytest.raises(NotFoundError, match=r"clip 'b': there is no 'who' .* have \['label'\]"):
+    message = r"clip 'b': its metadata lack 'who', and have \['label'\]"
+    with pytest.raises(NotFoundError, match=message):
         FrameDataset(source, label="who")[1]
 
 
@@ -185,7 +186,7 @@ def test_a_batch_is_one_read(source: MemorySourceOfClips) -> None:
     dataset = FrameDataset(source, length=3, start="first")
     items = dataset.__getitems__([2, 0, 1, 0])
     assert source.batches == [4]
-    # Clips lie one behind the other, and their first frames near each other: sorted, one read.
+    # Clips and their first frames are close to each other: sorted by offset, they are one read.
     assert len(source.content.reads) == 1
     assert [item["id"] for item in items] == ["c", "a", "b", "a"]
     for item in items:
@@ -215,7 +216,7 @@ def test_collating_a_batch_copies_nothing(source: MemorySourceOfClips, layout: s
         assert torch.equal(joined, torch.stack([item["frames"] for item in some]))
 
 
-def test_collating_what_a_transform_made(source: MemorySourceOfClips) -> None:
+def test_collating_transformed_items(source: MemorySourceOfClips) -> None:
     items = FrameDataset(source, length=2).__getitems__([0, 1])
     mixed = [items[0], {**items[1], "frames": items[1]["frames"].clone()}]
     for some in (mixed, [{**item, "frames": item["frames"].float()} for item in items]):
@@ -259,7 +260,7 @@ def test_a_function_is_called_once_per_process(monkeypatch: pytest.MonkeyPatch) 
     assert Opened.count == 3
 
 
-def test_an_open_source_travels(source: MemorySourceOfClips) -> None:
+def test_an_open_source_is_pickled(source: MemorySourceOfClips) -> None:
     copy = pickle.loads(pickle.dumps(FrameDataset(source, length=2)))
     assert copy.source is not source
     assert copy[2]["id"] == "c"
@@ -286,7 +287,7 @@ def test_options_that_make_no_sense(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_workers_give_what_one_process_gives(method: str, tmp_path: Any) -> None:
+def test_workers_return_the_items_of_one_process(method: str, tmp_path: Any) -> None:
     if method not in torch.multiprocessing.get_all_start_methods():
         pytest.skip(f"the system does not {method}")
     run("tests.integrations.loaders", "same_order", tmp_path, method, "2", nthreads=None)
@@ -316,7 +317,7 @@ def test_paths_are_opened_where_they_are_read(kind: str, tmp_path: Path) -> None
         FrameDataset(tmp_path / "nothing")
 
 
-def test_which_files_a_pattern_names_is_asked_once(tmp_path: Path) -> None:
+def test_a_pattern_is_expanded_once(tmp_path: Path) -> None:
     def write(name: str, value: int) -> None:
         with bp.frames.create(tmp_path / f"{name}.blp", overwrite=True) as store:
             store.append(name, np.full((8, 4, 6), value, "u1"))
@@ -329,7 +330,7 @@ def test_which_files_a_pattern_names_is_asked_once(tmp_path: Path) -> None:
     for each in (dataset, pickle.loads(sent), pickle.loads(pickle.dumps(pickle.loads(sent)))):
         assert [each[k]["id"] for k in range(len(each))] == ["a", "c"]
     write("c", 4)
-    copy = pickle.loads(sent)  # not here: a worker that is just starting could not tell
+    copy = pickle.loads(sent)  # no error here: a worker that is starting could not report it
     with pytest.raises(FileChangedError, match=r"c\.blp"):
         copy[0]
 

@@ -1,4 +1,4 @@
-"""Arrays in files as datasets of xarray: labelled by their attrs, read as they are indexed."""
+"""Arrays in files as xarray datasets: labelled by their attrs, read when indexed."""
 
 import importlib
 import io
@@ -91,13 +91,13 @@ class TestLabels:
         [
             ({"dims": ["a", "b"]}, "2 dimensions|3 dimensions"),
             ({"dims": ["a", "b", "a"]}, "all different"),
-            ({"dims": "abc"}, "no list of names"),
-            ({"dims": [1, 2, 3]}, "no list of names"),
-            ({"dims": {"a": 1}}, "no list of names"),
-            ({"name": 5}, "no text"),
+            ({"dims": "abc"}, "not a list of names"),
+            ({"dims": [1, 2, 3]}, "not a list of names"),
+            ({"dims": {"a": 1}}, "not a list of names"),
+            ({"name": 5}, "not text"),
             ({"name": "dim_0"}, "an axis or a coordinate"),
             ({"name": "c", "coords": {"c": 5}}, "an axis or a coordinate"),
-            ({"coords": [1]}, "no object"),
+            ({"coords": [1]}, "not an object"),
             ({"coords": {"dim_0": [1, 2]}}, r"of shape \(2,\), but its dims have \(40,\)"),
             ({"coords": {"a": [1, 2]}}, "along"),
             ({"coords": {"a": {"dims": ["b"], "data": 1}}}, "along"),
@@ -107,10 +107,10 @@ class TestLabels:
             ({"coords": {"dim_0": 5}}, "along"),
             ({"coords": {"dim_0": {"dims": ["dim_1"], "data": [0] * 6}}}, "along"),
             ({"coords": {"a": {"data": 1, "attrs": 3}}}, "attrs"),
-            ({"coords": {"a": {}}}, "no array"),
-            ({"coords": {"a": None}}, "no array"),
-            ({"coords": {"a": {"data": {"b": 1}}}}, "no array"),
-            ({"coords": {"a": {"data": 2**70}}}, "no array"),
+            ({"coords": {"a": {}}}, "not an array"),
+            ({"coords": {"a": None}}, "not an array"),
+            ({"coords": {"a": {"data": {"b": 1}}}}, "not an array"),
+            ({"coords": {"a": {"data": 2**70}}}, "not an array"),
             ({"coords": {"dim_1": [1, 2, 3, 4, 5, [6]]}}, "array"),
             ({"coords": {"dim_1": [1, 2, 3, 4, 5, None]}}, "array"),
             ({"coords": {"dim_1": [[1], [2, 3], [], [], [], []]}}, "array"),
@@ -136,11 +136,11 @@ class TestLabels:
         with pytest.raises(UnsupportedError, match="attrs"):
             bp.kerchunk_references(path)
 
-    def test_dims_that_are_given_count(self, tmp_path: Path, engine: Any) -> None:
+    def test_dims_argument_overrides_attrs(self, tmp_path: Path, engine: Any) -> None:
         bp.save(tmp_path / "a.blp", RAMP, attrs={"dims": 5})
         with xr.open_dataset(tmp_path / "a.blp", engine=engine, dims=list("abc")) as dataset:
             assert dataset["data"].dims == ("a", "b", "c")
-        with pytest.raises(ValueError, match="name 3 axes"):
+        with pytest.raises(ValueError, match="dims must give 3 axes"):
             xr.open_dataset(tmp_path / "a.blp", engine=engine, dims=["a"])
 
     def test_references_have_the_same_labels(self, ramp: Path, engine: Any) -> None:
@@ -204,17 +204,15 @@ class TestLazy:
             assert height.chunks == ((7, 7, 7, 7, 7, 5), (6,), (50,))
             assert np.array_equal(height.sum("time"), RAMP.sum(0))
 
-    def test_handles_travel_small(self, ramp: Path, engine: Any) -> None:
+    def test_pickled_handles_are_small(self, ramp: Path, engine: Any) -> None:
         dataset = xr.open_dataset(ramp, engine=engine)
         data = pickle.dumps(dataset)
         assert len(data) < 10_000
         assert np.array_equal(pickle.loads(data)["height"], RAMP)
 
-    def test_what_is_lazy_passes_the_checks_of_xarrays_test_kit(
-        self, ramp: Path, engine: Any
-    ) -> None:
-        # As `find_and_validate_array` in xarray/tests/test_backends.py: whatever a wrapper has as
-        # `array` must be a wrapper itself, or in memory.
+    def test_lazy_arrays_pass_the_checks_of_xarrays_test_kit(self, ramp: Path, engine: Any) -> None:
+        # As `find_and_validate_array` in xarray/tests/test_backends.py: the attribute `array` of a
+        # wrapper must be a wrapper itself, or in memory.
         with xr.open_dataset(ramp, engine=engine) as dataset:
             wrapper = dataset["height"].variable._data
             while hasattr(wrapper, "array"):
@@ -264,7 +262,7 @@ class TestEngine:
             assert np.array_equal(dataset["height"], RAMP)
         assert "Bloscpack" in repr(xr.backends.list_engines()["bloscpack"])
 
-    def test_what_it_takes(self, engine: Any, ramp: Path, tmp_path: Path) -> None:
+    def test_files_that_the_engine_accepts(self, engine: Any, ramp: Path, tmp_path: Path) -> None:
         backend = engine()
         (tmp_path / "a.nc").write_bytes(b"CDF\1")
         (tmp_path / "b").write_bytes(ramp.read_bytes())

@@ -35,7 +35,7 @@ RAMP = np.arange(40 * 6 * 50, dtype="<i4").reshape(40, 6, 50)
 
 @pytest.fixture
 def ramp(tmp_path: Path) -> Path:
-    """An array of 40 rows in chunks of 7: five whole ones and one of 5 rows."""
+    """Write an array of 40 rows in chunks of 7: five whole ones and one of 5 rows."""
     bp.save(tmp_path / "ramp.blp", RAMP, chunks=7, attrs={"unit": "m", "ñ": [1, None]})
     return tmp_path / "ramp.blp"
 
@@ -74,7 +74,7 @@ class TestSameItems:
         check_equal(found[5:9, 1], array[5:9, 1])
 
     @pytest.mark.parametrize("name", UNSUPPORTED)
-    def test_dtypes_that_zarr_has_not(self, tmp_path: Path, name: str) -> None:
+    def test_dtypes_that_zarr_does_not_have(self, tmp_path: Path, name: str) -> None:
         bp.save(tmp_path / "a.blp", np.ndarray((3, 2), UNSUPPORTED[name]))
         with pytest.raises(UnsupportedError, match=r"a\.blp: Zarr has no dtype.*bloscpack\.load"):
             bp.as_zarr(tmp_path / "a.blp")
@@ -90,7 +90,7 @@ class TestSameItems:
         "shape", [(), (1,), (0,), (0, 3), (3, 0, 2), (5,), (1, 1, 4, 1)], ids=str
     )
     def test_small_shapes(self, tmp_path: Path, shape: tuple[int, ...], order: str) -> None:
-        # Of an array of no dimension zarr makes a scalar, and numpy has these in native order only.
+        # zarr makes a scalar of an array without dimensions; numpy scalars have native byte order.
         array = in_order(array_of(">f8" if shape else "<f8", shape), order)
         bp.save(tmp_path / "a.blp", array)
         found = bp.as_zarr(tmp_path / "a.blp")
@@ -108,7 +108,7 @@ class TestSameItems:
     @orders
     @pytest.mark.parametrize("nbytes", [70, 104, 600, 1240, 2399, 7000])
     def test_chunks_that_cut_rows(self, nbytes: int, order: str) -> None:
-        """They are read in whole rows of about as many bytes; even items may be cut."""
+        """They are read in whole rows of about as many bytes; chunks may even cut items."""
         array = in_order(RAMP, order)
         data = array_file(array, chunk_nbytes=nbytes)
         with bp.open(data) as opened:
@@ -135,7 +135,7 @@ class TestSameItems:
     def test_attrs_that_are_nested_too_deep(
         self, ramp: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """For Zarr, which takes them apart deeper down in its calls than they were here."""
+        """Zarr recurses deeper into the attrs than our check of them."""
 
         def open_array(**_: Any) -> None:
             raise RecursionError
@@ -145,7 +145,7 @@ class TestSameItems:
             bp.as_zarr(ramp)
 
     def test_keys_are_few(self) -> None:
-        """Of chunks that cut rows, too, and whose size the header does not tell."""
+        """Chunks that cut rows, and chunks of unknown size, do not multiply the keys."""
         data = bytearray(array_file(RAMP, chunk_nbytes=1241, offsets=False))
         struct.pack_into("<i", data, 8, -1)
         found = bp.as_zarr(bytes(data))
@@ -169,7 +169,7 @@ class TestSameItems:
             check_equal(bp.as_zarr(path), expected)
 
     def test_all_files_of_the_original(self, vectors: Vectors) -> None:
-        """Of every version, codec (Snappy too), checksum and dtype, with and without offsets."""
+        """Every version, codec (also Snappy), checksum and dtype; with and without offsets."""
         nread = 0
         for entry in vectors.manifest["vectors"]:
             path = vectors.folder / entry["file"]
@@ -189,7 +189,7 @@ class TestSameItems:
 
 
 class TestView:
-    def test_what_is_shown(self, ramp: Path) -> None:
+    def test_attributes(self, ramp: Path) -> None:
         found = bp.as_zarr(ramp)
         assert isinstance(found, zarr.Array)
         assert (found.shape, found.chunks, found.dtype) == (RAMP.shape, (7, 6, 50), RAMP.dtype)
@@ -239,7 +239,7 @@ class TestView:
             assert np.array_equal(found[:], RAMP)
             assert np.array_equal(bp.as_zarr(array)[40:], RAMP[:9])
 
-    def test_appending_meanwhile(self, ramp: Path) -> None:
+    def test_appending_while_open(self, ramp: Path) -> None:
         found = bp.as_zarr(ramp)
         with bp.open(ramp, "a") as array:
             array.append(RAMP[:9])
@@ -322,14 +322,14 @@ class TestDamage:
         with pytest.raises(TruncatedError):
             bp.as_zarr(b"blpk")
 
-    def test_shapes_that_numpy_has_not(self) -> None:
+    def test_shapes_that_numpy_does_not_support(self) -> None:
         data = array_file(np.zeros((0, 3)), shape=[0, 2**62, 2**62])
         with pytest.raises(FormatError, match="shape"):
             bp.as_zarr(data)
 
 
 class TestStore:
-    """What Zarr expects of a store."""
+    """Zarr's requirements on a store."""
 
     @pytest.fixture
     def store(self, ramp: Path) -> Any:
@@ -411,14 +411,14 @@ def value_of(store: Any, key: str, part: Any = None) -> bytes | None:
     return values[0]
 
 
-class TestElsewhere:
+class TestThreadsAndProcesses:
     def test_threads(self, ramp: Path) -> None:
         found = bp.as_zarr(ramp)
         with ThreadPoolExecutor(8) as pool:
             rows = list(pool.map(lambda row: found[row % 40], range(200)))
         assert all(np.array_equal(row, RAMP[number % 40]) for number, row in enumerate(rows))
 
-    def test_handles_travel_small(self, ramp: Path) -> None:
+    def test_pickled_handles_are_small(self, ramp: Path) -> None:
         found = bp.as_zarr(ramp)
         data = pickle.dumps(found)
         assert len(data) < 2000
@@ -451,7 +451,7 @@ class TestElsewhere:
 class TestUrls:
     @pytest.fixture
     def large(self, http: FileServer, tmp_path: Path) -> np.ndarray[Any, Any]:
-        """Hardly compressible rows in 20 chunks of 256 KB, most of them beyond the head."""
+        """Hardly compressible rows in 20 chunks of 256 KB, most of them beyond the first read."""
         array = np.random.default_rng(5).integers(0, 256, (40, 1 << 17), "u1")
         bp.save(tmp_path / "a.blp", array, chunks=2, codec="lz4")
         http.files["/a.blp"] = (tmp_path / "a.blp").read_bytes()
@@ -470,13 +470,13 @@ class TestUrls:
         assert len(http.log) == 21
         assert http.nbytes < large.nbytes + 300_000
 
-    def test_handles_travel(self, http: FileServer, large: np.ndarray[Any, Any]) -> None:
+    def test_handles_are_pickled(self, http: FileServer, large: np.ndarray[Any, Any]) -> None:
         found = pickle.loads(pickle.dumps(bp.as_zarr(http.url("a.blp"))))
         assert np.array_equal(found[3:9], large[3:9])
 
     @pytest.mark.usefixtures("large")
-    def test_trouble(self, http: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Whatever goes wrong is an error: a missing object must not look like fill values."""
+    def test_failures(self, http: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Every failure raises an error: a missing object must not be read as fill values."""
 
         async def sleep(_: float) -> None:
             pass

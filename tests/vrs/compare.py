@@ -1,6 +1,6 @@
-"""What the wheel says of a file compared with what ours says, but for the wheel's known faults.
+"""Comparison of the wheel's and our dumps of a file, except for known faults of the wheel.
 
-`agree` is for files that tests make: it fails unless the wheel reads the same tags and values.
+`agree` is for files that tests write: it fails unless the wheel reads the same tags and values.
 """
 
 from collections.abc import Iterator
@@ -12,22 +12,22 @@ from tests.oracle import Oracle
 
 from . import subject
 
-# The faults of the wheel. The text is what a table of expected ones says.
+# Faults of the wheel, with the texts used in tables of expected differences.
 FIRST_OF_TWO = "the first of two images or custom blocks at the start of a record is lost"
 NEW_PIXELS = "two pixel formats are not known"
 EMPTY = "empty vectors and maps are left out where all variable pieces are empty"
 ESCAPED = "text that is not UTF-8 comes escaped"
-SIZE_UNKNOWN = "the size of a compressed image is not said"
-BYTES_PER_PIXEL = "bytes per pixel that are no whole number are 4294967295"
+SIZE_UNKNOWN = "the size of a compressed image is missing"
+BYTES_PER_PIXEL = "a fractional number of bytes per pixel is 4294967295"
 KEY_FRAME = "the fraction of a second of a key frame is lost"
-STREAM_SIZE = "a stream's size has bytes that are none of its shown records"
+STREAM_SIZE = "a stream's size includes bytes outside of its shown records"
 
 _UNKNOWN = 0xFFFFFFFF
 _NEW_PIXELS = {"bayer10_gbrg", "bayer8_gbrg"}
 
 
 def agree(wheel: Oracle, path: Path | str, **options: Any) -> dict[str, Any]:
-    """Fail unless the wheel reads a file as ours does; return the dump of ours.
+    """Fail unless the wheel reads a file as ours does; return our dump.
 
     `options` are those of `subject.dump`.
     """
@@ -39,7 +39,7 @@ def agree(wheel: Oracle, path: Path | str, **options: Any) -> dict[str, Any]:
 
 
 def differences(ours: Any, theirs: Any) -> Iterator[str | tuple[Any, ...]]:
-    """Yield how two dumps differ: a known fault as its text, all else as (where, ours, theirs)."""
+    """Yield the differences of two dumps: a known fault as its text, else (where, ours, theirs)."""
     ours, theirs = dict(ours), dict(theirs)
     records = zip(ours.pop("records"), theirs.pop("records"), strict=True)
     for index, (our_record, their_record) in enumerate(records):

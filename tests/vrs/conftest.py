@@ -1,4 +1,4 @@
-"""The wheel `vrs` 1.2.2 (module pyvrs) in a process of its own."""
+"""The wheel `vrs` 1.2.2 (module pyvrs) in a separate process."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +16,7 @@ RECIPE = Recipe(
     variable="BLOSCPACK_VRS_ORACLE",
     python=_FOLDER / "bin" / "python",
     probe="import numpy, pyvrs",
-    # Without what it declares: backports to Python 3.6 of modules that Python has.
+    # Without its declared dependencies: backports to Python 3.6 of modules of the standard library.
     commands=pip_commands(
         _FOLDER, ["--no-deps", "--only-binary=vrs", "vrs==1.2.2"], ["--only-binary=numpy", "numpy"]
     ),
@@ -25,7 +25,7 @@ RECIPE = Recipe(
 
 @pytest.fixture(scope="session")
 def wheel(pytestconfig: pytest.Config) -> Iterator[Oracle]:
-    """The wheel; see `tests.vrs.subject` for what snippets see."""
+    """Return the wheel; see `tests.vrs.subject` for the names in snippets."""
     oracle = Oracle(RECIPE, Path(subject.__file__), install=pytestconfig.getoption("--all"))
     assert oracle.greeting == "1.2.2"
     yield oracle

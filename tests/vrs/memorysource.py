@@ -13,7 +13,7 @@ U8, U32, F64 = "DataPieceValue<uint8_t>", "DataPieceValue<uint32_t>", "DataPiece
 
 
 def layout(**values: str) -> str:
-    """Return the definition of pieces; type names by label."""
+    """Return a definition of pieces, given as label=type name."""
     pieces = [Piece(label, type_name) for label, type_name in values.items()]
     return DataLayout(pieces).to_json()
 
@@ -62,6 +62,6 @@ def data_record(tags: Mapping[str, str], payload: bytes) -> Record:
 
 
 def formatted(text: str, payload: bytes, **layouts: str) -> Record:
-    """Return a data record of format `text`; definitions by the index of their block: ``_0``."""
+    """Return a data record of format `text`; ``_0=`` is the definition of block 0."""
     tags = {f"DL:Data:1:{key[1:]}": value for key, value in layouts.items()}
     return data_record({"RF:Data:1": text, **tags}, payload)

@@ -1,4 +1,4 @@
-"""Recordings as bytes, built from the format page and not by the package's writer."""
+"""Recordings as bytes, built from the format page without the package's writer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ STATE, CONFIGURATION, DATA, TAGS = 1, 2, 3, 4
 
 @dataclass(frozen=True)
 class Rec:
-    """A record to be built."""
+    """A record to build."""
 
     timestamp: float
     payload: bytes
@@ -25,12 +25,12 @@ class Rec:
     version: int = 1
     zstd: bool = False
     preset: str = "none"
-    """Compress with a preset of ours, as a writer does; `zstd` compresses whatever it is."""
+    """Preset to compress with, as a writer does; `zstd` compresses regardless of the result."""
 
 
 @dataclass
 class Built:
-    """A file, and where everything is."""
+    """A file, and the offsets of its parts."""
 
     data: bytearray
     records: Sequence[Rec]
@@ -39,7 +39,7 @@ class Built:
     index_offset: int = 0
 
     def whole(self, nbytes: int) -> int:
-        """Return how many records end within the first `nbytes`."""
+        """Return the number of records that end within the first `nbytes`."""
         return sum(end <= nbytes for end in self.ends)
 
 
@@ -92,7 +92,7 @@ def classic_index(streams: Any, listed: bytes, previous: int, *, zstd: bool, sla
 
 
 def stored(rec: Rec) -> tuple[bytes, tuple[int, int]]:
-    """Return the payload as stored, and what the end of the record header says of it."""
+    """Return the stored payload, and the fields of the record header that describe it."""
     if rec.zstd:
         return zstandard.ZstdCompressor().compress(rec.payload), (2, len(rec.payload))
     compression, body = encode_payload(rec.payload, rec.preset)
@@ -153,7 +153,7 @@ def build(
 
 
 def numbered(count: int, nbytes: int = 20, **changes: Any) -> list[Rec]:
-    """Return records whose payloads all differ."""
+    """Return records with different payloads."""
     return [
         Rec(float(k), bytes((k * 7 + j) % 251 for j in range(nbytes + k % 3)), **changes)
         for k in range(count)

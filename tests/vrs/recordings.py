@@ -1,4 +1,4 @@
-"""Recordings made of a few lines, for tests of readers: bytes of a whole file."""
+"""Recordings from a few lines, for tests of readers, as bytes of a whole file."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -12,7 +12,7 @@ Formats = Mapping[str, Mapping[str, str]]
 
 
 class Made(NamedTuple):
-    """A record to be."""
+    """A record to write."""
 
     payload: bytes
     stream: str = "1201-1"
@@ -23,7 +23,7 @@ class Made(NamedTuple):
 
 
 def make_recording(formats: Formats, records: Iterable[Made]) -> bytes:
-    """Return a recording without an index; records without a time have their number."""
+    """Return a recording without an index; a record without a time gets its number as time."""
     built = [
         Rec(
             float(number) if record.timestamp is None else record.timestamp,

@@ -1,7 +1,7 @@
-"""What snippets for the wheel `vrs` (module pyvrs) and for ours see.
+"""Names for snippets that run with the wheel `vrs` (module pyvrs) and with ours.
 
-The module as ``vrs``, numpy as ``np``, `plain`, `attempt`, and `dump` of that module. Answers
-travel between two versions of numpy and of Python, so they are made of plain values.
+These are the module as ``vrs``, numpy as ``np``, and `plain`, `attempt` and `dump` for the module.
+Results are plain values, as they travel between two versions of numpy and of Python.
 """
 
 import functools
@@ -31,11 +31,11 @@ def _digest(data: bytes) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return a value that any Python can unpickle and that equals only itself.
+    """Return a value that any Python can unpickle, and that only equals the same value.
 
     Arrays become ("array", dtype, shape, bytes, or their SHA-256 if they are many), sets sorted
-    lists, floats that are no numbers ("float", text), members of enumerations their names; 1, 1.0
-    and True stay apart for `repr`.
+    lists, floats that are not finite ("float", text), members of enumerations their names. 1, 1.0
+    and True differ by `repr`.
     """
     if isinstance(value, (np.ndarray, np.generic)):
         return ("array", value.dtype.str, value.shape, _digest(value.tobytes()))
@@ -55,7 +55,7 @@ def plain(value: Any) -> Any:
 
 
 def dump_record(record: Any) -> dict[str, Any]:
-    """Return everything of a VRSRecord; None for audio that the wheel cannot give."""
+    """Return all properties of a VRSRecord; None for audio that the wheel cannot return."""
 
     def blocks(of: Iterable[Any]) -> list[Any]:
         return [plain(block) for block in of]
@@ -63,9 +63,9 @@ def dump_record(record: Any) -> dict[str, Any]:
     def samples(index: int) -> Any:
         spec = record.audio_specs[index]
         if spec.channel_count > 1 and spec.sample_format.name.endswith("_BE"):
-            return None  # swapping them ends the process of the wheel, or is done wrong
+            return None  # byte swapping in the wheel crashes or gives wrong samples
         if spec.buffer_size != spec.sample_count * spec.sample_frame_stride:
-            return None  # no PCM: the wheel has bytes that are not in the file
+            return None  # not PCM: the wheel returns bytes that are not in the file
         return plain(record.audio_blocks[index])
 
     def specs(of: Iterable[Any], fields: tuple[str, ...]) -> list[dict[str, Any]]:
@@ -98,20 +98,20 @@ def dump(
     checksum: bool = True,
     **options: Any,
 ) -> dict[str, Any]:
-    """Return everything of a file as plain values.
+    """Return all properties of a file as plain values.
 
     Parameters
     ----------
     vrs : module
-        pyvrs or ours.
+        pyvrs, or our module.
     path : str or list of str
-        What SyncVRSReader opens; `options` go there, too.
+        Paths for SyncVRSReader, which also gets the `options`.
     conversion : str
-        The ImageConversion that images are read with; "RAW_BUFFER" gives bytes as stored.
+        ImageConversion for images; "RAW_BUFFER" returns bytes as stored.
     stream_ids, record_types : optional
-        Read these records only, as in `filtered_by_fields`.
+        Limit the records, as in `filtered_by_fields`.
     checksum : bool
-        Whether "checksum" holds the logical checksum of the file (of a single path).
+        Add "checksum", the logical checksum of the file (for a single path).
 
     Returns
     -------
@@ -153,7 +153,7 @@ def dump(
 
 
 def attempt(call: Callable[[], Any]) -> Any:
-    """Return the plain value of a call, or the name of the class of its error."""
+    """Return the plain value of a call, or the class name of its error."""
     try:
         return plain(call())
     except Exception as err:
@@ -161,7 +161,7 @@ def attempt(call: Callable[[], Any]) -> Any:
 
 
 def names(vrs: Any) -> dict[str, Any]:
-    """Return the names for snippets about a module."""
+    """Return the names for snippets with a module."""
     bound: Callable[..., Any] = functools.partial(dump, vrs)
     return {
         "vrs": vrs,
@@ -174,5 +174,5 @@ def names(vrs: Any) -> dict[str, Any]:
 
 
 def load() -> tuple[str, dict[str, Any]]:
-    """Return the version of the wheel and the names; for `tests.snippets`."""
+    """Return the version of the wheel, and the names; for `tests.snippets`."""
     return importlib.metadata.version("vrs"), names(importlib.import_module("pyvrs"))

@@ -44,8 +44,8 @@ def test_declarations_are_texts_of_the_record_format() -> None:
 @pytest.mark.parametrize(
     ("make", "match"),
     [
-        (lambda: vrs.Image("bmp"), "image format 'bmp': one of"),
-        (lambda: vrs.Image("raw", 1, 1, "grey9"), "pixel format 'grey9': one of"),
+        (lambda: vrs.Image("bmp"), "image format 'bmp': expected one of"),
+        (lambda: vrs.Image("raw", 1, 1, "grey9"), "pixel format 'grey9': expected one of"),
         (lambda: vrs.Image("raw", -1, 1, "grey8"), "width -1"),
         (lambda: vrs.Image("raw", 1, 1 << 32, "grey8"), "height 4294967296"),
         (lambda: vrs.Image("raw", 1 << 20, 1 << 20, "grey8"), "1099511627776"),
@@ -53,8 +53,8 @@ def test_declarations_are_texts_of_the_record_format() -> None:
         (lambda: vrs.Image("raw", 4, 4, "grey8", size=15), "the image has 16 bytes"),
         (lambda: vrs.Image("jpg", codec_quality=101), "codec_quality 101"),
         (lambda: vrs.Image("jpg", size=-1), "size -1"),
-        (lambda: vrs.Audio("int15le"), "sample format 'int15le': one of"),
-        (lambda: vrs.Audio(audio_format="mp3"), "audio format 'mp3': one of"),
+        (lambda: vrs.Audio("int15le"), "sample format 'int15le': expected one of"),
+        (lambda: vrs.Audio(audio_format="mp3"), "audio format 'mp3': expected one of"),
         (lambda: vrs.Audio("int16le", 256), "channels 256"),
         (lambda: vrs.Audio("int16le", 2, stride=3), "a frame has 4 bytes"),
         (lambda: vrs.Audio("int16le", 2, stride=256), "stride 256"),

@@ -1,4 +1,4 @@
-"""What opening makes of files that are cut, damaged or lied about by their index."""
+"""Opening files that are truncated, damaged, or described wrongly by their index."""
 
 import pickle
 import warnings
@@ -58,7 +58,7 @@ def test_a_file_cut_at_every_byte_gives_all_whole_records(index: str, zstd: bool
     for nbytes in range(80, size):
         try:
             recording = opened(built.data[:nbytes])
-        except FormatError:  # an index in front, and nothing of what it lists
+        except FormatError:  # an index in front, and none of the records it lists
             if built.whole(nbytes) or index not in ("front", "split"):
                 raise
             continue
@@ -220,14 +220,12 @@ def test_a_wrong_index_hides_no_record(index: str, damage: Any) -> None:
         (8, pack("<I", 64), "size 63, but the index has 64"),
     ],
 )
-def test_an_index_that_lies_in_the_middle_is_found_out_on_reading(
-    at: int, new: bytes, message: str
-) -> None:
+def test_a_wrong_index_entry_is_found_on_reading(at: int, new: bytes, message: str) -> None:
     built = build(numbered(9, 30), "end")
     data = bytearray(built.data)
     entry = built.index_offset + 32 + 14 + 19 * 4
     data[entry + at : entry + at + len(new)] = new
-    if at == 8:  # what one record has more, the next one has less
+    if at == 8:  # the next record gets that much less
         data[entry + 19 + 8] -= 1
     recording = opened(data)
     assert recording.report.is_clean
@@ -288,7 +286,7 @@ def test_a_description_that_is_not_where_the_header_says(value: int) -> None:
         assert payloads(recording) == expected(built)
         (note,) = recording.report.notes
         assert note.startswith("description: ")
-        # A scan comes across it.
+        # A scan finds the description anyway.
         assert recording.file_tags == ({"a": "b"} if index == "none" else {})
 
 
@@ -324,7 +322,7 @@ def test_tags_records_are_applied_and_hidden() -> None:
     assert recording.report.notes[0].startswith("tags record of stream 1202-7: ")
 
 
-def test_times_that_are_no_numbers() -> None:
+def test_times_that_are_nan() -> None:
     nan = float("nan")
     records = [Rec(nan, b"x"), Rec(1.0, b"y"), Rec(nan, b"z"), Rec(-0.0, b"0")]
     for index in ("end", "none"):
@@ -351,8 +349,8 @@ def test_more_records_than_a_file_can_have() -> None:
     assert payloads(opened(built.data)) == expected(built)
 
 
-def test_sizes_are_not_believed() -> None:
-    """A description and an index that claim 4 GB are no reason to take them."""
+def test_sizes_are_not_trusted() -> None:
+    """A description and an index that claim 4 GB do not make the reader allocate it."""
     built = build(numbered(3), "end")
     for at in (80, built.index_offset):
         data = bytearray(built.data)
@@ -363,7 +361,7 @@ def test_sizes_are_not_believed() -> None:
 
 
 def in_chunks(folder: Path) -> list[Path]:
-    """Record 25 records into several files, and return these."""
+    """Record 25 records into several files, and return their paths."""
     with vrs.create(folder / "a.vrs", compression="none", chunk_nbytes=400) as recording:
         stream = recording.stream("sample")
         for number in range(25):
@@ -372,7 +370,7 @@ def in_chunks(folder: Path) -> list[Path]:
 
 
 def test_a_recording_whose_files_were_exchanged_is_not_empty(tmp_path: Path) -> None:
-    """It opened with 0 of 25 records."""
+    """This used to open with 0 of 25 records."""
     first, one, two, *_ = in_chunks(tmp_path)
     assert len(vrs.open(first)) == 25
     one.rename(tmp_path / "x")
@@ -402,7 +400,7 @@ def test_a_recording_with_some_of_its_files_reports_the_rest(tmp_path: Path) -> 
 
 
 def damaged_and_cut() -> bytes:
-    """Return a recording without index of which a record is damaged and the last one is cut."""
+    """Return a recording without index, with one damaged record and a truncated last one."""
     built = build(numbered(9, 50), "none")
     built.data[built.offsets[4] + 27] = 9
     return bytes(built.data[:-7])
@@ -420,7 +418,7 @@ def damaged_and_cut() -> bytes:
 def test_a_recording_with_damaged_records_warns_once(
     tmp_path: Path, use: Callable[[Path], Any]
 ) -> None:
-    """Only `recording.report` said so."""
+    """This used to be reported only by `recording.report`."""
     path = tmp_path / "a.vrs"
     path.write_bytes(damaged_and_cut())
     with pytest.warns(BloscpackWarning) as caught:

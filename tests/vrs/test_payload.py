@@ -1,4 +1,4 @@
-"""Payloads: frames of the lz4 and zstandard packages, damage, and what lies about its size."""
+"""Payloads: frames of the lz4 and zstandard packages, damage, and frames with a wrong size."""
 
 import base64
 import hashlib
@@ -33,7 +33,7 @@ NBYTES = {name: content["nbytes"] for name, content in RECORDED["contents"].item
 Frame = dict[str, Any]
 
 
-def called(frame: Frame) -> str:
+def label(frame: Frame) -> str:
     params = "-".join(f"{name}={int(value)}" for name, value in frame["params"].items())
     return f"{frame['codec']}-{frame['content']}-{params}"
 
@@ -42,10 +42,10 @@ def take(frame: Frame) -> tuple[bytes, Compression, int]:
     return base64.b64decode(frame["frame"]), CODECS[frame["codec"]], NBYTES[frame["content"]]
 
 
-each_frame = pytest.mark.parametrize("frame", RECORDED["frames"], ids=called)
-# Small enough to try every byte.
+each_frame = pytest.mark.parametrize("frame", RECORDED["frames"], ids=label)
+# Frames small enough to try every byte.
 each_small_frame = pytest.mark.parametrize(
-    "frame", [frame for frame in RECORDED["frames"] if len(frame["frame"]) < 640], ids=called
+    "frame", [frame for frame in RECORDED["frames"] if len(frame["frame"]) < 640], ids=label
 )
 
 
@@ -112,12 +112,12 @@ def test_every_flipped_bit_is_refused_or_gives_all_bytes(frame: Frame) -> None:
         except CodecError:
             continue
         assert len(payload) == nbytes
-        # The checksum of LZ4's header covers all of that, those of its blocks the rest.
+        # LZ4: its header has a checksum over itself, its blocks another one.
         if compression is Compression.LZ4:
             assert bit >= 8 * header_nbytes, f"bit {bit}"
             assert not params.get("block_checksum"), f"bit {bit}"
-        # Zstandard's checksum covers the content; a bit of its header that nothing depends on may
-        # change (the size of the window).
+        # Zstandard: the checksum covers the content. A bit of the frame header that does not
+        # matter here may change (the window size).
         if checked and nbytes:
             assert payload == expected, f"bit {bit}"
 
@@ -170,7 +170,7 @@ def test_payloads_round_trip_and_are_compressed_only_where_that_helps(
     assert decode_payload(stored, compression, len(payload)) == payload
 
 
-def test_what_is_compressed_and_what_is_not() -> None:
+def test_choice_of_compression() -> None:
     assert encode_payload(bytes(249), "zfast")[0] is Compression.NONE
     assert encode_payload(bytes(250), "zfast")[0] is Compression.ZSTD
     assert encode_payload(bytes(250), "fast")[0] is Compression.LZ4
@@ -205,7 +205,7 @@ def test_frames_end_with_a_checksum() -> None:
     assert encode_frame(content, Compression.ZSTD, 3)[4] & 0x04
 
 
-def test_a_content_size_that_lies() -> None:
+def test_a_wrong_content_size() -> None:
     frame = encode_frame(b"abc" * 100, Compression.LZ4, 0)
     for size in (299, 301):
         head = frame[4:6] + size.to_bytes(8, "little")
@@ -270,7 +270,7 @@ def test_a_frame_cannot_claim_more_than_its_blocks_hold(
         decode_payload(unsized, Compression.LZ4, (1 << 16) + 1)
 
 
-def test_a_payload_there_is_no_memory_for_is_a_codec_error(
+def test_a_payload_too_large_for_memory_is_a_codec_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refuse(nbytes: int) -> None:
@@ -296,7 +296,7 @@ def test_frames_that_need_a_dictionary_are_refused() -> None:
 
 
 def test_linked_and_independent_blocks_differ() -> None:
-    """A match into the block before is an error where blocks are independent."""
+    """A match into the block before raises an error if blocks are independent."""
     frame = next(
         base64.b64decode(frame["frame"])
         for frame in RECORDED["frames"]

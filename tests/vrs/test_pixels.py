@@ -1,4 +1,4 @@
-"""Raw images as arrays: shapes, strides and planes of every pixel format, and ten-bit pixels."""
+"""Raw images as arrays: shapes, strides and planes of all pixel formats, and ten-bit pixels."""
 
 from contextlib import suppress
 
@@ -125,7 +125,7 @@ def test_any_spec_with_any_bytes(spec: ImageSpec, data: bytes) -> None:
 
 @given(st.integers(1, 9), st.integers(1, 4), st.sampled_from(["raw10", "grey10packed"]), st.data())
 def test_ten_bits(width: int, height: int, pixel: str, data: st.DataObject) -> None:
-    """Each pixel by plain arithmetic, as the formats are defined."""
+    """Compare with the definition of the formats in plain arithmetic."""
     padding = data.draw(st.integers(0, 3))
     tight = raw(width, height, PIXEL_FORMATS[pixel])
     spec = raw(width, height, PIXEL_FORMATS[pixel], tight.row_nbytes + padding)

@@ -1,4 +1,4 @@
-"""What pyvrs's readers promise beyond the wheel: pickles, threads, forks, damage, several files."""
+"""Guarantees of pyvrs's readers beyond the wheel: pickles, threads, forks, damage, many files."""
 
 import asyncio
 import os
@@ -48,7 +48,7 @@ def test_an_empty_variable_part_is_not_left_out(path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [pyvrs.SyncVRSReader, pyvrs.AsyncVRSReader])
-def test_readers_are_pickled_with_what_was_set(path: Path, kind: Any) -> None:
+def test_readers_are_pickled_with_their_settings(path: Path, kind: Any) -> None:
     reader = kind(path)
     reader.set_stream_image_conversion("214-1", pyvrs.ImageConversion.RAW_BUFFER)
     reader.skip_trailing_blocks(214, pyvrs.RecordType.DATA, 1)
@@ -72,7 +72,7 @@ def test_records_slices_and_filters_are_pickled(path: Path) -> None:
     assert str(chosen) == str(filtered)
 
 
-def test_a_relative_path_is_pickled_as_where_it_was(
+def test_a_relative_path_is_pickled_as_absolute(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -110,7 +110,7 @@ def test_a_record_is_usable_after_closing(path: Path) -> None:
         reader[1]
 
 
-def test_what_was_set_is_for_records_read_later(path: Path) -> None:
+def test_settings_apply_to_records_read_later(path: Path) -> None:
     reader = pyvrs.SyncVRSReader(path)
     part, before = reader[1:2], reader[1]
     reader.set_image_conversion(pyvrs.ImageConversion.RAW_BUFFER)
@@ -141,7 +141,7 @@ def test_images_are_decoded_once_and_in_threads(
     assert threading.main_thread() not in threads
 
 
-def test_a_damaged_record_is_an_error_and_no_zeros(tmp_path: Path) -> None:
+def test_a_damaged_record_is_an_error_and_not_zeros(tmp_path: Path) -> None:
     path = tmp_path / "a.vrs"
     with vrs.create(path, compression="zmedium") as writer:
         camera = writer.stream("RGB Camera Class")
@@ -214,7 +214,7 @@ def test_no_instance_id_is_left(tmp_path: Path) -> None:
         pyvrs.SyncVRSReader([path, path], multi_path=True)
 
 
-def test_a_missing_stream_is_told_with_those_there_are(path: Path) -> None:
+def test_an_error_for_a_missing_stream_lists_the_streams(path: Path) -> None:
     reader = pyvrs.SyncVRSReader(path)
     with pytest.raises(pyvrs.StreamNotFoundError) as caught:
         reader.get_stream_info("9-9")
@@ -243,7 +243,7 @@ def test_descriptions_of_files(spec: Any, message: str) -> None:
         pyvrs.FileSpec(spec)
 
 
-def test_text_is_a_path_whatever_it_looks_like(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_text_is_a_path(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(path.parent)
     for name in ('{"chunks":["a.vrs"]}', "file:a.vrs", "a.vrs?x=1"):
         with pytest.raises(FileNotFoundError):
@@ -260,7 +260,7 @@ def test_text_is_a_path_whatever_it_looks_like(path: Path, monkeypatch: pytest.M
         ([], 30.0),
         ([0.25], 4.0),
         ([0.1] * 5 + [1.0], 4.0),
-        # A gap counts for nothing among many.
+        # A single gap does not change the rate of many records.
         ([0.03125] * 40 + [100.0], 32.0),
         ([0.03125] * 12 + [0.0625] * 12 + [8.0] * 2, 24 / 1.125),
         ([0.0] * 20, float("inf")),

@@ -1,4 +1,4 @@
-"""Images converted as pyvrs converts them, ours and the wheel's."""
+"""Images converted as by pyvrs, compared with the wheel."""
 
 from pathlib import Path
 from typing import Any
@@ -22,14 +22,14 @@ r.set_image_conversion(getattr(vrs.ImageConversion, conversion))
    for s in x.image_specs]) for x in r[:most]]
 """
 CONVERSIONS = ["DECOMPRESS", "NORMALIZE", "NORMALIZE_GREY8"]
-# Of YUV the wheel computes less precisely.
+# Largest difference of a sample: the wheel converts YUV less precisely.
 TOLERANCE = {"yuv_i420_split": 4, "yuv_420_nv12": 4, "yuv_420_nv21": 4, "yuy2": 2}
 SIZES = [(2, 2), (4, 2), (6, 4), (18, 2), (32, 10), (15, 8), (16, 7), (1, 1)]
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A recording of random images, most of brightness and colour, with and without strides."""
+    """Write a recording of random images, gray and colour, with and without strides."""
     rng = np.random.default_rng(0)
     path = tmp_path / "a.vrs"
     with vrs.create(path, compression="none") as writer:
@@ -66,7 +66,7 @@ def test_every_pixel_format(wheel: Oracle, vector: str, conversion: str) -> None
     for their_record, our_record in zip(theirs, ours, strict=True):
         specs = stored[our_record[0]].image_specs
         pixel = specs[0].pixel_format if specs else ""
-        # What the wheel does not know, and where it gives other bits than are there.
+        # Formats that the wheel does not know, or whose bits it changes.
         if len(specs) > len(their_record[1]) or (pixel == "grey10packed" and specs[0].width % 4):
             continue
         assert our_record[2] == their_record[2]

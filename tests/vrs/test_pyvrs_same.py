@@ -1,4 +1,4 @@
-"""pyvrs's readers, ours and the wheel's: several files, coroutines, texts; what is different."""
+"""pyvrs's readers, ours and the wheel's: several files, coroutines, texts; known differences."""
 
 from typing import Any
 
@@ -136,37 +136,37 @@ found
 
 
 def test_coroutines_give_what_the_wheel_gives_in_turn(wheel: Oracle) -> None:
-    """The wheel's own coroutines now and then never answer, so its other reader is asked."""
+    """The wheel's coroutines sometimes never answer, so its synchronous reader is used."""
     theirs = wheel.outcome(IN_TURN, folder=str(manifests.FOLDER))
     ours = outcome(COROUTINES)
     assert ours[0] == "value", ours
     assert repr(ours) == repr(theirs)
 
 
-# Snippet: what the wheel gives and what ours does, as a value or as the name of an error.
+# Snippets, and the results of the wheel and of ours: a value, or the name of an error.
 DIFFERENT: dict[str, tuple[Any, Any]] = {
-    # An epsilon of 0 is none for the wheel.
+    # The wheel ignores an epsilon of 0.
     "o.get_record_index_by_time('240-1', 2.5, 0)": (23, "TimestampNotFoundError"),
-    # Serial numbers cannot be asked for.
+    # The wheel cannot return serial numbers.
     "o.get_serial_number_for_stream('240-1')": ("AttributeError", "583eaef4a4cdfcf4"),
     "o.get_stream_for_serial_number('583eaef4a4cdfcf4')": ("AttributeError", "240-1"),
-    # A stream that is not there is told otherwise.
+    # A missing stream raises another error.
     "o.get_stream_for_flavor(240, 'nothing')": ("65535-0", "StreamNotFoundError"),
     "o.get_record_index_by_time('9-9', 1.0)": ("AssertionError", "StreamNotFoundError"),
-    # A type that is not there is any.
+    # The wheel reads an unknown type as any type.
     "o.read_next_record('240-1', 'nothing', 0) is None": (False, "ValueError"),
-    # The type of a record may be said by its name, or by its number.
+    # Ours takes a record type by name or by number.
     "o.get_records_count('240-1', 'data')": ("TypeError", 11),
     "repr(o.read_next_record('240-1', vrs.RecordType.DATA, 0))": (
         "TypeError",
         "VRSRecord(index=5, id=240-1, type=data, timestamp=0)",
     ),
-    # Times of a filtered reader may be asked for one by one.
+    # Ours returns single times of a filtered reader.
     "o.filtered_by_fields(stream_ids='240-1').get_timestamp_list([0])": (
         "TypeError",
         [-1000000000.0],
     ),
-    # Paths of other kinds.
+    # Ours takes other path types.
     "len(vrs.SyncVRSReader([__import__('pathlib').Path(folder + '/enc_minimal.vrs')]))": (
         "TypeError",
         4,
@@ -180,7 +180,7 @@ DIFFERENT: dict[str, tuple[Any, Any]] = {
         4,
         "LookupError",
     ),
-    # What several files lack.
+    # Methods that the wheel lacks for several files.
     "several.get_stream_for_flavor(241, 'test/imu', 1)": ("AttributeError", "241-2"),
     "several.get_estimated_frame_rate('241-2')": ("AttributeError", 1000.0),
     "several.get_stream_size('241-2')": (0, 261),
@@ -201,7 +201,7 @@ DIFFERENT: dict[str, tuple[Any, Any]] = {
     # Blocks.
     "vrs.SyncVRSReader(folder + '/enc_multi_blocks.vrs')[3].n_image_blocks": (1, 2),
     "sorted(edges[4].metadata_blocks[0])": (["s"], ["b", "c", "s"]),
-    # After closing.
+    # Reading after close.
     "closed[0]": ("IndexError", "ValueError"),
     "closed.file_tags": ({}, {"hello": "world"}),
 }
@@ -218,7 +218,7 @@ closed.close()
 def test_what_is_different(wheel: Oracle, source: str) -> None:
     setting = _SETTING
     if source.count("awaited"):
-        # The wheel takes a second to let go of one.
+        # The wheel takes a second to close an asynchronous reader.
         setting += 'awaited = vrs.AsyncVRSReader(folder + "/enc_order.vrs")\n'
     asked = f"{setting}\nattempt(lambda: {source})"
     theirs = wheel(asked, folder=str(manifests.FOLDER))
@@ -244,6 +244,6 @@ def test_big_endian_samples(wheel: Oracle) -> None:
 
 
 def outcome(source: str) -> tuple[str, Any]:
-    """Run a snippet with ours."""
+    """Run a snippet with our module."""
     names = subject.names(bloscpack.vrs.pyvrs)
     return snippets.run(names, source, {"folder": str(manifests.FOLDER)})

@@ -1,4 +1,4 @@
-"""pyvrs's readers, ours and the wheel's, over all vectors: the same values but for known faults."""
+"""pyvrs's readers, ours and the wheel's, over all vectors: equal values but for known faults."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ from .compare import (
 
 _CODECS = {FIRST_OF_TWO, KEY_FRAME, SIZE_UNKNOWN}
 _PIXELS = {BYTES_PER_PIXEL, NEW_PIXELS}
-# What the wheel says wrong, by vector; of all others it says the same.
+# Vectors that the wheel reads wrongly, and its faults. It agrees on all others.
 FAULTS = {
     "cpy_image_codecs": _CODECS,
     "cpy_pixel_formats": _PIXELS,
@@ -175,7 +175,7 @@ found
 """,
 }
 _LEFT_OUT = {
-    # 9,538 records take their time.
+    # Reading 9,538 records takes long.
     "upstream/synthetic": {"slices", "items"},
     # The text has tags that are not UTF-8.
     "enc_tags": {"text"},

@@ -1,4 +1,4 @@
-"""The text of record formats: the grammar of the reference's parser, and its writer's order."""
+"""Text of record formats: the grammar of the reference's parser, and the order of its writer."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ from bloscpack.vrs.format.recordformat import (
 from .vectorfiles import NAMES, VectorFile
 
 each_file = pytest.mark.parametrize("name", NAMES)
-# Files whose format strings are written as no writer does.
+# Files with format strings that no writer makes.
 UNUSUAL = {"enc_rf_syntax", "enc_custom"}
 
 
@@ -173,7 +173,7 @@ ATTRIBUTES = [
 def test_any_text_gives_a_format(text: str) -> None:
     found = parse_record_format(text)
     written = str(found)
-    # Writing drops what the writer has no place for, and nothing of that comes back.
+    # Writing drops parts that the writer cannot express, and they do not come back.
     assert str(parse_record_format(written)) == written
 
 
@@ -207,7 +207,7 @@ AUDIO_SPECS = st.builds(
 def test_image_specs_come_back(spec: ImageSpec) -> None:
     found = block(str(ContentBlock(ContentType.IMAGE, image=spec))).image
     if spec.key_frame_timestamp is None:
-        # Without a time the index is not written.
+        # The index is only written with a time.
         assert found.key_frame_index == 0
     expected: dict[str, Any] = {"key_frame_index": found.key_frame_index}
     for name in ("width", "height", "stride", "stride_2", "pixel_format", "codec_name"):

@@ -127,7 +127,7 @@ def test_streams(recording: Recording) -> None:
             recording.streams[missing]
 
 
-def test_what_is_given_out_is_a_copy(recording: Recording) -> None:
+def test_returned_containers_are_copies(recording: Recording) -> None:
     recording.file_tags["a"] = "b"
     recording["241-1"].tags["a"] = "b"
     recording["241-1"].timestamps[:] = 0
@@ -192,7 +192,7 @@ def test_nearest(recording: Recording) -> None:
     assert recording.nearest(0.6).timestamp == 0.5
     assert recording.nearest(-9).timestamp == 0.0
     assert recording.nearest(99).timestamp == 9.5
-    assert recording.nearest(0.625).timestamp == 0.5  # of two, the earlier one
+    assert recording.nearest(0.625).timestamp == 0.5  # the earlier of two equally near
     assert recording.nearest(3.0, "214-1").timestamp == 2.75
     assert recording.nearest(9.0, record_type="configuration").timestamp == 0.0
     assert recording.nearest(9.0, recording["214-1"], "data", tolerance=2.25).timestamp == 6.75
@@ -231,7 +231,7 @@ def test_payloads_of_all_sizes_in_one_run() -> None:
 
 
 class CountingFile(io.BytesIO):
-    """A file that counts how often it is read."""
+    """File that counts its reads."""
 
     nreads = 0
 
@@ -246,7 +246,7 @@ def test_large_records_are_read_alone_and_those_between_them_together() -> None:
     recording = vrs.open(CountingFile(bytes(build(records).data)))
     CountingFile.nreads = 0
     assert seen(recording) == wanted(records)
-    # Runs of 1, 3 and 1, of 9, and of 1; header and payload of each large one.
+    # Runs of 1, 3 and 1, of 9, and of 1 records; header and payload of each large one.
     assert CountingFile.nreads == 5 + 3 * 2
 
 
@@ -350,7 +350,7 @@ def test_options_are_checked(path: Path) -> None:
 
 
 @pytest.mark.parametrize("carry", [lambda part: pickle.loads(pickle.dumps(part)), copy.copy])
-def test_parts_of_a_recording_travel(recording: Recording, carry: Any) -> None:
+def test_parts_of_a_recording_are_pickled(recording: Recording, carry: Any) -> None:
     sliced, filtered, stream, streams, both = map(
         carry,
         (
@@ -374,7 +374,7 @@ def test_parts_of_a_recording_travel(recording: Recording, carry: Any) -> None:
     assert part._content is again._content, "a recording is opened once"
 
 
-def test_parts_travel_without_what_decodes_them(recording: Recording) -> None:
+def test_parts_are_pickled_without_decoders(recording: Recording) -> None:
     assert [record.blocks for record in recording] == [()] * len(RECORDS)
     most = len(pickle.dumps(recording)) + 300
     for part in (recording[:2], recording["214-1"], recording.streams):

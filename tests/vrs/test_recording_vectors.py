@@ -1,4 +1,4 @@
-"""Every vector, opened: tags, order, headers, payloads, blocks and checksum of the manifests."""
+"""Every vector, opened: tags, order, headers, payloads, blocks and checksum as in its manifest."""
 
 import hashlib
 import json
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(not NAMES, reason=FOLDER.missing)
 
 
 def shown(tags: dict[str, str], expected: dict[str, Any]) -> dict[str, Any]:
-    """Write tags as the manifest does: of some long ones it has a digest."""
+    """Return tags as in the manifest, which has digests of some long ones."""
     return {
         name: digest(value) if "$len" in expected.get(name, "") else as_manifest(value)
         for name, value in tags.items()
@@ -95,7 +95,7 @@ def numbers(id_: str) -> list[int]:
 
 
 def check_tags(stream: vrs.Stream, expected: dict[str, Any]) -> None:
-    """Compare tags, of which the manifests have those that are stored."""
+    """Compare the tags that a manifest has with those of the stream."""
     assert shown(stream.tags, expected["user_tags"]) == expected["user_tags"]
     stored = dict(expected["vrs_tags"])
     if "VRS_Original_Recordable_Name" in stored:

@@ -1,4 +1,4 @@
-"""Indexes written anew: in place, in a first file of several, or with a copy of the whole."""
+"""Indexes rewritten in place, in the first of several files, or with a copy of the recording."""
 
 import hashlib
 import os
@@ -38,7 +38,7 @@ def contents(folder: Path) -> dict[str, str]:
 
 @each_kind
 def test_a_file_that_was_not_closed(wheel: Oracle, tmp_path: Path, index: str, zstd: bool) -> None:
-    """Cut within a record: the rest of that goes, and the index follows the last whole one."""
+    """Truncated within a record: its rest is removed, and the index follows the last whole one."""
     built = build(numbered(150), index, zstd=zstd, file_tags={"a": "b"})
     path = tmp_path / "a.vrs"
     path.write_bytes(built.data[: built.ends[119] + 7])
@@ -97,7 +97,7 @@ def test_an_index_that_is_right_is_left_alone(vector: str, tmp_path: Path) -> No
 def test_an_index_that_hides_records(tmp_path: Path) -> None:
     built = build(numbered(9))
     path = tmp_path / "a.vrs"
-    # The count of entries, behind one stream.
+    # Number of entries, behind one stream.
     pack_into("<I", built.data, built.index_offset + 32 + 4 + 6, 4)
     path.write_bytes(built.data)
     assert vrs.fix_index(path).action == "in place"
@@ -105,7 +105,7 @@ def test_an_index_that_hides_records(tmp_path: Path) -> None:
 
 
 def test_an_index_with_a_wrong_entry(tmp_path: Path) -> None:
-    """In the middle, where nobody looks on opening."""
+    """The wrong entry is in the middle, where opening does not check it."""
     built = build(numbered(9))
     path = tmp_path / "a.vrs"
     pack_into("<d", built.data, built.index_offset + 32 + 14 + 4 * 19, 4.5)
@@ -116,7 +116,7 @@ def test_an_index_with_a_wrong_entry(tmp_path: Path) -> None:
     assert payloads(path) == recorded(built)
 
 
-def test_a_damaged_record_is_no_fault_of_the_index(tmp_path: Path) -> None:
+def test_a_damaged_record_is_not_a_fault_of_the_index(tmp_path: Path) -> None:
     built = build(numbered(9))
     path = tmp_path / "a.vrs"
     start = built.offsets[4]
@@ -128,7 +128,7 @@ def test_a_damaged_record_is_no_fault_of_the_index(tmp_path: Path) -> None:
 
 
 def test_damage_between_records(tmp_path: Path) -> None:
-    """Without an index that knows where they are the file is replaced."""
+    """Without an index that gives their offsets, the file is replaced."""
     built = build(numbered(9), "front", file_tags={"a": "b"})
     start, stop = built.offsets[4:6]
     built.data[start:stop] = b"\xff" * (stop - start)
@@ -212,7 +212,7 @@ def test_a_recording_in_several_files(wheel: Oracle, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("at", [0, 100])
 def test_damage_in_one_of_several_files(tmp_path: Path, at: int) -> None:
-    """At the start of a file it looks like a stranger's; nothing is left out because of that."""
+    """Damage at the start of a file makes it look foreign; none of its records may be lost."""
     path = tmp_path / "a.vrs"
     expected = chunked(path, close=False)
     middle = bytearray((tmp_path / "a.vrs_2").read_bytes())
@@ -230,7 +230,7 @@ def test_damage_in_one_of_several_files(tmp_path: Path, at: int) -> None:
 
 
 def broken(folder: Path, case: str) -> tuple[Path, list[bytes]]:
-    """Make a recording that `fix_index` repairs in one of its ways."""
+    """Write a recording that `fix_index` repairs in one of its ways."""
     path = folder / "a.vrs"
     if case == "chunks":
         return path, chunked(path, close=False)
@@ -279,7 +279,7 @@ def test_a_repair_that_is_stopped_loses_nothing(tmp_path: Path, case: str, kind:
 
 @each_case
 def test_power_loss(tmp_path: Path, case: str) -> None:
-    """All records are found at any moment, and a header never tells of half an index."""
+    """All records can be found at any moment, and the header never refers to half an index."""
     work = tmp_path / "work"
     work.mkdir()
     path, expected = broken(work, case)
@@ -287,7 +287,7 @@ def test_power_loss(tmp_path: Path, case: str) -> None:
     recorder = Recorder(work)
     with installed(recorder):
         vrs.fix_index(path)
-    told = path.read_bytes()[24:32]
+    header_offsets = path.read_bytes()[24:32]
     for count in range(len(recorder.events) + 1):
         for seed in range(12):
             folder = tmp_path / f"{count}-{seed}"
@@ -296,12 +296,14 @@ def test_power_loss(tmp_path: Path, case: str) -> None:
                 (folder / name).write_bytes(file.durable)
             assert found_in(folder / "a.vrs") == expected, (count, seed)
             data = (folder / "a.vrs").read_bytes()
-            if data[24:32] == told and data != original:
+            if data[24:32] == header_offsets and data != original:
                 with vrs.open(folder / "a.vrs", index="strict") as recording:
                     assert len(recording) == len(expected)
 
 
-def test_a_file_that_grows_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_grows_during_the_repair(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path, _ = broken(tmp_path, "rest")
 
     def growing(*args: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Records found by their headers: what damage costs, and what it does not."""
+"""Records found by their headers: records that are lost to damage, and those that are not."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ from .recordingfiles import Built, Rec, build, header, numbered
 
 
 class CountingSource(MemorySource):
-    """Counts reads and what they give."""
+    """Source that counts reads and their bytes."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
@@ -35,7 +35,7 @@ def scan(data: Any, **options: Any) -> Scan:
 
 
 def lost(built: Built, data: Any, **options: Any) -> set[int]:
-    """Return which records a scan of damaged data does not find; it must not invent any."""
+    """Return the records that a scan of damaged data does not find; it must not invent any."""
     found = scan(data, **options).offsets.tolist()
     assert found == sorted(set(found) & set(built.offsets))
     return {k for k, offset in enumerate(built.offsets) if offset not in found}
@@ -73,7 +73,7 @@ def test_a_damaged_header_costs_no_other_record() -> None:
     for k, at, data in damages(built):
         gone = lost(built, data)
         assert gone <= {k}, (k, at, data[built.offsets[k] + at])
-        # What only its neighbours know, or nobody: the size before it, the time, the instance.
+        # Fields that no check covers, or only neighbours: size before it, time, instance.
         if 5 <= at < 8 or 12 <= at < 26:
             assert not gone
         count += len(gone)
@@ -128,7 +128,7 @@ def test_a_hole_that_ends_beyond_what_is_read_at_once() -> None:
 
 
 def has_holes(folder: Path) -> bool:
-    """Return whether the file system keeps holes, and reports where they are."""
+    """Return whether the file system keeps holes and reports them."""
     with (folder / "sparse").open("w+b") as file:
         file.truncate(1 << 20)
         return data_runs(file.fileno(), 10) == []
@@ -138,7 +138,7 @@ def has_holes(folder: Path) -> bool:
 def test_a_hole_of_a_gigabyte_is_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_records_behind: bool
 ) -> None:
-    """As after a crash on a file system that enlarges a file before it writes the data."""
+    """A file system that enlarges a file before it writes the data leaves this after a crash."""
     if not has_holes(tmp_path):
         pytest.skip("the file system does not report holes")
     built = build(numbered(3), "none")
@@ -184,7 +184,7 @@ def test_junk_and_cuts_at_the_end() -> None:
 def test_without_resync_as_the_reference() -> None:
     built = build(numbered(9, 60), "none")
     damaged = bytearray(built.data)
-    damaged[built.offsets[4] + 4] ^= 1  # the size before it: the last good one is dropped, too
+    damaged[built.offsets[4] + 4] ^= 1  # the size before it: also drops the last good record
     assert lost(built, damaged) == set()
     assert lost(built, damaged, resync=False) == set(range(3, 9))
     damaged = bytearray(built.data)
@@ -198,12 +198,12 @@ def test_without_resync_as_the_reference() -> None:
     assert gap[:2] == (built.offsets[3], len(built.data) - built.offsets[3])
 
 
-def test_a_recording_in_a_payload_is_no_records() -> None:
+def test_a_recording_in_a_payload_is_not_scanned_as_records() -> None:
     inner = build(numbered(5), "end").data
     records = [*numbered(3), Rec(3.0, bytes(inner)), *numbered(4)]
     built = build(records, "none")
     assert lost(built, built.data) == set()
-    # The header behind the payload is damaged: the payload is looked into, and not taken.
+    # The header behind the payload is damaged: the payload is scanned, but its records not taken.
     built.data[built.offsets[4] + 26] = 99
     assert lost(built, built.data) == {4}
 

@@ -1,4 +1,4 @@
-"""Layouts declared as Python classes: their definitions, their values, their mistakes."""
+"""Layouts declared as Python classes: definitions, values and mistakes."""
 
 import numpy as np
 import pytest
@@ -53,7 +53,7 @@ def test_definition() -> None:
     assert Sample.definition().to_json() == DEFINITION
 
 
-def test_optional_pieces_are_asked_for() -> None:
+def test_optional_pieces_are_requested() -> None:
     pose = Sample.definition(with_optional=["pose"])
     assert [key for key in pose.keys if key not in Sample.definition().keys] == ["pose"]
     assert Sample.definition(with_optional="pose") == pose
@@ -173,7 +173,7 @@ def test_names_of_elements(of: object, name: str) -> None:
     "of",
     [None, "", "half", "S2", np.float16, complex, object, list, 5, "M8[s]", "Point5Df", [], "U1"],
 )
-def test_what_is_no_element(of: object) -> None:
+def test_types_that_are_not_elements(of: object) -> None:
     with pytest.raises(TypeError, match="is not an element type"):
         vrs.Value(of)
 

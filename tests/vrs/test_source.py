@@ -1,4 +1,4 @@
-"""Several files as one source, and which neighbours of a path are taken along."""
+"""Several files as one source, and the numbered neighbours that belong to a path."""
 
 import gc
 import io
@@ -65,13 +65,13 @@ def test_neighbours(tmp_path: Path, name: str, neighbours: list[str], expected: 
     assert parts_of(open_recording_source(tmp_path / name)) == expected
 
 
-def test_another_recording_is_no_neighbour(tmp_path: Path) -> None:
+def test_another_recording_is_not_a_neighbour(tmp_path: Path) -> None:
     for name, data in {"x": b"a", "x_1": b"VisionRexyz", "x_2": b"b"}.items():
         (tmp_path / name).write_bytes(data)
     assert parts_of(open_recording_source(str(tmp_path / "x"))) == ["x"]
 
 
-def test_neighbours_are_those_of_what_a_link_leads_to(tmp_path: Path) -> None:
+def test_neighbours_are_those_of_a_links_target(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     for name in ("real/x", "real/x_1", "link_1"):
         (tmp_path / name).write_bytes(name.encode())
@@ -82,7 +82,7 @@ def test_neighbours_are_those_of_what_a_link_leads_to(tmp_path: Path) -> None:
     source.close()
 
 
-def test_a_list_names_all(tmp_path: Path) -> None:
+def test_a_list_has_all_files(tmp_path: Path) -> None:
     for name in ("b", "a", "a_1"):
         (tmp_path / name).write_bytes(name.encode())
     source = open_recording_source([tmp_path / "b", str(tmp_path / "a")])
@@ -97,7 +97,7 @@ def test_a_list_names_all(tmp_path: Path) -> None:
         open_recording_source(tmp_path / "missing")
 
 
-def test_other_places() -> None:
+def test_other_sources() -> None:
     for where in (b"abc", bytearray(b"abc"), io.BytesIO(b"abc")):
         assert bytes(open_recording_source(where).read_at(1, 9)) == b"bc"
     with pytest.raises(TypeError, match="expected a path"):

@@ -1,4 +1,4 @@
-"""Streams of a recording that is written: ids and names, tags early and late, definitions."""
+"""Streams of a recording being written: ids and names, tags early and late, definitions."""
 
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ def test_stream_ids_and_names(tmp_path: Path) -> None:
         for wrong in ("tricorder", 1, 2, 65535, 65536, -1):
             with pytest.raises(ValueError, match="type"):
                 recording.stream(wrong)
-        with pytest.raises(ValueError, match="241-9 is there already"):
+        with pytest.raises(ValueError, match="241-9 exists already"):
             recording.stream("imu", instance_id=9)
         with pytest.raises(ValueError, match="0 to 65535"):
             recording.stream("imu", instance_id=65536)
@@ -61,7 +61,7 @@ def test_file_tags_until_the_first_record(tmp_path: Path) -> None:
         assert dict(recording.tags) == {"a": "changed"}
         stream = recording.stream(100)
         stream.write_payload("data", 0, b"")
-        recording.tags["a"] = "changed"  # changes nothing
+        recording.tags["a"] = "changed"  # the same value, so this is allowed
         with pytest.raises(ValueError, match="after its first record"):
             recording.tags["c"] = "3"
         with pytest.raises(ValueError, match="after its first record"):
@@ -141,14 +141,14 @@ def test_definitions_become_tags(tmp_path: Path) -> None:
         (Imu, vrs.Custom(), vrs.Audio("int16le", 1)),
     ],
 )
-def test_blocks_that_readers_could_not_tell_apart(tmp_path: Path, blocks: Any) -> None:
+def test_blocks_whose_size_readers_could_not_find(tmp_path: Path, blocks: Any) -> None:
     with vrs.create(tmp_path / "a.vrs") as recording:
-        with pytest.raises(ValueError, match=r"block [01] .*nothing tells"):
+        with pytest.raises(ValueError, match=r"block [01] .*cannot find its size"):
             recording.stream(100).define("data", *blocks)
         recording.stream(100).define("data", Sized, *blocks[:1], Sized, *blocks[1:])
 
 
-def test_definitions_that_are_none(tmp_path: Path) -> None:
+def test_invalid_definitions(tmp_path: Path) -> None:
     with vrs.create(tmp_path / "a.vrs") as recording:
         stream = recording.stream(100)
         with pytest.raises(TypeError, match="expected a Layout class"):

@@ -1,4 +1,4 @@
-"""Pieces that an index entry leads out of the block for: None in records, an error in columns."""
+"""Pieces whose index entry points outside of the block: None in records, an error in columns."""
 
 import re
 from io import BytesIO
@@ -22,11 +22,11 @@ LAYOUT = DataLayout(
 )
 TAGS = {"RF:Data:1": "data_layout+custom", "DL:Data:1:0": LAYOUT.to_json()}
 FILLER = "x" * 400
-"""So that a payload is long enough to be compressed."""
+"""Makes a payload long enough to be compressed."""
 
 
 def opened(preset: str = "none") -> vrs.Recording:
-    """Return a recording of four records, of which the third has a piece that is not available."""
+    """Return a recording of four records; a piece of the third is not available."""
     payloads = [LAYOUT.encode({"n": n, "lost": [n], "note": FILLER}) for n in range(4)]
     payloads[2] = payloads[2][:8] + pack("<I", 5000) + payloads[2][12:]
     made = [Made(payload + b"custom", preset=preset) for payload in payloads]

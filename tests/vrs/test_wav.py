@@ -1,4 +1,4 @@
-"""WAV files: every sample format of VRS, read back by the standard library or byte by byte."""
+"""WAV files: every sample format of VRS, read back by the standard library or by bytes."""
 
 import io
 import struct
@@ -41,7 +41,7 @@ def test_integers_are_read_by_the_standard_library(sample: SampleFormat, padding
     with wave.open(io.BytesIO(wav_of(buffer, spec))) as stream:
         assert stream.getparams()[:4] == (2, width, 8000, 40)
         data = stream.readframes(40)
-    # Of one byte WAV has 0 to 255 with silence at 128, of more two's complement.
+    # WAV stores one byte as 0 to 255 with silence at 128, and more bytes as two's complement.
     bits = 8 * width
     numbers = [
         int.from_bytes(data[at : at + width], "little", signed=width > 1)
@@ -89,12 +89,12 @@ def test_other_formats_byte_by_byte(sample: SampleFormat, tag: int, dtype: str) 
         AudioSpec(AudioFormat.PCM, SampleFormat.S16_LE, 1, 1 << 32),
     ],
 )
-def test_formats_that_wav_has_not(spec: AudioSpec) -> None:
+def test_formats_that_wav_does_not_have(spec: AudioSpec) -> None:
     with pytest.raises(UnsupportedError, match="WAV has no such format"):
         wav_header(spec, 0)
 
 
-def test_samples_that_are_not_there() -> None:
+def test_missing_samples() -> None:
     with pytest.raises(TruncatedError):
         wav_samples(bytes(159), spec_of(SampleFormat.S16_LE))
     assert len(wav_samples(bytes(160), spec_of(SampleFormat.S16_LE))) == 160

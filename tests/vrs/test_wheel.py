@@ -1,7 +1,7 @@
-"""The wheel, as a witness: what it says of the vectors is what their manifests say.
+"""The wheel as an independent reader: its values of the vectors equal those of their manifests.
 
-But for the differences that the manifests list, where the wheel is wrong. So other tests may ask it
-about files of ours.
+Exceptions are the differences that the manifests list, where the wheel is wrong. This justifies the
+use of the wheel in other tests, on files that we write.
 """
 
 import hashlib
@@ -70,7 +70,7 @@ def test_a_wheel_that_hangs_is_ended(wheel: Oracle, monkeypatch: pytest.MonkeyPa
 
 
 def differences(record: dict[str, Any], expected: dict[str, Any]) -> list[str]:
-    """Return how a record of the wheel's differs from that of a manifest, in its words."""
+    """Return the differences between the wheel's record and the manifest's, in its wording."""
     found: list[str] = []
     blocks: dict[str, list[dict[str, Any]]] = {}
     for block in expected["blocks"]:
@@ -100,8 +100,8 @@ def _metadata(index: int, theirs: dict[str, Any], block: dict[str, Any]) -> list
         elif isinstance(value, manifests.Digest):
             found += _same(theirs[label], value)
         elif repr(theirs[label]) != repr(plain(value)):
-            said = str(theirs[label]).replace("\\", "\\\\")
-            found.append(f'metadata {index}: {label!r} ({kind}<string>): oracle "{said}"')
+            theirs_text = str(theirs[label]).replace("\\", "\\\\")
+            found.append(f'metadata {index}: {label!r} ({kind}<string>): oracle "{theirs_text}"')
     return found + [
         f"metadata {index}: more {label!r}" for label in sorted(set(theirs) - set(ours))
     ]
@@ -120,15 +120,15 @@ def _image(data: Any, spec: dict[str, Any], block: dict[str, Any]) -> list[str]:
         "keyframe_timestamp": spec["key_frame_timestamp"],
         "keyframe_index": spec["key_frame_index"],
     }
-    # What the wheel knows of pixels: it says no second stride, and the first of raw images only.
-    unsaid = {"stride_2"} if is_raw else {"stride", "stride_2"}
-    expected = {key: item for key, item in block["spec"].items() if key not in unsaid}
+    # The wheel never returns the second stride, and the first only for raw images.
+    missing_fields = {"stride_2"} if is_raw else {"stride", "stride_2"}
+    expected = {key: item for key, item in block["spec"].items() if key not in missing_fields}
     if is_raw:
         expected.setdefault("stride", spec["stride"])
-    # It cuts the seconds off at the point.
+    # The wheel cuts off the fraction of the seconds.
     expected["keyframe_timestamp"] = int(expected.get("keyframe_timestamp", 0))
-    said = {key: item for key, item in known.items() if item}
-    return _bytes(data, block) + _same(said, {key: item for key, item in expected.items() if item})
+    found = {key: item for key, item in known.items() if item}
+    return _bytes(data, block) + _same(found, {key: item for key, item in expected.items() if item})
 
 
 def _audio(data: Any, spec: dict[str, Any], block: dict[str, Any]) -> list[str]:
@@ -138,14 +138,14 @@ def _audio(data: Any, spec: dict[str, Any], block: dict[str, Any]) -> list[str]:
         "sample_rate": block["spec"].get("rate", 0),
         "sample_count": block["spec"].get("samples", 0),
     }
-    said = {key: spec[key] for key in expected}
-    # The bytes of others are not those of the array: 24 bits are widened, padding is cut off.
+    found = {key: spec[key] for key in expected}
+    # Other samples change in the array: 24 bits are widened, padding is removed.
     is_stored = spec["sample_format"].endswith(("8", "LAW", "16_LE", "32_LE", "64_LE"))
     is_pcm = block["spec"]["audio_format"] == "pcm"
     same = [] if not is_pcm else _same(spec["buffer_size"], block["size"])
     if is_pcm and is_stored and "stride" not in block["spec"]:
         same += _bytes(data, block)
-    return same + _same(said, expected)
+    return same + _same(found, expected)
 
 
 def _custom(data: Any, spec: dict[str, Any], block: dict[str, Any]) -> list[str]:
@@ -159,7 +159,7 @@ def _bytes(data: Any, block: dict[str, Any]) -> list[str]:
 
 
 def _escaped(tag: Any) -> str:
-    """Return a tag as the wheel does: bytes that are not UTF-8 as text of Python's."""
+    """Return a tag as the wheel does, with bytes that are not UTF-8 as Python escapes."""
     if isinstance(tag, dict):
         data = bytes.fromhex(tag["$hex"])
         return "".join(chr(byte) if 32 <= byte < 127 else f"\\x{byte:02x}" for byte in data)

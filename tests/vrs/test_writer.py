@@ -1,4 +1,4 @@
-"""The writer's rules: what goes where in the file, tags early and late, and what is refused."""
+"""Rules of the writer: the layout of the file, tags early and late, and refused records."""
 
 import gc
 import os
@@ -26,7 +26,7 @@ class Sized(vrs.NextBlockLayout):
 
 
 def headers(data: bytes) -> list[RecordHeader]:
-    """Return the record headers of a file, going from one to the next."""
+    """Return the record headers of a file, by going from one record to the next."""
     found, offset = [], FILE_HEADER_SIZE
     while offset < len(data):
         found.append(RecordHeader.unpack(data, offset))
@@ -41,7 +41,7 @@ def test_the_order_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     path = tmp_path / "a.vrs"
     before = time.time_ns()
     with vrs.create(path, tags={"a": "b"}) as recording:
-        # The header is there at once, with nothing that is not.
+        # The header exists at once, without offsets of parts that do not.
         header = FileHeader.unpack(path.read_bytes())
         assert header == FileHeader(header.creation_id)
         assert abs(header.creation_id - before) < 10e9
@@ -50,7 +50,7 @@ def test_the_order_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         stream.define("data", Imu)
         stream.write("data", 2.0, {"temperature": 1})
         stream.write("data", 1.0, {})
-        # Tags are there with the first record, and records when they are flushed.
+        # Tags are written with the first record, and records when they are flushed.
         (description,) = headers(path.read_bytes())
         recording.flush()
         assert headers(path.read_bytes())[0] == description
@@ -77,7 +77,7 @@ def test_the_order_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert list(ours.streams) == ["241-1", "247-1"]
 
 
-def test_records_written_is_what_is_counted(tmp_path: Path) -> None:
+def test_the_count_of_records_written(tmp_path: Path) -> None:
     with vrs.create(tmp_path / "a.vrs") as recording:
         stream = recording.stream(100)
         stream.write_payload("data", 0, b"")
@@ -110,7 +110,7 @@ def test_small_records_are_few_calls_and_large_ones_are_not_copied(
         ((buffer, _, metadata, written),) = calls
         assert (len(metadata), len(written)) == (16, 512 * 512)
         assert np.shares_memory(np.frombuffer(written, np.uint8), image)
-        assert buffer == b""  # by now; it went out in the same call
+        assert buffer == b""  # written in the same call
         for i in range(3000):
             stream.write_payload("data", i, bytes(1000))
         assert len(calls) == 3
@@ -141,7 +141,7 @@ def recording_head(path: Path) -> int:
     return FileHeader.unpack(path.read_bytes()).first_record_offset
 
 
-def test_a_split_index_lists_nothing_that_is_not_written(
+def test_a_split_index_lists_only_written_records(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recordfile, "_SPLIT_RECORDS", 10)
@@ -185,7 +185,7 @@ def test_an_empty_recording(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 3
 
 
-def test_what_is_there_is_kept(tmp_path: Path) -> None:
+def test_existing_files_are_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "a.vrs"
     path.write_bytes(b"mine")
     with pytest.raises(FileExistsError, match=r"a\.vrs"):
@@ -210,7 +210,7 @@ def test_overwriting_removes_chunks_but_no_other_recording(tmp_path: Path) -> No
     assert sorted(each.name for each in tmp_path.iterdir()) == ["a", "a_1", "a_4"]
     with vrs.open(path) as ours:
         assert [record.timestamp for record in ours] == [7.0]
-    # A recording of its own that is in the way of a chunk stays.
+    # A recording of another name that is in the way of a chunk stays.
     (tmp_path / "a_4").rename(tmp_path / "b_1")
     with vrs.create(tmp_path / "b"):
         pass
@@ -347,7 +347,7 @@ def test_payloads_of_any_buffer(tmp_path: Path) -> None:
         assert [bytes(record.payload) for record in ours] == [b"\0\1"] * 4
 
 
-def test_what_is_changed_after_the_call_is_not_in_the_file(tmp_path: Path) -> None:
+def test_values_changed_after_the_call_are_not_in_the_file(tmp_path: Path) -> None:
     image = np.zeros((10, 10), np.uint8)
     with vrs.create(tmp_path / "a.vrs") as recording:
         stream = recording.stream(100)
@@ -359,7 +359,7 @@ def test_what_is_changed_after_the_call_is_not_in_the_file(tmp_path: Path) -> No
         assert [int(record.image_blocks[0].max()) for record in ours] == [0, 1, 2]
 
 
-def test_stored_payloads_are_written_as_they_are(tmp_path: Path) -> None:
+def test_stored_payloads_are_written_unchanged(tmp_path: Path) -> None:
     payload = bytes(1000)
     with vrs.create(tmp_path / "a.vrs") as recording:
         recording.stream(100).write_payload("data", 0, payload)
@@ -371,7 +371,7 @@ def test_stored_payloads_are_written_as_they_are(tmp_path: Path) -> None:
         stream = recording.stream(100)
         stream.write_stored("state", 0, stored, record.compression, 1000, version=7)
         stream.write_stored("state", 1, b"abc", 0, 3)
-        with pytest.raises(ValueError, match="4 bytes, not compressed"):
+        with pytest.raises(ValueError, match="3 bytes, expected 4"):
             stream.write_stored("state", 1, b"abc", 0, 4)
         with pytest.raises(ValueError, match="9"):
             stream.write_stored("state", 1, b"abc", 9, 4)
@@ -383,13 +383,13 @@ def test_stored_payloads_are_written_as_they_are(tmp_path: Path) -> None:
 def test_a_record_that_is_too_large(tmp_path: Path) -> None:
     with vrs.create(tmp_path / "a.vrs", compression="none") as recording:
         stream = recording.stream(100)
-        with pytest.raises(ValueError, match="less than 4 GiB fit"):
+        with pytest.raises(ValueError, match="expected less than 4 GiB"):
             stream._write(RecordType.DATA, 0, [Sizeless((1 << 32) - 32)], 1)  # type: ignore[list-item]
     assert (tmp_path / "a.vrs").stat().st_size < 1000
 
 
 class Sizeless:
-    """Says it has many bytes."""
+    """Claims a size that it does not have."""
 
     def __init__(self, nbytes: int) -> None:
         self._nbytes = nbytes
@@ -450,7 +450,7 @@ def test_many_threads(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_no_file_stays_open(tmp_path: Path) -> None:
-    gc.collect()  # what earlier tests left
+    gc.collect()  # closes files of earlier tests
     before = set(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else set()
     for options in ({}, {"chunk_nbytes": 50}):
         for end in ("close", "abort"):

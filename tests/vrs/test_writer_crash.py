@@ -1,4 +1,4 @@
-"""A writer that is stopped, by an error or by death: what was flushed is there, whole."""
+"""A writer that is stopped, by an error or by death: flushed records exist, and are whole."""
 
 import errno
 import gc
@@ -35,7 +35,7 @@ each_placement = pytest.mark.parametrize("placement", PLACEMENTS)
 
 
 def record(path: Path, placement: str, seen: list[int], made: list[vrs.Writer]) -> None:
-    """Write five records, and note in `seen` how many were flushed."""
+    """Write five records, and append to `seen` the number of flushed ones."""
     with vrs.create(path, compression="none", **PLACEMENTS[placement]) as recording:
         made.append(recording)
         stream = recording.stream("sample")
@@ -44,7 +44,7 @@ def record(path: Path, placement: str, seen: list[int], made: list[vrs.Writer]) 
         recording.flush()
         seen.append(1)
         stream.write("data", 1, LARGE)
-        seen.append(2)  # goes to the file at once
+        seen.append(2)  # written to the file without a flush
         stream.tags["late"] = "tag"
         stream.write("data", 2, b"third")
         recording.flush()
@@ -61,12 +61,12 @@ PAYLOADS = [b"first", LARGE, b"third", b"fourth", b""]
 
 @pytest.fixture(autouse=True)
 def _many_frames(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Split indexes grow every two records."""
+    """Make split indexes grow every two records."""
     monkeypatch.setattr(recordfile, "_SPLIT_RECORDS", 2)
 
 
 def check(path: Path, flushed: int) -> vrs.Recording | None:
-    """Check that a file holds the first records, all that were flushed; None if it is no file."""
+    """Check that a file has the first records, at least the flushed ones; None if not readable."""
     if not path.exists() or path.stat().st_size < FILE_HEADER_SIZE:
         assert not flushed
         return None
@@ -91,7 +91,7 @@ def test_stopped_at_every_step(tmp_path: Path, placement: str, kind: str) -> Non
                 record(folder / "a.vrs", placement, flushed, made)
             except (OSError, Crash):
                 was_closed = bool(made) and made[0].closed
-                forget(made)
+                drop_writers(made)
             else:
                 break
         found = check(folder / "a.vrs", flushed[-1])
@@ -99,18 +99,18 @@ def test_stopped_at_every_step(tmp_path: Path, placement: str, kind: str) -> Non
             continue
         counts.add(len(found))
         if was_closed:
-            # In spite of the error: what was accepted has an index.
+            # Even after the error, accepted records have an index.
             assert found.report.is_clean, (step, stopping.names[step], found.report)
         found.close()
         nclosed += was_closed
     assert step > 8
     assert (nclosed > 2) == (kind == "error")
-    # After an error the rest is written still: two records alone are seen after death only.
+    # After an error the rest is still written: exactly two records are found after death only.
     assert counts >= ({0, 1, 3} if kind == "error" else {0, 1, 2, 3})
 
 
-def forget(made: list[vrs.Writer]) -> None:
-    """End a writer as death does: nothing more is written."""
+def drop_writers(made: list[vrs.Writer]) -> None:
+    """End a writer as death does, without another write."""
     for recording in made:
         if not recording.closed:
             recording._is_closed = True
@@ -118,8 +118,8 @@ def forget(made: list[vrs.Writer]) -> None:
 
 
 @each_placement
-def test_an_error_may_be_tried_again(tmp_path: Path, placement: str) -> None:
-    """A full disk: each call that failed is repeated, and in the end all is there, once."""
+def test_failed_calls_can_be_retried(tmp_path: Path, placement: str) -> None:
+    """A full disk: each failed call is retried, and in the end the file has every record once."""
     for step in range(100):
         folder = tmp_path / str(step)
         folder.mkdir()
@@ -130,9 +130,9 @@ def test_an_error_may_be_tried_again(tmp_path: Path, placement: str) -> None:
         stopping = StoppingDisk(step)
         with installed(stopping):
             for index, payload in enumerate(PAYLOADS):
-                insist(stream.write, "data", index, payload)
-                insist(recording.flush)
-            insist(recording.close)
+                retry_until_done(stream.write, "data", index, payload)
+                retry_until_done(recording.flush)
+            retry_until_done(recording.close)
         found = check(path, len(PAYLOADS))
         assert found is not None
         assert len(found) == len(PAYLOADS)
@@ -145,7 +145,7 @@ def test_an_error_may_be_tried_again(tmp_path: Path, placement: str) -> None:
 
 @each_placement
 def test_power_loss(tmp_path: Path, placement: str) -> None:
-    """A header that tells of the index is durable after it, and after all records and names."""
+    """A header with the offset of the index becomes durable after all records and names."""
     work = tmp_path / "work"
     work.mkdir()
     recorder = Recorder(work)
@@ -170,23 +170,23 @@ def test_power_loss(tmp_path: Path, placement: str) -> None:
 
 
 def is_complete(files: dict[str, File], placement: str) -> bool:
-    """Return whether the header tells of a whole index."""
+    """Return whether the header gives the offset of a whole index."""
     if "a.vrs" not in files or len(files["a.vrs"].durable) < FILE_HEADER_SIZE:
         return False
     try:
         header = FileHeader.unpack(bytes(files["a.vrs"].durable))
     except FormatError:
-        return False  # zeros: not even the header was written
+        return False  # zeros: the header was not written
     offset = header.first_record_offset if placement == "chunks" else header.index_offset
     return offset > 0
 
 
 @each_placement
 @pytest.mark.parametrize("also", [(), ("truncate",)])
-def test_what_a_failed_write_left_is_removed(
+def test_bytes_of_a_failed_write_are_removed(
     tmp_path: Path, placement: str, also: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The disk is full after the bytes of a record, which is given up."""
+    """The disk is full after the bytes of a record, and the caller does not retry."""
 
     def fail(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -212,7 +212,7 @@ def test_what_a_failed_write_left_is_removed(
     found.close()
 
 
-def insist(call: Callable[..., None], *args: Any) -> None:
+def retry_until_done(call: Callable[..., None], *args: Any) -> None:
     try:
         call(*args)
     except OSError:

@@ -1,4 +1,4 @@
-"""What the writer makes, as the wheel and our reader see it: every piece, block and placement."""
+"""Files of the writer as read by the wheel and by our reader: pieces, blocks and placements."""
 
 import dataclasses
 from pathlib import Path
@@ -42,7 +42,7 @@ PLACEMENTS: dict[str, dict[str, Any]] = {
     "chunks": {"chunk_nbytes": 2000},
     "chunks, plain": {"chunk_nbytes": 2000, "index_compression": "none"},
 }
-# What the wheel does not know (it has a version of the library from before them).
+# Formats that the wheel does not know, as its library is older than they are.
 UNKNOWN_TO_THE_WHEEL = {PixelFormat.BAYER10_GBRG, PixelFormat.BAYER8_GBRG}
 
 
@@ -62,7 +62,7 @@ class Motion(vrs.Layout):
 
 
 def write_motion(path: Path, **options: Any) -> list[dict[str, Any]]:
-    """Write 150 records of two streams, one of them late, and return those of the first."""
+    """Write 150 records of two streams, one of them late; return those of the first."""
     expected = []
     with vrs.create(path, tags={"project_name": "écoute"}, **options) as recording:
         motion = recording.stream("motion", flavor="test/motion", tags={"role": "main"})
@@ -125,7 +125,7 @@ def test_index_placements(wheel: Oracle, tmp_path: Path, placement: str) -> None
 
 
 def check_sizes(recording: vrs.Recording) -> None:
-    """Check that each record has the size of the one before it: there are no other checks."""
+    """Check that each record has the size of the one before it, which no other test does."""
     source, offset, previous_size = recording.source, FILE_HEADER_SIZE, 0
     while offset < source.size():
         header = RecordHeader.unpack(source.read_at(offset, RECORD_HEADER_SIZE))
@@ -155,7 +155,7 @@ def test_every_piece_type(wheel: Oracle, tmp_path: Path) -> None:
     assert first["metadata_blocks"][0] == plain(values)
     with vrs.open(path) as ours:
         assert ours[0].metadata_blocks[0] == values
-        # The wheel leaves empty vectors and maps out of a block without a variable part.
+        # The wheel leaves out empty vectors and maps of a block without a variable part.
         seen = second["metadata_blocks"][0]
         empty = {key: plain(value) for key, value in ours[1].metadata_blocks[0].items()}
         assert seen == {key: empty[key] for key in seen}
@@ -163,7 +163,7 @@ def test_every_piece_type(wheel: Oracle, tmp_path: Path) -> None:
 
 
 def value_of(piece: Piece) -> Any:
-    """Return a value that differs from element to element."""
+    """Return a value whose elements all differ."""
     element = piece.element
     assert element is not None
 
@@ -380,7 +380,7 @@ def test_generated_layouts(
 ) -> None:
     path = tmp_path_factory.mktemp("generated") / "a.vrs"
     layout, values = drawn
-    # The wheel names pieces of one label by what else is not empty, and escapes what is no UTF-8.
+    # Labels of the wheel depend on the other values, and it escapes bytes that are not UTF-8.
     if len({piece.label for piece in layout.pieces}) < len(layout.pieces) or not is_utf8(values):
         return
     with vrs.create(path) as recording:
@@ -393,7 +393,7 @@ def test_generated_layouts(
     ((seen,),) = wheel("[r['metadata_blocks'] for r in dump(path)['records']]", path=str(path))
     expected = {key: plain(value) for key, value in read.items()}
     assert {key: repr(seen[key]) for key in seen} == {key: repr(expected[key]) for key in seen}
-    # It leaves out what is empty if the whole variable part is.
+    # It leaves out empty values if the whole variable part is empty.
     assert all(not read[key] for key in expected.keys() - seen.keys())
 
 
@@ -437,7 +437,7 @@ def test_generated_records(
     with vrs.create(path, compression=preset, **PLACEMENTS[placement]) as recording:
         streams: dict[int, vrs.StreamWriter] = {}
         for timestamp, kind, number, data, listed in records:
-            # Streams and definitions come when they are needed: most of them late.
+            # Streams and definitions are added when they are needed, most of them late.
             if number not in streams:
                 streams[number] = recording.stream("sensor", instance_id=number)
             streams[number].define(kind, Numbers, vrs.Custom())

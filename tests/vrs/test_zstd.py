@@ -14,7 +14,7 @@ CONTENT = bytes(range(256)) * 40
 
 
 class AsInStandardLibrary:
-    """`bloscpack.vrs.format.zstd` as Python 3.14 sees it, on `compression.zstd` or its backport."""
+    """`bloscpack.vrs.format.zstd` as loaded by Python 3.14, on `compression.zstd` or a backport."""
 
     def __init__(self, library: ModuleType) -> None:
         source = Path(zstd.__file__).read_text("utf-8")
@@ -41,7 +41,7 @@ def library(request: pytest.FixtureRequest) -> Iterator[object]:
 
 
 @pytest.mark.parametrize("nbytes", [0, 1, 255, 256, 65791, 65792, 200_000])
-def test_frames_declare_what_they_hold(library, nbytes: int) -> None:
+def test_frames_declare_their_size(library, nbytes: int) -> None:
     content = (CONTENT * 20)[:nbytes]
     frame = library.compress(content, 3)
     header = zstd.unpack_header(frame)
@@ -97,6 +97,6 @@ def test_headers_of_rfc_8878(front, size, content_nbytes, has_checksum) -> None:
 
 
 @pytest.mark.parametrize("front", ["28 b5 2f fe 20 00", "28 b5 2f fd 28 00", "50 2a 4d 18 00 00"])
-def test_what_is_not_a_frame_is_refused(front: str) -> None:
+def test_other_bytes_are_refused(front: str) -> None:
     with pytest.raises(FormatError, match="Zstandard frame"):
         zstd.unpack_header(bytes.fromhex(front))

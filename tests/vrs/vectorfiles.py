@@ -1,7 +1,7 @@
-"""What the VRS vectors hold, for tests of single modules: definitions and payloads as bytes.
+"""Definitions and payloads in the VRS vectors as bytes, for tests of single modules.
 
-Places and sizes are those of the manifests, see `manifests`; of the package, only headers are
-unpacked and payloads decompressed here.
+Offsets and sizes are those of the manifests, see `manifests`. Package code only unpacks headers and
+decompresses payloads.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ NAMES = list(manifests.listed())
 
 @dataclass(frozen=True)
 class MetadataBlock:
-    """A metadata block of a record as the manifest has it, and its bytes with all after them."""
+    """A metadata block in the manifest, and its bytes with all following ones."""
 
     where: str
     definition: str
@@ -59,7 +59,7 @@ class VectorFile:
         return header, self.data[offset + RECORD_HEADER_SIZE : offset + header.size]
 
     def payloads_of_type(self, record_type: int) -> list[bytes]:
-        """Return the decoded payloads of all records of a type, by going from one to the next."""
+        """Return the decoded payloads of all records of a type, found from one to the next."""
         found, offset = [], self.header.file_header_size
         while offset < len(self.data):
             header, stored = self.record(offset)
@@ -102,12 +102,12 @@ class VectorFile:
                         block["size"],
                         block["values"],
                     )
-                # Only an unsupported block has no size, and no block after it.
+                # Only an unsupported block has no size, and it is the last one.
                 at += block["size"] or 0
 
 
 def is_tag(text: str, expected: object) -> bool:
-    """Return whether a tag is the one of the manifest, where long ones are digests."""
+    """Return whether a tag equals the manifest's, which has digests of long tags."""
     if not isinstance(expected, dict):
         return text == expected
     if "$hex" in expected:
@@ -116,7 +116,7 @@ def is_tag(text: str, expected: object) -> bool:
 
 
 def _long_text(digest: dict[str, Any]) -> str:
-    """Find a text of which the manifest has the hash: in whatever file it lies uncompressed."""
+    """Find the text for a hash in the manifest: it is uncompressed in one of the files."""
     for path in ("cxx_all_pieces", "cpy_types", "enc_types"):
         data = (FOLDER / f"{path}.vrs").read_bytes()
         start = data.find(b'{"data_layout"')

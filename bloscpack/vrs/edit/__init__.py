@@ -1,1 +1,1 @@
-"""Recordings made of others: copied, merged, repaired."""
+"""Copying, merging and repairing recordings."""

@@ -1,4 +1,4 @@
-"""What a copy takes of a recording: which streams and records, and what tags they get."""
+"""Selection of the streams, records and tags of a copy."""
 
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
@@ -15,9 +15,9 @@ from ..recording import Recording
 from ..sequence import RecordSequence, StreamName, TypeName, stream_text
 
 TagChanges: TypeAlias = Mapping[str, str | None]
-"""Tags to set; None for one to remove."""
+"""Tags to set; None removes a tag."""
 Decimation: TypeAlias = float | Mapping[str, float]
-"""Seconds from one data record of a stream to the next, for all streams or by stream."""
+"""Least seconds between data records of a stream, for all streams or by stream."""
 
 
 def choose_streams(
@@ -25,12 +25,13 @@ def choose_streams(
 ) -> list[int]:
     """Return the ordinals of the streams to copy, in order.
 
-    Of a recording all by default, also those without records; of a selection those in it.
+    By default these are all streams of a recording, also those without records, and the streams
+    that have records in a selection.
 
     Raises
     ------
     NotFoundError
-        There is no such stream.
+        A stream does not exist.
     """
     if streams is not None:
         return sequence._match_streams(streams)
@@ -50,18 +51,17 @@ def choose_rows(
     before: float | None = None,
     decimate: Decimation | None = None,
 ) -> IntArray:
-    """Return the records to copy, in the order of time; parameters as for `copying.copy`.
+    """Return the records to copy in order of time; parameters as for `copying.copy`.
 
     Raises
     ------
     NotFoundError
-        There is no such stream.
+        A stream does not exist.
     ValueError
-        There is no such type, the limits are the wrong way round, or an interval is no number of
-        seconds.
+        A type is unknown, `after` exceeds `before`, or an interval is not a number of seconds.
     """
     if after is not None and before is not None and not after <= before:
-        raise ValueError(f"after {after} s and before {before} s: there is no such time")
+        raise ValueError(f"after {after} s and before {before} s: no time is between them")
     rows = np.sort(sequence.filter(streams, types, before=before).rows)
     table = sequence._content.table
     start = np.empty(0, np.int64)
@@ -86,12 +86,12 @@ def _last_settings(table: RecordTable, rows: IntArray) -> IntArray:
 
 
 def _decimated(table: RecordTable, rows: IntArray, ordinal: int, interval: float) -> IntArray:
-    """Return `rows` without the data records of a stream that come too soon after another."""
+    """Return `rows` without data records that follow another of their stream too closely."""
     if not interval >= 0:
         raise ValueError(f"decimate {interval!r}: expected seconds, 0 or more")
     is_data = (table.stream[rows] == ordinal) & (table.record_type[rows] == RecordType.DATA)
     times = table.timestamp[rows[is_data]]
-    # Those with a time that is no number come last, and stay.
+    # Records whose time is NaN sort last; all of them stay.
     nkept = len(times) - int(np.isnan(times).sum())
     keep = np.zeros(len(times), np.bool_)
     keep[nkept:] = True
@@ -104,12 +104,12 @@ def _decimated(table: RecordTable, rows: IntArray, ordinal: int, interval: float
 
 
 def changed_tags(tags: Mapping[str, str], changes: TagChanges | None) -> dict[str, str]:
-    """Return tags with some set, and those removed whose change is None.
+    """Return `tags` with `changes` applied.
 
     Raises
     ------
     TypeError, ValueError
-        A tag is no text.
+        A tag is not a str, or cannot be stored.
     """
     changed = dict(tags)
     for name, value in (changes or {}).items():
@@ -126,23 +126,23 @@ def changed_stream_tags(
     stream_ids: Iterable[StreamId],
     changes: Mapping[str, TagChanges] | None,
 ) -> dict[StreamId, StreamTags]:
-    """Return tags of streams with changes.
+    """Return the tags of streams with changes applied.
 
     Parameters
     ----------
     streams : mapping of StreamId to StreamTags
-        Tags as they are.
+        Current tags.
     stream_ids : iterable of StreamId
-        All streams, with tags or without.
+        All streams, with or without tags.
     changes : mapping of str to mapping, or None
-        By id or pattern.
+        Changes by stream id or pattern.
 
     Raises
     ------
     NotFoundError
-        No stream has an id that is given without a wildcard.
+        An id without a wildcard does not exist.
     TypeError, ValueError
-        A tag is no text.
+        A tag is not a str, or cannot be stored.
     """
     changed = dict(streams)
     texts = {stream_id: str(stream_id) for stream_id in stream_ids}
@@ -155,7 +155,7 @@ def changed_stream_tags(
             if own == text or (is_pattern and fnmatchcase(own, text))
         ]
         if not found and not is_pattern:
-            raise NotFoundError(f"no stream {text!r:.80}, whose tags were to be changed")
+            raise NotFoundError(f"stream_tags: there is not a stream {text!r:.80}")
         for stream_id in found:
             known = changed.get(stream_id, StreamTags())
             changed[stream_id] = StreamTags(changed_tags(known.user, tags), known.vrs)
@@ -169,6 +169,6 @@ def described(
 ) -> Description:
     """Return the description of a copy whose streams get new ids.
 
-    A stream without tags stays out of it: with an entry, readers would make up a serial number.
+    A stream without tags stays out of it: readers would invent a serial number for an empty entry.
     """
     return Description({ids[k]: streams[k] for k in ids if k in streams}, dict(file_tags))

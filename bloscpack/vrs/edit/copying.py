@@ -1,7 +1,7 @@
-"""Copying recordings: all of one or a part of it, with other tags or another compression.
+"""Copying recordings, whole or in part, optionally with other tags or another compression.
 
-Payloads are copied as they are stored unless they are to be compressed anew, and ids stay what they
-are. A copy of everything has the checksum of its source (`Recording.checksum`).
+Payloads are copied in their stored form unless they are to be recompressed; stream ids do not
+change. A copy of a whole recording has the checksum of its source (`Recording.checksum`).
 """
 
 import os
@@ -30,22 +30,22 @@ from .transfer import Plan, Progress, Share, write_plan
 
 @dataclass(frozen=True, slots=True)
 class CopyReport:
-    """What was copied.
+    """Result of a copy.
 
     Attributes
     ----------
     paths : tuple of str
-        The files that were made.
+        The files that were created.
     nstreams, nrecords : int
-        How many of them the copy has.
+        Streams and records of the copy.
     nskipped : int
-        Records of the source that it does not have.
+        Records of the source that are not in the copy.
     nduplicates : int
-        How many of these were in another source, too: see `merge`.
+        Skipped records that another source has too: see `merge`.
     nbytes : int
-        Size of the files.
+        Total size of the files.
     notes : tuple of str
-        What was repaired or lost when the source was opened.
+        Repairs and losses when the source was opened.
     """
 
     paths: tuple[str, ...]
@@ -76,67 +76,67 @@ def copy(
     nthreads: int | None = None,
     progress: Progress | None = None,
 ) -> CopyReport:
-    """Copy a recording, or a part of it, to a new one.
+    """Copy a recording, or a part of it, to a new file.
 
     Parameters
     ----------
     src : path, Recording or Selection
-        What `open` opens, or such a recording. Of a selection, its records and their streams.
+        A recording, or anything that `open` opens. A selection copies its records and streams.
     dst : str or PathLike
-        The new file. It appears whole or not at all.
+        The new file. It appears only when it is complete.
     streams : str or iterable of str, optional
-        Streams to copy: ids, or patterns for them as for file names, ``"214-*"``.
+        Streams to copy: ids, or shell-style patterns such as ``"214-*"``.
     types : str or iterable of str, optional
         Types of records to copy: ``"data"``, ``"configuration"``, ``"state"``.
     after, before : float, optional
-        Limits of the time in seconds, both included. Of the records before `after` the last
-        configuration record and the last state record of each stream are copied, too: without
-        them, what follows could not be understood.
+        Time limits in seconds, both inclusive. The last configuration record and the last state
+        record of each stream before `after` are copied too, as later records cannot be understood
+        without them.
     decimate : float or mapping of str to float, optional
-        Seconds that lie at least between a data record and the next of its stream; for all streams,
-        or by id or pattern.
+        Least seconds between a copied data record and the next of its stream, for all streams or
+        by id or pattern.
     tags : mapping of str to str or None, optional
-        Tags of the file to set; None removes one.
+        Tags of the file to set; None removes a tag.
     stream_tags : mapping of str to mapping, optional
-        The same for streams, by id or pattern.
+        Tags of streams to set, by id or pattern; None removes a tag.
     compression : str, optional
-        A preset for all payloads, as for `create`; ``"none"`` decompresses them. By default they
-        are copied as they are stored.
+        Preset for all payloads, as for `create`; ``"none"`` decompresses them. By default payloads
+        are copied in their stored form.
     index : {"front", "end"}
-        Where the index goes.
+        Position of the index.
     chunk_nbytes : int, optional
-        Split the copy into files of less than so many bytes, as `create` does.
+        Split the copy into files of less than this many bytes, as `create` does.
     renumber : bool
-        Count the instances of each type from 1 on. By default ids stay.
+        Number the instances of each type from 1. By default ids do not change.
     overwrite : bool
-        Replace a recording at `dst`, its chunks included; it may be `src`.
+        Replace an existing recording `dst`, its chunks included; it may be `src`.
     nthreads : int, optional
-        Threads that recompress; as many as there are processors, at most 8, by default.
+        Threads that recompress; by default one per processor, at most 8.
     progress : callable, optional
-        Called with (bytes of records done, bytes in all).
+        Called with (stored bytes of the records done, stored bytes of all).
 
     Returns
     -------
     CopyReport
-        What was copied.
+        Counts and files of the copy.
 
     Raises
     ------
     FileExistsError
-        There is a file of this name, or one that would be taken for a chunk of it.
+        The file exists, or a file that readers would take for one of its chunks.
     NotFoundError
-        There is no such stream.
+        A stream does not exist.
     FormatError, CodecError, UnsupportedError
-        The source is damaged; payloads only matter when they are compressed anew.
+        The source is damaged. Payloads are decoded only when they are recompressed.
     TypeError, ValueError
-        An option is wrong, or a tag is no text.
+        An option is invalid, or a tag is not a str.
     OSError
-        The source cannot be read, or the copy not be written.
+        The source cannot be read, or the copy cannot be written.
 
     Notes
     -----
-    Records are written in the order of time. What opening the source repaired or lost, damaged
-    records among it, the copy does not have: `CopyReport.notes` tells of it. Serial numbers stay.
+    Records are written in order of time. Records that were lost to damage when the source was
+    opened are not in the copy; `CopyReport.notes` lists these losses. Serial numbers do not change.
 
     Examples
     --------
@@ -186,18 +186,18 @@ def copy(
 
 
 def check_options(compression: str | None, index: str, chunk_nbytes: int | None) -> None:
-    """Raise ValueError for a way to write that there is not."""
+    """Raise ValueError for an unknown or impossible option."""
     if compression is not None:
         check_preset(compression)
     if index not in ("front", "end"):
-        raise ValueError(f"index {index!r}: 'front' or 'end'")
+        raise ValueError(f"index {index!r}: expected 'front' or 'end'")
     if chunk_nbytes is not None and chunk_nbytes < 1:
         raise ValueError(f"chunk_nbytes {chunk_nbytes}: expected 1 or more")
 
 
 @contextmanager
 def opened(src: Any, nthreads: int | None) -> Iterator[RecordSequence]:
-    """Give the records of `src`, which is closed after the block unless it was open."""
+    """Yield the records of `src`; close it afterwards unless the caller had opened it."""
     if isinstance(src, RecordSequence):
         yield src
         return

@@ -1,9 +1,9 @@
-"""Writing the index of a recording anew: where it is missing, damaged or wrong.
+"""Repair of the index of a recording that is missing, damaged or wrong.
 
-Records are found by their headers. Where they lie one behind the other the index is put behind the
-last one, in place; of a recording in several files the first one, which holds the index, is
-replaced. Else the recording is replaced by a copy. At every moment the file is one whose records
-can all be found.
+Records are found by their headers. If they follow each other without gaps, the new index is written
+in place, behind the last record. Of a recording in several files, the first file, which holds the
+index, is replaced. In all other cases the recording is replaced by a copy. All records can be found
+in the file at every moment.
 """
 
 import os
@@ -41,7 +41,7 @@ from ..recording import Recording, open_quietly
 from .copying import copy
 from .transfer import Progress
 
-# Where the file header has the offsets of the index, the description and the first record.
+# Position in the file header of the offsets of the index, the description and the first record.
 _OFFSETS_AT = 8 + 8 + 4 + 4
 _OFFSETS = Struct("<qqq")
 _DAMAGED = "in several files with damage between its records"
@@ -49,17 +49,17 @@ _DAMAGED = "in several files with damage between its records"
 
 @dataclass(frozen=True, slots=True)
 class IndexRepair:
-    """What was done about an index.
+    """Result of `fix_index`.
 
     Attributes
     ----------
     action : {"none", "in place", "rewritten", "copied"}
-        Nothing, as it was right; it was written into the file; the file was replaced by a copy; or
-        a new file was made.
+        Nothing, as the index was right; written into the file; the file was replaced by a copy; or
+        a new file was created.
     nrecords : int
         Records that can be found now.
     notes : tuple of str
-        What was wrong, and what was lost.
+        Faults that were found, and losses.
     """
 
     action: str
@@ -73,42 +73,42 @@ def fix_index(
     *,
     progress: Progress | None = None,
 ) -> IndexRepair:
-    """Write the index of a recording anew where that is missing, damaged or wrong.
+    """Rewrite the index of a recording if it is missing, damaged or wrong.
 
     Parameters
     ----------
     path : str or PathLike
-        The recording, which nothing else may be writing; with `dst` also all that `open` opens.
+        The recording, which nothing else may be writing; with `dst` also anything `open` opens.
     dst : str or PathLike, optional
-        A new file for all records that are found; `path` is left alone then. By default `path` is
-        repaired: what lies behind its last whole record is cut off, and where there are damaged
-        bytes between records, it is replaced by a copy without them.
+        A new file for all records that are found; `path` is then not changed. By default `path` is
+        repaired: bytes behind its last whole record are cut off, and if there are damaged bytes
+        between records, the file is replaced by a copy without them.
     progress : callable, optional
         Called while a copy is made; see `copy`.
 
     Returns
     -------
     IndexRepair
-        What was done.
+        Action, counts and notes.
 
     Raises
     ------
     FormatError
-        It is no recording, or one that is not of this kind of damage.
+        It is not a recording, or it has damage of another kind.
     UnsupportedError
-        It is in several files and damaged between records, or numbered neighbours of it do not
-        continue it: give `dst`.
+        The recording is in several files and damaged between records, or has numbered files beside
+        it that do not continue it: give `dst`.
     FileChangedError
-        It was changed meanwhile; nothing was done.
+        The file changed during the call; nothing was done.
     FileExistsError
-        There is a file `dst`.
+        The file `dst` exists.
     OSError
-        It cannot be read or written.
+        A file cannot be read or written.
 
     Notes
     -----
-    Whatever ends the program, all records can be found afterwards. An index that is right, but for
-    records that are damaged themselves, is left as it is.
+    All records can be found even if the program ends during the call. An index that is right
+    except for records that are themselves damaged is not changed.
     """
     if dst is not None:
         with open_quietly(path, index="rebuild") as recording:
@@ -123,7 +123,7 @@ def fix_index(
         if _is_right(recording, listing):
             return IndexRepair("none", len(recording), notes)
         if len(source.parts) < nfiles:
-            # An index would leave them out for good, and they may be damaged rather than strange.
+            # An index would leave these files out for good, though they may only be damaged.
             raise _in_several(source, "with neighbours that do not continue it")
         nrecords = int((listing.entries["record_type"] != RecordType.TAGS).sum())
         if _is_split(source, header):
@@ -141,7 +141,7 @@ def fix_index(
 
 
 def _is_right(recording: Recording, listing: Listing) -> bool:
-    """Return whether the index was used, and lists every record that can be found."""
+    """Return whether the index was used and lists every record that can be found."""
     report = recording.report
     if report.index_fault is not None or report.gaps or report.nmissing:
         return False
@@ -150,7 +150,7 @@ def _is_right(recording: Recording, listing: Listing) -> bool:
     table = recording.table
     if len(found) > len(table):
         return False
-    # By their offsets, which no two have in common.
+    # No two records have the same offset, so the order is unique.
     order = np.argsort(table.offset)
     places = np.searchsorted(table.offset, found.offset, sorter=order)
     rows = order.take(places, mode="clip") if len(order) else order
@@ -163,13 +163,13 @@ def _is_right(recording: Recording, listing: Listing) -> bool:
 
 
 def _is_gapless(listing: Listing) -> bool:
-    """Return whether there are records, and each begins where the one before it ends."""
+    """Return whether there are records, and each begins at the end of the one before it."""
     ends = listing.offsets + listing.entries["size"]
     return len(ends) > 0 and bool((listing.offsets[1:] == ends[:-1]).all())
 
 
 def _is_split(source: ChunkedSource, header: FileHeader) -> bool:
-    """Return whether the first of several files holds nothing but what leads to the records."""
+    """Return whether the first of several files holds only header, description and index."""
     at = header.index_offset
     if len(source.parts) == 1 or not 0 < at <= source.parts[0].nbytes - RECORD_HEADER_SIZE:
         return False
@@ -183,7 +183,7 @@ def _is_split(source: ChunkedSource, header: FileHeader) -> bool:
 def _append_index(
     target: str, source: ChunkedSource, header: FileHeader, listing: Listing, recording: Recording
 ) -> None:
-    """Write an index behind the last record, and then tell of it in the file header."""
+    """Write an index behind the last record, then its offset into the file header."""
     end = int(listing.offsets[-1]) + int(listing.entries["size"][-1])
     payload, compression, nbytes = classic_index(
         listing.entries, recording.table.streams, ZSTD_LEVEL
@@ -203,7 +203,7 @@ def _append_index(
         if os.fstat(fd).st_size != source.size():
             raise _changed(target)
         if header.index_offset >= end:
-            # What is there is overwritten: meanwhile there is no index.
+            # The old index is overwritten: until the new one is written, the header has none.
             _write_offsets(fd, header._replace(index_offset=0))
             disk.sync(fd)
         disk.write_at(fd, end, head, payload)
@@ -215,7 +215,7 @@ def _append_index(
 
 @contextmanager
 def _opened_to_write(path: str) -> Iterator[int]:
-    """Give the descriptor of a file that is there; errors of the block name the file."""
+    """Yield the descriptor of an existing file; add its path to errors of the block."""
     with disk.naming(path):
         fd = os.open(path, os.O_RDWR)
         try:
@@ -225,7 +225,7 @@ def _opened_to_write(path: str) -> Iterator[int]:
 
 
 def _description_end(header: FileHeader, listing: Listing) -> int | None:
-    """Return where the description ends; None if it is not where the file header says."""
+    """Return the end of the description, or None if it is not where the file header says."""
     for offset, found in listing.internal:
         if offset == header.description_offset and found.stream_id[0] == DESCRIPTION_TYPE_ID:
             return offset + found.size
@@ -238,7 +238,7 @@ def _write_offsets(fd: int, header: FileHeader) -> None:
 
 
 def _replace_head(target: str, source: ChunkedSource, header: FileHeader, listing: Listing) -> None:
-    """Replace the first file by one with a whole index, and cut off what is behind the records."""
+    """Replace the first file by one with a whole index, and cut off bytes behind the records."""
     first, last = source.parts[1], source.parts[-1]
     if not _is_gapless(listing) or int(listing.offsets[0]) != first.start:
         raise _in_several(source, _DAMAGED)
@@ -276,7 +276,7 @@ def _replace_head(target: str, source: ChunkedSource, header: FileHeader, listin
 
 
 def _cut_off(path: str | None, nbytes: int, end: int) -> None:
-    """Remove what lies behind `end` in a file of `nbytes`."""
+    """Truncate a file of `nbytes` bytes to `end`."""
     if path is None:
         return
     with _opened_to_write(path) as fd:
@@ -287,15 +287,15 @@ def _cut_off(path: str | None, nbytes: int, end: int) -> None:
 
 
 def _changed(path: str) -> FileChangedError:
-    error = FileChangedError("the recording was changed while it was looked at")
+    error = FileChangedError("the recording changed while it was being checked")
     error.path = path
     return error
 
 
 def _in_several(source: ChunkedSource, what: str) -> UnsupportedError:
     error = UnsupportedError(
-        f"a recording {what} is not repaired in place: name a new file (dst), and list all of its"
-        " files if some are not taken for such"
+        f"a recording {what} is not repaired in place: name a new file (dst), and list all files of"
+        " the recording if some of them were not found"
     )
     error.path = source.name
     return error

@@ -1,10 +1,9 @@
-"""Joining recordings: the records of several in one, in the order of time.
+"""Merging recordings: the records of several in one file, in order of time.
 
-By default the streams of one device are joined: the first stream of a type in each source with the
-first of that type in the others, the second with the second, and so on, whatever their ids. Rules
-for tags and duplicates are those of the reference (1.4.0, ``FilterCopy.cpp``), but for two things:
-records of equal time within one source all stay, and streams whose records look different are not
-joined.
+By default the streams of one device are joined, even if their ids differ: the first streams of a
+type in all sources become one, then the second ones, and so on. Rules for tags and duplicates are
+those of the reference (1.4.0, ``FilterCopy.cpp``), with two exceptions: records of equal time
+within one source all stay, and streams whose records have different definitions are not joined.
 """
 
 import os
@@ -32,7 +31,7 @@ from .copying import CopyReport, check_options, opened
 from .transfer import Plan, Progress, Share, write_plan
 
 _MAX_INSTANCE_ID = 0xFFFF
-# Tags that say what records look like: of the whole, and of one block.
+# Tags that define records: the record format, and the layout of one block.
 _FORMAT_TAGS = "RF:", "DL:"
 
 
@@ -55,43 +54,43 @@ def merge(
     nthreads: int | None = None,
     progress: Progress | None = None,
 ) -> CopyReport:
-    """Make one recording of several.
+    """Merge several recordings into one.
 
     Parameters
     ----------
     sources : sequence of path, Recording or Selection
-        What `open` opens, or such recordings.
+        Recordings, or anything that `open` opens.
     dst : str or PathLike
-        The new file. It appears whole or not at all.
+        The new file. It appears only when it is complete.
     keep_apart : bool
-        Join no streams: those whose id is taken get the next free instance id of their type.
+        Join no streams. A stream whose id is taken gets the next free instance id of its type.
     streams, types, after, before, decimate
-        What to take of each source, as for `copy`. Each stream has to be in one of them.
+        Part to copy of each source, as for `copy`. Each named stream must be in at least one.
     stream_tags : mapping of str to mapping, optional
-        As for `copy`; by ids of the new recording.
+        As for `copy`, with ids of the new recording.
     tags, compression, index, chunk_nbytes, overwrite, nthreads, progress
         As for `copy`.
 
     Returns
     -------
     CopyReport
-        What was copied.
+        Counts and files of the new recording.
 
     Raises
     ------
     ValueError
-        There are no sources, two streams cannot be joined because they describe records of one type
-        and version in different ways, or an option is wrong.
+        `sources` is empty, two streams cannot be joined because they define records of one type
+        and version differently, or an option is invalid.
     FileExistsError, NotFoundError, FormatError, CodecError, UnsupportedError, TypeError, OSError
         As for `copy`.
 
     Notes
     -----
-    Of a user tag that has several values, the first source's keeps its name; the others get names
-    with ``_merged``, ``_merged-1`` and so on behind it. Of name, flavor and serial number the first
-    are kept. Where two sources have records of the same stream, type and time, those of the first
-    source are copied: the others count as duplicates, whatever they hold. A stream with nothing to
-    be joined with keeps its id if that is free.
+    If a user tag has several values, the first source's value keeps the name of the tag. The others
+    get names with ``_merged``, ``_merged-1`` and so on appended. Name, flavor and serial number are
+    those of the first source. If two sources have records of the same stream, type and time, those
+    of the first source are copied; the others count as duplicates, also if they differ. A stream
+    that is joined with no other keeps its id if that is free.
     """
     check_options(compression, index, chunk_nbytes)
     if isinstance(sources, str | bytes | os.PathLike) or not len(sources):
@@ -149,18 +148,18 @@ def merge(
 
 
 class _Joiner:
-    """The streams of the new recording, as sources are added.
+    """Streams and tags of the new recording, built source by source.
 
     Attributes
     ----------
     stream_ids : dict of StreamId
-        All of them; the values do not matter.
+        All stream ids; the values are not used.
     streams : dict of StreamTags
-        Tags of those that have any.
+        Tags of the streams that have any.
     file_tags : dict of str
         Tags of the file.
     ids : list of list of StreamId
-        For each source the new ids of its streams, by ordinal.
+        New ids of the streams of each source, by ordinal.
     """
 
     def __init__(self, *, keep_apart: bool) -> None:
@@ -169,11 +168,11 @@ class _Joiner:
         self.streams: dict[StreamId, StreamTags] = {}
         self.file_tags: dict[str, str] = {}
         self.ids: list[list[StreamId]] = []
-        # The streams of each type, in the order in which others are joined to them.
+        # Streams of each type, in the order in which streams of other sources are joined to them.
         self._by_type: dict[int, list[StreamId]] = {}
 
     def add(self, sequence: RecordSequence, ordinals: list[int]) -> None:
-        """Add the streams of a source."""
+        """Add the streams and tags of a source."""
         content = sequence._content
         self.file_tags = joined_tags(self.file_tags, content.description.file_tags)
         ids = list(content.table.streams)
@@ -196,7 +195,7 @@ class _Joiner:
         self.ids.append(ids)
 
     def _free_id(self, wanted: StreamId) -> StreamId:
-        """Return an id that no stream has: `wanted` or the next one of its type."""
+        """Return `wanted` if it is free, else the next free id of its type."""
         if wanted not in self.stream_ids:
             return wanted
         taken = {instance for type_id, instance in self.stream_ids if type_id == wanted.type_id}
@@ -205,16 +204,16 @@ class _Joiner:
                 return StreamId(wanted.type_id, instance)
         raise ValueError(f"stream {wanted}: all instance ids of its type are taken")
 
-    def _join(self, stream_id: StreamId, tags: StreamTags | None, called: str) -> None:
-        """Add the tags of one more stream to those of a stream."""
+    def _join(self, stream_id: StreamId, tags: StreamTags | None, label: str) -> None:
+        """Add the tags of another stream to those of a stream."""
         if tags is None:
             return
         known = self.streams.setdefault(stream_id, StreamTags())
         for name, text in tags.vrs.items():
             if name.startswith(_FORMAT_TAGS) and known.vrs.get(name, text) != text:
                 raise ValueError(
-                    f"{called} cannot be joined with stream {stream_id}: they differ in what"
-                    f" records look like ({name}); keep_apart=True keeps them apart"
+                    f"{label} cannot be joined with stream {stream_id}: their records are defined"
+                    f" differently ({name}); keep_apart=True keeps them apart"
                 )
         self.streams[stream_id] = StreamTags(
             joined_tags(known.user, tags.user), {**tags.vrs, **known.vrs}
@@ -222,7 +221,7 @@ class _Joiner:
 
 
 def joined_tags(known: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
-    """Return user tags with those of another source; another value of a tag gets a new name."""
+    """Merge the user tags of another source; a different value gets a new tag name."""
     joined = dict(known)
     for name, value in more.items():
         if known.get(name, value) == value:
@@ -239,7 +238,7 @@ def joined_tags(known: Mapping[str, str], more: Mapping[str, str]) -> dict[str, 
 def _names_in(
     sequences: list[RecordSequence], streams: StreamName | Iterable[StreamName] | None
 ) -> list[list[StreamId] | None]:
-    """Return what streams to take of each source; each name has to fit one in any of them."""
+    """Return the stream names that apply to each source; each must apply to at least one."""
     if streams is None:
         return [None] * len(sequences)
     names = list(streams) if isinstance(streams, list | tuple | set | frozenset) else [streams]
@@ -260,7 +259,7 @@ def _names_in(
 
 
 def _decimation_in(sequence: RecordSequence, decimate: Decimation | None) -> Decimation | None:
-    """Return the part of `decimate` that is about streams of a source."""
+    """Return the part of `decimate` that applies to streams of a source."""
     if not isinstance(decimate, Mapping):
         return decimate
     ids = {str(stream_id) for stream_id in sequence._content.table.streams}
@@ -272,7 +271,7 @@ def _decimation_in(sequence: RecordSequence, decimate: Decimation | None) -> Dec
 
 
 def _in_order(shares: list[Share]) -> tuple[list[Share], IntArray]:
-    """Return shares without duplicates, and the order in which their records are written."""
+    """Return shares without duplicates, and the share of each record in writing order."""
     numbers = np.repeat(np.arange(len(shares)), [len(share.rows) for share in shares])
     rows = np.concatenate([share.rows for share in shares])
     times: NDArray[np.float64] = np.concatenate(
@@ -280,7 +279,7 @@ def _in_order(shares: list[Share]) -> tuple[list[Share], IntArray]:
     )
     types = np.concatenate([share.content.table.record_type[share.rows] for share in shares])
     keys = np.concatenate([_keys(share) for share in shares])
-    # What is equal but for the source comes together, the first source first.
+    # Records that are equal but for the source become neighbours, the first source first.
     order = np.lexsort((numbers, types, keys, times))
     is_new = np.zeros(len(order), np.bool_)
     is_new[:1] = True
@@ -289,7 +288,7 @@ def _in_order(shares: list[Share]) -> tuple[list[Share], IntArray]:
         is_new[1:] |= ordered[1:] != ordered[:-1]
     source = numbers[order]
     order = order[source == source[is_new][np.cumsum(is_new) - 1]]
-    # As readers sort the records of the new file: by time and stream, and then by their places.
+    # Readers sort the records of the new file the same way: by time, stream, place in the file.
     order = order[np.lexsort((rows[order], numbers[order], keys[order], times[order]))]
     kept = [
         Share(share.content, rows[order[numbers[order] == number]], share.ids)
@@ -299,7 +298,7 @@ def _in_order(shares: list[Share]) -> tuple[list[Share], IntArray]:
 
 
 def _keys(share: Share) -> IntArray:
-    """Return for each record a number that sorts as its new stream id does."""
+    """Return a number for each record that sorts like its new stream id."""
     ids = np.array(share.ids, np.int64).reshape(-1, 2)
     keys: IntArray = ids[:, 0] << 16 | ids[:, 1]
     return keys[share.content.table.stream[share.rows]]

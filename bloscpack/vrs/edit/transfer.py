@@ -1,8 +1,8 @@
-"""Records of recordings written to a new one, stored as they are or compressed anew.
+"""Writing records of existing recordings to a new one, as stored or recompressed.
 
-What is to be written is a `Plan`: which records of which recordings, in what order, under what ids
-and tags. The new recording is made under a temporary name and made durable, and gets its name at
-the end: it is there whole or not at all.
+A `Plan` lists the records to write, their sources, order, ids and tags. The new recording is
+written under a temporary name and made durable, and renamed at the end, so that it appears only
+when it is complete.
 """
 
 import errno
@@ -33,22 +33,22 @@ from ..write.writer import new_creation_id
 
 Progress = Callable[[int, int], object]
 
-# What is recompressed by one thread at a time, and after how much progress is told.
+# Bytes that a thread recompresses at a time, and bytes between two calls of `progress`.
 _BATCH_NBYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What a plan takes of one recording.
+    """Records that a plan takes from one recording.
 
     Attributes
     ----------
     content : Content
-        The recording.
+        The source recording.
     rows : ndarray of int64
-        Its records that are taken, in the order they are written.
+        Records to copy, in writing order.
     ids : list of StreamId
-        For each of its streams, by ordinal, the id it is written under.
+        Ids in the new recording, by stream ordinal of the source.
     """
 
     content: Content
@@ -58,18 +58,18 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a new recording will hold.
+    """Content of a new recording.
 
     Attributes
     ----------
     shares : list of Share
-        Where its records come from.
+        Sources of the records.
     order : ndarray of int64
-        Which share each record comes from, in the order they are written.
+        Share of each record, in writing order.
     stream_ids : list of StreamId
-        All its streams.
+        All streams.
     description : Description
-        Their tags, and those of the file.
+        Tags of the file and the streams.
     """
 
     shares: list[Share]
@@ -78,7 +78,7 @@ class Plan:
     description: Description
 
     def entries(self) -> Entries:
-        """Return the index of the new recording if payloads stay as they are stored."""
+        """Return the index of the new recording for payloads in their stored form."""
         entries = np.empty(len(self.order), INDEX_ENTRY)
         for number, share in enumerate(self.shares):
             table, places = share.content.table, self.order == number
@@ -92,7 +92,7 @@ class Plan:
         return entries
 
     def records(self) -> Iterator[tuple[Share, EncodedRecord]]:
-        """Yield all records in order, each recording read ahead."""
+        """Yield all records in order, with read-ahead in each source."""
         readers = [share.content.reader.iter_encoded(share.rows) for share in self.shares]
         for number, run in groupby(self.order.tolist()):
             share, reader = self.shares[number], readers[number]
@@ -101,14 +101,14 @@ class Plan:
 
 
 class Written(NamedTuple):
-    """A new recording.
+    """Files of a new recording.
 
     Attributes
     ----------
     paths : list of str
-        Its files.
+        Their paths.
     nbytes : int
-        Their size in all.
+        Their total size.
     """
 
     paths: list[str]
@@ -116,7 +116,7 @@ class Written(NamedTuple):
 
 
 class _Recoded(NamedTuple):
-    """A record as it will be stored."""
+    """A record in the form it will be stored in."""
 
     share: Share
     record: EncodedRecord
@@ -136,32 +136,36 @@ def write_plan(
     nthreads: int | None,
     progress: Progress | None,
 ) -> Written:
-    """Make the recording of a plan.
+    """Write the recording of a plan.
 
     Parameters
     ----------
     plan : Plan
     target : str
-        Where, without links.
+        Path, with links resolved.
     compression : str or None
-        A preset for all payloads; None to leave them as they are stored.
+        Preset for all payloads; None copies them as stored.
     index, chunk_nbytes, overwrite
         As for `writer.create`.
     nthreads : int or None
         Threads that recompress.
     progress : callable or None
-        Called with the bytes of records done, and of all.
+        Called with (stored bytes of the records done, stored bytes of all).
 
     Raises
     ------
     FileExistsError
-        There is a file where one is to be made.
+        A file of the new recording exists.
     FormatError, CodecError, UnsupportedError
         A record is damaged.
     ValueError
         A tag cannot be stored, or a record has 4 GiB or more when decompressed.
     OSError
-        Bytes cannot be read or written. After any error nothing is left.
+        Bytes cannot be read or written.
+
+    Notes
+    -----
+    After an error all new files are removed.
     """
     check_target(target, chunked=chunk_nbytes is not None, overwrite=overwrite)
     description = pack_description(plan.description)
@@ -169,7 +173,7 @@ def write_plan(
     total = int(entries["size"].astype(np.int64).sum())
     room = index_nbytes(entries, plan.stream_ids, ZSTD_LEVEL)
     if compression is not None:
-        # How large records become is not known; sizes of other records are a good guess.
+        # The size of recompressed records is not known; their current size is a good estimate.
         room = min(room + room // 4 + 1024, classic_nbytes(len(entries), len(plan.stream_ids)))
     del entries
     try:
@@ -183,7 +187,7 @@ def write_plan(
             overwrite=False,
         )
     except OSError as err:
-        err.filename = target  # the temporary name would puzzle
+        err.filename = target  # the caller does not know the temporary name
         raise
     try:
         file.start(description, len(plan.stream_ids), room_nbytes=room)
@@ -198,7 +202,7 @@ def write_plan(
 
 
 def _recode(plan: Plan, preset: str | None, nthreads: int) -> Iterator[_Recoded]:
-    """Yield the records as they will be stored, in order."""
+    """Yield the records in the form they will be stored in, in order."""
     if preset is None:
         for share, record in plan.records():
             yield _Recoded(
@@ -222,7 +226,7 @@ def _recoded(share: Share, record: EncodedRecord, preset: str) -> _Recoded:
     size = len(stored) + RECORD_HEADER_SIZE
     if size > MAX_RECORD_NBYTES:
         raise ValueError(
-            f"record {record.row}: {size} bytes when decompressed, less than 4 GiB fit"
+            f"record {record.row}: {size} bytes when decompressed, expected less than 4 GiB"
         )
     return _Recoded(share, record, compression, len(payload) if compression else 0, stored)
 
@@ -230,7 +234,7 @@ def _recoded(share: Share, record: EncodedRecord, preset: str) -> _Recoded:
 def _batches(
     records: Iterable[tuple[Share, EncodedRecord]],
 ) -> Iterator[list[tuple[Share, EncodedRecord]]]:
-    """Yield records in lists of about 1 MiB, enough work for a thread."""
+    """Yield lists of records of about 1 MiB, enough work for a thread."""
     batch, nbytes = [], 0
     for share, record in records:
         batch.append((share, record))
@@ -245,7 +249,7 @@ def _batches(
 def _append(
     file: RecordFile, records: Iterable[_Recoded], total: int, progress: Progress | None
 ) -> None:
-    done = told = 0
+    done = reported = 0
     for share, record, compression, uncompressed_size, stored in records:
         file.append(
             share.ids[record.stream],
@@ -258,18 +262,18 @@ def _append(
             uncompressed_size if compression else 0,
         )
         done += len(record.stored) + RECORD_HEADER_SIZE
-        if progress is not None and done - told >= _BATCH_NBYTES:
+        if progress is not None and done - reported >= _BATCH_NBYTES:
             progress(done, total)
-            told = done
-    if progress is not None and (told < total or not total):
+            reported = done
+    if progress is not None and (reported < total or not total):
         progress(total, total)
 
 
 def check_target(target: str, *, chunked: bool, overwrite: bool) -> None:
     """Raise FileExistsError if a recording cannot be made at `target`.
 
-    To be overwritten there may be a recording, in as many files as it has, or another file, but no
-    folder, and nothing that would be taken for a chunk of the new one.
+    With `overwrite` a recording, in any number of files, or another file may be at `target`. A
+    folder may not, nor a file that readers would take for a chunk of the new recording.
     """
     if not overwrite or os.path.isdir(target):
         _check_absent(target)
@@ -284,7 +288,7 @@ def _check_absent(path: str) -> None:
 
 
 def _files_of(target: str) -> list[str]:
-    """Return the files of the recording at `target`, or whatever file is there; none if none."""
+    """Return the files of the recording, or the file, at `target`; an empty list if absent."""
     if not os.path.exists(target):
         return []
     try:
@@ -296,10 +300,10 @@ def _files_of(target: str) -> list[str]:
 
 
 def _publish(made: list[str], target: str) -> list[str]:
-    """Rename the files of a recording; return their names.
+    """Rename the files of a recording to their final names, and return these.
 
-    One file takes the place of another at once. Of several, those that are replaced go first: what
-    is new is durable then, under its temporary names.
+    One file replaces another in one step. Of several, the old ones are removed first: the new ones
+    are durable then, under their temporary names.
     """
     names = [chunk_path(target, number) for number in range(len(made))]
     left = dict(zip(names, made, strict=True))
@@ -311,7 +315,7 @@ def _publish(made: list[str], target: str) -> list[str]:
             for path in replaced:
                 disk.unlink(path)
             replaced = []
-        # The first file is what makes the others a recording.
+        # Only the first file makes a recording of the others, so it is renamed last.
         for name in [*names[1:], target]:
             if name != target:
                 _check_absent(name)
@@ -329,7 +333,7 @@ def _publish(made: list[str], target: str) -> list[str]:
 
 
 def _take_mode(made: list[str], target: str) -> None:
-    """Give files the permissions of the one they replace."""
+    """Give new files the permissions of the file they replace."""
     mode = stat.S_IMODE(os.stat(target).st_mode)
     for path in made:
         fd = os.open(path, os.O_RDONLY)

@@ -1,1 +1,1 @@
-"""The content of a recording as files, JSON and checksums."""
+"""Recordings as files, JSON and checksums."""

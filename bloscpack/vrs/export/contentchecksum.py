@@ -1,8 +1,8 @@
-"""The checksum of what a recording says, however it is stored.
+"""Checksum of the content of a recording, independent of how it is stored.
 
-It covers tags, times, versions and payloads, and neither compression, index, chunks, instance ids
-nor the order of streams of other types: copies made by any tool have it, too. Source: reference
-1.4.0, ``utils/Validation.cpp``.
+It covers tags, times, versions and payloads. Compression, index, chunks, instance ids and the order
+of streams of different types do not matter, so copies made by any tool have the same checksum.
+Source: reference 1.4.0, ``utils/Validation.cpp``.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,9 +27,9 @@ def content_checksum(content: Content, progress: Callable[[int, int], None] | No
     Parameters
     ----------
     content : Content
-        Of a recording.
+        Content of a recording.
     progress : callable, optional
-        Called now and then with the stored bytes of records that are done, and of all.
+        Called every 64 records with (stored bytes of the records done, stored bytes of all).
 
     Raises
     ------
@@ -38,15 +38,17 @@ def content_checksum(content: Content, progress: Callable[[int, int], None] | No
     """
     streams = content.table.streams
     return records_checksum(
-        _told(content, progress),
+        _iter_reporting(content, progress),
         streams,
         [content.tags_of(ordinal) for ordinal in range(len(streams))],
         content.description.file_tags,
     )
 
 
-def _told(content: Content, progress: Callable[[int, int], None] | None) -> Iterator[StoredRecord]:
-    """Yield all records, telling now and then how far it is."""
+def _iter_reporting(
+    content: Content, progress: Callable[[int, int], None] | None
+) -> Iterator[StoredRecord]:
+    """Yield all records, and report progress."""
     ends = np.cumsum(content.table.size, dtype=np.int64)
     for row, record in content.reader.iter_records(content.all_rows):
         if progress is not None and not row % _PERIOD:
@@ -60,18 +62,18 @@ def records_checksum(
     stream_tags: Sequence[StreamTags],
     file_tags: Mapping[str, str],
 ) -> str:
-    """Return the checksum of records in the order of time, wherever they come from.
+    """Return the checksum of records, which are given in order of time.
 
     Parameters
     ----------
     records : iterable of StoredRecord
         All of them.
     streams : sequence of StreamId
-        Sorted; the ordinals of the records count them.
+        Sorted stream ids; the records refer to them by ordinal.
     stream_tags : sequence of StreamTags
-        Of each stream.
+        Tags of each stream.
     file_tags : mapping of str to str
-        Of the recording.
+        Tags of the recording.
     """
     ids = renumbered(streams)
     headers = [xxhash.xxh64() for _ in ids]
@@ -90,7 +92,7 @@ def records_checksum(
 
 
 def renumbered(streams: Iterable[StreamId]) -> list[StreamId]:
-    """Return the ids with instances counted from 1 for each type."""
+    """Return the ids with the instances of each type numbered from 1."""
     counts: dict[int, int] = {}
     renumbered = []
     for type_id, _ in streams:

@@ -1,9 +1,8 @@
-"""What is in recordings, streams, records and blocks as values for JSON.
+"""Recordings, streams, records and blocks as JSON values.
 
-For people and programs that look into a file. All numbers that JSON has come as they are; floats
-that it lacks are the strings "NaN", "Infinity" and "-Infinity". Bytes of texts that are no UTF-8
-are lone surrogates, which JSON escapes. A fault in a block is its ``error``, and does not hide the
-other blocks.
+Numbers are unchanged, except for floats that JSON lacks: these are the strings "NaN", "Infinity"
+and "-Infinity". Bytes of texts that are not UTF-8 become lone surrogates, which JSON escapes. A
+fault in a block is its ``error``; the other blocks are still listed.
 """
 
 import math
@@ -26,23 +25,23 @@ from ..stream import Stream
 
 Document = dict[str, Any]
 
-# Records whose columns are made lists at once.
+# Records whose columns are converted to lists at once.
 _BATCH = 4096
 
 
 class StreamFormat(NamedTuple):
-    """What records of a stream that have a type and a format version are made of.
+    """Definition of the records of a stream that have one type and format version.
 
     Attributes
     ----------
     record_type : str
-        In lower case: ``"data"``.
+        In lower case, such as ``"data"``.
     version : int
-        Of the format.
+        Version of the format.
     text : str
         The record format.
     layouts : dict of int to str
-        The definitions of metadata blocks, by the index of their block.
+        Definitions of the metadata blocks, by block index.
     """
 
     record_type: str
@@ -52,7 +51,7 @@ class StreamFormat(NamedTuple):
 
 
 def stream_formats(stream: Stream) -> list[StreamFormat]:
-    """Return what the tags of a stream say of its records; no record is read."""
+    """Return the definitions in the tags of a stream; no record is read."""
     tags = stream.vrs_tags
     found = []
     for kind, name in RECORD_TYPE_NAMES.items():
@@ -63,9 +62,9 @@ def stream_formats(stream: Stream) -> list[StreamFormat]:
 
 
 def field_lines(definition: str) -> list[str]:
-    """Return a line for each piece of a layout: its key, type, number of elements and unit.
+    """Return a line for each piece of a layout: key, type, number of elements and unit.
 
-    Of a definition that is damaged, a line says so.
+    The line of a damaged definition says so.
     """
     try:
         layout = DataLayout.from_json(definition)
@@ -80,12 +79,12 @@ def field_lines(definition: str) -> list[str]:
 
 
 def json_value(value: Any) -> Any:
-    """Return a value of a metadata block as one for JSON.
+    """Return a value of a metadata block as a JSON value.
 
     Parameters
     ----------
     value : number, str, bytes, None, or list, tuple or dict of these
-        What `DataLayout.decode` gives. Of ``char``, bytes are characters of Latin-1.
+        Value from `DataLayout.decode`. Bytes of ``char`` are decoded as Latin-1.
     """
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else f"{'-' * (value < 0)}Infinity"
@@ -99,9 +98,9 @@ def json_value(value: Any) -> Any:
 
 
 def spec_document(spec: ImageSpec | AudioSpec | CustomSpec) -> Document:
-    """Return what is known of a block, without what is 0, empty or undefined.
+    """Return the known properties of a block, without those that are 0, empty or undefined.
 
-    Enumerations are their texts in format strings: ``"raw"``, ``"grey8"``, ``"int16le"``.
+    Enumerations are written as in format strings: ``"raw"``, ``"grey8"``, ``"int16le"``.
     """
     found: Document = {}
     for name, value in asdict(spec).items():
@@ -113,7 +112,7 @@ def spec_document(spec: ImageSpec | AudioSpec | CustomSpec) -> Document:
 
 
 def block_document(block: Block) -> Document:
-    """Return kind and size of a block; the values of metadata, and of others what they are."""
+    """Return the kind and size of a block, and its metadata values or its properties."""
     document: Document = {"kind": block.kind, "nbytes": block.nbytes}
     try:
         if block.kind == "metadata":
@@ -123,19 +122,19 @@ def block_document(block: Block) -> Document:
         if isinstance(spec, ImageSpec | AudioSpec | CustomSpec):
             document.update(spec_document(spec))
         if block.kind != "unsupported":
-            memoryview(block.data)  # raises if it is not there
+            memoryview(block.data)  # raises if the data are missing
     except BloscpackError as err:
         document["error"] = str(err)
     return document
 
 
 def record_document(record: Record) -> Document:
-    """Return what a record is, and its blocks.
+    """Return the properties of a record, and its blocks.
 
     Raises
     ------
     FormatError, CodecError
-        The record or its format is damaged; what is wrong with one block is in its document.
+        The record or its format is damaged. A fault in one block is in the block's document.
     """
     return {
         **record_entry(record),
@@ -145,7 +144,7 @@ def record_document(record: Record) -> Document:
 
 
 def record_entry(record: Record) -> Document:
-    """Return what a record is, without its blocks."""
+    """Return the properties of a record, without its blocks."""
     return {
         "record": record.record_index,
         "stream": record.stream_id,
@@ -157,7 +156,7 @@ def record_entry(record: Record) -> Document:
 
 
 def stream_document(stream: Stream) -> Document:
-    """Return what is known of a stream; its VRS tags say what its records look like."""
+    """Return the properties of a stream; its VRS tags define its records."""
     return {
         "id": stream.id,
         "name": stream.name,
@@ -175,7 +174,7 @@ def stream_document(stream: Stream) -> Document:
 
 
 def recording_document(recording: Recording) -> Document:
-    """Return what is known of a recording and its streams."""
+    """Return the properties of a recording and its streams."""
     header, source = recording.header, recording.source
     return {
         "version": header.version,
@@ -196,7 +195,7 @@ def _times(limits: tuple[float, float] | None) -> list[Any] | None:
 
 
 def iter_entries(recording: Recording, records: RecordSequence) -> Iterator[Document]:
-    """Yield what the index says of each record; none is read."""
+    """Yield the index entry of each record; no record is read."""
     table, rows = recording.table, records.rows
     for start in range(0, len(rows), _BATCH):
         part = rows[start : start + _BATCH]
@@ -214,7 +213,7 @@ def iter_entries(recording: Recording, records: RecordSequence) -> Iterator[Docu
 
 
 def iter_documents(records: RecordSequence) -> Iterator[Document]:
-    """Yield the document of each record; of one that is damaged, number, stream and ``error``."""
+    """Yield the document of each record; a damaged one has number, stream and ``error``."""
     for place, record in iter_readable(records):
         try:
             if isinstance(record, BloscpackError):

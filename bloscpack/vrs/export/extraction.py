@@ -1,12 +1,12 @@
-"""The content of a recording as files: images, WAV, custom blocks, and a line of JSON per record.
+"""Extraction of a recording to files: images, WAV, custom blocks, and a JSON line per record.
 
-Files lie in a folder per stream, named by nothing but numbers of records and blocks, and in
-``metadata.jsonl``: first what is known of the recording, then each record with the values of its
-metadata and the names of the files that its blocks are in. No name comes from the recording, and no
-link is followed: nothing is written outside the folder.
+The files are in one folder per stream and named by record and block numbers. ``metadata.jsonl``
+holds a line about the recording, then a line for each record with its metadata values and the names
+of the files of its blocks. No name comes from the recording and no link is followed, so nothing is
+written outside the folder.
 
-Records are read and encoded in threads and written in order. One that is damaged, or a block, is a
-problem in the report and an ``error`` in its line, and does not end the work.
+Records are read and encoded in threads and written in order. A damaged record or block is a
+problem in the report and an ``error`` in its line; the other records are still extracted.
 """
 
 import json
@@ -36,15 +36,15 @@ from .documents import Document, block_document, record_entry, recording_documen
 from .imagefile import picture_of
 
 KINDS = "image", "audio", "custom", "metadata"
-"""What can be extracted; of metadata, ``metadata.jsonl``."""
+"""Kinds of blocks that can be extracted; metadata go to ``metadata.jsonl``."""
 METADATA_NAME = "metadata.jsonl"
-# Files of several records that are open at a time.
+# Limit of open files to which several records are appended.
 _MAX_OPEN_FILES = 64
 
 
 @dataclass(slots=True)
 class ExtractReport:
-    """What was extracted.
+    """Result of an extraction.
 
     Attributes
     ----------
@@ -53,9 +53,9 @@ class ExtractReport:
     nfiles : Counter
         Files written, by kind: ``"image"``, ``"audio"``, ``"custom"``, ``"metadata"``.
     nbytes : int
-        Of all files.
+        Total size of the files.
     problems : list of Problem
-        What is damaged and therefore missing.
+        Damaged records and blocks, which are missing from the files.
     """
 
     nrecords: int = 0
@@ -66,7 +66,7 @@ class ExtractReport:
 
 @dataclass(slots=True)
 class _Part:
-    """What goes into a file: all of it, or the next part of it."""
+    """Bytes of a block: a whole file, or the next part of one."""
 
     kind: str
     block: int
@@ -78,7 +78,7 @@ class _Part:
 
 @dataclass(slots=True)
 class _Extracted:
-    """What a record gives."""
+    """Files and metadata extracted from a record."""
 
     entry: Document
     stream: str
@@ -97,44 +97,44 @@ def extract(
     nthreads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> ExtractReport:
-    """Write the content of records into files.
+    """Write the content of records to files.
 
     Parameters
     ----------
     recording : Recording
-        Where they are from.
+        The recording to extract.
     folder : str or PathLike
-        Where the files go; made if it is not there. It must be empty.
+        Folder for the files, which is created if it does not exist. It must be empty.
     records : RecordSequence, optional
-        Of the recording; all by default.
+        Records of the recording to extract; by default all.
     kinds : iterable of str
-        Of `KINDS`.
+        Kinds of blocks to extract, from `KINDS`.
     overwrite : bool
-        Whether the folder may have files, of which those with the same names are replaced.
+        Accept a folder that is not empty, and replace files of the same names.
     nthreads : int, optional
         Threads that read and encode.
     progress : callable, optional
-        Called with the stored bytes of records that are done, and of all.
+        Called with (stored bytes of the records done, stored bytes of all).
 
     Returns
     -------
     ExtractReport
-        What was written, and what is missing.
+        Files written, and problems.
 
     Raises
     ------
     ValueError
-        There is no such kind.
+        A kind is unknown.
     FileExistsError
-        The folder has files and not `overwrite`, or a link is in the place of a folder.
+        The folder has files and `overwrite` is false, or a link is in the place of a folder.
     OSError
-        A file cannot be written.
+        A folder or file cannot be written.
     ImportError
         Pillow is missing, and there are raw images.
     """
     wanted = set(text_list("kinds", kinds))
     if wanted - set(KINDS):
-        raise ValueError(f"kind {min(wanted - set(KINDS))!r}: one of {', '.join(KINDS)}")
+        raise ValueError(f"kind {min(wanted - set(KINDS))!r}: expected one of {', '.join(KINDS)}")
     chosen: RecordSequence = recording if records is None else records
     total = int(chosen.stored_nbytes.sum())
     report, done = ExtractReport(), 0
@@ -179,7 +179,7 @@ def _extract_record(record: Record, kinds: set[str]) -> _Extracted:
     extracted = _Extracted(entry, record.stream_id)
     name = f"record {record.record_index} of stream {record.stream_id}"
 
-    def blame(err: BloscpackError, what: str) -> None:
+    def add_problem(err: BloscpackError, what: str) -> None:
         text = str(err.args[0])
         text = text if text.startswith("record ") else f"{name}{what}: {text}"
         extracted.problems.append(Problem(record.record_index, record.stream_id, text))
@@ -187,7 +187,7 @@ def _extract_record(record: Record, kinds: set[str]) -> _Extracted:
     try:
         blocks, entry["note"] = record.blocks, record.note
     except BloscpackError as err:  # the format is damaged
-        blame(err, "")
+        add_problem(err, "")
         entry["error"] = str(err.args[0])
         return extracted
     entry["blocks"] = []
@@ -198,12 +198,12 @@ def _extract_record(record: Record, kinds: set[str]) -> _Extracted:
             if block.kind == "metadata":
                 block.values()
             elif block.kind in kinds and block.nbytes:
-                # An empty block makes no file: a format may list many of them at no cost.
+                # An empty block makes no file, as a format may list thousands of them at no cost.
                 extracted.parts.append((document, _part_of(block, number)))
         except UnsupportedError as err:
             document["error"] = str(err.args[0])
         except BloscpackError as err:
-            blame(err, f", block {number}")
+            add_problem(err, f", block {number}")
             document["error"] = str(err.args[0])
     return extracted
 
@@ -213,13 +213,13 @@ def _part_of(block: Block, number: int) -> _Part:
     if isinstance(spec, ImageSpec):
         return _Part("image", number, *picture_of(block.data, spec))
     if isinstance(spec, AudioSpec) and spec.audio_format == AudioFormat.PCM:
-        wav_header(spec, 0)  # raises if there is none
+        wav_header(spec, 0)  # raises if WAV cannot hold the samples
         return _Part("audio", number, wav_samples(block.data, spec), ".wav", True, spec)
     return _Part(block.kind, number, block.data, ".bin")
 
 
-class _Joined:
-    """A file that several records add to: a WAV, or a stream of video."""
+class _AppendedFile:
+    """A file that several records are appended to: WAV, or a stream of video."""
 
     def __init__(self, name: str, part: _Part) -> None:
         self.name = name
@@ -230,8 +230,8 @@ class _Joined:
         self.fd = -1
         self.identity = (0, 0)
 
-    def takes(self, part: _Part) -> bool:
-        """Whether the part may come behind what is there."""
+    def can_append(self, part: _Part) -> bool:
+        """Return whether the part can be appended to this file."""
         return self.key == _key_of(part) and (
             self.audio is None or self.nbytes + len(part.data) <= MAX_NBYTES
         )
@@ -245,19 +245,19 @@ def _key_of(part: _Part) -> tuple[Any, ...]:
 
 
 class _Files:
-    """The files that are written."""
+    """All files of an extraction."""
 
     def __init__(self, folder: Folder, report: ExtractReport) -> None:
         self._folder = folder
         self._report = report
-        self._joined: dict[tuple[str, int], _Joined] = {}
-        # Those whose files are open, the last used last.
-        self._open: dict[_Joined, None] = {}
+        self._appended: dict[tuple[str, int], _AppendedFile] = {}
+        # Files with an open descriptor, the most recently used last.
+        self._open: dict[_AppendedFile, None] = {}
         self._counts: Counter[tuple[str, int]] = Counter()
         self._lines: Any = None
 
     def add(self, extracted: _Extracted, *, with_line: bool) -> None:
-        """Write what a record gives."""
+        """Write the parts of a record."""
         for document, part in extracted.parts:
             if part.is_part:
                 self._append(extracted.stream, part, document)
@@ -272,7 +272,7 @@ class _Files:
         self._report.nrecords += extracted.is_read
 
     def write_line(self, document: Document) -> None:
-        """Add a line to the metadata."""
+        """Append a line to the metadata."""
         if self._lines is None:
             self._lines = os.fdopen(self._folder.create(METADATA_NAME), "w", encoding="ascii")
             self._report.nfiles["metadata"] += 1
@@ -287,71 +287,71 @@ class _Files:
         self._report.nbytes += len(data)
 
     def _append(self, stream_id: str, part: _Part, document: Document) -> None:
-        """Add a part to the file of its stream and block, or begin another."""
+        """Append a part to the file of its stream and block, or begin a new file."""
         key = stream_id, part.block
-        joined = self._joined.get(key)
-        if joined is None or not joined.takes(part):
-            if joined is not None:
-                self._finish(joined)
+        file = self._appended.get(key)
+        if file is None or not file.can_append(part):
+            if file is not None:
+                self._finish(file)
             name = f"{stream_id}/{part.kind}-{part.block}-{self._counts[key]}{part.suffix}"
             self._counts[key] += 1
-            joined = self._joined[key] = _Joined(name, part)
-            header = b"" if joined.audio is None else wav_header(joined.audio, 0)
-            joined.start = len(header)
-            self._create(joined, header, part.kind)
-        self._write_at(joined, joined.start + joined.nbytes, part.data)
-        document["file"] = joined.name
-        document["offset"] = joined.start + joined.nbytes
+            file = self._appended[key] = _AppendedFile(name, part)
+            header = b"" if file.audio is None else wav_header(file.audio, 0)
+            file.start = len(header)
+            self._create(file, header, part.kind)
+        self._write_at(file, file.start + file.nbytes, part.data)
+        document["file"] = file.name
+        document["offset"] = file.start + file.nbytes
         document["file_nbytes"] = len(part.data)
-        joined.nbytes += len(part.data)
+        file.nbytes += len(part.data)
         self._report.nbytes += len(part.data)
 
-    def _finish(self, joined: _Joined) -> None:
-        """Put sizes into the header of a WAV file."""
-        if joined.audio is not None:
-            self._write_at(joined, 0, wav_header(joined.audio, joined.nbytes))
-            if joined.nbytes % 2:
-                self._write_at(joined, joined.start + joined.nbytes, b"\0")
-        self._release(joined)
+    def _finish(self, file: _AppendedFile) -> None:
+        """Write the sizes into the header of a WAV file."""
+        if file.audio is not None:
+            self._write_at(file, 0, wav_header(file.audio, file.nbytes))
+            if file.nbytes % 2:
+                self._write_at(file, file.start + file.nbytes, b"\0")
+        self._release(file)
 
-    def _create(self, joined: _Joined, header: bytes, kind: str) -> None:
-        joined.fd = self._folder.create(joined.name)
-        joined.identity = disk.identity(joined.fd)
-        self._note_open(joined)
-        self._write_at(joined, 0, header)
+    def _create(self, file: _AppendedFile, header: bytes, kind: str) -> None:
+        file.fd = self._folder.create(file.name)
+        file.identity = disk.identity(file.fd)
+        self._note_open(file)
+        self._write_at(file, 0, header)
         self._report.nfiles[kind] += 1
         self._report.nbytes += len(header)
 
-    def _write_at(self, joined: _Joined, offset: int, data: BytesLike) -> None:
-        if joined.fd < 0:
-            joined.fd = self._folder.reopen(joined.name, joined.identity)
-        self._note_open(joined)
-        with disk.naming(self._folder.path(joined.name)):
-            disk.write_at(joined.fd, offset, data)
+    def _write_at(self, file: _AppendedFile, offset: int, data: BytesLike) -> None:
+        if file.fd < 0:
+            file.fd = self._folder.reopen(file.name, file.identity)
+        self._note_open(file)
+        with disk.naming(self._folder.path(file.name)):
+            disk.write_at(file.fd, offset, data)
 
-    def _note_open(self, joined: _Joined) -> None:
-        self._open.pop(joined, None)
-        self._open[joined] = None
+    def _note_open(self, file: _AppendedFile) -> None:
+        self._open.pop(file, None)
+        self._open[file] = None
         if len(self._open) > _MAX_OPEN_FILES:
             self._release(next(iter(self._open)))
 
-    def _release(self, joined: _Joined) -> None:
-        self._open.pop(joined, None)
-        fd, joined.fd = joined.fd, -1
+    def _release(self, file: _AppendedFile) -> None:
+        self._open.pop(file, None)
+        fd, file.fd = file.fd, -1
         if fd >= 0:
             os.close(fd)
 
     def close(self) -> None:
         """Close all files, complete or not; idempotent."""
-        for joined in [*self._open]:
-            self._release(joined)
+        for file in [*self._open]:
+            self._release(file)
         if self._lines is not None:
             self._lines.close()
 
     def finish(self) -> None:
-        """Complete all files."""
-        for joined in self._joined.values():
-            self._finish(joined)
+        """Complete and close all files."""
+        for file in self._appended.values():
+            self._finish(file)
         if self._lines is not None:
             with disk.naming(self._folder.path(METADATA_NAME)):
                 self._lines.close()

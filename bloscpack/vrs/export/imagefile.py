@@ -1,8 +1,8 @@
-"""Images of recordings as files: the bytes and the suffix of each.
+"""Images of recordings as files: bytes and suffix of each.
 
-What is a file already is kept byte for byte: JPEG, PNG, JPEG XL. Raw images whose pixels PNG holds
-exactly become PNG, those of floats, and colours of more than 8 bits, NumPy's .npy; YUV stays as
-its bytes. Video frames are one stream, which only makes sense as a whole.
+JPEG, PNG and JPEG XL images are copied byte for byte. Raw images become PNG if PNG holds their
+pixels exactly. Floats, and colours of more than 8 bits, become NumPy's .npy; YUV stays raw bytes.
+Video frames are parts of one stream, which can only be played as a whole.
 """
 
 import io
@@ -30,16 +30,16 @@ _YUV = PLANAR_FORMATS | {PixelFormat.YUY2}
 
 
 class Picture(NamedTuple):
-    """An image as a file.
+    """Bytes and suffix of an image file.
 
     Attributes
     ----------
     data : bytes-like
-        The file.
+        Content of the file.
     suffix : str
-        What its name ends in, with the dot.
+        Suffix of the file name, with the dot.
     is_part : bool
-        Whether it is only a part of a stream of video, and belongs behind the parts before it.
+        Whether the image is part of a video stream, to be appended to the parts before it.
     """
 
     data: BytesLike
@@ -55,7 +55,7 @@ def picture_of(data: memoryview, spec: ImageSpec) -> Picture:
     data : memoryview
         The bytes of the block.
     spec : ImageSpec
-        Of the block.
+        Properties of the block.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def picture_of(data: memoryview, spec: ImageSpec) -> Picture:
 
 
 def _exact_pixels(data: memoryview, spec: ImageSpec) -> Array | None:
-    """Return all that a raw image says as an array, None for YUV."""
+    """Return the pixels of a raw image without loss as an array, or None for YUV."""
     pixel = spec.pixel_format
     if pixel in _YUV:
         return None

@@ -1,7 +1,8 @@
-"""Columns of records while they are gathered, and the clips that they become.
+"""Columns of records being imported, and the clips written from them.
 
-Their bytes wait in files without a name until all records of a group are there: memory does not
-depend on how many there are. Names and shapes of the clips: docs/formats/vrs-store.md.
+Column data are collected in unnamed temporary files until all records of a group are read, so that
+memory does not grow with the number of records. Ids and shapes of the clips:
+docs/formats/vrs-store.md.
 """
 
 from array import array
@@ -21,19 +22,19 @@ from ..layout.datalayout import DataLayout
 from ..layout.pieces import Piece, PieceKind
 
 BLOCK_NBYTES = 1 << 16
-"""Values of varying number are kept in frames of about so many bytes."""
+"""Target size in bytes of the frames that hold values of varying number."""
 MAX_LABEL_LENGTH = 200
-"""A longer name of a field is cut in the id of its clip."""
+"""Length at which the name of a field is cut in the id of its clip."""
 
-# What a column holds in memory.
+# Bytes of a column in memory before it goes to a file.
 _MEMORY_NBYTES = 1 << 16
 
 Plan: TypeAlias = dict[str, Any]
-"""What a store says of how records are made of its clips, JSON values."""
+"""JSON values that describe how records are rebuilt from clips."""
 
 
 class Spool:
-    """Bytes that are gathered, in memory or in a file that nobody sees."""
+    """Byte buffer in memory that moves to an unnamed temporary file when it grows."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -51,25 +52,25 @@ class Spool:
             self._write_out(self._file)
 
     def _write_out(self, file: BinaryIO) -> None:
-        """Write what is in memory to the file, all of it: reading would flush it without a name."""
+        """Write the memory buffer to the file; later reads would flush it without naming errors."""
         with disk.naming(f"temporary file in {self._folder}"):
             file.write(self._memory)
             file.flush()
         self._memory = bytearray()
 
     def pad(self, nbytes: int) -> None:
-        """Fill up with zeros to a multiple of `nbytes`."""
+        """Append zeros up to a multiple of `nbytes`."""
         self.write(bytes(-self.nbytes % nbytes))
 
     def array(self, dtype: Any, shape: tuple[int, ...]) -> AnyArray:
-        """Return all bytes as an array, read from the file as it is used."""
+        """Return all bytes as an array, which is mapped from the file if there is one."""
         if self._file is None:
             return np.frombuffer(bytes(self._memory), dtype).reshape(shape)
         self._write_out(self._file)
         return np.memmap(self._file, dtype, "r", 0, shape)
 
     def iter_pieces(self, sizes: Iterable[int]) -> Iterator[bytes]:
-        """Yield all bytes in pieces of these sizes, from the first one on."""
+        """Yield all bytes from the first on, in pieces of these sizes."""
         if self._file is None:
             source: BinaryIO = BytesIO(self._memory)
         else:
@@ -80,34 +81,34 @@ class Spool:
             yield source.read(size)
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close and remove the file."""
         if self._file is not None:
             self._file.close()
 
 
 class Columns:
-    """The columns of a form while they are gathered; base of all kinds.
+    """Columns of a form being imported; base class.
 
     Attributes
     ----------
     spool : Spool
-        The bytes so far.
+        Bytes collected so far.
     """
 
     def __init__(self, folder: str) -> None:
         self.spool = Spool(folder)
 
     def add(self, data: BytesLike) -> None:
-        """Add what a record has."""
+        """Add the bytes of a record."""
         self.spool.write(data)
 
     def append_to(self, store: FrameStore, prefix: str, nrows: int) -> list[Plan]:
-        """Append clips to a store, and return how payloads are made of them again."""
+        """Append clips to a store, and return the plan to rebuild payloads from them."""
         raise NotImplementedError
 
 
 class FixedColumns(Columns):
-    """The part of a metadata block that has the same size in all records: a clip per field."""
+    """Fixed-size part of a metadata block: one clip per field."""
 
     def __init__(self, folder: str, layout: DataLayout) -> None:
         super().__init__(folder)
@@ -133,7 +134,7 @@ class FixedColumns(Columns):
             )
             values = rows.view(place).reshape(nrows)["it"]
             if dtype == np.bool_ and (values.view(np.uint8) > 1).any():
-                values = values.view(np.uint8)  # other bytes than 0 and 1 are to survive
+                values = values.view(np.uint8)  # preserves bytes other than 0 and 1
             id_ = free_id(store, f"{prefix}/{key[:MAX_LABEL_LENGTH]}")
             store.append(id_, values, {"field": key})
             plans.append({"kind": "fixed", "id": id_})
@@ -142,7 +143,7 @@ class FixedColumns(Columns):
 
 
 class RaggedColumn(Columns):
-    """Values, as many in each record as it has: a clip of values, and one of offsets."""
+    """Values whose number varies by record: a clip of values, and one of offsets."""
 
     def __init__(self, folder: str, name: str, dtype: Any, shape: tuple[int, ...] = ()) -> None:
         super().__init__(folder)
@@ -159,7 +160,7 @@ class RaggedColumn(Columns):
         self._ends.append(self.spool.nbytes // self._nbytes)
 
     def append_to(self, store: FrameStore, prefix: str, nrows: int) -> list[Plan]:
-        """Append values in blocks, (K, B, ...), and where those of each record begin, (N + 1,)."""
+        """Append values in blocks, (K, B, ...), and the offset of each record, (N + 1,)."""
         total = self._ends[-1]
         self.id = id_ = free_id(store, f"{prefix}/{self._name}")
         block = max(1, min(total, BLOCK_NBYTES // self._nbytes))
@@ -170,7 +171,7 @@ class RaggedColumn(Columns):
             np.frombuffer(piece, self._dtype).reshape(shape)
             for piece in self.spool.iter_pieces(repeat(block * self._nbytes, nblocks))
         )
-        # Of no blocks the dtype would not be known.
+        # A clip without frames would lose the dtype.
         frames = blocks if nblocks else np.empty((0, *shape), self._dtype)
         store.append(id_, frames, {"values": total})
         offsets = free_id(store, f"{id_}:offsets")
@@ -179,27 +180,27 @@ class RaggedColumn(Columns):
 
 
 class IndexColumn(Columns):
-    """The index of the variable pieces of a metadata block: their offsets say it all."""
+    """Index of the variable pieces of a metadata block, which is rebuilt from their offsets."""
 
     def __init__(self, folder: str, pieces: list[RaggedColumn]) -> None:
         super().__init__(folder)
         self._pieces = pieces
 
     def append_to(self, store: FrameStore, prefix: str, nrows: int) -> list[Plan]:
-        """Append the pieces, and return the plan of the index and of them."""
+        """Append the pieces, and return the plan of the index and the pieces."""
         plans = [plan for piece in self._pieces for plan in piece.append_to(store, prefix, nrows)]
         return [{"kind": "index", "ids": [plan["id"] for plan in plans]}, *plans]
 
 
 class PixelColumn(Columns):
-    """Raw images of one size: a clip of their pixels, and one of what lies between and behind."""
+    """Raw images of one size: a clip of pixels, and one of the bytes between and after them."""
 
     def __init__(self, folder: str, spec: ImageSpec) -> None:
         super().__init__(folder)
         self._spec = spec
 
     def append_to(self, store: FrameStore, prefix: str, nrows: int) -> list[Plan]:
-        """Append pixels as (N, H, W) or (N, H, W, C), and the rest as (N, bytes)."""
+        """Append pixels as (N, H, W) or (N, H, W, C), and the other bytes as (N, bytes)."""
         spec = self._spec
         nbytes = spec.raw_nbytes or 0
         one = image_view(bytes(nbytes), spec)
@@ -218,13 +219,13 @@ class PixelColumn(Columns):
 
 
 def _rest_of(raw: AnyArray, height: int, stride: int, width: int) -> AnyArray:
-    """Return the bytes of a raw image that are no pixels of its first plane."""
+    """Return the bytes of a raw image that are not pixels of its first plane."""
     between = raw[: height * stride].reshape(height, stride)[:, width:]
     return np.concatenate([between.reshape(-1), raw[height * stride :]])
 
 
 class ImageColumn(Columns):
-    """JPEG and PNG images, as they are."""
+    """JPEG and PNG images, byte for byte."""
 
     def __init__(self, folder: str) -> None:
         super().__init__(folder)
@@ -243,7 +244,7 @@ class ImageColumn(Columns):
 
 
 def item_of(piece: Piece) -> tuple[np.dtype[Any], tuple[int, ...]]:
-    """Return dtype and shape of an element of a piece as a store has it; of text, bytes."""
+    """Return the dtype and shape of an element of a piece in a store; text is stored as bytes."""
     element = piece.element
     if piece.kind is PieceKind.STRING_MAP or element is None or not element.nbytes:
         return np.dtype(np.uint8), ()
@@ -253,7 +254,7 @@ def item_of(piece: Piece) -> tuple[np.dtype[Any], tuple[int, ...]]:
 
 
 def free_id(store: FrameStore, wanted: str) -> str:
-    """Return an id that no clip has: `wanted`, or that with a number."""
+    """Return `wanted` if no clip has this id, else `wanted` with a number."""
     id_, number = wanted, 1
     while id_ in store:
         number += 1

@@ -1,7 +1,7 @@
-"""What the payload of a record is made of: the bytes for each column.
+"""Cutting the payload of a record into the bytes of each column.
 
-Parts that put together are the payload again, whatever it is: payloads that do not fit their
-format, or metadata that nobody would write again as they are, are one part.
+The parts concatenate to the payload. A payload that does not fit its format, or metadata that a
+writer would encode differently, is one part.
 """
 
 from struct import Struct
@@ -21,15 +21,15 @@ from ..read.record import Block, Record
 from .clipcolumns import item_of
 
 Key: TypeAlias = tuple[tuple[Any, ...], ...]
-"""What blocks a payload has: a tuple for each, its kind first. Equal keys have equal columns."""
+"""Blocks of a payload: a tuple for each, its kind first. Equal keys have equal columns."""
 RAW: Key = (("raw",),)
-"""The key of payloads that are kept as they are."""
+"""Key of payloads that are stored uncut."""
 
 
 def cut(record: Record) -> tuple[Key, tuple[Block, ...], list[BytesLike]]:
-    """Return what the payload of a record is made of, and the bytes for each column.
+    """Return the key, the blocks and the parts of the payload of a record.
 
-    Where the parts put together would not be the payload, it is one part.
+    If the parts would not concatenate to the payload, the payload is one part.
     """
     whole: tuple[Key, tuple[Block, ...], list[BytesLike]] = RAW, (), [record.payload]
     try:
@@ -56,7 +56,7 @@ def cut(record: Record) -> tuple[Key, tuple[Block, ...], list[BytesLike]]:
 
 
 def _cut_metadata(data: memoryview, layout: DataLayout) -> list[BytesLike] | None:
-    """Return the fixed part and the variable pieces; None if these do not lie back to back."""
+    """Return the fixed part and the variable pieces; None if the pieces are not contiguous."""
     parts: list[BytesLike] = [data[: layout.fixed_nbytes]] if layout.fixed_nbytes else []
     variable = layout.variable
     if not variable:
@@ -74,7 +74,7 @@ def _cut_metadata(data: memoryview, layout: DataLayout) -> list[BytesLike] | Non
 
 
 def _kind_of(block: Block) -> tuple[Any, ...]:
-    """Return what column a block that is no metadata goes into."""
+    """Return the kind of column for a block other than metadata."""
     spec = block.spec
     if isinstance(spec, AudioSpec) and spec.audio_format == AudioFormat.PCM:
         dtype, nbytes = spec.sample_dtype, spec.min_frame_nbytes
@@ -99,7 +99,7 @@ def _kind_of(block: Block) -> tuple[Any, ...]:
 
 
 def fixed_layouts(decoder: StreamDecoder) -> list[DataLayout] | None:
-    """Return the layouts of records that are fields of fixed size and no more; None for others."""
+    """Return the layouts if records only have fields of fixed size, else None."""
     try:
         contents, layouts = decoder.contents, decoder.layouts
     except BloscpackError:

@@ -1,6 +1,6 @@
-"""The records of a store, form by form, and all of them in the order of time or of the file.
+"""Records of a frame store, by form, and all of them in order of time or of the file.
 
-Columns are read for some records at a time and put together as bytes.
+Columns are read for a batch of records at a time and joined to payloads.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,9 +25,9 @@ from .payloadrows import (
     text_of,
 )
 
-# Records that are put together at once, at most.
+# Most records that are rebuilt at once.
 _BATCH_RECORDS = 1 << 16
-# What all columns of a store may hold in memory, and at least each form.
+# Memory for the columns of all forms together; a form gets a share, or at least this minimum.
 _MEMORY_NBYTES = 16 << 20
 _MIN_BATCH_NBYTES = 1 << 16
 
@@ -47,23 +47,23 @@ class StoredForm:
     store : FrameStore
         The store.
     plan : mapping
-        What it says of the form.
+        The store's description of the form.
 
     Attributes
     ----------
     stream_id, record_type, version
-        Of all its records.
+        Equal for all its records.
     timestamps : ndarray of float64, shape (N,)
         In seconds.
     order : ndarray of int64, shape (N,)
-        Place in the order of the file.
+        Position of each record in the original file.
     compressions : ndarray of uint8, shape (N,)
-        How the payloads were stored.
+        Compression of each payload in the original file.
 
     Raises
     ------
     FormatError
-        Clips are missing, or do not fit.
+        Clips are missing, or do not fit the plan.
     """
 
     def __init__(self, store: FrameStore, plan: Mapping[str, Any]) -> None:
@@ -87,7 +87,7 @@ class StoredForm:
         return len(self.timestamps)
 
     def read(self, first: int, last: int) -> Sequence[bytes]:
-        """Return the payloads of some records."""
+        """Return the payloads of records `first` to `last`, which is not included."""
         lanes: list[Sequence[bytes]] = []
         tables: list[AnyArray] = []
         for column in [*self._columns, None]:
@@ -105,7 +105,7 @@ class StoredForm:
         return lanes[0] if len(lanes) == 1 else [b"".join(parts) for parts in zip(*lanes)]  # noqa: B905
 
     def iter_payloads(self, rows: IntArray, batch_nbytes: int) -> Iterator[bytes]:
-        """Yield the payloads of records, reading those ahead that follow each other."""
+        """Yield the payloads of records; consecutive ones are read in batches."""
         nahead = max(1, min(_BATCH_RECORDS, batch_nbytes // max(1, self.row_nbytes)))
         breaks = np.flatnonzero(np.diff(rows) != 1) + 1
         starts = [0, *breaks.tolist()]
@@ -116,15 +116,15 @@ class StoredForm:
 
 
 class StoredTable:
-    """All records of a store, in the order of time and of the file.
+    """All records of a store, in order of time and of the original file.
 
     Attributes
     ----------
     forms : list of StoredForm
-        What they are read from.
+        Forms that hold the records.
     table : RecordTable
-        Times, types and streams in the order of time; `position` counts the order of the file, and
-        there are no places in a file.
+        Times, types and streams in order of time; `position` is the order of the original file.
+        File offsets are not set.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class StoredTable:
         return len(self._form)
 
     def iter_records(self, positions: IntArray) -> Iterator[tuple[StoredForm, int, bytes]]:
-        """Yield form, row and payload of records, by their places in the file."""
+        """Yield form, row and payload of records, given by their positions in the file."""
         forms, rows = self._form[positions], self._row[positions]
         share = max(_MIN_BATCH_NBYTES, _MEMORY_NBYTES // max(1, len(self.forms)))
         readers = [
@@ -163,7 +163,7 @@ class StoredTable:
 
 
 def _columns_of(store: FrameStore, plan: Mapping[str, Any], nrows: int) -> Iterator[StoredColumn]:
-    """Yield the columns of a form; an index stands before the pieces that it is of."""
+    """Yield the columns of a form; an index comes before its pieces."""
     parts = plan.get("parts")
     if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
         raise damaged("a form without parts")
@@ -179,7 +179,7 @@ def _columns_of(store: FrameStore, plan: Mapping[str, Any], nrows: int) -> Itera
             pieces = [columns.get(str(id_)) for id_ in ids] if isinstance(ids, list) else [None]
             ragged = [piece for piece in pieces if isinstance(piece, StoredRagged)]
             if len(ragged) < len(pieces):
-                raise damaged("an index of pieces that are not there")
+                raise damaged("an index whose pieces are missing")
             yield StoredIndex(ragged)
         elif part.get("kind") in _KINDS:
             yield columns[text_of(part, "id")]
@@ -188,14 +188,14 @@ def _columns_of(store: FrameStore, plan: Mapping[str, Any], nrows: int) -> Itera
 
 
 def _split(numbers: IntArray, count: int) -> list[IntArray]:
-    """Return where each of the numbers up to `count` is, in order."""
+    """Return the positions of each of the numbers 0 to `count` - 1, in order."""
     order = np.argsort(numbers, kind="stable")
     ends = np.cumsum(np.bincount(numbers, minlength=count))
     return np.split(order, ends[:-1]) if count else []
 
 
 def _rows_of(table: AnyArray) -> list[bytes]:
-    """Return the rows of a table of bytes."""
+    """Return the rows of a table as bytes objects."""
     data, nbytes = table.tobytes(), table.shape[1]
     if not nbytes:
         return [b""] * len(table)

@@ -1,7 +1,7 @@
-"""Records as columns: those of one stream, type and version are read, cut and gathered.
+"""Import of records as columns: reads and cuts the records of one stream, type and version.
 
-A *form* is the records of such a group whose payloads are made of the same parts: the fields of
-their metadata, pixels of one size, coded images, samples, or just bytes.
+A *form* is the records of such a group whose payloads have the same parts: the fields of their
+metadata, pixels of one size, coded images, samples, or plain bytes.
 """
 
 from array import array
@@ -31,10 +31,10 @@ from .clipcolumns import (
 )
 from .cutting import RAW, Key, cut, fixed_layouts
 
-# Columns and forms of one group, each column with an open file; what goes beyond is kept as bytes.
+# Limit of columns in a group, as each has an open file. Further forms are stored as bytes.
 _MAX_COLUMNS = 256
 _MAX_FORMS = 16
-# Records that are cut together.
+# Bytes of records that are cut together.
 _BATCH_NBYTES = 1 << 20
 _BATCH_RECORDS = 4096
 
@@ -42,16 +42,16 @@ _Batch: TypeAlias = list[tuple[int, float, bytes]]
 
 
 class Form:
-    """Records whose payloads have the same parts, while they are gathered.
+    """Records whose payloads have the same parts, during an import.
 
     Parameters
     ----------
     folder : str
-        For temporary files.
+        Folder for temporary files.
     key : tuple
-        What blocks there are.
+        Key of the blocks.
     blocks : sequence of Block
-        Of one of the records.
+        Blocks of one of the records.
     """
 
     def __init__(self, folder: str, key: Key, blocks: tuple[Block, ...]) -> None:
@@ -89,13 +89,13 @@ class Form:
             self.columns += pieces
 
     def add(self, row: int, parts: list[BytesLike]) -> None:
-        """Add a record: its row, and what each column gets."""
+        """Add a record: its row, and the bytes for each column."""
         self.rows.append(row)
         for column, part in zip(self.columns, parts, strict=True):
             column.add(part)
 
     def append_to(self, store: FrameStore, prefix: str, headers: Plan) -> Plan:
-        """Append all columns; return what tells how the records are made of them again."""
+        """Append all columns, and return the plan to rebuild the records."""
         nrows = len(self.rows)
         parts: list[Plan] = []
         for number, column in self.parts:
@@ -104,26 +104,26 @@ class Form:
         return {**headers, "prefix": prefix, "records": nrows, "parts": parts}
 
     def close(self) -> None:
-        """Give temporary files back."""
+        """Close and remove temporary files."""
         for column in self.columns:
             column.spool.close()
 
 
 class GroupImport:
-    """Brings the records of one stream, type and version into a store.
+    """Import of the records of one stream, type and version into a store.
 
     Parameters
     ----------
     store : FrameStore
         Open for appending.
     folder : str
-        For temporary files.
+        Folder for temporary files.
     content : Content
         The recording.
     records : RecordSet
         All records of the stream and type.
     version : int
-        Of their formats.
+        Version of the record format.
     """
 
     def __init__(
@@ -138,16 +138,16 @@ class GroupImport:
         self._forms: dict[Key, Form] = {}
         stream_id = content.table.streams[records.ordinal]
         kind = RecordType(records.record_type).name.lower()
-        self._called = f"{stream_id}/{kind}-{version}"
+        self._label = f"{stream_id}/{kind}-{version}"
         self._plan: Plan = {"stream": str(stream_id), "type": kind, "version": version}
 
     def run(self, chosen: IntArray) -> Iterator[Plan | int]:
-        """Read the records; yield the number of records done now and then, and every form made.
+        """Read the records; yield the number of records done at intervals, and each plan of a form.
 
         Parameters
         ----------
         chosen : ndarray of int64
-            Which of the records of the stream and type have the version.
+            Records of the stream and type that have the version.
         """
         rows = self._records.rows[chosen]
         self._compressions = dict(
@@ -184,7 +184,7 @@ class GroupImport:
         yield len(batch)
 
     def _take_fixed(self, batch: _Batch, layouts: list[DataLayout]) -> bool:
-        """Take records whose payloads are fields of fixed size, all at once; tell if they are."""
+        """Take records whose payloads are only fields of fixed size; return whether they are."""
         total = sum(layout.fixed_nbytes for layout in layouts)
         if not total or any(len(payload) != total for _, _, payload in batch):
             return False
@@ -206,7 +206,7 @@ class GroupImport:
         return True
 
     def _open(self, key: Key, blocks: tuple[Block, ...]) -> Form:
-        """Return the form for payloads of these blocks: a new one, or that of bytes."""
+        """Return the form for payloads of these blocks: a new one, or the form of bytes."""
         form = Form(self._folder, key, blocks)
         ncolumns = sum(len(each.columns) for each in self._forms.values()) + len(form.columns)
         if key != RAW and (ncolumns > _MAX_COLUMNS or len(self._forms) >= _MAX_FORMS):
@@ -218,7 +218,7 @@ class GroupImport:
         """Append a form to the store."""
         del self._forms[form.key]
         try:
-            name = f"{self._called}.raw" if form.key == RAW else self._called
+            name = f"{self._label}.raw" if form.key == RAW else self._label
             prefix, number = name, 1
             while f"{prefix}/timestamp" in self._store:
                 number += 1

@@ -1,7 +1,7 @@
-"""Payloads of records from the columns of a store: the way back of columns.py.
+"""Payloads of records rebuilt from the columns of a store; the inverse of `clipcolumns`.
 
-What the store says of itself is not believed: clips that are missing, of another length or of
-another kind are a `FormatError`. Layout: docs/formats/vrs-store.md.
+The plan in the store is not trusted: clips that are missing, or of another length or kind, raise
+`FormatError`. Layout: docs/formats/vrs-store.md.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,29 +15,29 @@ from ...frames.store.framestore import FrameStore
 from ...types import AnyArray, IntArray
 
 _ENTRY = np.dtype("<u4")
-# Blocks of values that are read at once where one record has many.
+# Blocks of values that are read at once if one record has many.
 _READ_BLOCKS = 16
 
-# Bytes of records: a row for each, or one bytes object for each.
+# Bytes of records: one array row, or one bytes object, for each.
 Lane: TypeAlias = "AnyArray | list[bytes]"
 
 
 def damaged(what: str) -> FormatError:
-    """Return the error for a store that does not hold together as a recording."""
+    """Return the error for a store whose recording is damaged."""
     return FormatError(f"recording in a frame store: {what}")
 
 
 class StoredColumn:
-    """A part of the payloads of a form; base of all kinds.
+    """Part of the payloads of a form; base class.
 
     Parameters
     ----------
     store : FrameStore
-        Where its clips are.
+        Store that holds the clips.
     plan : mapping
-        What the store says of it.
+        The store's description of the part.
     nrows : int
-        Records of the form.
+        Number of records of the form.
     """
 
     def __init__(self, store: FrameStore, plan: Mapping[str, Any], nrows: int) -> None:
@@ -53,16 +53,16 @@ class StoredColumn:
 
     @property
     def row_nbytes(self) -> int:
-        """About how many bytes a record takes."""
+        """Approximate bytes per record."""
         raise NotImplementedError
 
     def read(self, first: int, last: int) -> Lane:
-        """Return the bytes of records `first` to `last`, the latter not included."""
+        """Return the bytes of records `first` to `last`, which is not included."""
         raise NotImplementedError
 
 
 class StoredFixed(StoredColumn):
-    """Rows of a clip, as they are."""
+    """Rows of a clip, unchanged."""
 
     def __init__(self, store: FrameStore, plan: Mapping[str, Any], nrows: int) -> None:
         super().__init__(store, plan, nrows)
@@ -70,7 +70,7 @@ class StoredFixed(StoredColumn):
 
     @property
     def row_nbytes(self) -> int:
-        """Bytes of a row."""
+        """Bytes per row."""
         return self._clip.dtype.itemsize * int(np.prod(self._clip.shape[1:]))
 
     def read(self, first: int, last: int) -> Lane:
@@ -79,7 +79,7 @@ class StoredFixed(StoredColumn):
 
 
 class StoredPixels(StoredFixed):
-    """Raw images of pixels and what lies between and behind them."""
+    """Raw images, from their pixels and the bytes between and after them."""
 
     def __init__(self, store: FrameStore, plan: Mapping[str, Any], nrows: int) -> None:
         super().__init__(store, plan, nrows)
@@ -94,7 +94,7 @@ class StoredPixels(StoredFixed):
 
     @property
     def row_nbytes(self) -> int:
-        """Bytes of an image."""
+        """Bytes per image."""
         return super().row_nbytes + self._rest.row_nbytes
 
     def read(self, first: int, last: int) -> Lane:
@@ -120,7 +120,7 @@ class StoredImages(StoredColumn):
 
     @property
     def row_nbytes(self) -> int:
-        """Bytes of an image on average."""
+        """Average bytes per image."""
         return self._clip.cbytes // max(1, self._nrows)
 
     def read(self, first: int, last: int) -> Lane:
@@ -129,14 +129,14 @@ class StoredImages(StoredColumn):
 
 
 class StoredRagged(StoredColumn):
-    """Values, as many for each record as it has."""
+    """Values whose number varies by record."""
 
     def __init__(self, store: FrameStore, plan: Mapping[str, Any], nrows: int) -> None:
         super().__init__(store, plan, nrows)
         offsets = read_column(store, text_of(plan, "offsets"), np.dtype(np.int64), nrows + 1)
         shape = self._clip.shape
         if len(shape) < 2:
-            raise damaged(f"clip {self.id!r:.80} has values in no blocks")
+            raise damaged(f"clip {self.id!r:.80}: expected values in blocks")
         self._block = shape[1]
         self._item_nbytes = self._clip.dtype.itemsize * int(np.prod(shape[2:]))
         if offsets[0] or (np.diff(offsets) < 0).any() or offsets[-1] > shape[0] * shape[1]:
@@ -145,7 +145,7 @@ class StoredRagged(StoredColumn):
 
     @property
     def row_nbytes(self) -> int:
-        """Bytes of a record on average."""
+        """Average bytes per record."""
         return int(self._offsets[-1]) * self._item_nbytes // max(1, self._nrows)
 
     def sizes(self, first: int, last: int) -> IntArray:
@@ -153,7 +153,7 @@ class StoredRagged(StoredColumn):
         return np.diff(self._offsets[first : last + 1]) * self._item_nbytes
 
     def iter_bytes(self, row: int) -> Iterator[bytes]:
-        """Yield the values of one record as bytes, some at a time."""
+        """Yield the values of one record as bytes, in pieces."""
         at, end = (int(each) for each in self._offsets[row : row + 2])
         while at < end:
             block, start = divmod(at, self._block)
@@ -176,7 +176,7 @@ class StoredRagged(StoredColumn):
 
 
 class StoredIndex(StoredColumn):
-    """The index of variable pieces, from how long these are."""
+    """Index of the variable pieces, rebuilt from their lengths."""
 
     def __init__(self, pieces: list[StoredRagged]) -> None:
         self._pieces = pieces
@@ -201,7 +201,7 @@ def read_column(store: FrameStore, id_: str, dtype: np.dtype[Any], count: int) -
     Raises
     ------
     FormatError, NotFoundError
-        There is no such clip, or it is another one.
+        The clip is missing, or has another dtype or shape.
     """
     clip = store[id_]
     if clip.shape != (count,) or clip.dtype != dtype:
@@ -210,18 +210,18 @@ def read_column(store: FrameStore, id_: str, dtype: np.dtype[Any], count: int) -
 
 
 def text_of(plan: Mapping[str, Any], name: str) -> str:
-    """Return a text of a plan; `FormatError` if it is none."""
+    """Return a text of a plan; raise `FormatError` for another type."""
     value = plan.get(name)
     if not isinstance(value, str):
-        raise damaged(f"{name} is {value!r:.80}, no text")
+        raise damaged(f"{name} is {value!r:.80}, not a text")
     return value
 
 
 def count_of(plan: Mapping[str, Any], name: str) -> int:
-    """Return a number of a plan that is not negative; `FormatError` if it is none."""
+    """Return a number of a plan; raise `FormatError` unless it is an integer of 0 or more."""
     value = plan.get(name)
     if type(value) is not int or value < 0:
-        raise damaged(f"{name} is {value!r:.80}, no number")
+        raise damaged(f"{name} is {value!r:.80}, not a number of 0 or more")
     return value
 
 

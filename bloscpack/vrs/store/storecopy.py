@@ -1,10 +1,9 @@
-"""VRS recordings in a frame store, and back: every record and tag arrives as it was.
+"""VRS recordings in a frame store, and back, without loss of records or tags.
 
-`store_recording` cuts the payloads of records into columns, one clip for each (columns.py);
-`restore_recording` puts them together again (rows.py). Both compare `Recording.checksum` of
-what was read with that of what was written: equal sums are equal tags, times, versions and
-payloads. With `verbatim` the file comes back byte for byte (verbatim.py). Layout:
-docs/formats/vrs-store.md.
+`store_recording` cuts the payloads of records into columns, one clip for each (`clipcolumns`);
+`restore_recording` joins them again (`payloadrows`). Both compare the `Recording.checksum` of
+source and copy: equal checksums mean equal tags, times, versions and payloads. With `verbatim` the
+file is restored byte for byte (`verbatim`). Layout: docs/formats/vrs-store.md.
 """
 
 import os
@@ -36,9 +35,9 @@ from .storeprogress import Counter, Progress
 from .verbatim import iter_file, store_file, write_parts
 
 PRESET = "small"
-"""What columns are compressed with unless another preset is asked for."""
+"""Default compression preset of columns."""
 _KINDS = RecordType.STATE, RecordType.CONFIGURATION, RecordType.DATA
-# Recompressed with the codec that a record had; its level is not known.
+# Presets to restore a record with its codec; the file does not store the compression level.
 _PRESETS: dict[int, str] = {
     Compression.NONE: "none",
     Compression.LZ4: "fast",
@@ -49,18 +48,18 @@ _BATCH_NBYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class RecordingCopy:
-    """What was brought into a store, or out of it.
+    """Result of storing or restoring a recording.
 
     Attributes
     ----------
     clips : int
-        Clips of the store; of a recording, its streams.
+        Clips of the store, or streams of the restored recording.
     records : int
-        Records.
+        Number of records.
     images : int
-        How many of them have JPEG or PNG images, which are clips of their own.
+        Records with JPEG or PNG images, which are clips of their own.
     paths : tuple of str
-        The files that were made.
+        The files that were created.
     """
 
     clips: int
@@ -79,33 +78,33 @@ def store_recording(
     nthreads: int | None = None,
     progress: Progress | None = None,
 ) -> RecordingCopy:
-    """Make a frame store of a recording.
+    """Write a recording to a new frame store.
 
     Parameters
     ----------
     recording : Recording
-        What is read, several times.
+        Recording to store; it is read several times.
     path : str
-        The new store; to be removed by the caller after an error.
+        Path of the new store, which the caller removes after an error.
     preset : {"fast", "small"}
-        How columns are compressed.
+        Compression of the columns.
     verbatim : bool
-        Keep what brings the file back byte for byte.
+        Also store the bytes needed to restore the file byte for byte.
     verify : bool
-        Read the store, and compare checksums.
+        Read the store afterwards, and compare checksums.
     nthreads : int, optional
         Threads that encode.
     progress : callable, optional
-        Called with (records done, records in all); comparing counts as much as copying.
+        Called with (records done, records in all); verifying counts as much as copying.
 
     Raises
     ------
     FormatError, CodecError, UnsupportedError
-        A record is damaged, or what was written is not what was read.
+        A record is damaged, or the stored content differs from the recording.
     FileExistsError
-        There is such a file.
+        The file `path` exists.
     OSError
-        The recording cannot be read, or the store not be written.
+        The recording cannot be read, or the store cannot be written.
     """
     content = recording._content
     count = Counter(progress, len(content.table) * (2 if verify else 1))
@@ -139,17 +138,17 @@ def restore_recording(
     nthreads: int | None = None,
     progress: Progress | None = None,
 ) -> RecordingCopy:
-    """Write the recording in a store as a VRS file again.
+    """Restore the recording in a store to a VRS file.
 
     Parameters
     ----------
     store : FrameStore
-        As `store_recording` makes them.
+        Store made by `store_recording`.
     paths : callable
-        Gives the name of each new file: number 0 is the first. To be removed by the caller after
+        Returns the path of each new file by its number, from 0. The caller removes the files after
         an error.
     verify : bool
-        Read what was written, and compare checksums.
+        Read the file afterwards, and compare checksums.
     nthreads : int, optional
         Threads that compress.
     progress : callable, optional
@@ -158,17 +157,17 @@ def restore_recording(
     Raises
     ------
     FormatError, CodecError, UnsupportedError
-        The store is damaged, or what was written is not what was read.
+        The store is damaged, or the restored content differs from that of the store.
     FileExistsError
-        There is such a file.
+        One of the files exists.
     OSError
-        The store cannot be read, or a file not be written.
+        The store cannot be read, or a file cannot be written.
 
     Notes
     -----
-    Of a store made with `verbatim` the file comes back byte for byte, in as many files as it was.
-    Else the index stands where it was, in front or at the end, records in the order they had, and
-    payloads are compressed with the codec they had, where that makes them smaller.
+    A store made with `verbatim` is restored byte for byte, to the same number of files. Otherwise
+    the index has its old position, in front or at the end, and the records their old order.
+    Payloads are compressed with their old codec, if that makes them smaller.
     """
     stored = StoredRecording(store)
     total = len(stored.records)
@@ -190,7 +189,7 @@ def restore_recording(
 def _import_groups(
     store: FrameStore, folder: str, content: Content, count: Counter
 ) -> Iterator[Plan]:
-    """Append the columns of all records; yield what tells how records are made of them."""
+    """Append the columns of all records; yield the plans to rebuild them."""
     for ordinal in range(len(content.table.streams)):
         for kind in _KINDS:
             records = RecordSet(content, ordinal, kind)
@@ -208,13 +207,13 @@ def _import_groups(
 def _write_recording(
     stored: StoredRecording, path: str, nthreads: int | None, count: Counter
 ) -> None:
-    """Write a recording anew."""
+    """Write the recording from its records."""
     records, streams = stored.records, stored.streams
     entries = np.zeros(len(records), INDEX_ENTRY)
     position = records.table.position
     entries["timestamp"][position] = records.table.timestamp
     room = index_nbytes(entries, streams, ZSTD_LEVEL)
-    # Sizes are not known yet.
+    # Compressed sizes are not known before the records are written.
     room += room + 8 * len(records) + 1024
     file = RecordFile(
         path,
@@ -270,25 +269,25 @@ def _batches(
 def _encoded(
     batch: list[tuple[StoredForm, int, bytes]],
 ) -> list[tuple[StoredForm, int, int, BytesLike, int]]:
-    """Compress payloads as they were."""
+    """Compress payloads with the codec they had."""
     found = []
     for form, row, payload in batch:
         preset = _PRESETS.get(form.compressions.item(row), "none")
         compression, stored = encode_payload(payload, preset)
         if len(payload) > MAX_RECORD_NBYTES - RECORD_HEADER_SIZE:
-            raise damaged(f"a payload of {len(payload)} bytes: less than 4 GiB fit")
+            raise damaged(f"a payload of {len(payload)} bytes: expected less than 4 GiB")
         found.append((form, row, int(compression), stored, len(payload)))
     return found
 
 
 def _images_of(plans: Iterable[Plan]) -> int:
-    """Return how many JPEG and PNG images there are."""
+    """Return the number of records with JPEG and PNG images."""
     return sum(
         int(plan["records"]) for plan in plans for part in plan["parts"] if part["kind"] == "images"
     )
 
 
 def _different(name: str | None) -> FormatError:
-    error = FormatError("records did not arrive as they were; the copy was removed")
+    error = FormatError("the copy differs from its source; the copy was removed")
     error.path = name
     return error

@@ -1,4 +1,4 @@
-"""The recording in a frame store: its tags and its records, and what it says of them all."""
+"""Reader of the recording in a frame store: tags, records and the attributes of the recording."""
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
@@ -17,20 +17,20 @@ from .payloadrows import damaged
 from .storeprogress import Counter
 
 FORMAT = 1
-"""Of what a store says of a recording. Stored on disk."""
+"""Name and version of the layout of a recording in a store. Stored on disk."""
 ATTR = "vrs"
-"""The attribute of a store that holds a recording. Stored on disk."""
+"""Attribute of a store that holds a recording. Stored on disk."""
 CLIP = "recording"
-"""The id of the clip that says what the store holds, and is appended last. Stored on disk."""
+"""Id of the clip that describes the others, and is appended last. Stored on disk."""
 
 
 def is_recording_store(store: Any) -> bool:
-    """Return whether a source of clips is a store that holds a recording."""
+    """Return whether a source of clips is a frame store that holds a recording."""
     return isinstance(store, FrameStore) and ATTR in store.attrs
 
 
 class StoredRecording:
-    """The recording in a frame store.
+    """Recording in a frame store.
 
     Parameters
     ----------
@@ -40,22 +40,22 @@ class StoredRecording:
     Attributes
     ----------
     store : FrameStore
-        As given.
+        The store.
     plans : list of dict
-        How its records are made of clips.
+        Descriptions of the forms: how to rebuild records from clips.
     description : Description
         All tags.
     streams : tuple of StreamId
         Sorted.
     records : StoredTable
-        The records.
+        All records.
     known_checksum : str or None
-        That of the recording that was stored.
+        Checksum of the recording when it was stored.
 
     Raises
     ------
     FormatError
-        The store holds none, or a damaged one.
+        The store does not hold a recording, or holds a damaged one.
     """
 
     def __init__(self, store: FrameStore) -> None:
@@ -63,13 +63,15 @@ class StoredRecording:
         try:
             self._meta = store[CLIP].meta
         except NotFoundError as err:
-            raise damaged(f"there is no clip {CLIP!r}: it was not written to its end") from err
+            raise damaged(
+                f"clip {CLIP!r} is missing: the store was not written completely"
+            ) from err
         found = store.attrs.get(ATTR)
         if not isinstance(found, dict) or found.get("format") != FORMAT:
             raise damaged(f"{found!r:.80}: this release reads format {FORMAT}")
         plans = self._meta.get("forms")
         if not isinstance(plans, list) or not all(isinstance(each, dict) for each in plans):
-            raise damaged("no list of forms")
+            raise damaged("its forms are not a list")
         self.plans: list[Plan] = plans
         self.description, listed = _tags_of(self._meta)
         try:
@@ -82,7 +84,7 @@ class StoredRecording:
 
     @property
     def creation_id(self) -> int:
-        """Of the file header."""
+        """Creation id in the file header."""
         found = self._meta.get("creation_id")
         if type(found) is not int or not 0 <= found < 1 << 64:
             raise damaged(f"creation_id {found!r:.80}")
@@ -90,17 +92,17 @@ class StoredRecording:
 
     @property
     def has_front_index(self) -> bool:
-        """Whether the index stood in front of the records."""
+        """Whether the index was in front of the records."""
         return "front" in str(self._meta.get("index"))
 
     @property
     def is_verbatim(self) -> bool:
-        """Whether the file comes back byte for byte."""
+        """Whether the file can be restored byte for byte."""
         return self._meta.get("verbatim") is not None
 
     @property
     def part_sizes(self) -> list[int]:
-        """Bytes of the files that the recording was."""
+        """Bytes of the files of the original recording."""
         sizes = self.verbatim.get("parts")
         if (
             not isinstance(sizes, list)
@@ -112,10 +114,10 @@ class StoredRecording:
 
     @property
     def verbatim(self) -> dict[str, Any]:
-        """What tells how the file comes back."""
+        """Description of the bytes from which the file is restored."""
         found = self._meta.get("verbatim")
         if not isinstance(found, dict):
-            raise damaged("nothing tells of its file")
+            raise damaged("the description of its file is missing")
         return found
 
     def checksum(self, count: Counter | None = None) -> str:
@@ -135,7 +137,7 @@ class StoredRecording:
 
 
 def facts_of(content: Content) -> dict[str, Any]:
-    """Return what a store says of the recording as a whole, for people, too."""
+    """Return the attributes that describe the recording as a whole, also for human readers."""
     description = content.description
     return {
         "creation_id": content.header.creation_id,
@@ -154,7 +156,7 @@ def facts_of(content: Content) -> dict[str, Any]:
 
 
 def _tags_of(meta: Mapping[str, Any]) -> tuple[Description, list[StreamId]]:
-    """Return the tags of a recording, and its streams, those that nothing describes among them."""
+    """Return the tags of a recording, and all its streams, also those without tags."""
     streams: dict[StreamId, StreamTags] = {}
     listed: list[StreamId] = []
     found = meta.get("streams")
@@ -176,7 +178,7 @@ def _tags_of(meta: Mapping[str, Any]) -> tuple[Description, list[StreamId]]:
 
 def _texts(value: Any) -> dict[str, str]:
     if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
-        raise damaged("tags are no texts")
+        raise damaged("tags are not texts")
     try:
         for text in chain.from_iterable(value.items()):
             encode_text(text)

@@ -1,4 +1,4 @@
-"""Progress that is told now and then, not for every record."""
+"""Progress reports at intervals of records."""
 
 from collections.abc import Callable
 
@@ -8,26 +8,26 @@ _STEP = 4096
 
 
 class Counter:
-    """Tells of progress now and then."""
+    """Counter of records that reports progress every 4096 records."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:
         self._progress = progress
         self._total = total
-        self._done = self._told = 0
+        self._done = self._reported = 0
 
     def add(self, count: int = 1) -> None:
         """Count records."""
         self._done = min(self._done + count, self._total)
-        if self._done - self._told >= _STEP or self._done == self._total:
-            self._tell()
+        if self._done - self._reported >= _STEP or self._done == self._total:
+            self._report()
 
     def finish(self) -> None:
-        """Tell that all is done."""
+        """Report that all records are done."""
         if self._done < self._total:
             self._done = self._total
-            self._tell()
+            self._report()
 
-    def _tell(self) -> None:
-        self._told = self._done
+    def _report(self) -> None:
+        self._reported = self._done
         if self._progress is not None:
             self._progress(self._done, self._total)

@@ -1,7 +1,7 @@
-"""All bytes of the files of a recording: what its columns do not give is kept beside them.
+"""Byte-for-byte copies of the files of a recording, beside its columns.
 
-Payloads that were not compressed come from the columns; headers, compressed payloads and all that
-is no record are kept as they are.
+Uncompressed payloads come from the columns. Headers, compressed payloads and all bytes outside of
+records are stored unchanged.
 """
 
 import os
@@ -25,12 +25,12 @@ from .storeprogress import Counter
 
 _READ_NBYTES = 1 << 20
 _READ_RECORDS = 4096
-# Behind size, previous size, type id, version, time, instance and type.
+# Behind size, previous size, type id, version, time, instance and type in a record header.
 _COMPRESSION_AT = 4 + 4 + 4 + 4 + 8 + 2 + 1
 
 
 def store_file(store: FrameStore, folder: str, content: Content) -> dict[str, Any]:
-    """Append what the columns do not give of the bytes of the file: all but plain payloads."""
+    """Append the bytes of the file that the columns do not hold: all but uncompressed payloads."""
     source, table = content.source, content.table
     order = np.argsort(table.position, kind="stable")
     ends: list[int] = [0]
@@ -54,7 +54,7 @@ def store_file(store: FrameStore, folder: str, content: Content) -> dict[str, An
             start = table.offset.item(row)
             copy(start, rest)
             if at != start:
-                raise FormatError(f"record {row} begins in the one before it", offset=start)
+                raise FormatError(f"record {row} begins inside the one before it", offset=start)
             ends.append(rest.nbytes)
             header = bytes(source.read_at(start, RECORD_HEADER_SIZE))
             copy(start + RECORD_HEADER_SIZE, headers)
@@ -77,19 +77,19 @@ def store_file(store: FrameStore, folder: str, content: Content) -> dict[str, An
 
 
 def iter_file(stored: StoredRecording, count: Counter | None = None) -> Iterator[BytesLike]:
-    """Yield the bytes of the file, piece by piece.
+    """Yield the bytes of the file in pieces.
 
     Raises
     ------
     FormatError
-        They are not those that the file had.
+        The bytes differ from those of the original file.
     """
     digest = xxh3_128()
     for piece in _iter_pieces(stored, count):
         digest.update(piece)
         yield piece
     if digest.hexdigest() != stored.verbatim.get("xxh3_128"):
-        raise damaged("the bytes that come back are not those of the file")
+        raise damaged("the restored bytes differ from those of the file")
 
 
 def _iter_pieces(stored: StoredRecording, count: Counter | None) -> Iterator[BytesLike]:
@@ -120,9 +120,9 @@ def _iter_pieces(stored: StoredRecording, count: Counter | None) -> Iterator[Byt
 def write_parts(
     pieces: Iterable[BytesLike], sizes: list[int], paths: Callable[[int], str]
 ) -> list[str]:
-    """Write bytes into files of these sizes, durably."""
+    """Write bytes to files of these sizes, durably."""
     made: list[str] = []
-    content = _Content(pieces)
+    content = _ByteStream(pieces)
     for number, size in enumerate(sizes):
         path = paths(number)
         fd = disk.create(path)
@@ -141,31 +141,31 @@ def write_parts(
     return made
 
 
-class _Content:
-    """The bytes of a recording, to be dealt out to its files."""
+class _ByteStream:
+    """Bytes of a recording, read in portions for its files."""
 
     def __init__(self, pieces: Iterable[BytesLike]) -> None:
         self._pieces = _gathered(pieces)
         self._left = b""
 
     def take(self, nbytes: int) -> Iterator[bytes]:
-        """Yield the next bytes."""
+        """Yield the next `nbytes` bytes."""
         while nbytes:
             piece = self._left or next(self._pieces, b"")
             if not piece:
-                raise damaged("it has less bytes than its files had")
+                raise damaged("its content is smaller than its files")
             piece, self._left = piece[:nbytes], piece[nbytes:]
             yield piece
             nbytes -= len(piece)
 
     def check_end(self) -> None:
-        """Raise if there are more bytes; what gives them then compares their digest, too."""
+        """Raise if bytes are left; the exhausted iterator also compares their digest."""
         if self._left or next(self._pieces, b""):
-            raise damaged("it has more bytes than its files had")
+            raise damaged("its content is larger than its files")
 
 
 def _gathered(pieces: Iterable[BytesLike]) -> Iterator[bytes]:
-    """Yield small pieces together."""
+    """Yield small pieces joined to larger ones."""
     gathered = bytearray()
     for piece in pieces:
         gathered += piece

@@ -1,1 +1,1 @@
-"""Writing a recording: streams, records and the index."""
+"""Writers of recordings: streams, records and the index."""

@@ -1,9 +1,9 @@
-"""What the blocks of a record are declared to be when it is written: images, audio, other bytes.
+"""Declarations of the blocks of a record to write: images, audio, custom bytes.
 
-A declaration says what the record format says, and turns values into the bytes of a block: numpy
-arrays of exactly the declared shape and type, or bytes that are taken as they are. Whatever does
-not fit is a `TypeError` or a `ValueError` before anything is written. Arrays that lie in memory as
-they do in the file are not copied.
+A declaration holds the block's part of the record format and turns values into the bytes of a
+block. A value is a numpy array of exactly the declared shape and type, or bytes, which are written
+unchanged. Anything else raises `TypeError` or `ValueError` before a byte is written. Arrays with
+the memory layout of the file are not copied.
 """
 
 from collections.abc import Sequence
@@ -41,17 +41,17 @@ _UINT32 = 0xFFFFFFFF
 
 
 def as_bytes(value: object, what: str) -> memoryview:
-    """Return the bytes of a value that is bytes or a one-dimensional array of uint8.
+    """Return a view of bytes or of a one-dimensional array of uint8.
 
     Raises
     ------
     TypeError
-        It is neither.
+        The value is neither.
     ValueError
-        It is not contiguous.
+        The value is not contiguous.
     """
     try:
-        view = memoryview(value)  # type: ignore[arg-type]  # what is no buffer is a TypeError
+        view = memoryview(value)  # type: ignore[arg-type]  # raises TypeError for other objects
     except TypeError:
         raise TypeError(f"{what}: expected bytes, not {type(value).__name__}") from None
     if view.ndim > 1 or view.itemsize != 1:
@@ -62,7 +62,7 @@ def as_bytes(value: object, what: str) -> memoryview:
 
 
 def _array_bytes(array: Array) -> memoryview:
-    """Return the little-endian bytes of an array in C order, uncopied where it lies so."""
+    """Return the little-endian bytes in C order; a view if the array has that layout."""
     stored = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
     return stored.reshape(-1).view(np.uint8).data if stored.size else memoryview(b"")
 
@@ -80,7 +80,7 @@ def _check_number(name: str, value: int, limit: int = _UINT32) -> None:
 
 
 def _check_size(size: int | None) -> None:
-    """Raise unless a block of `size` bytes may be in a record, or the size is not known."""
+    """Raise ValueError if a block of `size` bytes, None if unknown, does not fit a record."""
     if size is not None:
         _check_number("size", size)
 
@@ -95,54 +95,54 @@ _Member = TypeVar("_Member")
 
 
 def _named(table: dict[str, _Member], of: object, what: str) -> _Member:
-    """Return the member of an enumeration of the format by its text, or itself."""
+    """Return the enum member with this text; a member returns itself."""
     found = table.get(str(of))
     if found is None:
-        raise ValueError(f"{what} {of!r}: one of {', '.join(table)}")
+        raise ValueError(f"{what} {of!r}: expected one of {', '.join(table)}")
     return found
 
 
 class Image:
-    """A block with an image.
+    """Declaration of an image block.
 
-    Raw images are written from arrays of the shape that readers give: ``(height, width)`` or
-    ``(height, width, samples)``; formats with planes from a sequence of all planes (`image_planes`
-    of ours gives it); formats of four pixels in five bytes from ``(height, row bytes)`` of uint8.
-    Coded images are bytes; ``"jpg"`` and ``"png"`` take an array to encode as well. Bytes are
-    always taken as they are.
+    A raw image is written from an array of the shape that readers return: ``(height, width)`` or
+    ``(height, width, samples)``. Planar formats take a sequence of all planes, as `image_planes`
+    returns them. Formats of four pixels in five bytes take ``(height, row bytes)`` of uint8. Coded
+    images are bytes; ``"jpg"`` and ``"png"`` also encode an array. Bytes are always written
+    unchanged.
 
     Parameters
     ----------
     image_format : str or ImageFormat, optional
         ``"raw"``, ``"jpg"``, ``"png"``, ``"jxl"``, ``"video"`` or ``"custom_codec"``.
     width, height : int, optional
-        In pixels. Left out of raw images, a layout in the record or in the last configuration
-        record has to tell (`ImageLayout`).
+        In pixels. If a raw image leaves them out, a layout in the record or in the last
+        configuration record must give them (`ImageLayout`).
     pixel_format : str or PixelFormat, optional
         ``"grey8"``, ``"rgb8"``, ...
     stride, stride_2 : int, optional
-        Bytes from one row to the next, of the first plane and of the others; by default no more
-        than a row takes.
+        Bytes from one row to the next, of the first plane and of the others; by default the
+        bytes of one row.
     codec_name : str, optional
-        Of video and custom codecs.
+        Codec of video and custom images.
     codec_quality : int, optional
-        0 to 100; of ``"jpg"`` what arrays are encoded with (90).
+        0 to 100; for ``"jpg"`` the quality that arrays are encoded with, 90 by default.
     key_frame_timestamp : float, optional
-        Of video, in seconds, if it is the same for all records.
+        Time of the key frame of a video in seconds, if it is the same in all records.
     key_frame_index : int, optional
-        Of video, if it is the same for all records.
+        Position of a video frame after its key frame, if it is the same in all records.
     size : int, optional
-        Bytes of the block, if it is the same for all records.
+        Bytes of the block, if all records have the same number.
 
     Attributes
     ----------
     block : ContentBlock
-        What the record format says.
+        The block's part of the record format.
 
     Raises
     ------
     ValueError
-        There is no such format, or a number is impossible.
+        The format is unknown, or a number is out of range.
     """
 
     def __init__(
@@ -178,7 +178,7 @@ class Image:
         self.block = ContentBlock(ContentType.IMAGE, size, image=spec)
         self._what = f"{spec.image_format} image"
         is_raw = spec.image_format == ImageFormat.RAW
-        # Shape and dtype of the planes of raw images whose form does not change.
+        # Shape and dtype of each plane, known if all raw images have the same form.
         self._planes: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...] = ()
         self._is_dense = False
         self._nbytes = size
@@ -187,18 +187,18 @@ class Image:
             if size not in (None, nbytes):
                 raise ValueError(f"size {size}: the image has {nbytes} bytes")
             self._nbytes = nbytes
-            # The memory is never touched, and not kept.
+            # Only the shapes are used: the memory is never touched.
             planes = image_planes(np.empty(nbytes, np.uint8).data, spec)
             self._planes = tuple((plane.shape, plane.dtype) for plane in planes)
             self._is_dense = planes[0].nbytes == nbytes and planes[0].flags.c_contiguous
 
     def encode(self, value: Any) -> memoryview:
-        """Return the bytes of the block for a value: a view of it where nothing need be copied.
+        """Return the bytes of the block; a view of the value where no copy is needed.
 
         Raises
         ------
         TypeError, ValueError
-            The value does not fit what is declared.
+            The value does not fit the declaration.
         """
         if isinstance(value, np.ndarray) and (value.ndim != 1 or value.dtype != np.uint8):
             value = self._encode_array(value)
@@ -235,17 +235,17 @@ class Image:
 
 
 class Audio:
-    """A block with samples.
+    """Declaration of an audio block.
 
-    PCM is written from arrays ``(samples, channels)``, or ``(samples,)`` of one channel, of the
-    dtype that readers give: that of the sample format, int32 or uint32 for 24 bits; the byte order
-    of an array does not matter. Bytes are taken as they are.
+    PCM is written from arrays ``(samples, channels)``, or ``(samples,)`` for one channel. The dtype
+    is the one that readers return: that of the sample format, int32 or uint32 for 24 bits. Arrays
+    of any byte order are accepted. Bytes are written unchanged.
 
     Parameters
     ----------
     sample_format : str or SampleFormat, optional
-        ``"int16le"``, ``"float32le"``, ... Left out, a layout right before the block or in the last
-        configuration record has to tell (`AudioLayout`).
+        ``"int16le"``, ``"float32le"``, ... If it is left out, a layout right before the block or
+        in the last configuration record must give it (`AudioLayout`).
     channels : int, optional
         Samples per frame, at most 255.
     rate : int, optional
@@ -253,21 +253,21 @@ class Audio:
     samples : int, optional
         Frames in a block, if all have the same number.
     stride : int, optional
-        Bytes from one frame to the next, at most 255; by default no more than a frame takes.
+        Bytes from one frame to the next, at most 255; by default the bytes of one frame.
     audio_format : str or AudioFormat, optional
         ``"pcm"`` or ``"opus"``.
     size : int, optional
-        Bytes of the block, if it is the same for all records.
+        Bytes of the block, if all records have the same number.
 
     Attributes
     ----------
     block : ContentBlock
-        What the record format says.
+        The block's part of the record format.
 
     Raises
     ------
     ValueError
-        There is no such format, or a number is impossible.
+        The format is unknown, or a number is out of range.
     """
 
     def __init__(
@@ -310,12 +310,12 @@ class Audio:
             self._dtype = audio_view(bytes(spec.frame_nbytes), one).dtype
 
     def encode(self, value: Any) -> memoryview:
-        """Return the bytes of the block for a value: a view of it where nothing need be copied.
+        """Return the bytes of the block; a view of the value where no copy is needed.
 
         Raises
         ------
         TypeError, ValueError
-            The value does not fit what is declared.
+            The value does not fit the declaration.
         """
         if isinstance(value, np.ndarray):
             if self._is_known:
@@ -325,7 +325,7 @@ class Audio:
         view = as_bytes(value, self._what)
         if self._is_known and view.nbytes % self.block.audio.frame_nbytes:
             raise ValueError(
-                f"{self._what}: {view.nbytes} bytes are no whole number of frames of"
+                f"{self._what}: {view.nbytes} bytes is not a whole number of frames of"
                 f" {self.block.audio.frame_nbytes} bytes"
             )
         return _check_nbytes(view, self._nbytes, self._what)
@@ -349,7 +349,7 @@ class Audio:
         return frames.reshape(-1).data
 
     def _narrow(self, array: Array, order: Literal["<", ">"]) -> Array:
-        """Return samples of 24 bits as three bytes each."""
+        """Pack 24-bit samples into three bytes each."""
         signed = self._dtype.kind == "i"
         low, high = (-(1 << 23), 1 << 23) if signed else (0, 1 << 24)
         if array.size and not (low <= int(array.min()) and int(array.max()) < high):
@@ -360,24 +360,24 @@ class Audio:
 
 
 class Custom:
-    """A block whose bytes mean something to its writer only.
+    """Declaration of a custom block: bytes that only the program that wrote them understands.
 
     Parameters
     ----------
     custom_format : str, optional
-        A name for what it holds: letters, digits and some punctuation.
+        Name of the content: letters, digits and some punctuation.
     size : int, optional
-        Bytes of the block, if it is the same for all records.
+        Bytes of the block, if all records have the same number.
 
     Attributes
     ----------
     block : ContentBlock
-        What the record format says.
+        The block's part of the record format.
 
     Raises
     ------
     ValueError
-        A record format cannot hold the name, or the size is impossible.
+        A record format cannot hold the name, or the size is out of range.
     """
 
     def __init__(self, custom_format: str = "", *, size: int | None = None) -> None:
@@ -392,6 +392,6 @@ class Custom:
         Raises
         ------
         TypeError, ValueError
-            The value is no bytes, or has another size than is declared.
+            The value is not bytes, or does not have the declared size.
         """
         return _check_nbytes(as_bytes(value, "custom block"), self.block.size, "custom block")

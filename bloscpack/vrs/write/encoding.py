@@ -1,8 +1,8 @@
-"""From values to the payload of a record, as its record format says; `decoding` goes back.
+"""Encoder of record payloads by their record format; `decoding` is its inverse.
 
-A `RecordEncoder` is made once per stream, record type and version, checks that readers will find
-every block, and gives the tags that tell them. Encoding writes nothing: whatever does not fit is an
-error before a byte is in the file.
+A `RecordEncoder` is made once per stream, record type and version. It checks that readers can find
+every block, and returns the tags that describe the blocks. Encoding writes nothing: a value that
+does not fit raises before a byte is in the file.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,11 +24,11 @@ from ..layout.schema import Layout
 from .declaration import Audio, Custom, Image
 
 BlockDeclaration = type[Layout] | DataLayout | Image | Audio | Custom
-"""What may stand for a block in the definition of a record."""
+"""Types that may declare a block in the definition of a record."""
 
 
-class _Content(Protocol):
-    """What encodes one block."""
+class _BlockEncoder(Protocol):
+    """Encoder of one block."""
 
     block: ContentBlock
 
@@ -38,16 +38,16 @@ class _Content(Protocol):
 
 
 class Metadata:
-    """A block of a data layout.
+    """Declaration of a metadata block with a data layout.
 
     Attributes
     ----------
     layout : DataLayout
         The definition.
     block : ContentBlock
-        What the record format says: the size, if it is always the same.
+        The block's part of the record format: the size, if all records have the same.
     next_size_key : str or None
-        Key of the piece that tells the size of the next block.
+        Key of the piece that holds the size of the next block.
     """
 
     def __init__(self, layout: DataLayout) -> None:
@@ -55,7 +55,7 @@ class Metadata:
         size = None if layout.variable or layout.undecodable else layout.fixed_nbytes
         self.block = ContentBlock(ContentType.DATA_LAYOUT, size)
         self.next_size_key = layout.key(*NEXT_SIZE)
-        # Spares a call per record.
+        # Saves an attribute look-up and a call for each record.
         self._encode = layout.encode
 
     def values(self, value: Any) -> Mapping[str, Any]:
@@ -64,9 +64,9 @@ class Metadata:
         Raises
         ------
         TypeError
-            It is neither.
+            The value is neither.
         ValueError
-            The instance has a piece set that is not in the definition.
+            A piece is set on the instance that the definition does not have.
         """
         if isinstance(value, Layout):
             return value.to_values(self.layout)
@@ -80,19 +80,19 @@ class Metadata:
         Raises
         ------
         TypeError, ValueError
-            The value is no mapping, has an unknown key, or one of its values does not fit.
+            The value is not a mapping, has an unknown key, or one of its values does not fit.
         """
         return self._encode(value if type(value) is dict else self.values(value))
 
 
 class RecordEncoder:
-    """What makes payloads of one record format.
+    """Encoder of the payloads of one record format.
 
     Parameters
     ----------
     record_type : RecordType
     version : int
-        Which of the stream's record formats of that type it is.
+        Version of the record format; a stream may have several for a record type.
     declarations : sequence
         `Layout` classes, `DataLayout`, `Image`, `Audio` and `Custom`, one per block.
 
@@ -106,9 +106,9 @@ class RecordEncoder:
     Raises
     ------
     TypeError
-        A declaration is none of these.
+        A declaration is of another type.
     ValueError
-        There are too many blocks, or readers could not tell where one ends.
+        There are too many blocks, or readers could not find the end of one.
     """
 
     def __init__(
@@ -116,67 +116,69 @@ class RecordEncoder:
     ) -> None:
         self.record_type = record_type
         self.version = version
-        self._contents = [_content(declared) for declared in declarations]
-        if len(self._contents) > MAX_BLOCKS:
-            raise ValueError(f"{len(self._contents)} blocks, at most {MAX_BLOCKS}")
-        _check_sizes(self._contents)
-        record_format = RecordFormat(tuple(content.block for content in self._contents))
+        self._encoders = [_block_encoder(declared) for declared in declarations]
+        if len(self._encoders) > MAX_BLOCKS:
+            raise ValueError(f"{len(self._encoders)} blocks: expected at most {MAX_BLOCKS}")
+        _check_sizes(self._encoders)
+        record_format = RecordFormat(tuple(content.block for content in self._encoders))
         self.tags = {record_format_tag(record_type, version): str(record_format)}
-        for index, content in enumerate(self._contents):
+        for index, content in enumerate(self._encoders):
             if isinstance(content, Metadata):
                 self.tags[layout_tag(record_type, version, index)] = content.layout.to_json()
         self._fills_sizes = any(
             isinstance(content, Metadata)
             and content.next_size_key
             and index + 1 < len(declarations)
-            for index, content in enumerate(self._contents)
+            for index, content in enumerate(self._encoders)
         )
-        only = self._contents[0] if len(self._contents) == 1 else None
+        only = self._encoders[0] if len(self._encoders) == 1 else None
         self._encode_only = only.encode if isinstance(only, Metadata) else None
 
     def encode(self, values: Sequence[Any]) -> list[BytesLike]:
-        """Return the bytes of the blocks, those of arrays uncopied where possible.
+        """Return the bytes of the blocks; views of arrays where no copy is needed.
 
         Parameters
         ----------
         values : sequence
-            One per block. A `next_content_block_size` that is left out is filled in.
+            One per block. A `next_content_block_size` that is not set is filled in.
 
         Raises
         ------
         TypeError, ValueError
-            A value does not fit its block, or there is another number of them.
+            A value does not fit its block, or the number of values differs from that of blocks.
         """
         if self._encode_only is not None and len(values) == 1:
             return [self._encode_only(values[0])]
-        if len(values) != len(self._contents):
+        if len(values) != len(self._encoders):
             raise TypeError(
                 f"{self.record_type.name.lower()} record of version {self.version}:"
-                f" {len(values)} values for {len(self._contents)} blocks"
+                f" {len(values)} values for {len(self._encoders)} blocks"
             )
         if self._fills_sizes:
             return self._encode_with_sizes(values)
         return [
-            content.encode(value) for content, value in zip(self._contents, values, strict=True)
+            content.encode(value) for content, value in zip(self._encoders, values, strict=True)
         ]
 
     def _encode_with_sizes(self, values: Sequence[Any]) -> list[BytesLike]:
-        """Encode from the last block to the first: some tell the size of the next."""
+        """Encode from the last block to the first, as some hold the size of the next."""
         parts: list[BytesLike] = []
-        for content, value in zip(reversed(self._contents), reversed(values), strict=True):
+        for content, value in zip(reversed(self._encoders), reversed(values), strict=True):
             if isinstance(content, Metadata) and content.next_size_key and parts:
                 given = content.values(value)
                 nbytes = len(parts[-1])
-                told = given.get(content.next_size_key, nbytes)
-                # What a Layout has by default, nobody set.
-                if told != nbytes and not (isinstance(value, Layout) and not told):
-                    raise ValueError(f"{NEXT_SIZE[0]} is {told}: the next block has {nbytes} bytes")
+                given_size = given.get(content.next_size_key, nbytes)
+                # The default of a Layout was not set by the caller, so it may be replaced.
+                if given_size != nbytes and not (isinstance(value, Layout) and not given_size):
+                    raise ValueError(
+                        f"{NEXT_SIZE[0]} is {given_size}: the next block has {nbytes} bytes"
+                    )
                 value = {**given, content.next_size_key: nbytes}
             parts.append(content.encode(value))
         return parts[::-1]
 
 
-def _content(declared: object) -> _Content:
+def _block_encoder(declared: object) -> _BlockEncoder:
     if isinstance(declared, type) and issubclass(declared, Layout):
         return Metadata(declared.definition())
     if isinstance(declared, DataLayout):
@@ -188,32 +190,32 @@ def _content(declared: object) -> _Content:
     )
 
 
-def _check_sizes(contents: Iterable[_Content]) -> None:
-    """Raise if readers could not tell the size of a block.
+def _check_sizes(contents: Iterable[_BlockEncoder]) -> None:
+    """Raise if readers could not find the size of a block.
 
-    They know it if the format or the layout right before the block tells, or if the format tells
-    the sizes of all that follow. Raw images and audio may have their size from any layout.
+    They can if the format or the layout right before the block gives it, or if the format gives the
+    sizes of all later blocks. Raw images and audio may have their size from any layout.
     """
     are_later_known = True
     listed = list(contents)
     for index in reversed(range(len(listed))):
         block = listed[index].block
         if block.content_type == ContentType.DATA_LAYOUT:
-            is_told = True
+            is_known = True
         else:
             before = listed[index - 1] if index else None
-            is_told = isinstance(before, Metadata) and before.next_size_key is not None
-            is_told = is_told or block.nbytes is not None or _may_have_spec(block)
-        if not is_told and not are_later_known:
+            is_known = isinstance(before, Metadata) and before.next_size_key is not None
+            is_known = is_known or block.nbytes is not None or _may_have_spec(block)
+        if not is_known and not are_later_known:
             raise ValueError(
-                f"block {index} ({block}): nothing tells readers its size; give it a size, or put"
+                f"block {index} ({block}): readers cannot find its size; declare a size, or put"
                 f" a layout with {NEXT_SIZE[0]} before it"
             )
         are_later_known = are_later_known and block.nbytes is not None
 
 
 def _may_have_spec(block: ContentBlock) -> bool:
-    """Return whether a layout may tell what is needed to know the size of a block."""
+    """Return whether a layout may give the values from which the block's size is computed."""
     if block.content_type == ContentType.AUDIO:
         return True
     is_image = block.content_type == ContentType.IMAGE

@@ -1,13 +1,13 @@
-"""The files of a recording that is being written: records one behind the other, and the index.
+"""Files of a recording that is being written: records in order, then the index.
 
-A file is of use from its first bytes on: the header and the description go first, records go whole
-and in order, each with the size of the one before it, and the header tells of an index only once
-that is there. Whatever ends the program, a reader that goes from record to record finds all that
-were flushed. Small records are gathered in one buffer; the parts of a large one go to the system
-with that buffer in one call, uncopied.
+The file is readable from its first bytes on. The header and the description go first. Records are
+written whole and in order, each with the size of the one before it. The header gets the offset of
+the index only after the index is on disk. If the program ends at any point, a reader that goes from
+record to record finds all flushed records. Small records are collected in one buffer. The parts of
+a large record go to the system with that buffer in one call, without a copy.
 
 With `chunk_nbytes` the first file holds header, description and a split index, and the others hold
-records. Otherwise the index is at the end, or in front in room that was kept for it. Layout:
+records. Otherwise the index is at the end, or in front, in space reserved for it. Layout:
 docs/formats/vrs.md. No function here may be called from two threads at once.
 """
 
@@ -45,14 +45,14 @@ from ..format.recordindex import (
 )
 
 MAX_RECORD_NBYTES = 0xFFFFFFFF
-"""A record has less than 4 GiB, its header included."""
+"""Limit of the size of a record, its header included: less than 4 GiB."""
 
 _BUFFER_NBYTES = 1 << 20
-# From here on a copy into the buffer costs more than a call of its own.
+# From this size on, a copy into the buffer costs more than a separate system call.
 _LARGE_NBYTES = 1 << 16
 _ENTRY = Struct("<dIBiH")
 _TIGHT_ZSTD_LEVEL = 18
-# A split index gets a frame for so many records.
+# Records per compressed frame of a split index.
 _SPLIT_RECORDS = 100_000
 
 
@@ -62,19 +62,19 @@ class RecordFile:
     Parameters
     ----------
     path : str
-        Where the file is made; chunks lie beside it.
+        Path of the file; chunks are made beside it.
     creation_id : int
         As in the file header.
     index : {"end", "front"}
-        Where the index goes, unless there are chunks.
+        Position of the index, unless there are chunks.
     level : int or None
-        Of Zstandard, for the index; None for a plain one.
+        Zstandard level of the index; None stores it uncompressed.
     room : int
-        For how many records to keep room in front; compressed, about five times as many fit.
+        Number of records to reserve space for in front; compressed, about five times as many fit.
     chunk_nbytes : int or None
-        Most bytes of the files that hold records; a record of more bytes has one of its own.
+        Size limit of the files that hold records; a larger record gets a file of its own.
     overwrite : bool
-        Remove what is there first, chunks included; but no other recording.
+        Remove an existing file first, chunks included, but not the chunks of other recordings.
 
     Attributes
     ----------
@@ -88,9 +88,9 @@ class RecordFile:
     Raises
     ------
     FileExistsError
-        The file is there, and is not to be overwritten.
+        The file exists, and `overwrite` is false.
     OSError
-        It cannot be made.
+        The file cannot be created.
     """
 
     def __init__(
@@ -117,11 +117,11 @@ class RecordFile:
         self._entries = bytearray()
         self._buffer = bytearray()
         self._previous_size = 0
-        # Where the split index goes on, and what of it is there.
+        # Where the next frame of the split index goes, and the number of records it lists so far.
         self._split_end = self._split_records = self._index_at = self._room_nbytes = 0
         self._description_size = 0
         self._torn = False
-        # The last write has failed: whoever does not try again has given the rest up.
+        # The last write failed, and the caller has not retried: `leave` then writes nothing.
         self._has_failed = False
         self._pid = os.getpid()
         if overwrite:
@@ -143,7 +143,7 @@ class RecordFile:
         return fd
 
     def _remove(self, path: str) -> None:
-        """Remove a file, and what readers would take for more of it."""
+        """Remove a file, and the files that readers would take for its chunks."""
         try:
             disk.unlink(path)
         except FileNotFoundError:
@@ -162,23 +162,24 @@ class RecordFile:
             disk.write_at(self._head, offset, *parts)
 
     def start(self, description: bytes, nstreams: int, *, room_nbytes: int | None = None) -> None:
-        """Write the description, and what stands between it and the first record.
+        """Write the description, and everything between it and the first record.
 
         Parameters
         ----------
         description : bytes
             Payload of the description record.
         nstreams : int
-            How many streams it names.
+            Number of streams in it.
         room_nbytes : int, optional
-            Of an index in front, if that is known better than by `room`: see `index_nbytes`.
+            Space for an index in front, if it is known more exactly than by `room`: see
+            `index_nbytes`.
 
         Raises
         ------
         ValueError
-            It is too large for a record; nothing is written.
+            The description is too large for a record; nothing is written.
         OSError
-            It cannot be written; may be tried again.
+            The description cannot be written; the call may be retried.
         """
         at = self._header.description_offset
         parts = [
@@ -203,14 +204,14 @@ class RecordFile:
         self._write_head(at, *parts)
         end = at + sum(map(len, parts))
         if header != self._header:
-            # Only now does it tell of the index, and that is not to be seen before it is there.
+            # Publish the index offset only after the index record itself is written.
             self._index_at = index_at
             self._header = header
             self._write_header()
         if self._chunk_nbytes is not None:
             self._description_size = index_at - at
             self._split_end = end
-            # The first file of records is made with the first record.
+            # The first file of records is created with the first record.
             self._offset = 0
         else:
             self._offset = end
@@ -228,22 +229,22 @@ class RecordFile:
         compression: int = 0,
         uncompressed_size: int = 0,
     ) -> None:
-        """Add a record behind the others.
+        """Append a record.
 
         Parameters
         ----------
         parts : sequence of bytes-like
-            The stored payload, uint8; not kept.
+            The stored payload, uint8; not referenced after the call.
         nbytes : int
-            Size of the parts in all.
+            Total size of the parts.
         compression, uncompressed_size
             As in the record header.
 
         Raises
         ------
         OSError
-            Bytes cannot be written. The record is not in the file then, those before it are not
-            lost, and it may be tried again.
+            Bytes cannot be written. The file then does not have the record, earlier records are
+            not lost, and the call may be retried.
         """
         size = RECORD_HEADER_SIZE + nbytes
         buffer = self._buffer
@@ -283,7 +284,7 @@ class RecordFile:
         self.nrecords += 1
 
     def write_out(self) -> None:
-        """Hand the records in the buffer to the system.
+        """Write the buffered records to the file.
 
         Raises
         ------
@@ -301,13 +302,13 @@ class RecordFile:
                 disk.write_at(self._fd, self._offset, *parts)
         except OSError:
             self._torn = self._has_failed = True
-            with suppress(OSError):  # then it is tried again on closing
+            with suppress(OSError):  # `close` tries again
                 self._cut()
             raise
         self._has_failed = False
 
     def _next_chunk(self) -> None:
-        """End the chunk, durably, and begin another."""
+        """Make the chunk durable, and begin another."""
         if self._fd != self._head:
             self.write_out()
             self._cut()
@@ -318,7 +319,7 @@ class RecordFile:
         self._fd, self._offset = fd, 0
 
     def _cut(self) -> None:
-        """Remove what a failed write left behind the last record."""
+        """Remove the bytes that a failed write left behind the last record."""
         if self._torn:
             with disk.naming(self.paths[-1] if self._fd != self._head else self.paths[0]):
                 disk.truncate(self._fd, self._offset)
@@ -338,7 +339,7 @@ class RecordFile:
         )
 
     def _write_split(self) -> None:
-        """Add the entries of what was written since the last time to the split index."""
+        """Append the entries of the records since the last call to the split index."""
         self.write_out()
         if not self._entries:
             return
@@ -356,12 +357,12 @@ class RecordFile:
         Parameters
         ----------
         stream_ids : collection of StreamId
-            All streams, with records or without.
+            All streams, with or without records.
 
         Raises
         ------
         OSError
-            Something cannot be written; may be tried again.
+            Something cannot be written; the call may be retried.
         """
         self.write_out()
         self._cut()
@@ -371,7 +372,7 @@ class RecordFile:
             self._finish_classic(stream_ids)
         self._sync(self._head)
         disk.sync_folder(os.path.dirname(self.paths[0]))
-        # What the header tells of is durable: all files and their names.
+        # Only files and names that are durable may be referenced by the header.
         self._write_header()
         self._sync(self._head)
         self._close_files()
@@ -382,7 +383,7 @@ class RecordFile:
 
     def _finish_split(self) -> None:
         if self._fd != self._head and not self._offset:
-            # The record that the last chunk was made for could not be written.
+            # Creating the last chunk succeeded, but its record could not be written.
             os.close(self._fd)
             self._fd = self._head
             disk.unlink(self.paths.pop())
@@ -402,12 +403,12 @@ class RecordFile:
             if index_at is None:
                 index_at = self._write_last(entries, stream_ids)
         finally:
-            # A bytearray that an array looks at cannot grow.
+            # A bytearray cannot grow while an array uses its memory.
             del entries
         self._header = self._header._replace(index_offset=index_at)
 
     def _write_front(self, entries: Entries, stream_ids: Collection[StreamId]) -> int | None:
-        """Write the index where room was kept for it; return None if that is too small."""
+        """Write the index into the reserved space; return None if it does not fit."""
         levels = [self._level, _TIGHT_ZSTD_LEVEL]
         if self._level is None or len(entries) < MIN_ZSTD_RECORDS:
             levels = [None, ZSTD_LEVEL, _TIGHT_ZSTD_LEVEL]
@@ -435,10 +436,10 @@ class RecordFile:
         return self._offset
 
     def leave(self) -> None:
-        """Write what is in the buffer, and close the files without an index.
+        """Write the buffer, and close the files without an index.
 
-        After a write that has failed nothing more is written. A forked copy of the process writes
-        nothing: the file is its parent's.
+        Nothing more is written after a failed write. A forked copy of the process writes nothing,
+        as the file belongs to its parent.
         """
         try:
             if self._pid == os.getpid() and not self._has_failed:
@@ -447,7 +448,7 @@ class RecordFile:
             self._close_files()
 
     def abort(self) -> None:
-        """Close and remove the files; nothing is left."""
+        """Close and remove all files."""
         self._close_files()
         for path in self.paths:
             with suppress(FileNotFoundError):
@@ -459,9 +460,9 @@ class RecordFile:
 
 
 def chunk_path(path: str, number: int) -> str:
-    """Return the name of a file of a recording in several; number 0 is `path` itself.
+    """Return the path of a file of a split recording; number 0 is `path` itself.
 
-    A reader that opens ``a_0`` looks for ``a_1``, else for what has a number behind it.
+    A reader that opens ``a_0`` looks for ``a_1``; for any other name it appends ``_1``.
     """
     if not number:
         return path

@@ -1,4 +1,4 @@
-"""One stream of a recording that is being written: its tags, its definitions and its records."""
+"""One stream of a recording that is being written: its tags, definitions and records."""
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import AbstractContextManager
@@ -20,11 +20,11 @@ RecordTypeName = Literal["data", "configuration", "state"]
 
 
 class RecordSink(Protocol):
-    """The recording, as its streams see it."""
+    """Interface of the recording to its streams."""
 
     @property
     def lock(self) -> AbstractContextManager[bool]:
-        """Held while tags change and while records are appended."""
+        """Lock that is held while tags change and while records are appended."""
         ...
 
     def _check_open(self) -> None:
@@ -42,12 +42,12 @@ class RecordSink(Protocol):
         compression: int,
         uncompressed_size: int,
     ) -> None:
-        """Add a record."""
+        """Append a record."""
         ...
 
 
 class Tags(MutableMapping[str, str]):
-    """Tags as a mapping of text to text that tells when it is changed."""
+    """Tags as a mapping of str to str; `before_change` is called before each change."""
 
     def __init__(self, before_change: Callable[[], None] | None = None) -> None:
         self._tags: dict[str, str] = {}
@@ -83,15 +83,15 @@ class StreamWriter:
     Attributes
     ----------
     id : str
-        Such as ``"1202-1"``.
+        Id such as ``"1202-1"``.
     stream_id : StreamId
-        The same as numbers.
+        The id as numbers.
     tags : Tags
         Tags of the stream, which may be changed at any time.
     compression : str
-        Preset for its payloads.
+        Preset for payloads.
     is_changed : bool
-        Whether there are tags that the file does not have.
+        Whether there are tags that are not in the file yet.
     """
 
     def __init__(self, sink: RecordSink, stream_id: StreamId, compression: str) -> None:
@@ -101,23 +101,23 @@ class StreamWriter:
         self._sink = sink
         self._vrs_tags = Tags(self._note_change)
         self.tags = Tags(self._note_change)
-        # By record type as the caller names it, and version.
+        # Keys: the record type as the caller gives it, and the version.
         self._encoders: dict[tuple[object, int], RecordEncoder] = {}
         self.is_changed = True
 
     def _add_vrs_tags(self, tags: Mapping[str, str]) -> None:
-        """Set tags that are not the user's: name, flavor, serial number, definitions.
+        """Set tags of VRS itself: name, flavor, serial number, definitions.
 
         Raises
         ------
         TypeError, ValueError
-            A tag is no text.
+            A tag is not a str, or cannot be stored.
         """
         self._vrs_tags.update(tags)
 
     @property
     def vrs_tags(self) -> Mapping[str, str]:
-        """Name, flavor, serial number, and what the records look like."""
+        """Name, flavor, serial number, and the definitions of the records."""
         return MappingProxyType(self._vrs_tags._tags)
 
     def _note_change(self) -> None:
@@ -125,7 +125,7 @@ class StreamWriter:
         self.is_changed = True
 
     def stream_tags(self) -> StreamTags:
-        """Return all tags as they are now."""
+        """Return a copy of all tags."""
         return StreamTags(dict(self.tags), dict(self._vrs_tags))
 
     def define(
@@ -134,7 +134,7 @@ class StreamWriter:
         *blocks: BlockDeclaration,
         version: int = 1,
     ) -> None:
-        """Say what the records of a type and version are made of.
+        """Define the blocks of the records of a type and version.
 
         Parameters
         ----------
@@ -143,15 +143,15 @@ class StreamWriter:
             `Layout` classes or `DataLayout` for metadata, `Image`, `Audio`, `Custom`; none for
             records without a payload.
         version : int, optional
-            A stream may have several formats for a type of records, each with its number.
+            Version of the definition; a stream may have several for a record type.
 
         Raises
         ------
         ValueError
-            It is defined already, and differently; readers could not tell where a block ends; or
-            the recording is closed.
+            The type and version have another definition already; readers could not find the end of
+            a block; or the recording is closed.
         TypeError
-            A block is none of these.
+            A block is of another type.
         """
         kind = find_record_type(record_type)
         if not isinstance(version, int) or not 0 <= version <= _MAX_VERSION:
@@ -186,20 +186,20 @@ class StreamWriter:
         ----------
         record_type : {"data", "configuration", "state"} or RecordType
         timestamp : float
-            In seconds; records need not come in the order of time.
+            In seconds; records may be written in any order of time.
         *values
             One per block of the definition: a dict or a `Layout` for metadata, an array or bytes
-            for the others. They are read before the call returns, and not kept.
+            for the others. They are read before the call returns, and not referenced after it.
         version : int, optional
-            Of the definition.
+            Version of the definition.
 
         Raises
         ------
         TypeError, ValueError
-            Nothing is defined for the type and version, a value does not fit, the time is no finite
+            The type and version have no definition, a value does not fit, the time is not a finite
             number, the record has 4 GiB or more, or the recording is closed. Nothing is written.
         OSError
-            The file cannot be written; the record is not in it.
+            The file cannot be written, and does not have the record.
         """
         encoder = self._encoders.get((record_type, version))
         if encoder is None:
@@ -217,7 +217,7 @@ class StreamWriter:
         *,
         version: int = 1,
     ) -> None:
-        """Write a record whose payload is given as bytes, whatever is defined.
+        """Write a record whose payload is given as bytes, regardless of definitions.
 
         Parameters and errors are as for `write`.
         """
@@ -235,14 +235,14 @@ class StreamWriter:
         *,
         version: int = 1,
     ) -> None:
-        """Write a record whose payload is stored already, as another recording has it.
+        """Write a record whose payload is in its stored form, as copied from another recording.
 
         Parameters
         ----------
         stored : bytes-like
-            What lies behind the record header, compressed or not.
+            The bytes behind the record header, compressed or not.
         compression : Compression
-            How it is stored.
+            Compression of `stored`.
         nbytes : int
             Size of the payload when decoded.
 
@@ -250,7 +250,7 @@ class StreamWriter:
         """
         kind, view = find_record_type(record_type), as_bytes(stored, "payload")
         if Compression(compression) == Compression.NONE and nbytes != view.nbytes:
-            raise ValueError(f"payload of {nbytes} bytes, not compressed: {view.nbytes} are there")
+            raise ValueError(f"uncompressed payload: {view.nbytes} bytes, expected {nbytes}")
         self._put(kind, timestamp, [view], view.nbytes, version, compression, nbytes)
 
     def _write(
@@ -290,7 +290,7 @@ class StreamWriter:
             raise ValueError(f"timestamp {timestamp!r:.40}: expected a finite number of seconds")
         largest = max(nbytes + RECORD_HEADER_SIZE, uncompressed_size)
         if largest > MAX_RECORD_NBYTES:
-            raise ValueError(f"a record of {largest} bytes: less than 4 GiB fit")
+            raise ValueError(f"a record of {largest} bytes: expected less than 4 GiB")
         self._sink.append(
             self,
             kind,

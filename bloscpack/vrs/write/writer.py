@@ -1,6 +1,6 @@
-"""Writing recordings: streams with tags, what their records look like, and the records.
+"""Writer of recordings: streams, their tags and definitions, and records.
 
-A program makes a `Writer` with `create`, adds streams, defines the blocks of their records, and
+A program creates a `Writer` with `create`, adds streams, defines the blocks of their records, and
 writes::
 
     with create("run.vrs", tags={"project_name": "demo"}) as recording:
@@ -8,11 +8,10 @@ writes::
         imu.define("data", ImuData)
         imu.write("data", 0.5, {"accelerometer": [0, 0, 9.81]})
 
-Tags and definitions are written before the first record. What comes later, be it a new stream, a
-definition or a tag, is written as a tags record before the next record of the stream. Records go to
-the file in the order of the calls, whatever their times are; readers sort them. What was flushed
-survives the end of the program at any moment, and can be read without an index. Format:
-docs/formats/vrs.md.
+Tags and definitions are written before the first record. A stream, definition or tag that is added
+later is written as a tags record before the next record of the stream. Records go to the file in
+the order of the calls, in any order of time; readers sort them. Flushed records survive the end of
+the program at any point, and can be read without an index. Format: docs/formats/vrs.md.
 """
 
 import os
@@ -52,7 +51,7 @@ from .streamwriter import StreamWriter, Tags
 
 _CLOSED = "the recording is closed"
 _RANDOM_BITS = 30
-# The reference opens no file with more (1.4.0, IndexRecord.cpp).
+# The reference refuses files with more (1.4.0, IndexRecord.cpp).
 _MAX_STREAMS = 5000
 _TYPE_SUFFIX = re.compile(r"( data)?( class)?$")
 _RESERVED = INDEX_TYPE_ID, DESCRIPTION_TYPE_ID, UNDEFINED_TYPE_ID
@@ -69,50 +68,52 @@ def create(
     chunk_nbytes: int | None = None,
     overwrite: bool = False,
 ) -> "Writer":
-    """Make a new recording.
+    """Create a recording.
 
     Parameters
     ----------
     path : str or PathLike
-        The file; with `chunk_nbytes` the first of them.
+        Path of the file; with `chunk_nbytes`, of the first file.
     tags : mapping of str to str, optional
         Tags of the file. They may be changed until the first record.
     compression : str, optional
         Preset for payloads of 250 bytes or more: ``"none"``, ``"fast"`` and ``"tight"`` (LZ4), or
         ``"zfaster"``, ``"zfast"``, ``"zlight"``, ``"zmedium"``, ``"zheavy"``, ``"zhigh"``,
-        ``"ztight"``, ``"zmax"`` (Zstandard). Streams may have another.
+        ``"ztight"``, ``"zmax"`` (Zstandard). A stream may have its own.
     index : {"end", "front"}, optional
-        In front the index is found first by whoever reads a stream of bytes; if there is no room
-        for it, it goes to the end.
+        Position of the index. A reader of a stream of bytes finds an index in front first; an
+        index that does not fit there goes to the end.
     index_compression : str, optional
         A Zstandard preset for the index, or ``"none"``.
     index_room : int, optional
-        For how many records an index in front has room; compressed, some five times as many fit.
+        Records that an index in front reserves space for; compressed, about five times as many fit.
     chunk_nbytes : int, optional
-        Split the recording into files of less than so many bytes: `path` holds tags and index,
-        ``path_1``, ``path_2`` and so on the records. `index` does not matter then.
+        Split the recording into files of less than this many bytes: `path` holds tags and index,
+        ``path_1``, ``path_2`` and so on hold the records. `index` has no effect then.
     overwrite : bool, optional
-        Remove a recording that is there first, its chunks included.
+        Remove an existing recording first, its chunks included.
 
     Returns
     -------
     Writer
-        To be closed. The file is there at once, with a header.
+        The new recording, to be closed. The file exists at once, with a header.
 
     Raises
     ------
     FileExistsError
-        There is a file of this name, or one that would be taken for a chunk of it.
+        The file exists, or a file that readers would take for one of its chunks.
     TypeError, ValueError
-        A tag is no text, or an option is impossible; no file is made.
+        A tag is not a str, or an option is out of range; no file is created.
     OSError
-        The file cannot be made.
+        The file cannot be created.
     """
     if index not in ("end", "front"):
-        raise ValueError(f"index {index!r}: 'end' or 'front'")
+        raise ValueError(f"index {index!r}: expected 'end' or 'front'")
     codec, level = check_preset(index_compression)
     if codec == Compression.LZ4:
-        raise ValueError(f"index_compression {index_compression!r}: 'none' or one of Zstandard")
+        raise ValueError(
+            f"index_compression {index_compression!r}: expected 'none' or a Zstandard preset"
+        )
     check_preset(compression)
     if chunk_nbytes is not None and chunk_nbytes < 1:
         raise ValueError(f"chunk_nbytes {chunk_nbytes}: expected 1 or more")
@@ -133,22 +134,22 @@ def create(
 
 
 class Writer:
-    """A recording that is being written. Made by `create`.
+    """A recording that is being written, returned by `create`.
 
-    As a context manager it is closed at the end, even after an error: what was recorded is kept.
+    A context manager closes it at the end, even after an error, and keeps the records written.
 
     Attributes
     ----------
     path : str
-        The first file.
+        Path of the first file.
     tags : Tags
-        Tags of the file, which cannot be changed once the first record is written.
+        Tags of the file, which cannot be changed after the first record.
     streams : mapping of str to StreamWriter
         By stream id such as ``"1202-1"``, in the order they were added.
 
     Notes
     -----
-    Safe to use from many threads: values are encoded and compressed side by side, and records
+    Safe to use from many threads: values are encoded and compressed in parallel, and records are
     appended one after the other.
     """
 
@@ -175,7 +176,7 @@ class Writer:
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed or aborted."""
+        """Whether the recording was closed or aborted."""
         return self._is_closed
 
     def stream(
@@ -194,29 +195,28 @@ class Writer:
         Parameters
         ----------
         of : int or str
-            What kind of device it is: a type id, or its name, such as ``"imu"`` or
-            ``"RGB Camera Class"``.
+            Kind of device: a type id, or its name, such as ``"imu"`` or ``"RGB Camera Class"``.
         flavor : str, optional
-            Which of that kind: a text such as ``"my_team/device"``.
+            Variant of that device: a text such as ``"my_team/device"``.
         name : str, optional
-            By default the name of the type.
+            Name of the stream, by default that of the type.
         tags : mapping of str to str, optional
             Tags of the stream; more may be set later.
         vrs_tags : mapping of str to str, optional
-            Tags of another recording's stream: name, flavor, serial number, and what the records
-            look like. Nothing is made up then, no serial number either.
+            VRS tags copied from a stream of another recording: name, flavor, serial number and
+            definitions. No tag is generated then, a serial number neither.
         instance_id : int, optional
-            By default the next one of the type, from 1 on.
+            By default the next free one of the type, counted from 1.
         compression : str, optional
             Preset, by default that of the recording.
 
         Raises
         ------
         ValueError
-            There is no such type, the stream is there already, there are too many, or the recording
-            is closed.
+            The type is unknown, the stream exists already, the recording has too many streams, or
+            it is closed.
         TypeError
-            A tag is no text.
+            A tag is not a str.
         """
         self._check_open()
         type_id = find_type_id(of)
@@ -244,7 +244,7 @@ class Writer:
             raise ValueError(f"instance id {instance_id}: expected 0 to 65535")
         stream_id = StreamId(type_id, instance_id)
         if str(stream_id) in self._streams:
-            raise ValueError(f"stream {stream_id} is there already")
+            raise ValueError(f"stream {stream_id} exists already")
         return stream_id
 
     def append(
@@ -258,7 +258,7 @@ class Writer:
         compression: int,
         uncompressed_size: int,
     ) -> None:
-        """Add a record, for `StreamWriter`, which has checked it."""
+        """Append a record that `StreamWriter` has checked."""
         with self.lock:
             if stream.is_changed or not self._file.is_started:
                 self._write_tags(stream)
@@ -276,7 +276,7 @@ class Writer:
             )
 
     def _write_tags(self, stream: "StreamWriter") -> None:
-        """Write the description, or if that is done the tags of a stream that changed since."""
+        """Write the description, or a tags record if the tags of a stream changed since then."""
         self._check_open()
         if not self._file.is_started:
             streams = {each.stream_id: each.stream_tags() for each in self._streams.values()}
@@ -306,12 +306,12 @@ class Writer:
             self._write_tags(stream)
 
     def flush(self) -> None:
-        """Hand all records to the system: they survive the end of the program, not of the machine.
+        """Write buffered records to the file; they survive the end of the program, not of power.
 
         Raises
         ------
         OSError
-            They cannot be written; nothing is lost, and it may be tried again.
+            They cannot be written; nothing is lost, and the call may be retried.
         ValueError
             The recording is closed.
         """
@@ -326,8 +326,8 @@ class Writer:
         Raises
         ------
         OSError
-            Something cannot be written. The recording stays open, to be closed again or aborted;
-            left as it is, what was flushed can be read.
+            Something cannot be written. The recording stays open, to be closed again or aborted.
+            If it is neither, the records flushed so far can be read.
         """
         with self.lock:
             if self._is_closed:
@@ -337,7 +337,7 @@ class Writer:
             self._is_closed = True
 
     def abort(self) -> None:
-        """Remove all files of the recording; after `close` nothing is done."""
+        """Remove all files of the recording; has no effect after `close`."""
         with self.lock:
             if not self._is_closed:
                 self._is_closed = True
@@ -355,7 +355,7 @@ class Writer:
         self.close()
 
     def __del__(self) -> None:
-        # Of an object whose making failed there may be no attributes.
+        # If __init__ failed, the attributes may be missing.
         if not getattr(self, "_is_closed", True):
             warnings.warn(f"recording {self.path!r} was never closed", ResourceWarning, 2)
             self._is_closed = True
@@ -370,22 +370,22 @@ class Writer:
 
 
 def new_creation_id() -> int:
-    """Return an id for a new file: the time in ns, the low bits random."""
+    """Return an id for a new file: the time in ns, with 30 random low bits."""
     return time.time_ns() >> _RANDOM_BITS << _RANDOM_BITS | secrets.randbits(_RANDOM_BITS)
 
 
 def find_type_id(of: int | str) -> int:
-    """Return the type id that `of` is or names.
+    """Return the type id for a type id or the name of a type.
 
     Parameters
     ----------
     of : int or str
-        A name as the reference shows it, or without "Data" and "Class"; case does not matter.
+        An id; or a name as the reference shows it, with or without "Data" and "Class", in any case.
 
     Raises
     ------
     ValueError
-        There is no such type, or the id is not for streams of users.
+        The type is unknown, or the id is reserved by the format.
     """
     if isinstance(of, str):
         wanted = of.lower()
@@ -396,5 +396,5 @@ def find_type_id(of: int | str) -> int:
         else:
             raise ValueError(f"type {of!r}: no type of stream has this name")
     if not 0 <= of <= 0xFFFF or of in _RESERVED:
-        raise ValueError(f"type id {of}: not the id of a type of stream")
+        raise ValueError(f"type id {of}: not an id for streams of users")
     return of

@@ -1,4 +1,4 @@
-"""Small recordings of every kind of block, and stores of which something was changed."""
+"""Small recordings with every kind of block, and modified copies of stores."""
 
 import json
 from collections.abc import Callable
@@ -64,7 +64,7 @@ def imu_values(number: int) -> dict[str, Any]:
 
 
 def rewrite(source: Path, target: Path, change: Callable[[str, Any, dict[str, Any]], Any]) -> Path:
-    """Copy a store; `change` gives id, frames and metadata of each clip, None to leave it out."""
+    """Copy a store; `change` returns id, frames and metadata of a clip, or None to drop it."""
     with bp.frames.open(source) as store:
         attrs = store.attrs  # type: ignore[attr-defined]
         with bp.frames.create(target, attrs=attrs) as copy:

@@ -1,4 +1,4 @@
-"""What a store of a recording looks like to its users, and how records are kept that do not fit."""
+"""Clips of a recording in a store, and records whose payloads do not fit columns."""
 
 import tracemalloc
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 def there_and_back(source: Path) -> tuple[list[str], Path]:
-    """Convert both ways, which compares checksums; return the ids of the store."""
+    """Convert to a store and back, which compares checksums; return the ids of the store."""
     store, back = source.with_suffix(".blp"), source.with_name("back.vrs")
     bp.convert(source, store)
     made = bp.convert(store, back)
@@ -114,7 +114,7 @@ def test_payloads_that_do_not_fit_keep_their_bytes(tmp_path: Path) -> None:
     assert "241-1/data-1.raw/payload:offsets" in ids
 
 
-def test_bytes_that_are_no_bool_survive(tmp_path: Path) -> None:
+def test_bytes_that_are_not_bool_survive(tmp_path: Path) -> None:
     class Flag(vrs.Layout):
         value = vrs.Value("bool")
 
@@ -141,7 +141,7 @@ def test_images_of_other_sizes_are_other_clips(
             stream.write_payload("data", number, _image_payload(size))
     ids, _ = there_and_back(tmp_path / "a.vrs")
     assert "1201-1/data-1.2/1/image:rest" in ids or "1201-1/data-1/1/image:rest" in ids
-    # The third form is that of bytes.
+    # The third form holds plain bytes.
     assert {id_.split("/")[1] for id_ in ids if "/" in id_} == {
         "data-1",
         "data-1.2",

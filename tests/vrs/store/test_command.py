@@ -1,4 +1,4 @@
-"""``blpk convert`` of recordings."""
+"""The command ``blpk convert`` with recordings."""
 
 from pathlib import Path
 

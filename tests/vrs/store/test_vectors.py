@@ -1,4 +1,4 @@
-"""Every vector into a store and out again: equal checksums, and with ``verbatim`` equal bytes."""
+"""Every vector to a store and back: equal checksums, and with ``verbatim`` equal bytes."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from bloscpack import vrs
 from tests.vrs.vectorfiles import FOLDER, NAMES
 
 pytestmark = pytest.mark.skipif(not NAMES, reason=FOLDER.missing)
-# Hundreds of fields, each a clip: their bytes lie as those of other files do.
+# Their hundreds of fields are a clip each; `verbatim` is tested with the other files.
 WIDE = {"all_pieces", "audio", "late_stream", "pixel_formats", "raw_pixel_formats", "synthetic"}
 WIDE |= {"types"}
 NARROW = [name for name in NAMES if not any(name.endswith(each) for each in WIDE)]
@@ -29,7 +29,7 @@ def test_equal_records(name: str, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.blp", "b.vrs"]
     with vrs.open(source) as one, vrs.open(back, index="strict") as two:
         assert two.checksum() == manifest["oracle_records_checksum"]
-        # What the checksum leaves out.
+        # Properties that the checksum does not cover.
         assert two.table.streams == one.table.streams
         assert two.header.creation_id == one.header.creation_id
         ranks = np.argsort(np.argsort(one.table.position))
@@ -65,5 +65,5 @@ def test_compression_stays(tmp_path: Path) -> None:
 
     before, after = listed(source), listed(tmp_path / "b.vrs")
     assert {1, 2} <= set(after)
-    # What gets no smaller is stored as it is.
+    # A payload that compression does not make smaller is stored uncompressed.
     assert all(two in (one, 0) for one, two in zip(before, after, strict=True))
