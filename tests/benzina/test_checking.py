@@ -1,4 +1,4 @@
-"""The check of a dataset finds what is damaged, each sample by itself, and nothing else."""
+"""Verification finds damage in datasets, sample by sample, and reports nothing else."""
 
 import sys
 from collections.abc import Callable
@@ -40,7 +40,7 @@ def location(path: Path, index: int) -> tuple[int, int]:
 
 @pytest.mark.parametrize("decode", [False, True])
 @pytest.mark.parametrize("nthreads", [1, 3])
-def test_a_sound_dataset(path: Path, decode: bool, nthreads: int) -> None:
+def test_a_valid_dataset(path: Path, decode: bool, nthreads: int) -> None:
     calls: list[tuple[int, int]] = []
     report = benzina.verify(
         path, decode=decode, nthreads=nthreads, progress=lambda *state: calls.append(state)
@@ -54,7 +54,7 @@ def test_a_sound_dataset(path: Path, decode: bool, nthreads: int) -> None:
 
 
 @pytest.mark.parametrize("name", vectors.names("dataset"))
-def test_vectors_are_sound(name: str) -> None:
+def test_vectors_are_valid(name: str) -> None:
     report = benzina.verify(vectors.FOLDER / name, decode=True)
     assert report.ok
     assert report.notices == []
@@ -70,13 +70,13 @@ def test_bytes_are_checked_too(path: Path) -> None:
     assert benzina.verify(path.read_bytes(), decode=True).nchunks == 3
 
 
-def test_a_damaged_sample_is_told_and_the_others_are_sound(path: Path) -> None:
+def test_a_damaged_sample_is_reported_and_the_others_are_valid(path: Path) -> None:
     offset, size = location(path, 1)
     damage(path, offset)  # the size of its first box
     (found,) = benzina.verify(path).damage
     assert (found.index, found.offset, found.end) == (1, offset, offset + size)
     assert (found.clip, found.frames) == ("1.png", (0, 1))
-    assert found.what.startswith("sample 1: sample: a box exceeds the one it lies in")
+    assert found.what.startswith("sample 1: sample: a box exceeds its parent")
     assert str(path) not in found.what
 
 
@@ -103,7 +103,7 @@ def test_thumbnails_are_decoded_where_they_are_other_pictures(tmp_path: Path) ->
     assert [each.index for each in benzina.verify(path, decode=True).damage] == [0]
 
 
-def test_a_file_that_is_cut_or_no_dataset_is_damaged(path: Path) -> None:
+def test_truncated_and_other_files_are_damaged(path: Path) -> None:
     content = path.read_bytes()
     for cut in (content[:-1], content[:100], content[:3], b"", content[:24]):
         report = benzina.verify(cut)
@@ -117,11 +117,11 @@ def test_a_file_that_is_cut_or_no_dataset_is_damaged(path: Path) -> None:
 
 
 def _beyond(path: Path) -> tuple[dict[int, int], str]:
-    return {1: path.stat().st_size - 10}, "lies beyond the end of the file"
+    return {1: path.stat().st_size - 10}, "extends beyond the end of the file"
 
 
 def _far(path: Path) -> tuple[dict[int, int], str]:
-    return {1: 2**63 + 5}, "lies beyond the end of the file"
+    return {1: 2**63 + 5}, "extends beyond the end of the file"
 
 
 def _index(path: Path) -> tuple[dict[int, int], str]:
@@ -147,7 +147,7 @@ def test_wrong_places(
     assert found[0].offset is not None
 
 
-def test_samples_that_share_their_bytes_are_no_damage(path: Path, tmp_path: Path) -> None:
+def test_samples_that_share_their_bytes_are_not_damage(path: Path, tmp_path: Path) -> None:
     place = location(path, 0)[0]
     shared = write_dataset(
         tmp_path / "b.bzna", [b"0.png\0", *NAMES[1:], b"x\0"], offsets={3: place}
@@ -183,7 +183,9 @@ def test_targets_of_another_size_are_damage_and_samples_are_checked(tmp_path: Pa
 def test_more_targets_than_samples_are_damage(tmp_path: Path) -> None:
     targets = [bytes(8)] * 4
     report = benzina.verify(write_dataset(tmp_path / "a.bzna", NAMES, targets=targets))
-    assert [each.what for each in report.damage] == ["track 'bzna_target': 4 entries for 3 samples"]
+    assert [each.what for each in report.damage] == [
+        "track 'bzna_target': 4 entries, but only 3 samples"
+    ]
 
 
 def test_faults_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,7 +194,7 @@ def test_faults_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     report = benzina.verify(write_dataset(tmp_path / "a.bzna", [b"n\0"] * 9, offsets=far))
     assert len(report.damage) == 5
     assert not report.ok
-    assert report.notices[-1] == "4 more faults are not told"
+    assert report.notices[-1] == "4 more faults are not listed"
     assert [each.clip for each in report.damage] == [f"n#{number}" for number in range(5)]
 
 
@@ -200,7 +202,7 @@ def test_any_damage_of_the_index_gives_a_report(tmp_path: Path, some: Some) -> N
     content = write_dataset(tmp_path / "a.bzna", NAMES).read_bytes()
     start = content.index(b"moov") - 4
     damaged = 0
-    refusals = set()  # of a valid file whose flag says that samples are elsewhere
+    refusals = set()  # of a valid file with a flag that places its samples elsewhere
     for number, at in some(enumerate(range(start, len(content), 9)), 5):
         new = (b"\xff", b"\0\0\0\0", b"\x7f\xff\xff\xff", b"\xff" * 8)[number % 4]
         changed = content[:at] + new + content[at + len(new) :]

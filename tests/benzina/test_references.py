@@ -1,4 +1,4 @@
-"""Tracks whose samples are in another file, encrypted or restricted are refused on opening."""
+"""Tracks with samples in another file, or encrypted or restricted ones, are refused on opening."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ URN = pack_full_box(b"urn ", 0, 1, b"urn:x\0")
 
 
 def with_references(*references: bytes, number: int = 1) -> bytes:
-    """Return a dataset with other data references, of which the samples use one."""
+    """Return a dataset with other data references, one of which the samples use."""
     data = dataset_bytes([b"one", b"two"], [b"a\0", b"b\0"])
     (stsd,) = boxes(data, b"stsd", "bzna_input")
     entry = stsd.payload_offset + 8
@@ -47,7 +47,7 @@ def test_samples_of_another_file_are_refused(reference: bytes, kind: str) -> Non
 @pytest.mark.parametrize("number", [0, 2, 65535])
 def test_a_reference_that_is_not_there_is_damage(number: int) -> None:
     data = with_references(INSIDE, number=number)
-    with pytest.raises(FormatError, match=rf"data reference {number} of 1"):
+    with pytest.raises(FormatError, match=rf"data reference {number}, the track has 1"):
         benzina.open(data)
     assert not benzina.verify(data).ok
 
@@ -74,18 +74,18 @@ def test_every_sample_entry_is_looked_at() -> None:
 def test_an_encrypted_picture_is_refused() -> None:
     data = sample()
     assert parse_sample(data).tracks
-    with pytest.raises(UnsupportedError, match="'encv' says that it is encrypted"):
+    with pytest.raises(UnsupportedError, match="'encv' marks it as encrypted"):
         parse_sample(data.replace(b"hvc1", b"encv"))
 
 
 def elsewhere(data: bytes) -> bytes:
-    """Return a sample that says that the bytes of its tracks are in another file."""
+    """Return a sample whose tracks refer to bytes in another file."""
     assert INSIDE in data
     return data.replace(INSIDE, INSIDE[:-1] + b"\0")
 
 
 class TestPictures:
-    """The mp4 of one picture has data references of its own."""
+    """Data references inside the mp4 of one picture."""
 
     def test_one_in_another_file_is_refused_by_name(self, tmp_path: Path) -> None:
         path = tmp_path / "pictures.bzna"
@@ -111,7 +111,7 @@ class TestPictures:
         assert not report.ok
         assert [damage.index for damage in report.damage] == [0, 1]
         assert "the bytes of a track are in another file" in report.damage[0].what
-        assert "'encv' says that it is encrypted" in report.damage[1].what
+        assert "'encv' marks it as encrypted" in report.damage[1].what
 
     def test_the_writer_refuses_it(self, tmp_path: Path) -> None:
         pytest.importorskip("av")
@@ -137,7 +137,7 @@ class TestPictures:
 
 
 def resized(data: bytes, at: int, nbytes: int, new: bytes) -> bytes:
-    """Return a sample with other bytes for a box of its first track; its moov is the last box."""
+    """Return a sample with a box of its first track replaced; its moov is the last box."""
     out = bytearray(data)
     for kind in (b"stbl", b"minf", b"mdia", b"trak", b"moov"):
         place = data.rindex(kind, 0, at) - 4

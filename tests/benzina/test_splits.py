@@ -1,4 +1,4 @@
-"""Splits: what may be declared, and the box that keeps them."""
+"""Splits: declarations, and the box that stores them."""
 
 import struct
 from typing import Any
@@ -28,7 +28,7 @@ def test_imagenet_is_by_position() -> None:
         "val": range(1_281_167, 1_331_167),
         "test": range(1_331_167, 1_431_167),
     }
-    # What is missing is missing from the front.
+    # If samples are missing, the first split is shorter.
     assert resolve_splits("imagenet", 150_001)["train"] == range(1)
 
 
@@ -38,7 +38,7 @@ def test_imagenet_is_by_position() -> None:
         ("imagenet", ValueError, "150000 samples.*has 10"),
         ("coco", ValueError, "'imagenet', not 'coco'"),
         ([("a", (0, 1))], TypeError, "mapping or 'imagenet', not list"),
-        ({"": (0, 1)}, TypeError, "not empty"),
+        ({"": (0, 1)}, TypeError, "non-empty"),
         ({3: (0, 1)}, TypeError, "not 3"),
         ({"a": 3}, TypeError, "'a' must be"),
         ({"a": (0, 1, 2)}, TypeError, "'a' must be"),
@@ -51,7 +51,7 @@ def test_imagenet_is_by_position() -> None:
         ({"a": slice(None, None, -1)}, ValueError, "no step"),
     ],
 )
-def test_what_is_no_split(declared: Any, kind: type[Exception], message: str) -> None:
+def test_invalid_splits(declared: Any, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         resolve_splits(declared, 10)
 
@@ -72,7 +72,7 @@ def test_more_splits_than_a_file_may_have() -> None:
     most = {f"{k:_>62}": range(k) for k in range(MAX_NBYTES // 80)}
     assert unpack_splits(pack_splits(most), MAX_NBYTES) == most
     more = {f"{k:_>62}": range(1) for k in range(MAX_NBYTES // 80 + 2)}
-    with pytest.raises(ValueError, match="13109 splits take 1048728 bytes of 1048576"):
+    with pytest.raises(ValueError, match="13109 splits take 1048728 bytes, at most 1048576"):
         pack_splits(more)
     with pytest.raises(FormatError, match="more than 1048576 bytes"):
         unpack_splits(pack_splits(most) + bytes(100), MAX_NBYTES)
@@ -84,7 +84,7 @@ def test_more_splits_than_a_file_may_have() -> None:
         st.tuples(st.integers(0, 50), st.integers(0, 50)).map(lambda pair: range(*sorted(pair))),
     )
 )
-def test_the_box_gives_back_what_it_got(splits: dict[str, range]) -> None:
+def test_the_box_round_trips(splits: dict[str, range]) -> None:
     assert unpack_splits(pack_splits(splits), 50) == splits
 
 
@@ -105,7 +105,7 @@ def test_every_cut_is_noticed() -> None:
         (struct.pack(">IIQQH", 0, 1, 0, 1, 1) + b"\xff", "not UTF-8"),
         (
             struct.pack(">II", 0, 2) + 2 * (struct.pack(">QQH", 0, 1, 1) + b"a"),
-            "'a', empty or there already",
+            "'a' is empty or a duplicate",
         ),
         (struct.pack(">II", 0, 2**32 - 1), "4294967295 splits in 8 bytes"),
     ],

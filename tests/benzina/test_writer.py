@@ -1,4 +1,4 @@
-"""Datasets that were written, read by our reader and by PyAV."""
+"""Datasets from our writer, read by our reader and by PyAV."""
 
 import functools
 import io
@@ -34,7 +34,7 @@ def write(path: Any, *items: Any, **options: Any) -> Any:
 
 
 def shown(sample: Any, track: str) -> list[Any]:
-    """Return the planes of what a track shows, by PyAV."""
+    """Return the planes of a track's picture, decoded by PyAV."""
     found = sample.layout.tracks[track]
     frame = decode_frame(found.config_kind, found.config, sample.read_track(track))
     assert (frame.width, frame.height) == found.frame
@@ -44,7 +44,7 @@ def shown(sample: Any, track: str) -> list[Any]:
 
 
 def pixels(sample: Any, track: str = "bzna_input") -> Any:
-    """Return what a lossless track shows as RGB."""
+    """Return the picture of a lossless track as RGB."""
     found = sample.layout.tracks[track]
     frame = decode_frame(found.config_kind, found.config, sample.read_track(track))
     _, _, width, height = found.clean
@@ -85,7 +85,7 @@ def test_our_reader(codec: str, written: dict[str, Path]) -> None:
 
 
 def luma(rgb: Any) -> Any:
-    """Return the plane Y of a picture, without padding."""
+    """Return the Y plane of a picture, without padding."""
     height, width = rgb.shape[:2]
     return yuv_planes(rgb, width + width % 2, height + height % 2)[0][:height, :width]
 
@@ -227,7 +227,7 @@ def test_without_thumbnails(tmp_path: Path) -> None:
         for sample in found.samples():
             tracks = sample.layout.tracks
             assert tracks["bzna_thumb"][1:] == tracks["bzna_input"][1:]
-        # Frames of two sizes are no film.
+        # Frames of two sizes cannot be one film.
         assert "bzna_thumb" not in found.tracks
     with write(tmp_path / "b.bzna", (PICTURES[0],), (PICTURES[1],), thumb=False) as found:
         assert len(found.tracks["bzna_thumb"]) == 2
@@ -263,7 +263,7 @@ def test_samples_of_the_reference(tmp_path: Path) -> None:
         assert len(found.tracks["bzna_target"]) == len(expected)  # five in the source
 
 
-def test_what_is_no_sample(tmp_path: Path, written: dict[str, Path]) -> None:
+def test_invalid_samples(tmp_path: Path, written: dict[str, Path]) -> None:
     with benzina.open(written["hevc"]) as source:
         good = source[0].data
     with benzina.Writer(tmp_path / "a.bzna", tile=TILE) as writer:
@@ -301,14 +301,14 @@ def test_splits(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"name": "a\0b"}, ValueError, "has a NUL"),
-        ({"name": b"a\0"}, ValueError, "has a NUL"),
+        ({"name": "a\0b"}, ValueError, "contains NUL"),
+        ({"name": b"a\0"}, ValueError, "contains NUL"),
         ({"name": "\ud800"}, ValueError, "UTF-8"),
-        ({"name": 7}, TypeError, "a name is"),
+        ({"name": 7}, TypeError, "a name must be"),
         ({"target": 2**63}, ValueError, "64 bits"),
         ({"target": -(2**63) - 1}, ValueError, "64 bits"),
-        ({"target": 0.5}, TypeError, "a target is"),
-        ({"target": "1"}, TypeError, "a target is"),
+        ({"target": 0.5}, TypeError, "a target must be"),
+        ({"target": "1"}, TypeError, "a target must be"),
         ({"picture": b"no picture"}, CodecError, "cannot identify"),
         ({"picture": "/nowhere.png"}, FileNotFoundError, "nowhere"),
         ({"picture": np.zeros((2, 2))}, ValueError, "float64"),
@@ -351,7 +351,7 @@ def test_a_frame_that_is_too_wide(tmp_path: Path) -> None:
         ({"tile": 8}, "tile 8: a multiple of 16"),
         ({"tile": 40}, "tile 40"),
         ({"tile": 64, "max_pixels": 4095}, "at most 4095"),
-        ({"codec": "vp9"}, "codec 'vp9'"),
+        ({"codec": "vp9"}, "codec .*'vp9'"),
         ({"profile": "other"}, "profile must be"),
         ({"profile": "reference", "codec": "av1"}, "not 'av1' and 512"),
         ({"profile": "reference", "tile": 256}, "not 'hevc' and 256"),
@@ -370,7 +370,7 @@ def test_options_out_of_range(options: dict[str, Any], message: str, tmp_path: P
 def test_a_file_that_exists(tmp_path: Path) -> None:
     path = tmp_path / "a.bzna"
     path.write_text("old")
-    with pytest.raises(FileExistsError, match="give overwrite=True"):
+    with pytest.raises(FileExistsError, match="pass overwrite=True"):
         benzina.Writer(path)
     with benzina.Writer(path, overwrite=True) as writer:
         writer.add(photo(5, 5))
