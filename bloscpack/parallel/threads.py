@@ -1,8 +1,8 @@
 """Threads: how many are used, and how work is divided among them.
 
-Threads are started for a call and joined before it returns, so a fork never loses one. None is
-started for work that a single thread finishes sooner. The calling thread works too, so `nthreads`
-is the number of threads that work.
+Threads are started for a call and joined before it returns, so a fork never loses one. No thread
+is started for work that a single thread finishes sooner. The calling thread works too, so
+`nthreads` is the number of threads that work.
 """
 
 import os

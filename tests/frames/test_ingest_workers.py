@@ -14,7 +14,7 @@ import pytest
 import bloscpack as bp
 from bloscpack.exceptions import WorkerError
 from bloscpack.frames import ingest, listing
-from bloscpack.frames.ingest.items import ArrayItem, BadItem, Item, Reading, Way
+from bloscpack.frames.ingest.items import ArrayItem, BadItem, Item, Reading, ReadOptions
 from bloscpack.media import image
 
 from ..conftest import REPOSITORY
@@ -29,7 +29,7 @@ class MarkedItem(Item):
     number: int
     folder: str = ""
 
-    def read(self, way: Way) -> Reading:
+    def read(self, options: ReadOptions) -> Reading:
         return Reading(self._frames())
 
     def _frames(self) -> Iterator[np.ndarray]:

@@ -17,8 +17,8 @@ from bloscpack.frames.ingest.items import (
     ImageFiles,
     ImageFolder,
     Item,
+    ReadOptions,
     VideoFile,
-    Way,
 )
 
 from .imagefiles import image_folders, write_jpeg
@@ -58,7 +58,7 @@ class TestFolders:
             write_jpeg(tmp_path / name / "f.jpg", 1)
         assert sorted(ids(listing.folders(tmp_path))) == sorted(names)
         for item in listing.folders(tmp_path):
-            assert len(list(item.read(Way()).frames)) == 1
+            assert len(list(item.read(ReadOptions()).frames)) == 1
 
     def test_one_file(self, tmp_path: Path) -> None:
         touch(tmp_path, "a/v.mp4")

@@ -480,7 +480,7 @@ def leave_early() -> None:
 def test_interrupt_at_any_moment_leaves_no_helper(
     monkeypatch: pytest.MonkeyPatch, work: Callable[[], object]
 ) -> None:
-    monkeypatch.setattr(bloscpack.parallel.threads, "_PATIENCE_TO_BEGIN", 30)
+    monkeypatch.setattr(bloscpack.parallel.threads, "_START_TIMEOUT", 30)
     before, moment = threadlist.running(), 0
     while interrupted_at(moment, work):
         assert threadlist.running() <= before, moment
@@ -493,7 +493,7 @@ def test_interrupt_while_a_helper_starts(monkeypatch: pytest.MonkeyPatch) -> Non
         raise KeyboardInterrupt
 
     monkeypatch.setattr(threading.Thread, "start", interrupted)
-    monkeypatch.setattr(bloscpack.parallel.threads, "_PATIENCE_TO_BEGIN", 0.01)
+    monkeypatch.setattr(bloscpack.parallel.threads, "_START_TIMEOUT", 0.01)
     with pytest.raises(KeyboardInterrupt):
         run_indexed(lambda _: None, range(9), 3)
 
