@@ -69,7 +69,7 @@ def contact_sheet(
     colormap = _ColorMap(is_cmyk=is_cmyk)
     tiles = [colormap.tile(frame, tile_width) for frame in frames]
     if not tiles:
-        raise ValueError("there are no frames to show")
+        raise ValueError("no frames to show")
     tile_height = max(len(tile) for tile in tiles)
     nrows = -(-len(tiles) // columns)
     height = nrows * (tile_height + _GAP) + _GAP

@@ -38,7 +38,7 @@ class Clip(Protocol):
         """``(T, *frame shape)``, usually (T, H, W) or (T, H, W, C).
 
         Images that are stored verbatim may differ in shape; then it is the shape of the first, or
-        ``(0,)`` if there are no frames.
+        ``(0,)`` without frames.
         """
         ...
 
@@ -119,7 +119,7 @@ class FrameSource(Protocol):
         Raises
         ------
         NotFoundError
-            There is no clip with this id.
+            No clip has this id.
         """
         ...
 

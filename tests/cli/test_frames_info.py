@@ -105,7 +105,7 @@ def test_ls_as_json(blpk: Blpk, store: Path) -> None:
             "kept_as": None,
             "nbytes": None,
             "meta": None,
-            "error": f"{store}: there is no clip 'zebra' among 4",
+            "error": f"{store}: no clip 'zebra' among 4",
         },
     ]
     assert "zebra" in ended.err

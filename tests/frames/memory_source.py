@@ -103,7 +103,7 @@ class MemorySourceOfClips:
             if id_ == key:
                 return MemoryClip(id_, frames, self._metas.get(id_, {}), self.content, offset)
             offset += frames.nbytes
-        raise NotFoundError(f"there is no clip {key!r}")
+        raise NotFoundError(f"no clip {key!r}")
 
     def read(
         self,

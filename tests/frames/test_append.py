@@ -328,7 +328,7 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("frames", "kind", "message"),
         [
-            (np.array(3), ValueError, "no axis of frames"),
+            (np.array(3), ValueError, "axis of frames"),
             (np.zeros((2, 2), "O"), TypeError, "Python objects"),
             (np.zeros((2, 2), "u1,u2"), TypeError, "fields"),
             (np.zeros((2, *[1] * 9)), ValueError, "dimensions"),

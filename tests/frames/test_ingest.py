@@ -157,7 +157,7 @@ class TestArrays:
         )
         assert [remark.id for remark in report.skipped] == ["a", "b", "c", "d"]
         items = [ArrayItem(id="x", frames=np.zeros(3), meta={"a": object()})]
-        assert "no JSON value" in remarks(ingest(items, tmp_path / "a.blp"))["x"]
+        assert "not a JSON value" in remarks(ingest(items, tmp_path / "a.blp"))["x"]
         assert (tmp_path / "a.blp").exists()
 
     def test_other_sources(self, tmp_path: Path) -> None:
@@ -299,7 +299,7 @@ def test_raise_at_the_first(tmp_path: Path) -> None:
     ]
     with pytest.raises(FormatError, match="no such thing") as caught:
         ingest(items, tmp_path / "a.blp", on_error="raise")
-    assert caught.value.__notes__ == ["This was item 'b' from 'row 2'."]
+    assert caught.value.__notes__ == ["The item was 'b' from 'row 2'."]
     with bp.frames.open(tmp_path / "a.blp") as store:
         assert list(store) == ["a"]
 

@@ -98,7 +98,7 @@ class TestImages:
         path.write_bytes(marked + b"\0\0maker notes")
         assert frames_of(item, ReadOptions(check=True)) == frames_of(item)
         path.write_bytes(marked[:-20])
-        with pytest.raises(FormatError, match="cut off"):
+        with pytest.raises(FormatError, match="truncated"):
             frames_of(item)
 
     def test_damage_within_is_found_by_checking(self, tmp_path: Path) -> None:

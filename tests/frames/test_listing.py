@@ -89,7 +89,7 @@ class TestFolders:
         assert [item.id for item in found if isinstance(item, VideoFile)] == [
             "gone", "inner", "outer", "folder/s", "in/a",
         ]  # fmt: skip
-        assert "that it is in" in reasons(found)["in/up"]
+        assert "parent folders" in reasons(found)["in/up"]
 
     @pytest.mark.skipif(os.geteuid() == 0, reason="root may list everything")
     def test_folder_that_cannot_be_listed(self, tmp_path: Path) -> None:
@@ -207,10 +207,10 @@ class TestLists:
             ({"path": []}, "no path"),
             ({"path": ["a.png", 3]}, "no path"),
             ({"path": {"a": 1}}, "no path"),
-            ({"path": "a.mp4", "id": True}, "an id is"),
-            ({"path": "a.mp4", "id": [1]}, "an id is"),
-            (["a.mp4"], "an object is needed"),
-            (None, "an object is needed"),
+            ({"path": "a.mp4", "id": True}, "an id must be"),
+            ({"path": "a.mp4", "id": [1]}, "an id must be"),
+            (["a.mp4"], "a row must be an object"),
+            (None, "a row must be an object"),
         ],
     )
     def test_rows_that_are_wrong(self, tmp_path: Path, row: Any, reason: str) -> None:
@@ -221,19 +221,19 @@ class TestLists:
     def test_csv_rows_that_are_wrong(self, tmp_path: Path) -> None:
         found = listing.listed(write(tmp_path / "a.csv", "path,id\na.mp4\nb.mp4,b,c\nc.mp4,c\n"))
         assert ids(found) == ["row 2", "row 3", "c"]
-        assert reasons(found)["row 2"] == "1 fields, and the header has 2"
+        assert reasons(found)["row 2"] == "1 fields, but the header has 2"
 
     @pytest.mark.parametrize(
         ("name", "content", "message"),
         [
-            ("a.txt", b"", "a list is one of"),
+            ("a.txt", b"", "a list file must be one of"),
             ("a.csv", b"", "no column 'path'"),
-            ("a.csv", b"id,name\n1,2\n", "no column 'path' among these: id, name"),
-            ("a.csv", b"path,path\n1,2\n", "two columns of one name"),
+            ("a.csv", b"id,name\n1,2\n", "no column 'path' among id, name"),
+            ("a.csv", b"path,path\n1,2\n", "two columns have the same name"),
             ("a.csv", b'path\n"a', "line 2"),
             ("a.csv", b"path\n" + b"a" * 200_000, "line 2: field larger"),
             ("a.csv", b"path\n\xff", "not UTF-8 at byte 5"),
-            ("a.json", b'{"path": "a"}', "an array of objects is needed, not dict"),
+            ("a.json", b'{"path": "a"}', "expected an array of objects, got dict"),
             ("a.json", b"[1, 2", "not JSON"),
             ("a.json", b"[" * 100_000, "not JSON"),
             ("a.jsonl", b'{"path": "a"}\n{"path"', "not JSON"),

@@ -69,7 +69,7 @@ class TestSource:
             with pytest.raises(NotFoundError, match="no clip 'nothing' among 9") as error:
                 many["nothing"]
             assert str(paths[0]) in str(error.value)
-            with pytest.raises(TypeError, match="an id is a str"):
+            with pytest.raises(TypeError, match="an id must be a str"):
                 many[3]  # type: ignore[index]
 
     def test_one_batch_over_all_files(self, paths: list[Path]) -> None:
@@ -134,13 +134,13 @@ class TestOpen:
         assert nopen(tmp_path) == 0
 
     def test_arguments(self, paths: list[Path]) -> None:
-        with pytest.raises(ValueError, match="no file was named"):
+        with pytest.raises(ValueError, match="paths is empty"):
             bp.frames.open([])
         with pytest.raises(ValueError, match="for several stores"):
             bp.frames.open(paths, "a")
         with pytest.raises(ValueError, match="verify must be"):
             bp.frames.open(paths, verify="always")  # type: ignore[call-overload]
-        with pytest.raises(TypeError, match="paths is a list"):
+        with pytest.raises(TypeError, match="paths must be a list"):
             ManyStores("path")
         with pytest.raises(ValueError, match="max_open"):
             ManyStores(paths, max_open=0)

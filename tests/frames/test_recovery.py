@@ -199,7 +199,7 @@ class TestDamage:
         with bp.frames.open(new) as store:
             check(store, 0, 1, 3, 4, 5)
         (damage,) = report.damage
-        assert damage.what == "clip 2 of 6: no whole index tells where they are"
+        assert damage.what == "clip 2 of 6: no whole index locates them"
         assert "5 of 6 clips saved" in report.notices
 
     def test_every_segment_is_damaged(self, path: Path) -> None:

@@ -180,7 +180,7 @@ def test_a_state_of_what_was_used_not_of_what_was_given() -> None:
     again = ClipSampler(20, batch_size=3)
     again.load_state_dict(resumed.state_dict(seen=9))
     assert list(again) == rest[3:]
-    with pytest.raises(ValueError, match="seen is 15, but 14 clips"):
+    with pytest.raises(ValueError, match="seen is 15, but this pass has yielded 14"):
         resumed.state_dict(seen=15)
 
 
@@ -215,16 +215,16 @@ def test_states_that_do_not_fit() -> None:
     state = sampler.state_dict()
     assert state == {"seed": 0, "epoch": 0, "position": 0, "length": 9, "shuffle": True}
     for wrong, message in [
-        ({"length": 10}, "position 0 of 10 clips, and there are 9"),
+        ({"length": 10}, "position 0 of 10 clips, but there are 9"),
         ({"position": 10}, "position 10 of 9"),
-        ({"position": -1}, "no state"),
-        ({"epoch": "1"}, "no state"),
+        ({"position": -1}, "not a state"),
+        ({"epoch": "1"}, "not a state"),
         ({"seed": 1 << 64}, "seed must be"),
-        ({"shuffle": False}, "another 'shuffle'"),
+        ({"shuffle": False}, "another value of 'shuffle'"),
     ]:
         with pytest.raises(ValueError, match=message):
             sampler.load_state_dict({**state, **wrong})
-    with pytest.raises(ValueError, match="no state"):
+    with pytest.raises(ValueError, match="not a state"):
         sampler.load_state_dict({})
     assert sampler.state_dict() == state
 
@@ -242,7 +242,7 @@ def test_states_that_do_not_fit() -> None:
 def test_options_that_make_no_sense(options: dict[str, int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ClipSampler(3, **options)
-    with pytest.raises(ValueError, match="cannot be -1"):
+    with pytest.raises(ValueError, match="must not be negative"):
         ClipSampler(-1)
 
 

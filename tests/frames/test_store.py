@@ -159,7 +159,7 @@ class TestIds:
     def test_unknown_ones(self, path: Path) -> None:
         made(path, 1)
         with bp.frames.open(path) as store:
-            with pytest.raises(NotFoundError, match=r"clips.blp: there is no clip 'x' among 1"):
+            with pytest.raises(NotFoundError, match=r"clips.blp: no clip 'x' among 1"):
                 store["x"]
             with pytest.raises(KeyError):
                 store["x"]

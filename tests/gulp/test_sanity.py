@@ -155,7 +155,7 @@ def no_jpeg(folder: Path) -> None:
         (orphan_data, "data_0.gulp", "no index"),
         (orphan_meta, "meta_0.gmeta", "no data file"),
         (empty_meta, "meta_0.gmeta", "not JSON"),
-        (no_object, "meta_0.gmeta", "no JSON object"),
+        (no_object, "meta_0.gmeta", "not a JSON object"),
         (double_id, "meta_5.gmeta", r"'a' is in .*meta_0\.gmeta too"),
         (double_number, "data_00.gulp|data_0.gulp", "chunk 0 too"),
         (no_number, "data.gulp", "number"),
@@ -199,7 +199,7 @@ def test_many_problems_of_a_file_are_summed_up(tmp_path: Path) -> None:
     (tmp_path / "meta_0.gmeta").write_text(json.dumps({"a": entry}))
     report = check_directory(tmp_path)
     assert len(report.problems) == 21
-    assert report.problems[-1].message == "and more of the kind"
+    assert report.problems[-1].message == "further problems of this kind"
     assert report.frames == 1000
 
 

@@ -175,7 +175,7 @@ def ingest(
     LockedError
         Another writer has it open.
     TypeError, ValueError
-        A parameter is out of range or differs from how the store was made. Or there are no items;
+        A parameter is out of range or differs from how the store was made. Or `items` is empty;
         then no store was created.
     WorkerError
         Worker processes cannot be started: see Notes.

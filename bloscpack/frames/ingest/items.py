@@ -356,10 +356,10 @@ def _images(named: Iterable[tuple[str, bytes]], options: ReadOptions) -> Iterato
             else:
                 yield _resized(image.decode(data), options)
         except BloscpackError as err:
-            raise _located(err, os.path.basename(name)) from err
+            raise _add_location(err, os.path.basename(name)) from err
 
 
-def _located(err: BloscpackError, name: str) -> BloscpackError:
+def _add_location(err: BloscpackError, name: str) -> BloscpackError:
     kind = UnsupportedError if isinstance(err, UnsupportedError) else FormatError
     return kind(f"{name}: {err}")
 

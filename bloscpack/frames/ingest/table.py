@@ -120,7 +120,7 @@ def _parse_csv(text: str, delimiter: str | None, path_column: str) -> list[tuple
         raise FormatError(f"line {reader.line_num}: {err}") from err
     names = f"{', '.join(columns):.200}"
     if path_column not in columns:
-        raise FormatError(f"there is no column {path_column!r} among {names}")
+        raise FormatError(f"no column {path_column!r} among {names}")
     if len(set(columns)) < len(columns):
         raise FormatError(f"two columns have the same name: {names}")
     return rows
@@ -163,7 +163,7 @@ class _Rows:
         several = isinstance(given, list)
         texts = given if several else [given]
         if not texts or not all(isinstance(text, str) and text for text in texts):
-            raise ValueError(f"there is no path in {self._path_column!r}: {given!r:.80}")
+            raise ValueError(f"no path in {self._path_column!r}: {given!r:.80}")
         paths = tuple(self._resolve(text) for text in texts)
         id_ = meta.pop(self._id_column, None)
         if id_ is None or id_ == "":

@@ -136,11 +136,11 @@ class StoreClip:
         try:
             value = json.loads(self._index.meta(self._ordinal))
         except BloscpackError as err:
-            raise self._located(err, "metadata") from None
+            raise self._add_location(err, "metadata") from None
         except (ValueError, RecursionError) as err:
-            raise self._located(FormatError(f"not JSON: {err}"), "metadata") from err
+            raise self._add_location(FormatError(f"not JSON: {err}"), "metadata") from err
         if not isinstance(value, dict):
-            raise self._located(FormatError("it is not a JSON object"), "metadata")
+            raise self._add_location(FormatError("it is not a JSON object"), "metadata")
         return value
 
     def __getitem__(self, selection: FrameSelection) -> AnyArray:
@@ -161,7 +161,7 @@ class StoreClip:
             `copy` is False, but an array stored in a file cannot be returned without copying it.
         """
         if copy is False:
-            raise ValueError("cannot return a clip stored in a file without copying it (copy=False)")
+            raise ValueError("cannot return a clip in a file without copying it (copy=False)")
         whole = self.read()
         return whole if dtype is None else whole.astype(dtype, copy=False)
 
@@ -242,7 +242,7 @@ class StoreClip:
             try:
                 frames[place] = image.decode(stored, reduce=reduce)
             except BloscpackError as err:
-                raise self._located(err, self._called(int(indices[place]))) from None
+                raise self._add_location(err, self._label(int(indices[place]))) from None
 
         work = self.decode_cost * frames.nbytes
         fetch(self._chunks(indices, decode), nthreads=self._store.nthreads, nbytes=work)
@@ -303,7 +303,7 @@ class StoreClip:
                 self._promised_nbytes(chunk) == self._chunk_nbytes(chunk) for chunk in chunks
             )
         if not fits:
-            raise self._located(
+            raise self._add_location(
                 FormatError(f"{stored} stored bytes cannot hold {nbytes}"), "its frames"
             )
 
@@ -313,7 +313,7 @@ class StoreClip:
         try:
             header = ChunkHeader.unpack(head)
         except BloscpackError as err:
-            raise self._located(err, self._called(chunk * self._format.group)) from None
+            raise self._add_location(err, self._label(chunk * self._format.group)) from None
         return header.nbytes if header.cbytes == self._cbytes[chunk] else -1
 
     def _chunk_nbytes(self, chunk: int) -> int:
@@ -329,7 +329,7 @@ class StoreClip:
             try:
                 self._shapes[missing[place]] = image.probe(stored).shape
             except BloscpackError as err:
-                raise self._located(err, self._called(missing[place])) from None
+                raise self._add_location(err, self._label(missing[place])) from None
 
         fetch(self._chunks(np.array(missing, np.int64), note), nthreads=1, nbytes=0)
         shape = self._shapes[indices[0]]
@@ -384,7 +384,7 @@ class StoreClip:
                     index=chunk * self._format.group,
                     offset=self._offsets[chunk],
                 )
-                raise self._located(error, self._called(chunk * self._format.group))
+                raise self._add_location(error, self._label(chunk * self._format.group))
         take(stored)
 
     def _decode_frame(
@@ -401,7 +401,7 @@ class StoreClip:
         try:
             decode_chunk(stored, self._filters[chunk], self._geometry, reference, out)
         except BloscpackError as err:
-            raise self._located(err, self._called(chunk)) from None
+            raise self._add_location(err, self._label(chunk)) from None
 
     def _decode_images(
         self, indices: list[int], frames: AnyArray, place: int, stored: memoryview
@@ -412,9 +412,9 @@ class StoreClip:
         try:
             image.decode_into(stored, frame)
         except BloscpackError as err:
-            raise self._located(err, self._called(index)) from None
+            raise self._add_location(err, self._label(index)) from None
         except ValueError as err:  # the shape is not the one in the index
-            raise self._located(FormatError(str(err)), self._called(index)) from None
+            raise self._add_location(FormatError(str(err)), self._label(index)) from None
 
     def _unaligned_pieces(self, indices: IntArray, frames: AnyArray) -> Iterator[Piece]:
         """Yield pieces for an array with unaligned items, by decoding to memory that is aligned."""
@@ -455,7 +455,7 @@ class StoreClip:
                 whole.reshape(-1).view(np.uint8).data,
             )
         except BloscpackError as err:
-            raise self._located(err, self._called(chunk * self._format.group)) from None
+            raise self._add_location(err, self._label(chunk * self._format.group)) from None
         frames[places] = whole[inside]
 
     def _timed_pieces(self, indices: list[int], out: memoryview) -> Iterator[Piece]:
@@ -478,7 +478,7 @@ class StoreClip:
             inside = index % GROUP_FRAMES
             if not inside:
                 error = FormatError("it refers to an earlier frame, which its group does not allow")
-                raise self._located(error, self._called(index))
+                raise self._add_location(error, self._label(index))
             index += reference_of(inside, self._filters[index]) - inside
             yield index
 
@@ -503,7 +503,7 @@ class StoreClip:
             for place in places[1:]:
                 out[place * nbytes : (place + 1) * nbytes] = target
 
-    def _called(self, index: int) -> str:
+    def _label(self, index: int) -> str:
         """Return a label for messages: the frames in the chunk, and its location."""
         group = self._format.group
         chunk = index // group
@@ -512,7 +512,7 @@ class StoreClip:
         start = self._offsets[chunk]
         return f"{frames} (bytes {start} to {start + self._cbytes[chunk]})"
 
-    def _located(self, err: BloscpackError, what: str) -> BloscpackError:
+    def _add_location(self, err: BloscpackError, what: str) -> BloscpackError:
         """Add the clip and the file to an error, and return it."""
         err.args = (f"clip {self.id!r:.80}: {what}: {err.args[0]}",)
         err.path = self._store.name

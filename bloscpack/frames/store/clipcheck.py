@@ -1,7 +1,7 @@
 """Read clips of a store frame by frame, to find damaged ones.
 
-Frames are read in batches, the way users read them, so whatever passes here can be read. Only if a
-batch fails are its chunks read one by one.
+Frames are read in batches, the way users read them, so every clip that passes can be read. Only if
+a batch fails are its chunks read one by one.
 """
 
 from collections.abc import Callable, Iterable, Sequence

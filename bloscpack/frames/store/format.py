@@ -184,7 +184,7 @@ class FrameFormat(NamedTuple):
         codec, group, ndim, flags, name, *dims = _FORMAT.unpack(row)
         if codec not in (Codec.LOSSLESS, Codec.IMAGE) or flags & ~_FLAG_VARIES:
             raise UnsupportedError(
-                f"frame format: codec {codec} with flags {flags:#x} is not supported by this release"
+                f"frame format: codec {codec} with flags {flags:#x} is not supported here"
             )
         if not 1 <= group <= _MAX_GROUP or (codec == Codec.IMAGE and group != 1):
             raise FormatError(f"frame format: group is {group}, outside its range", field="group")
@@ -295,7 +295,7 @@ class Tail(NamedTuple):
         Raises
         ------
         FormatError
-            There is no tail, it is damaged, or it belongs at another offset.
+            The tail is missing or damaged, or it belongs at another offset.
         UnsupportedError
             The version is not supported.
         """
@@ -307,7 +307,7 @@ class Tail(NamedTuple):
             raise FormatError(f"index: no whole segment ends at byte {end}", offset=end)
         if version != _VERSION or flags:
             raise UnsupportedError(
-                f"index: version {version} with flags {flags:#x} is not supported by this release"
+                f"index: version {version} with flags {flags:#x} is not supported here"
             )
         how = _HOW.unpack_from(view, TAIL_SIZE - DIGEST_SIZE - _HOW.size)
         sections = []

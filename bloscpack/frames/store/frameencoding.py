@@ -250,8 +250,8 @@ def _refuse_text(dtype: np.dtype[Any]) -> None:
 
 def _not_frames(found: str) -> TypeError:
     return TypeError(
-        f"frames must be numbers or JPEG or PNG images (bytes), not {found}: bloscpack.frames.ingest "
-        "reads files found by bloscpack.frames.listing"
+        f"frames must be numbers or JPEG or PNG images (bytes), not {found}: "
+        "bloscpack.frames.ingest reads files found by bloscpack.frames.listing"
     )
 
 

@@ -322,7 +322,7 @@ class FrameStore:
         Raises
         ------
         NotFoundError
-            There is no clip with this id.
+            No clip has this id.
         FormatError
             The index is damaged.
         """
@@ -335,7 +335,7 @@ class FrameStore:
         try:
             ordinal = self._index.find(key)
             if ordinal < 0:
-                raise NotFoundError(f"there is no clip {key!r:.80} among {len(self)}")
+                raise NotFoundError(f"no clip {key!r:.80} among {len(self)}")
             clip = StoreClip(self, self._source, self._index, key, ordinal)
         except BloscpackError as err:
             err.path = self.name
@@ -372,7 +372,7 @@ class FrameStore:
         Raises
         ------
         NotFoundError
-            There is no clip with a requested id.
+            No clip has a requested id.
         IndexError, TypeError, ValueError, FormatError, CodecError
             As for `StoreClip.read`.
         """

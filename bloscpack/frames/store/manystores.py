@@ -80,7 +80,7 @@ class ManyStores:
     Raises
     ------
     ValueError
-        Two files have clips with the same id, or there are no files.
+        Two files have clips with the same id, or `paths` is empty.
     FormatError, UnsupportedError, OSError
         A file is not a frame store, is damaged or cannot be opened; the message names it.
 
@@ -200,7 +200,7 @@ class ManyStores:
         Raises
         ------
         NotFoundError
-            There is no clip with this id in any file.
+            No clip in any file has this id.
         FormatError
             The index is damaged.
         """
@@ -209,7 +209,7 @@ class ManyStores:
         for store in self._load().candidates(key):
             with suppress(NotFoundError):
                 return store[key]
-        error = NotFoundError(f"there is no clip {key!r:.80} among {len(self)}")
+        error = NotFoundError(f"no clip {key!r:.80} among {len(self)}")
         error.path = self.name
         raise error
 

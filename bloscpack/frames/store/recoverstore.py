@@ -36,7 +36,7 @@ from .format import (
 from .frameencoding import Options
 from .segments import Finder, Index, Segment
 from .storefront import Front, pack_front
-from .verify import mended_front, whole_segment
+from .verify import standard_front, whole_segment
 
 # Bytes per read when searching for segments.
 _FIRST_BLOCK_NBYTES = 1 << 12
@@ -141,7 +141,7 @@ def _front_bytes(source: ByteSource) -> tuple[bytes, list[Damage]]:
         front = Front(source)
     except BloscpackError as err:
         damage.append(Damage(str(err.args[0]), None, 0, MAX_HEADER_SIZE))
-        front = mended_front(source)
+        front = standard_front(source)
     offset = front.header.size
     try:
         front.metadata  # noqa: B018 - decoded on access

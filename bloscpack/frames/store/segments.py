@@ -187,7 +187,7 @@ class Index:
         self.segments = (*kept, segment)
 
     def find(self, id_: str) -> int:
-        """Return the ordinal of a clip, or -1 if there is no clip with this id."""
+        """Return the ordinal of a clip, or -1 if no clip has this id."""
         data = pack_id(id_)
         ordinal = self._few.get(data, -1)
         if ordinal >= 0:
@@ -350,7 +350,7 @@ class Finder:
             for tail in self._tails_before(self.size):
                 chain = self._chain(tail)
                 if chain is not None:
-                    self._tell(chain[-1].tail.end)
+                    self._log_ignored_bytes(chain[-1].tail.end)
                     break
         if chain is None:
             raise FormatError(
@@ -364,7 +364,7 @@ class Finder:
         chain = self._chain(self._tail(end))
         return None if chain is None else Index(self, chain)
 
-    def _tell(self, end: int) -> None:
+    def _log_ignored_bytes(self, end: int) -> None:
         notice(
             "%s: the last %d bytes are not a whole clip and are ignored "
             "(an append that was not finished)",

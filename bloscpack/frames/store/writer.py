@@ -115,10 +115,10 @@ class StoreWriter:
         file = UpdateFile.open(path, locking=locking)
         with closed_on_error(file, os.fspath(path)):
             self = cls(file)
-            self._settle()
+            self._cut_unfinished()
         return self
 
-    def _settle(self) -> None:
+    def _cut_unfinished(self) -> None:
         """Cut off an unfinished append.
 
         If it contains a segment magic, it may be a damaged segment instead. Then it is kept, and
@@ -157,7 +157,7 @@ class StoreWriter:
     def _append(self, id_: str, start: Callable[[], EncodedClip]) -> None:
         self._check_process()
         if not isinstance(id_, str):
-            raise TypeError(f"an id is a str, not {type(id_).__name__}")
+            raise TypeError(f"an id must be a str, not {type(id_).__name__}")
         with self._lock:
             self._check_usable()
             if self.index.find(id_) >= 0:
