@@ -1,4 +1,4 @@
-"""Appending: what is taken, what is refused without a trace, and who may."""
+"""Appending: accepted input, refused input that leaves no trace, and locking."""
 
 import json
 import os
@@ -125,7 +125,7 @@ class TestModeA:
 
     @pytest.mark.parametrize("gap", [0, 5])
     def test_what_is_damaged_is_kept(self, path: Path, monkeypatch: Any, gap: int) -> None:
-        """A clip whose index is damaged, the last of the file, may still be saved by hand."""
+        """A clip with a damaged index at the end of the file may still be recovered by hand."""
         monkeypatch.setattr(segments, "_BLOCK_NBYTES", 100)
         with bp.frames.create(path) as store:
             fill(store, *range(3))
@@ -267,7 +267,7 @@ class TestFrames:
 
     @pytest.mark.parametrize("preset", ["fast", "small"])
     def test_small_frames_that_stand_still(self, path: Path, preset: str) -> None:
-        """Chunks of several frames refer to no others: the last one may have fewer."""
+        """Chunks of several frames do not refer to others, as the last one may be shorter."""
         frames = np.repeat(clip(0, 1, (20, 20)), 95, axis=0)
         with bp.frames.create(path, preset=preset) as store:
             store.append("a", frames)
@@ -323,7 +323,7 @@ class TestFrames:
 
 
 class TestRefused:
-    """What is refused leaves the file as it was, byte for byte."""
+    """Refused input leaves the file unchanged, byte for byte."""
 
     @pytest.mark.parametrize(
         ("frames", "kind", "message"),

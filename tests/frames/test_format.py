@@ -1,4 +1,4 @@
-"""Segments of the index as bytes: known bytes, both ways, and everything that they must not be."""
+"""Segments of the index as bytes: known bytes in both directions, and invalid ones."""
 
 import struct
 from typing import Any
@@ -323,7 +323,7 @@ class TestFrameFormat:
             (0, b"\0"),
             (0, b"\3"),
             (1, b"\0"),
-            (2, b"\2"),  # a dimension behind the last
+            (2, b"\2"),  # a dimension after the last one
             (2, b"\x09"),
             (3, b"\2"),
             (4, b"|O\0"),

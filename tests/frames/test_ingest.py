@@ -1,4 +1,4 @@
-"""Items become clips: what is kept, what is skipped, what a second run adds."""
+"""Ingest: how items are stored, which are skipped, and what a second run adds."""
 
 import os
 from collections.abc import Iterator
@@ -83,12 +83,12 @@ class TestImages:
         cut = tmp_path / "in" / "clip1" / "f2.jpg"
         cut.write_bytes(cut.read_bytes()[:200])
         (tmp_path / "in" / "clip3" / "f0.jpg").write_bytes(b"nonsense")
-        told: list[Any] = []
+        logged: list[Any] = []
         report = ingest(
-            listing.folders(tmp_path / "in"), tmp_path / "a.blp", check=check, log=told.append
+            listing.folders(tmp_path / "in"), tmp_path / "a.blp", check=check, log=logged.append
         )
-        assert (report.nclips, report.ok, told) == (3, False, report.skipped)
-        assert [str(remark).split(": ")[:2] for remark in told] == [
+        assert (report.nclips, report.ok, logged) == (3, False, report.skipped)
+        assert [str(remark).split(": ")[:2] for remark in logged] == [
             [f"clip{k} ({tmp_path}/in/clip{k})", "skipped"] for k in (1, 3)
         ]
         assert remarks(report)["clip1"].startswith("f2.jpg: JPEG")

@@ -24,7 +24,7 @@ from .imagefiles import image_folders, picture, write_png
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkedItem(Item):
-    """Frames that say who read them, or do not come."""
+    """Frames that record their reader, or fail to arrive."""
 
     number: int
     folder: str = ""
@@ -44,7 +44,7 @@ class MarkedItem(Item):
 
 @pytest.fixture(scope="module")
 def mixture(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Images of several kinds, videos, arrays, and some that cannot be read."""
+    """Images of several kinds, videos, arrays, and some unreadable files."""
     root = tmp_path_factory.mktemp("mixture")
     image_folders(root / "images", 6, 3)
     (root / "images" / "clip2" / "f1.jpg").write_bytes(b"nonsense")
@@ -88,7 +88,7 @@ def test_bytes_do_not_depend_on_the_number_of_workers(
 
 
 def test_what_is_in_memory_is_not_sent(tmp_path: Path) -> None:
-    frames = {"a": [memoryview(image.encode_jpeg(picture(1)))]}  # such do not pickle
+    frames = {"a": [memoryview(image.encode_jpeg(picture(1)))]}  # memoryviews do not pickle
     assert ingest(frames, tmp_path / "a.blp", workers=2).ok
 
 
@@ -139,11 +139,12 @@ from bloscpack.frames import listing
 
 if __name__ == "__main__":
     root, path, codec, workers, last = sys.argv[1:]
-    def tell(done, total):
+    def report(done, total):
         print(done, flush=True)
         if done == int(last):
-            signal.pause()  # or all might be done before somebody who is busy interrupts it
-    bp.frames.ingest(listing.folders(root), path, codec=codec, workers=int(workers), progress=tell)
+            signal.pause()  # so that a busy test cannot interrupt too late
+    paths = listing.folders(root)
+    bp.frames.ingest(paths, path, codec=codec, workers=int(workers), progress=report)
 """
 
 

@@ -1,4 +1,4 @@
-"""What each kind of item reads, and what it refuses."""
+"""Items of each kind: what they read, and what they refuse."""
 
 import os
 import pickle

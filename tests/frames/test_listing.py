@@ -1,4 +1,4 @@
-"""Which items a folder or a list gives, in which order, and what stays out."""
+"""Items of folders and lists: which are listed, in which order, and which are refused."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Image filters against their twin in numpy, and chunks of frames of every kind."""
+"""Image filters compared with their numpy twins, and chunks of frames of every kind."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -33,7 +33,7 @@ def noise(shape: tuple[int, ...], dtype: str, seed: int = 0) -> Array:
 
 @pytest.fixture(params=[0, 1, 2], ids=["general", "avx2", "gfni"])
 def vectors(request: pytest.FixtureRequest) -> Iterator[int]:
-    """Each way to decode 8-bit pixels that this processor has."""
+    """Each decoder of 8-bit pixels that this processor supports."""
     if kernel.limit_vectors(request.param) < request.param:
         pytest.skip("the processor has no such instructions")
     yield request.param
@@ -129,7 +129,7 @@ def test_geometry(shape: tuple[int, ...], form: tuple[int, ...]) -> None:
 
 
 def round_trip(frames: Array, preset: str) -> tuple[Scheme, list[tuple[bytes, int]]]:
-    each = [frames[k, ...] for k in range(len(frames))]  # arrays, even if of no dimension
+    each = [frames[k, ...] for k in range(len(frames))]  # arrays, even without dimensions
     scheme = lossless.choose(each, preset)
     chunks = list(lossless.encode_clip(each, scheme, 1))
     assert chunks == list(lossless.encode_clip(each, scheme, 3))
@@ -191,7 +191,7 @@ def test_any_frames(frames: Array, preset: str) -> None:
 
 
 def moving_scene(nframes: int) -> Array:
-    """Return frames that change little from one to the next, and are detailed in themselves."""
+    """Return detailed frames that change little from one to the next."""
     background = noise((48, 64, 3), "u1")
     frames = np.repeat(background[None], nframes, axis=0)
     for index in range(nframes):

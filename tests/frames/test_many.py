@@ -1,4 +1,4 @@
-"""Several stores as one source: order, lookups, one batch over all files, few of them open."""
+"""Several stores as one source: order, lookups, batches over all files, limit on open files."""
 
 import os
 import pickle
@@ -28,7 +28,7 @@ def paths(tmp_path: Path) -> list[Path]:
 
 
 def nopen(path: Path) -> int:
-    """Return how often a folder's files are open in this process."""
+    """Return the number of descriptors open on files of a folder in this process."""
     folder = "/proc/self/fd"
     links = [os.path.join(folder, each) for each in os.listdir(folder)]
     return sum(os.path.realpath(each).startswith(str(path)) for each in links)
@@ -87,7 +87,7 @@ class TestSource:
                 many.read([("nothing", 0)])
 
     def test_ids_of_one_hash(self, paths: list[Path], monkeypatch: Any) -> None:
-        """Those that collide are told apart by their text, even across files."""
+        """Ids with equal hashes are distinguished by their text, even across files."""
         for module in ("format", "index", "many"):
             monkeypatch.setattr(f"bloscpack.frames.{module}.hash_of", lambda data: len(data) % 2)
         folder = paths[0].parent / "collisions"
@@ -219,7 +219,7 @@ class TestFewFilesAreOpen:
             for _ in range(3):
                 for number in (0, 6, 1, 7):
                     many[name(number)].read()
-        assert opened == [str(paths[0])]  # the last two were open still
+        assert opened == [str(paths[0])]  # the last two were still open
 
 
 class TestPickles:

@@ -1,4 +1,4 @@
-"""Selections and batches as every source of frames has them."""
+"""Selections and batches, common to all sources of frames."""
 
 from pathlib import Path
 from typing import Any

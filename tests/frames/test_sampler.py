@@ -1,4 +1,4 @@
-"""The order of clips: a permutation for every length and seed, split, resumed and repeatable."""
+"""Order of clips: a permutation for every length and seed, split, resumed and reproducible."""
 
 import json
 import pickle
@@ -176,7 +176,7 @@ def test_a_state_of_what_was_used_not_of_what_was_given() -> None:
     resumed.load_state_dict(sampler.state_dict(seen=6))
     rest = list(resumed)
     assert ahead[:2] + rest == [order(20, 0)[at : at + 3] for at in range(0, 20, 3)]
-    # and once more, from within the resumed pass
+    # and once more, during the resumed pass
     again = ClipSampler(20, batch_size=3)
     again.load_state_dict(resumed.state_dict(seen=9))
     assert list(again) == rest[3:]
@@ -203,7 +203,7 @@ def test_setting_another_epoch_forgets_the_position() -> None:
     sampler.load_state_dict({**ClipSampler(9).state_dict(), "position": 4})
     sampler.set_epoch(0)
     assert list(sampler) == order(9, 0)[4:]
-    sampler.set_epoch(0)  # once more, as a whole
+    sampler.set_epoch(0)  # once more, in full
     assert list(sampler) == order(9, 0)
     sampler.load_state_dict({**ClipSampler(9).state_dict(), "position": 4})
     sampler.set_epoch(5)

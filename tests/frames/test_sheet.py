@@ -1,4 +1,4 @@
-"""Contact sheets: every dtype and shape becomes colours, in its place."""
+"""Contact sheets: every dtype and shape is shown, each frame in its tile."""
 
 import numpy as np
 import pytest

@@ -46,7 +46,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def still(nframes: int) -> Array:
-    """Return noise that stands still but for one corner: frames refer to others."""
+    """Return still noise in which one corner changes: frames refer to others."""
     frames = np.repeat(np.random.default_rng(0).integers(0, 256, (1, 60, 50, 3), "u1"), nframes, 0)
     frames[:, :3, :3] = np.arange(nframes, dtype="u1")[:, None, None, None]
     return frames
@@ -263,7 +263,7 @@ class TestFrames:
             store.append("a", frames)
             store.append("t", still(6), preset="small")
             store.append("w", frames.astype("<u4"))
-            # numpy thinks that text may lie anywhere.
+            # numpy considers text aligned at any address.
             store.append("s", (frames + np.uint32(1 << 24)).view("S4"))
             for wrong, kind in (
                 (np.empty((6, 24, 26), "u1"), ValueError),
@@ -274,7 +274,7 @@ class TestFrames:
                     store["a"].read(out=wrong)  # type: ignore[arg-type]
             spread = np.empty((6, 24, 50), "u1")[:, :, ::2]
             assert np.array_equal(store["a"].read(out=spread), frames)
-            # Of the caller, and where no number of its size should lie: the kernel must not see it.
+            # Memory of the caller, unaligned for its items: the kernel must not see it.
             decode = clip_module.decode_chunk
 
             def aligned(chunk: Any, filters: Any, geometry: Any, reference: Any, view: Any) -> None:
@@ -291,7 +291,7 @@ class TestFrames:
 
     @pytest.mark.parametrize("dtype", ["S5", "V3", "S300", "<c32", "<m8[s]", ">f16", "V513"])
     def test_items_of_odd_sizes(self, path: Path, dtype: str) -> None:
-        """Where they lie is of no matter, and no address is a multiple of most sizes."""
+        """The location of chunks does not matter, and no address is a multiple of most sizes."""
         kind = np.dtype(dtype)
         for count in (1, 7, 600):
             data = np.random.default_rng(count).integers(0, 99, 3 * count * kind.itemsize, "u1")
@@ -495,7 +495,7 @@ class TestDamage:
                 get()
 
     def test_a_chunk_that_promises_too_much(self, path: Path) -> None:
-        """A frame of noise as one of 2 GB: no memory is asked for on the word of the index."""
+        """A noise frame claimed to have 2 GB: the index alone does not cause an allocation."""
         data = made(path, 1)
         row = FrameFormat.lossless(np.dtype("u1"), (24, 25)).pack()
         huge = FrameFormat.lossless(np.dtype("u1"), (20000, 100000)).pack()
@@ -522,7 +522,7 @@ class TestDamage:
 
 
 def resigned(data: bytes, number: int, old: bytes, new: bytes) -> bytes:
-    """Return a store with other bytes in a section of its last segment, and digests that fit."""
+    """Return a store with changed bytes in a section of its last segment, and valid digests."""
     last = tails(data)[-1]
     start = last.section_offset(number)
     section = data[start : start + last.sections[number].stored]
@@ -580,7 +580,7 @@ class TestPickles:
             path.write_bytes(other)
             with pytest.raises(FileChangedError, match="not the one"):
                 pickle.loads(pickled)
-        # Of the same sizes everywhere, and the same index.
+        # All sizes are equal, and so is the index.
         start = tails(data)[1].offset - 3 * (24 * 25 + 24)
         path.write_bytes(changed(data, start + 20))
         with pytest.raises(FileChangedError, match="not the one"):
@@ -671,7 +671,7 @@ class TestSharing:
                         call()
                 store.close()
 
-            # Another thread is writing meanwhile: in the child nobody will give its lock back.
+            # Another thread is writing now: nothing in the child will release its lock.
             begun, ended = threading.Event(), threading.Event()
 
             def frames() -> Iterator[Array]:
@@ -697,7 +697,7 @@ class TestSharing:
 
 
 def in_child(call: Any) -> int:
-    """Return the exit status of a forked child that calls something."""
+    """Return the exit status of a forked child that calls a function."""
     pid = os.fork()
     if pid == 0:
         status = 1

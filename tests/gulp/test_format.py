@@ -1,4 +1,4 @@
-"""Names, text and places of a Gulp directory, without files."""
+"""Names, index text and frame locations of a Gulp directory, without files."""
 
 import io
 import json
@@ -24,7 +24,7 @@ from bloscpack.gulp.chunk.format import (
 from bloscpack.gulp.chunk.textindex import parse_meta_data, parse_triplets, scan_index
 from bloscpack.gulp.gulperrors import DirectoryError
 
-# What JSON can say and Python gives back equal, NaN aside.
+# Values that survive a round trip through JSON, except NaN.
 KEYS = st.text(max_size=5) | st.sampled_from(["\ud800", "\0", "a/b", '"', "\\", "☃", ""])
 SCALARS = (
     st.none()
@@ -197,7 +197,7 @@ def test_a_place_that_is_none(frame: str) -> None:
     good = "[8, 1, 16]"
     data = f'{{"a": {{"frame_info": [{good}, {frame}, {good}], "meta_data": [{{}}]}}}}'
     text, [place] = scan_index(data.encode())
-    # The others can be read.
+    # The other items can be read.
     assert parse_triplets(text[slice(*place.frames)]).tolist() == [
         [8, 1, 16],
         [-1, -1, -1],

@@ -1,4 +1,4 @@
-"""Sanity checks: GulpIO2's four, and what is wrong with a directory that cannot be opened."""
+"""Sanity checks: GulpIO2's four, and problems of directories that cannot be opened."""
 
 import json
 import os

@@ -150,7 +150,7 @@ def test_only_what_is_asked_for_is_read(
     source: GulpSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[tuple[int, int]] = []
-    monkeypatch.setattr(gulp_source, "_HEADER_NBYTES", 700)  # more than these have
+    monkeypatch.setattr(gulp_source, "_HEADER_NBYTES", 700)  # more than these headers have
     original = FileSource.read_into
 
     def noted(self: FileSource, offset: int, view: memoryview) -> int:
@@ -161,7 +161,7 @@ def test_only_what_is_asked_for_is_read(
     clip = source["a"]
     places = clip._triplets().tolist()
     clip[[2, 1]]
-    # One call for two records that lie side by side.
+    # One call for two adjacent records.
     assert read == [(places[1][0], places[1][2] + places[2][2])]
 
 
@@ -182,7 +182,7 @@ def test_few_files_are_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
             for id_ in source:
                 assert source[id_][0].shape == (8, 8)
                 assert len(source._files) <= 3
-        # More at once than may stay open.
+        # More files at once than may stay open.
         assert source.read([(id_, 0) for id_ in source]).shape == (8, 8, 8)
 
 
