@@ -222,7 +222,7 @@ def test_check(blpk: Blpk, gulp: Path) -> None:
     assert ended.code == 3
     assert ended.out.splitlines() == [
         "gulp/data_1.gulp: it has no index: its writer was killed or is still running",
-        f"gulp/data_0.gulp: 4 bytes behind the last record, at {_size(gulp) - 4}",
+        f"gulp/data_0.gulp: 4 bytes after the last record, at {_size(gulp) - 4}",
     ]
     document = blpk("gulp", "check", "gulp", "--json").json
     assert document["command"] == "gulp check"

@@ -88,8 +88,10 @@ class TestSource:
 
     def test_ids_of_one_hash(self, paths: list[Path], monkeypatch: Any) -> None:
         """Ids with equal hashes are distinguished by their text, even across files."""
-        for module in ("format", "index", "many"):
-            monkeypatch.setattr(f"bloscpack.frames.{module}.hash_of", lambda data: len(data) % 2)
+        for module in ("format", "segments", "manystores"):
+            monkeypatch.setattr(
+                f"bloscpack.frames.store.{module}.hash_of", lambda data: len(data) % 2
+            )
         folder = paths[0].parent / "collisions"
         folder.mkdir()
         collide = [folder / f"{number}.blp" for number in range(3)]

@@ -178,7 +178,7 @@ def test_damage_is_named_and_does_not_hide_the_rest(
         for problem in problems
     ), problems
     assert any(
-        problem.path == str(folder / "data_1.gulp") and "4 bytes behind" in problem.message
+        problem.path == str(folder / "data_1.gulp") and "4 bytes after" in problem.message
         for problem in problems
     )
 

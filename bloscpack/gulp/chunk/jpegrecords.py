@@ -136,7 +136,7 @@ def _encoder() -> Callable[[Any], bytes]:
     Programs replace it there, to store frames with other settings or unchanged.
     """
     encoder: Callable[[Any], bytes] = getattr(
-        sys.modules.get(f"{__package__}.fileio"), "img_to_jpeg_bytes", img_to_jpeg_bytes
+        sys.modules.get("bloscpack.gulp.fileio"), "img_to_jpeg_bytes", img_to_jpeg_bytes
     )
     return encoder
 
