@@ -335,7 +335,7 @@ class TestFrameFormat:
             (63, b"\1"),
         ],
     )
-    def test_rows_that_are_none(self, place: int, value: bytes) -> None:
+    def test_invalid_format_rows(self, place: int, value: bytes) -> None:
         row = RGB_ROW[:place] + value + RGB_ROW[place + len(value) :]
         with pytest.raises(BloscpackError):
             FrameFormat.unpack(row)
@@ -354,7 +354,7 @@ def test_ids_of_any_kind(name: str) -> None:
     assert unpack_id(pack_id(name)) == name
 
 
-def test_ids_that_are_none() -> None:
+def test_invalid_ids() -> None:
     assert pack_id("\ud800") == b"\xed\xa0\x80"
     with pytest.raises(FormatError, match="not UTF-8"):
         unpack_id(b"\xff")

@@ -382,7 +382,7 @@ class TestDatasets:
             again = pickle.loads(pickle.dumps(source))
             assert np.array_equal(again[ids[9]][0], local[ids[9]][0])
 
-    def test_a_damaged_beginning_is_of_what_the_object_is_called(self, http: FileServer) -> None:
+    def test_a_damaged_header_is_identified_by_the_name(self, http: FileServer) -> None:
         http.files["/y.bzna"] = http.files["/y.bin"] = b"something else" * 20
         with pytest.raises(FormatError, match=r"y\.bzna: box 'thin' at offset 0"):
             bp.frames.open(http.url("y.bzna"))

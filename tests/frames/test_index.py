@@ -25,7 +25,7 @@ def chain(store: bp.frames.FrameStore) -> list[int]:
 
 
 class TestChain:
-    def test_flushes_merge_what_is_not_far_larger(self, tmp_path: Path) -> None:
+    def test_flushes_merge_segments_of_similar_size(self, tmp_path: Path) -> None:
         path = tmp_path / "a.blp"
         found = []
         with bp.frames.create(path) as store:
@@ -206,7 +206,7 @@ class TestRecovery:
             assert chain(store) == [1] * 4
             assert f"of {what} is" in warned.text
 
-    def test_what_nothing_stands_in_for(self, tmp_path: Path) -> None:
+    def test_damage_without_a_replacement(self, tmp_path: Path) -> None:
         with bp.frames.create(tmp_path / "a.blp") as store:
             fill(store, 0)
         data = (tmp_path / "a.blp").read_bytes()

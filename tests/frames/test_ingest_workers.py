@@ -87,7 +87,7 @@ def test_bytes_do_not_depend_on_the_number_of_workers(
         np.testing.assert_array_equal(store["3"][:], np.load(mixture / "3.npy"))
 
 
-def test_what_is_in_memory_is_not_sent(tmp_path: Path) -> None:
+def test_items_in_memory_are_not_sent(tmp_path: Path) -> None:
     frames = {"a": [memoryview(image.encode_jpeg(picture(1)))]}  # memoryviews do not pickle
     assert ingest(frames, tmp_path / "a.blp", workers=2).ok
 
@@ -189,7 +189,7 @@ def test_interrupted_and_run_again(tmp_path: Path, workers: int, name: str) -> N
             np.testing.assert_array_equal(store[id_][:], whole[id_][:])
 
 
-def test_program_without_a_guard_is_told(tmp_path: Path) -> None:
+def test_program_without_a_guard_gets_an_error(tmp_path: Path) -> None:
     image_folders(tmp_path / "in", 2, 1)
     (tmp_path / "script.py").write_text(SCRIPT.replace('__name__ == "__main__"', "True"))
     process = subprocess.run(

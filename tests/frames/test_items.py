@@ -90,7 +90,7 @@ class TestImages:
         with pytest.raises(FormatError, match=rf"^cut\.{kind}: "):
             frames_of(item, ReadOptions(check=check))
 
-    def test_end_of_a_small_picture_in_the_header_is_none(self, tmp_path: Path) -> None:
+    def test_end_marker_of_a_thumbnail_does_not_count(self, tmp_path: Path) -> None:
         data, small = image.encode_jpeg(picture(1)), image.encode_jpeg(picture(2, 4, 4))
         marked = data[:2] + b"\xff\xe1" + (len(small) + 2).to_bytes(2, "big") + small + data[2:]
         path = tmp_path / "exif.jpg"
@@ -232,7 +232,7 @@ def test_items_travel() -> None:
         assert pickle.loads(pickle.dumps(item)) == item
 
 
-def test_what_is_not_sent_to_workers(tmp_path: Path) -> None:
+def test_items_that_stay_in_this_process(tmp_path: Path) -> None:
     folder = ImageFolder(id="x", path=str(tmp_path))
     assert folder.stays_here(KEEP)
     assert ImageFiles(id="x", paths=()).stays_here(KEEP)

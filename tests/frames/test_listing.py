@@ -194,7 +194,7 @@ class TestLists:
         assert isinstance(listing.listed(table, outside=True)[0], Item)
         assert isinstance(listing.listed(table, outside=True)[0], BadItem) == ("\0" in path)
 
-    def test_what_stays_in_the_root_is_fine(self, tmp_path: Path) -> None:
+    def test_paths_inside_the_root_are_accepted(self, tmp_path: Path) -> None:
         rows = [{"path": "a/../x.mp4"}, {"path": f"{tmp_path}/y.mp4", "id": "y"}]
         found = listing.listed(write(tmp_path / "a.json", rows))
         assert [type(item) for item in found] == [VideoFile, VideoFile]
@@ -213,12 +213,12 @@ class TestLists:
             (None, "a row must be an object"),
         ],
     )
-    def test_rows_that_are_wrong(self, tmp_path: Path, row: Any, reason: str) -> None:
+    def test_invalid_rows(self, tmp_path: Path, row: Any, reason: str) -> None:
         (item,) = listing.listed(write(tmp_path / "a.json", [row]))
         assert isinstance(item, BadItem)
         assert reason in item.reason
 
-    def test_csv_rows_that_are_wrong(self, tmp_path: Path) -> None:
+    def test_invalid_csv_rows(self, tmp_path: Path) -> None:
         found = listing.listed(write(tmp_path / "a.csv", "path,id\na.mp4\nb.mp4,b,c\nc.mp4,c\n"))
         assert ids(found) == ["row 2", "row 3", "c"]
         assert reasons(found)["row 2"] == "1 fields, but the header has 2"

@@ -60,18 +60,18 @@ def check_filters(shape: tuple[int, ...], dtype: str) -> None:
 @pytest.mark.parametrize(
     "shape", [(5, 7, 3), (6, 16, 4), (1, 33, 3), (9, 50, 1), (1, 1, 1), (4, 40, 2), (3, 35, 4)]
 )
-def test_filters_do_what_the_twin_does(shape: tuple[int, ...], dtype: str) -> None:
+def test_filters_equal_the_twin(shape: tuple[int, ...], dtype: str) -> None:
     check_filters(shape, dtype)
 
 
 @pytest.mark.parametrize(
     "shape", [(16, 32, 3), (17, 33, 3), (29, 1, 3), (16, 7, 3), (40, 95, 3), (23, 258, 3)]
 )
-def test_bands_of_rows_are_what_the_twin_does(shape: tuple[int, ...], vectors: int) -> None:
+def test_bands_of_rows_equal_the_twin(shape: tuple[int, ...], vectors: int) -> None:
     check_filters(shape, "u1")
 
 
-def test_the_kernel_refuses_what_does_not_fit() -> None:
+def test_the_kernel_refuses_mismatched_sizes() -> None:
     frame = bytes(2 * 3 * 3)
 
     def tried(**changes: Any) -> set[bool]:
@@ -147,7 +147,7 @@ def round_trip(frames: Array, preset: str) -> tuple[Scheme, list[tuple[bytes, in
     return scheme, chunks
 
 
-def test_what_a_stride_needs_of_frames_that_refer_to_others() -> None:
+def test_frames_needed_for_strided_reads() -> None:
     def needed(first: int, step: int, filters: int) -> set[int]:
         todo = set(range(first, GROUP_FRAMES, step))
         found: set[int] = set()
@@ -219,7 +219,7 @@ def test_a_cut_within_a_group_is_encoded_by_itself() -> None:
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_noise_is_stored_as_it_is(preset: str) -> None:
+def test_noise_is_stored_uncompressed(preset: str) -> None:
     frames = noise((4, 32, 32, 3), "u1")
     _, chunks = round_trip(frames, preset)
     for chunk, filters in chunks:
@@ -248,7 +248,7 @@ def test_masks_are_packed_by_zstandard(preset: str) -> None:
     assert sum(len(chunk) for chunk, _ in chunks) < masks.nbytes / 100
 
 
-def test_what_does_not_become_tiny_is_lz4_in_the_preset_fast() -> None:
+def test_preset_fast_uses_lz4_unless_frames_become_tiny() -> None:
     words = np.random.default_rng(0).integers(0, 2, (6, 64, 64), dtype="u1") * 9
     assert lossless.choose(list(words), "fast").params.codec in ("lz4", "lz4hc")
 

@@ -236,7 +236,7 @@ class TestPickles:
         assert nopen(tmp_path) == 2
         again.close()
 
-    def test_sees_what_it_saw(self, paths: list[Path]) -> None:
+    def test_unpickled_store_has_the_old_state(self, paths: list[Path]) -> None:
         many = bp.frames.open(paths)
         with bp.frames.open(paths[0], "a") as writer:
             fill(writer, 30)

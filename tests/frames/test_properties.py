@@ -76,7 +76,7 @@ def assert_equal(found: AnyArray, expected: AnyArray) -> None:
 
 
 @given(st.data())
-def test_what_comes_out_went_in(data: st.DataObject) -> None:
+def test_round_trip(data: st.DataObject) -> None:
     names = data.draw(st.lists(ids, min_size=1, max_size=4, unique=True))
     kept: dict[str, tuple[AnyArray, Any]] = {}
     with TemporaryDirectory() as folder, without_syncs():

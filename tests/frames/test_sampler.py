@@ -89,7 +89,7 @@ def test_passes_are_epochs() -> None:
     assert list(sampler) == passes[2]
 
 
-def test_an_iterator_nobody_uses_is_no_pass() -> None:
+def test_an_unused_iterator_is_not_a_pass() -> None:
     sampler = ClipSampler(5)
     iter(sampler)
     assert list(sampler) == order(5, 0, 0)
@@ -169,7 +169,7 @@ def test_resumed_is_uninterrupted(
         assert list(resumed) == expected[1]
 
 
-def test_a_state_of_what_was_used_not_of_what_was_given() -> None:
+def test_state_of_used_clips() -> None:
     sampler = ClipSampler(20, batch_size=3)
     ahead = list(islice(sampler, 5))
     resumed = ClipSampler(20, batch_size=3)
@@ -210,7 +210,7 @@ def test_setting_another_epoch_forgets_the_position() -> None:
     assert list(sampler) == order(9, 0, 5)
 
 
-def test_states_that_do_not_fit() -> None:
+def test_mismatched_states() -> None:
     sampler = ClipSampler(9)
     state = sampler.state_dict()
     assert state == {"seed": 0, "epoch": 0, "position": 0, "length": 9, "shuffle": True}
@@ -239,7 +239,7 @@ def test_states_that_do_not_fit() -> None:
         ({"seed": -1}, "seed must be"),
     ],
 )
-def test_options_that_make_no_sense(options: dict[str, int], message: str) -> None:
+def test_invalid_options(options: dict[str, int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ClipSampler(3, **options)
     with pytest.raises(ValueError, match="must not be negative"):

@@ -53,7 +53,7 @@ def still(nframes: int) -> Array:
 
 
 class TestOpen:
-    def test_what_it_is(self, path: Path) -> None:
+    def test_attributes(self, path: Path) -> None:
         pytest.importorskip("simplejpeg")
         with bp.frames.create(path, codec="jpeg", preset="small", quality=7, attrs={"a": [1]}) as s:
             assert (s.mode, s.name, len(s), list(s), s.nframes) == ("a", str(path), 0, [], 0)
@@ -96,7 +96,7 @@ class TestOpen:
             bp.frames.open(path.with_name("none"))
 
     @pytest.mark.parametrize("function", [bp.open, bp.load])
-    def test_the_rest_of_the_package_says_what_to_do(self, path: Path, function: Any) -> None:
+    def test_other_functions_name_the_one_to_use(self, path: Path, function: Any) -> None:
         made(path, 1)
         with pytest.raises(UnsupportedError, match=r"open it with bloscpack\.frames\.open"):
             function(path)
@@ -448,7 +448,7 @@ class TestDamage:
             assert np.array_equal(store["a"].read(rest), good[rest])
             assert np.array_equal(store["b"].read(), good)
 
-    def test_the_path_is_told(self, path: Path) -> None:
+    def test_errors_name_the_path(self, path: Path) -> None:
         made(path, 1)
         path.write_bytes(changed(path.read_bytes(), 900))
         with bp.frames.open(path) as store, pytest.raises(ChecksumMismatch, match=r"^.*clips\.blp"):
@@ -559,7 +559,7 @@ class TestPickles:
                     each["clip 0"]
             again.close()
 
-    def test_sees_what_it_saw(self, path: Path) -> None:
+    def test_unpickled_store_has_the_old_state(self, path: Path) -> None:
         made(path, 3)
         with bp.frames.open(path) as store:
             pickled = pickle.dumps(store)
@@ -597,7 +597,7 @@ class TestPickles:
 
 
 class TestRefresh:
-    def test_sees_what_was_appended(self, path: Path) -> None:
+    def test_appended_clips_become_visible(self, path: Path) -> None:
         with bp.frames.create(path) as writer, bp.frames.open(path) as reader:
             for number in range(5):
                 fill(writer, number)

@@ -84,7 +84,7 @@ class TestSound:
         assert report.ok
         assert report.nchunks == 6
 
-    def test_an_append_that_was_not_finished_is_no_damage(self, path: Path) -> None:
+    def test_an_unfinished_append_is_not_damage(self, path: Path) -> None:
         data = made(path, 1, 1)
         start, end = extents(data, 1)[0][0], len(data)
         report = bp.verify(data[: start + 1000])
@@ -174,7 +174,7 @@ class TestDamage:
         assert damage.offset == 64
         assert damage.end == tails(data)[0].offset
 
-    def test_segments_that_nobody_reads(self, path: Path) -> None:
+    def test_segments_that_are_never_read(self, path: Path) -> None:
         data = made(path, 1, 1, 1)
         for tail in tails(data)[:-1]:
             report = bp.verify(changed(data, tail.end - 100))

@@ -102,7 +102,7 @@ def test_a_slash_at_the_end_makes_no_difference(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["im[a]ges", "*", "a?b", "[", "ä b"])
-def test_names_are_no_patterns(tmp_path: Path, name: str) -> None:
+def test_names_are_taken_literally(tmp_path: Path, name: str) -> None:
     root = image_tree(tmp_path / name)
     assert len(ImageFolderAdapter(root, tmp_path)) == 8
     os.rename(root / "dog", root / name)

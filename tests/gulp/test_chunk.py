@@ -38,7 +38,7 @@ def ids(chunk: GulpChunk) -> list[str]:
         return [meta["name"] for _, meta in chunk]
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_chunk_round_trip(tmp_path: Path) -> None:
     written = frames(5, 12, 16, 3)
     chunk = again(make(tmp_path, a=written, b=frames(2, 9, 7)))
     assert "a" in chunk
@@ -113,7 +113,7 @@ def test_selectors(tmp_path: Path, selector: Any) -> None:
         ("a", TypeError),
     ],
 )
-def test_what_selects_nothing(tmp_path: Path, selector: Any, error: type[Exception]) -> None:
+def test_invalid_selections(tmp_path: Path, selector: Any, error: type[Exception]) -> None:
     chunk = make(tmp_path, a=frames(5, 12, 16, 3))
     with chunk.open(), pytest.raises(error):
         chunk.read_frames("a", selector)
@@ -173,7 +173,7 @@ def test_append_to_a_chunk_and_to_an_item(tmp_path: Path) -> None:
         assert [len(chunk[id_][0]) for id_ in "ab"] == [5, 1]
 
 
-def test_writing_anew_forgets_what_was_there(tmp_path: Path) -> None:
+def test_overwriting_empties_the_chunk(tmp_path: Path) -> None:
     chunk = make(tmp_path, a=frames(2, 8, 8))
     stale = again(chunk)
     with stale.open("wb"):
@@ -274,7 +274,7 @@ def test_an_error_while_appending_takes_everything_back(tmp_path: Path) -> None:
     assert ids(again(chunk)) == ["a", "c"]
 
 
-def test_an_error_while_writing_anew_leaves_no_file(tmp_path: Path) -> None:
+def test_an_error_while_overwriting_leaves_no_file(tmp_path: Path) -> None:
     chunk = make(tmp_path, a=frames(2, 8, 8))
     with pytest.raises(KeyError):
         append_and_fail(chunk, "wb")

@@ -18,7 +18,7 @@ from ..conftest import Warned
 from .conftest import frames, write
 
 
-def test_what_it_says(folder: Path) -> None:
+def test_directory_attributes(folder: Path) -> None:
     directory = GulpDirectory(folder)
     assert directory.output_dir is folder
     assert directory.num_chunks == 2
@@ -48,7 +48,7 @@ def test_an_unknown_id(folder: Path, unknown: Any) -> None:
 
 
 @pytest.mark.parametrize("element", [np.int64(1), b"a", 1.5, None, ("a", 1, 2)])
-def test_what_is_no_id(folder: Path, element: Any) -> None:
+def test_invalid_directory_ids(folder: Path, element: Any) -> None:
     with pytest.raises(TypeError, match="Undefined input type"):
         GulpDirectory(folder)[element]
 
@@ -148,7 +148,7 @@ class Broken:
         yield None
 
 
-def test_an_id_is_free_again_after_an_error_or_writing_anew(folder: Path) -> None:
+def test_an_id_is_free_again_after_an_error_or_overwriting(folder: Path) -> None:
     directory = GulpDirectory(folder)
     first, second = directory.new_chunks(2)
     with pytest.raises(TypeError):

@@ -98,7 +98,7 @@ def test_a_second_ingest_adds_chunks(oracle: Oracle, tmp_path: Path) -> None:
     assert len(content(ours)) == 9
 
 
-def test_gulpio2_reads_what_was_ingested(oracle: Oracle, tmp_path: Path) -> None:
+def test_gulpio2_reads_ingested_chunks(oracle: Oracle, tmp_path: Path) -> None:
     GulpIngestor(Clips(clips("a", 7, "ü")), tmp_path, 2, 2)()
     read = oracle(
         "gd = gulp.GulpDirectory(out)\n"
@@ -125,7 +125,7 @@ def test_the_adapter_travels_once_to_each_worker(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_items_that_are_left_out_are_told(tmp_path: Path, workers: int) -> None:
+def test_skipped_items_are_reported(tmp_path: Path, workers: int) -> None:
     items = clips("a", "empty", "b", "deep", "c")
     items["empty"] = []
     items["deep"] = [np.zeros((4, 4), "u2")]
@@ -179,7 +179,7 @@ def test_one_text_is_not_a_list_of_extensions(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_an_error_names_the_item_and_keeps_what_is_done(tmp_path: Path, workers: int) -> None:
+def test_an_error_names_the_item_and_keeps_finished_chunks(tmp_path: Path, workers: int) -> None:
     items = clips("a", "b", "c", "d", "e")
     items["d"] = OSError("no such thing")
     with pytest.raises(OSError, match="no such thing") as caught:
@@ -194,7 +194,7 @@ def test_an_error_names_the_item_and_keeps_what_is_done(tmp_path: Path, workers:
     assert list(GulpDirectory(tmp_path).chunk_lookup) == ["a", "b", "c", "d", "e"]
 
 
-def test_metadata_that_are_no_json_name_the_item(tmp_path: Path) -> None:
+def test_metadata_that_json_lacks_name_the_item(tmp_path: Path) -> None:
     class Odd(Clips):
         def iter_data(self, slice_element: slice | None = None) -> Iterator[dict[str, Any]]:
             for item in super().iter_data(slice_element):

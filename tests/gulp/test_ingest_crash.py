@@ -88,7 +88,7 @@ def test_a_crash_at_any_step_is_taken_up(
     assert step > 20
 
 
-def test_a_chunk_between_its_names_is_written_anew(
+def test_a_chunk_killed_between_renames_is_rewritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = itertools.count()
@@ -154,7 +154,7 @@ def test_unknown_ids_in_another_order_are_refused_as_they_come(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"\xff\xfe\n", b"[]\n", b'{"items": 1}\n'])
-def test_a_damaged_journal_is_as_none(tmp_path: Path, text: bytes) -> None:
+def test_a_damaged_journal_is_ignored(tmp_path: Path, text: bytes) -> None:
     (tmp_path / ".ingest").mkdir()
     (tmp_path / ".ingest" / "journal").write_bytes(text)
     (tmp_path / ".ingest" / "0-abcd.gulp").write_bytes(b"left behind")

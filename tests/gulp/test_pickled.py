@@ -242,7 +242,7 @@ def test_a_pickled_chunk(tmp_path: Path) -> None:
     assert b"bloscpack" not in paths[1].read_bytes()
 
 
-def test_what_could_not_be_read_is_not_written(tmp_path: Path) -> None:
+def test_unreadable_values_are_not_written(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="plain values"):
         dump_pickle({"a": Path("x")})
     chunk = GulpChunk(tmp_path / "d", tmp_path / "m", serializer=pickle_serializer)

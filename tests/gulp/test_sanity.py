@@ -60,7 +60,7 @@ def test_the_largest_end_counts_not_the_last_item(folder: Path) -> None:
     assert check_directory(folder, decode=True).ok
 
 
-def test_an_empty_chunk_is_no_damage(tmp_path: Path) -> None:
+def test_an_empty_chunk_is_not_damage(tmp_path: Path) -> None:
     (tmp_path / "data_0.gulp").touch()
     (tmp_path / "meta_0.gmeta").write_text("{}")
     directory = GulpDirectory(tmp_path)
@@ -167,7 +167,7 @@ def no_jpeg(folder: Path) -> None:
         (no_jpeg, "data_0.gulp", "'a', frame 0: no JPEG"),
     ],
 )
-def test_damage_is_named_and_does_not_hide_the_rest(
+def test_each_damage_is_reported(
     folder: Path, damage: Callable[[Path], None], name: str, text: str
 ) -> None:
     (folder / "data_1.gulp").write_bytes((folder / "data_1.gulp").read_bytes() + b"more")
@@ -203,7 +203,7 @@ def test_many_problems_of_a_file_are_summed_up(tmp_path: Path) -> None:
     assert report.frames == 1000
 
 
-def test_what_is_worth_knowing(tmp_path: Path) -> None:
+def test_notices(tmp_path: Path) -> None:
     with pytest.raises(NotBloscpackError, match="not a Gulp directory: it is empty"):
         check_directory(tmp_path)
     (tmp_path / ".ingest").mkdir()

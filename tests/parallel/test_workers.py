@@ -179,7 +179,7 @@ def start(tmp_path: Path, **fields: str) -> subprocess.Popen[str]:
     )
 
 
-def test_program_without_a_guard_is_told(tmp_path: Path) -> None:
+def test_program_without_a_guard_gets_an_error(tmp_path: Path) -> None:
     process = start(tmp_path, function="square", guard="if True:", method="spawn", then="pass")
     out, err = process.communicate(timeout=240)
     assert (process.returncode, out) == (1, "")
