@@ -1,21 +1,22 @@
 # cython: boundscheck=False, wraparound=False, freethreading_compatible=True
 # boundscheck is off because every index into a typed buffer is the constant 0 or half of its length,
 # after that was checked to be positive.
-"""Image filters: frames to residuals, which a codec makes small, and back without loss.
+"""Image filters: convert frames to residuals, which compress better, and back without loss.
 
 A frame is rows of pixels of one or more channels. The filters are applied in this order, and undone
-in the other:
+in reverse order:
 
 TIME    the difference to a reference frame;
-PLANES  of pixels with 3 or 4 channels, planes of green, red less green, blue less green, the fourth;
+PLANES  for pixels with 3 or 4 channels: planes of green, red - green, blue - green, and the fourth;
 UP      the difference to the row above;
-LEFT    the difference to the pixel before, in the row;
-ZIGZAG  small differences of either sign to small numbers;
-BITS    of each plane, or of all where there are none, the 8 bit planes of each byte of the items
-        from the lowest on: bit i of byte k is that of item 8 k + i. Up to 7 items at the end stay.
+LEFT    the difference to the previous pixel in the row;
+ZIGZAG  maps small differences of either sign to small numbers;
+BITS    for each plane, or for all items if there are no planes: the 8 bit planes of each byte of the
+        items, the lowest first; bit i of byte k is that of item 8 k + i. A remainder of up to 7
+        items is unchanged.
 
-UP and LEFT together predict a pixel as left + above - above left. The kernel knows frames of
-unsigned items and nothing else: no chunk, no codec, no choice of filters.
+UP and LEFT together predict a pixel as left + above - above left. The kernel handles frames of
+unsigned items only; it does not know chunks, codecs or how filters are chosen.
 """
 
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
@@ -57,9 +58,9 @@ TIME = FILTER_TIME
 BITS = FILTER_BITS
 
 def limit_vectors(int most):
-    """Decode 8-bit pixels by the general code (0), with AVX2 (1), or with GFNI as well (2).
+    """Select how 8-bit pixels are decoded: portable code (0), AVX2 (1), or AVX2 and GFNI (2).
 
-    Returns which of these will be used: no more than the processor has. For tests; the highest is the
+    Returns the level that will be used, limited by the processor. For tests; the highest level is the
     default.
     """
     return use_vectors(most)
@@ -74,14 +75,14 @@ cdef enum:
 
 cdef bint fits(size_t nbytes, size_t rows, size_t width, size_t channels, size_t itemsize,
                int flags) noexcept nogil:
-    """Return whether a frame of so many bytes is of this form, and the filters are for it."""
+    """Return whether `nbytes` matches the geometry, and the geometry supports the filters."""
     if flags & ~ALL_FILTERS or nbytes == 0 or rows == 0 or width == 0 or channels == 0:
         return False
     if itemsize != 1 and itemsize != 2 and itemsize != 4 and itemsize != 8:
         return False
     if flags & FILTER_PLANES and channels != 3 and channels != 4:
         return False
-    # Divided rather than multiplied, which could overflow.
+    # Division instead of multiplication, which could overflow.
     if nbytes % itemsize or nbytes // itemsize % channels:
         return False
     nbytes = nbytes // itemsize // channels
@@ -91,10 +92,10 @@ cdef bint fits(size_t nbytes, size_t rows, size_t width, size_t channels, size_t
 def encode(const uint8_t[::1] frame not None, const uint8_t[::1] reference,
            uint8_t[::1] residuals not None, size_t rows, size_t width, size_t channels,
            size_t itemsize, int flags):
-    """Write the residuals of `frame` to `residuals`; return whether sizes and filters fit.
+    """Write the residuals of `frame` to `residuals`; return False if sizes or filters do not fit.
 
-    `reference` is needed for TIME, and for that only. All buffers have the size of the frame and
-    are aligned to its items; `residuals` overlaps none of the others.
+    `reference` is used for TIME only. All buffers have the size of the frame and are aligned to its
+    items; `residuals` does not overlap the others.
     """
     cdef size_t nbytes = frame.shape[0]
     cdef const uint8_t *base = NULL
@@ -134,8 +135,8 @@ def decode(uint8_t[::1] residuals not None, const uint8_t[::1] reference,
            size_t itemsize, int flags):
     """Write the frame of `residuals` to `frame`; the inverse of `encode`.
 
-    `residuals` is overwritten. With BITS it is twice the size of the frame: the second half is room
-    to work in.
+    `residuals` is overwritten. With BITS it is twice the size of the frame, and the second half is
+    scratch space.
     """
     cdef size_t nbytes = frame.shape[0]
     cdef size_t room = residuals.shape[0]

@@ -1,4 +1,4 @@
-"""Clips of frames: the frame store, and every other source of frames, opened by what it is."""
+"""Clips of frames: the frame store, and `open` for every other source of frames."""
 
 from ..filetypes.open import create_frames as create
 from ..filetypes.open import open_frames as open  # noqa: A004
@@ -26,7 +26,7 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    """List the public names, and none of the modules they are written in."""
+    """List the public names, without the submodules."""
     return sorted(
         {*__all__, *({"sampler"} & globals().keys())}
         | {name for name in globals() if name.startswith("__")}

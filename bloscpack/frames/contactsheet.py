@@ -1,4 +1,4 @@
-"""Contact sheets: frames of any dtype in the tiles of one picture, for a person to look at."""
+"""Contact sheets: frames of any dtype as tiles of one picture, for viewing."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -8,11 +8,11 @@ import numpy as np
 
 from ..types import AnyArray
 
-# Between tiles and around them: pixels, and the gray that they have.
+# Width in pixels of the gaps between and around tiles, and their gray value.
 _GAP, _GAP_VALUE = 4, 48
-# Behind what is transparent.
+# Gray value behind transparent pixels.
 _BACKGROUND = 255
-# What takes more memory than this is not looked at either.
+# Largest sheet, in pixels; frames are not read for anything larger.
 MAX_PIXELS = 1 << 26
 
 _Picture = np.ndarray[Any, np.dtype[np.uint8]]
@@ -20,7 +20,7 @@ _Picture = np.ndarray[Any, np.dtype[np.uint8]]
 
 @dataclass(slots=True)
 class Sheet:
-    """A picture of frames.
+    """Picture of several frames.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class Sheet:
     shape : (int, int)
         Rows and columns of tiles.
     notes : list of str
-        How the frames are shown, where that is not as they are.
+        What was scaled, replaced or left out to show the frames.
     """
 
     pixels: _Picture
@@ -40,35 +40,36 @@ class Sheet:
 def contact_sheet(
     frames: Iterable[AnyArray], *, columns: int, width: int, is_cmyk: bool = False
 ) -> Sheet:
-    """Show frames beside and below each other, left to right and top to bottom.
+    """Arrange frames in a grid, left to right and top to bottom.
 
     Parameters
     ----------
     frames : iterable of ndarray
-        At least one, of one dtype. ``(H, W)`` and ``(H, W, 1)`` are shown in gray, ``(H, W, 3)`` in
-        colour, ``(H, W, 4)`` on white, of other numbers of channels the first three. Those of
-        fewer axes are shown as a row. uint8 is shown as it is, bool in black and white, everything
-        else from the smallest value in black to the largest in white.
+        At least one, all of one dtype. ``(H, W)`` and ``(H, W, 1)`` are shown in gray,
+        ``(H, W, 3)`` in colour, and ``(H, W, 4)`` on white; with any other number of channels, the
+        first three are shown. Frames of fewer axes are shown as a row. uint8 is shown unchanged and
+        bool in black and white. Any other dtype is scaled from its smallest value (black) to its
+        largest (white).
     columns : int
-        How many are in a row.
+        Tiles per row.
     width : int
-        Of the picture, in pixels. Frames are averaged to fit, or repeated pixel by pixel.
+        Width of the picture in pixels. Frames are averaged down, or repeated pixel by pixel.
     is_cmyk : bool
-        Whether four channels are the inverted colours of print, as in JPEG.
+        Whether four channels are inverted CMYK, as in JPEG.
 
     Raises
     ------
     ValueError
-        Frames cannot be shown: four axes, no pixels, a dtype that is no number, a sheet too small
-        or too large.
+        Frames cannot be shown: they have four axes, no pixels or a dtype that is not numeric, or
+        the sheet is too small or too large.
     """
     tile_width = (width - _GAP) // columns - _GAP
     if columns < 1 or tile_width < 1:
         raise ValueError(f"{columns} columns do not fit into a width of {width} pixels")
-    shown = _Shown(is_cmyk=is_cmyk)
-    tiles = [shown.tile(frame, tile_width) for frame in frames]
+    colormap = _ColorMap(is_cmyk=is_cmyk)
+    tiles = [colormap.tile(frame, tile_width) for frame in frames]
     if not tiles:
-        raise ValueError("there are no frames to show")
+        raise ValueError("no frames to show")
     tile_height = max(len(tile) for tile in tiles)
     nrows = -(-len(tiles) // columns)
     height = nrows * (tile_height + _GAP) + _GAP
@@ -77,8 +78,8 @@ def contact_sheet(
     for number, tile in enumerate(tiles):
         top = number // columns * (tile_height + _GAP) + _GAP
         left = number % columns * (tile_width + _GAP) + _GAP
-        pixels[top : top + len(tile), left : left + tile_width] = shown.colors(tile)
-    return Sheet(pixels, (nrows, min(columns, len(tiles))), shown.notes())
+        pixels[top : top + len(tile), left : left + tile_width] = colormap.colors(tile)
+    return Sheet(pixels, (nrows, min(columns, len(tiles))), colormap.notes())
 
 
 def _check_size(height: int, width: int) -> None:
@@ -86,8 +87,8 @@ def _check_size(height: int, width: int) -> None:
         raise ValueError(f"a sheet of {width} by {height} pixels is too large: show less")
 
 
-class _Shown:
-    """How the values of frames become colours: known when all frames have been seen."""
+class _ColorMap:
+    """Conversion of frame values to colours; the scale is known after the last frame."""
 
     def __init__(self, *, is_cmyk: bool) -> None:
         self._is_cmyk = is_cmyk
@@ -97,8 +98,8 @@ class _Shown:
         self._nchannels = 1
 
     def tile(self, frame: AnyArray, width: int) -> AnyArray:
-        """Return a frame of `width` pixels, of float64 values and (H, W, C)."""
-        values = _image_shaped(frame)
+        """Return a frame scaled to `width` pixels, as float64 of shape (H, W, C)."""
+        values = _to_image_shape(frame)
         self._dtype, self._nchannels = frame.dtype, max(self._nchannels, values.shape[2])
         values = self._numbers(values)
         if self._is_scaled:
@@ -110,14 +111,13 @@ class _Shown:
                 self._high = max(self._high, float(values[is_finite].max()))
         height = max(1, round(len(values) * width / values.shape[1]))
         _check_size(height, width)
-        return _averaged(_averaged(values, height, 0), width, 1)
+        return _resample(_resample(values, height, 0), width, 1)
 
     @property
     def _is_scaled(self) -> bool:
         return self._dtype != np.uint8 and self._dtype != np.bool_
 
     def _numbers(self, values: AnyArray) -> AnyArray:
-        """Return values as float64."""
         if values.dtype.kind in "mM":
             dates: AnyArray = values.astype("i8").astype("f8")
             dates[np.isnat(values)] = np.nan
@@ -139,7 +139,6 @@ class _Shown:
         return numbers
 
     def colors(self, tile: AnyArray) -> _Picture:
-        """Return the colours of a tile."""
         if self._dtype == np.bool_:
             tile = tile * 255
         elif self._is_scaled:
@@ -153,7 +152,7 @@ class _Shown:
         return shown
 
     def notes(self) -> list[str]:
-        """Return what there is to know."""
+        """Return notes about how the frames are shown."""
         notes = []
         if self._is_scaled and self._low <= self._high:
             notes.append(
@@ -168,8 +167,8 @@ class _Shown:
         return notes
 
 
-def _image_shaped(frame: AnyArray) -> AnyArray:
-    """Return a frame as (H, W, C)."""
+def _to_image_shape(frame: AnyArray) -> AnyArray:
+    """Return a frame in shape (H, W, C)."""
     if frame.ndim > 3:
         raise ValueError(f"frames of shape {frame.shape} cannot be shown: they have four axes")
     if not frame.size:
@@ -179,8 +178,8 @@ def _image_shaped(frame: AnyArray) -> AnyArray:
     return frame.reshape(1 if frame.ndim < 2 else len(frame), -1, 1)
 
 
-def _averaged(values: AnyArray, count: int, axis: int) -> AnyArray:
-    """Return `values` with `count` entries along an axis: averages of them, or them repeated."""
+def _resample(values: AnyArray, count: int, axis: int) -> AnyArray:
+    """Resample an axis to `count` entries: averages, or repeated entries."""
     length = values.shape[axis]
     edges = np.arange(count) * length // count
     result: AnyArray

@@ -1,7 +1,7 @@
-"""Items to put into a store: what is in a folder, in a list, or at hand.
+"""Items to put into a store: from a folder, from a list, or from memory.
 
-The order depends on names alone. Links that lead out of a folder give an item that says so instead
-of frames, unless `outside` is given. Names that begin with a dot are passed over.
+The order depends on names alone. A link that leads out of its folder yields a `BadItem` that says
+so, unless `outside` is given. Names that begin with a dot are skipped.
 """
 
 import os
@@ -32,36 +32,36 @@ Path = str | os.PathLike[str]
 
 
 def in_memory(arrays: Mapping[str, Any]) -> Iterator[Item]:
-    """Yield an item for each entry: id, and an array of frames or a sequence of them."""
+    """Yield an item per entry: an id, and an array of frames or a sequence of them."""
     for id_, frames in arrays.items():
         yield ArrayItem(id=id_, frames=frames)
 
 
 def clips(source: FrameSource) -> Iterator[Item]:
-    """Yield an item for each clip of another source, with its metadata."""
-    for id_ in source.keys():  # noqa: SIM118 - the order is that of the keys
+    """Yield an item for each clip of another source, including its metadata."""
+    for id_ in source.keys():  # noqa: SIM118 - keys() guarantees the order
         yield ClipItem(id=id_, clips=source)
 
 
 def arrays(root: Path, *, outside: bool = False) -> Iterator[Item]:
-    """Yield an item for each ``.npy`` file in a folder and those in it, or for one file.
+    """Yield an item for each ``.npy`` file in a folder and its subfolders, or for one file.
 
-    The id is the path from `root` without its suffix, with ``/``; of a file its name.
+    The id is the path relative to `root`, without suffix and with ``/``; for a file, its name.
     """
     return _files(root, ARRAY_SUFFIXES, lambda id_, path: ArrayFile(id=id_, path=path), outside)
 
 
 def images(root: Path, *, outside: bool = False) -> Iterator[Item]:
-    """Yield an item for each JPEG and PNG file: a clip of one frame; ids as in `arrays`."""
+    """Yield an item for each JPEG and PNG file: a clip of one frame, with ids as in `arrays`."""
     return _files(
         root, IMAGE_SUFFIXES, lambda id_, path: ImageFiles(id=id_, paths=(path,)), outside
     )
 
 
 def videos(root: Path, *, frame_rate: float | None = None, outside: bool = False) -> Iterator[Item]:
-    """Yield an item for each video; ids as in `arrays`.
+    """Yield an item for each video, with ids as in `arrays`.
 
-    With `frame_rate` frames are dropped or repeated to have so many per second.
+    With `frame_rate`, frames are dropped or repeated to give that many frames per second.
     """
 
     def item(id_: str, path: str) -> Item:
@@ -71,12 +71,12 @@ def videos(root: Path, *, frame_rate: float | None = None, outside: bool = False
 
 
 def folders(root: Path, *, outside: bool = False) -> Iterator[Item]:
-    """Yield an item for each folder that has JPEG or PNG files in it: they are its frames.
+    """Yield an item for each folder that contains JPEG or PNG files, which are its frames.
 
-    The id is the path from `root`, with ``/``; of `root` itself its name.
+    The id is the path relative to `root`, with ``/``; for `root` itself, its name.
     """
     top = os.fspath(root)
-    os.stat(top)  # raises at once where there is nothing
+    os.stat(top)  # raises at once if it does not exist
     return _folders(top, outside)
 
 
@@ -92,21 +92,21 @@ KINDS = ("arrays", "images", "folders", "videos", "list", "gulp")
 
 
 def kind_of(path: Path) -> str:
-    """Return which of `KINDS` a file or a folder seems to be.
+    """Guess which of `KINDS` a file or a folder is.
 
-    Images in a folder are taken for the frames of one clip ("folders").
+    A folder of images is taken for the frames of one clip ("folders").
 
     Raises
     ------
     ValueError
-        There is nothing in it that could be ingested.
+        It contains nothing that could be ingested.
     OSError
         It cannot be read.
     """
     top = os.fspath(path)
     by_suffix = dict.fromkeys(ARRAY_SUFFIXES, "arrays") | dict.fromkeys(VIDEO_SUFFIXES, "videos")
     if not os.path.isdir(top):
-        os.stat(top)  # raises where there is nothing
+        os.stat(top)  # raises if it does not exist
         by_suffix |= dict.fromkeys(IMAGE_SUFFIXES, "images") | dict.fromkeys(TABLE_SUFFIXES, "list")
         names = [os.path.basename(top)]
     else:
@@ -125,7 +125,7 @@ def _files(
     root: Path, suffixes: tuple[str, ...], make: Callable[[str, str], Item], outside: bool
 ) -> Iterator[Item]:
     top = os.fspath(root)
-    os.stat(top)  # raises at once where there is nothing
+    os.stat(top)  # raises at once if it does not exist
     if not os.path.isdir(top):
         return iter([make(os.path.splitext(_name_of(top))[0], top)])
     return _files_in(top, suffixes, make, outside)
@@ -144,11 +144,11 @@ def _files_in(
 def _walk(
     top: str, suffixes: tuple[str, ...], *, outside: bool
 ) -> Iterator[tuple[str, list[str], list[BadItem]]]:
-    """Yield each folder, the names of files with one of the suffixes, and what cannot be read.
+    """Yield each folder with its file names of the given suffixes and its unreadable items.
 
-    A folder comes before those in it.
+    A folder comes before its subfolders.
     """
-    os.stat(top)  # raises where there is nothing
+    os.stat(top)  # raises if it does not exist
     todo: list[tuple[str, tuple[str, ...]]] = [(top, (os.path.realpath(top),))]
     while todo:
         folder, above = todo.pop()
@@ -157,7 +157,7 @@ def _walk(
             with os.scandir(folder) as entries:
                 found = sorted(entries, key=lambda entry: natural_key(entry.name))
         except OSError as err:
-            yield folder, [], [_bad(folder, top, f"it cannot be listed: {err.strerror}")]
+            yield folder, [], [_bad(folder, top, f"the folder cannot be listed: {err.strerror}")]
             continue
         for entry in found:
             if entry.name.startswith("."):
@@ -167,7 +167,7 @@ def _walk(
                 if not is_folder and suffix_of(entry.name) not in suffixes:
                     continue
                 reason = _refusal(entry, top, above, outside) if entry.is_symlink() else ""
-            except OSError as err:  # a link to itself
+            except OSError as err:  # a link that points to itself
                 is_folder, reason = False, str(err.strerror)
             if reason:
                 bad.append(_bad(entry.path, top, reason))
@@ -180,11 +180,11 @@ def _walk(
 
 
 def _refusal(entry: os.DirEntry[str], top: str, above: tuple[str, ...], outside: bool) -> str:
-    """Return why a link is not followed, nothing if it is; `above` are the folders it is in."""
+    """Return why a link is not followed, or ""; `above` are the real paths of its parents."""
     if entry.is_dir():
         if not outside:
-            return "a link to a folder, which is followed only where that is allowed (outside)"
-        return "a link to a folder that it is in" * (os.path.realpath(entry.path) in above)
+            return "a link to a folder, which is followed only if that is allowed (outside)"
+        return "a link to one of its parent folders" * (os.path.realpath(entry.path) in above)
     if not outside:
         try:
             check_inside(entry.path, top, above[0])

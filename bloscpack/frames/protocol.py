@@ -1,9 +1,9 @@
-"""What a source of frames is: clips by id, each a lazy array of frames.
+"""Protocol of frame sources: clips by id, each a lazy array of frames.
 
-The frame store, Gulp directories and every other kind of dataset with frames look like this, so
-that converters, loaders and commands are written once. A source implements `FrameSource` and its
-clips `StoredClip`: where its frames lie and how each is decoded. Reading them, one clip or many in
-one batch, is done here by `read_batch`.
+The frame store, Gulp directories and all other datasets of frames follow it, so that converters,
+loaders and commands are written once. A source implements `FrameSource`, and its clips implement
+`StoredClip`: where the frames are stored and how each is decoded. `read_batch` does the reading,
+from one clip or from many in one batch.
 """
 
 import operator
@@ -13,43 +13,43 @@ from typing import Any, NamedTuple, Protocol, Self, TypeAlias
 
 import numpy as np
 
-# np.unique imports it at its first call. A process that is forked while another thread does would
-# wait for the end of that import for ever; so it is done before there can be a source to read.
+# np.unique imports numpy.ma on its first call. A process forked during that import would hang, so
+# it is imported here, before there is a source to read.
 import numpy.ma
 
 from ..storage.batch import Piece, fetch
 from ..types import AnyArray, IntArray
 
-# What picks frames of a clip: an int, a slice, a list or an array of ints, a mask; None for all.
+# Selects frames of a clip: an int, a slice, a list or array of ints, or a mask; None selects all.
 FrameSelection: TypeAlias = Any
 Request: TypeAlias = tuple[str, FrameSelection]
 
 
 class Clip(Protocol):
-    """Frames that belong together, read when they are indexed."""
+    """A sequence of frames, read when it is indexed."""
 
     @property
     def id(self) -> str:
-        """Its name in the source."""
+        """Name of the clip in its source."""
         ...
 
     @property
     def shape(self) -> tuple[int, ...]:
         """``(T, *frame shape)``, usually (T, H, W) or (T, H, W, C).
 
-        Of verbatim images, which may differ, the frame shape is the first one's; ``(0,)`` if there
-        is none.
+        Images that are stored verbatim may differ in shape; then it is the shape of the first, or
+        ``(0,)`` without frames.
         """
         ...
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the pixels."""
+        """Data type of the pixels."""
         ...
 
     @property
     def meta(self) -> dict[str, Any]:
-        """What was stored with the clip; parsed at each access, so that it is the caller's own."""
+        """Metadata of the clip; parsed at each access, so the caller may change it."""
         ...
 
     def __len__(self) -> int:
@@ -57,23 +57,23 @@ class Clip(Protocol):
         ...
 
     def __getitem__(self, selection: FrameSelection) -> AnyArray:
-        """Return `read` of a selection."""
+        """Return ``read(selection)``."""
         ...
 
     def read(self, selection: FrameSelection = None, *, out: AnyArray | None = None) -> AnyArray:
-        """Return frames in one array: of shape ``(n, *frame shape)``, for an int ``frame shape``.
+        """Read frames into one array of shape ``(n, *frame shape)``; an int gives ``frame shape``.
 
         Parameters
         ----------
         selection : int, slice, sequence of int, ndarray of int or bool, optional
-            Which frames, in this order; all by default.
+            Frames to read, in this order; all by default.
         out : ndarray, optional
-            Of just that shape and dtype; filled and returned.
+            Array of exactly the resulting shape and dtype; filled and returned.
 
         Raises
         ------
         IndexError, TypeError
-            There is no such frame; the selection is none.
+            A frame is out of range, or the selection is invalid.
         ValueError
             `out` does not fit, or frames were selected that differ in shape.
         FormatError, CodecError
@@ -82,17 +82,17 @@ class Clip(Protocol):
         ...
 
     def read_images(self, selection: FrameSelection = None) -> list[bytes] | None:
-        """Return frames as the JPEG or PNG files they are kept as; None if they are not."""
+        """Return frames as JPEG or PNG files, if that is how they are stored; otherwise None."""
         ...
 
 
 class FrameSource(Protocol):
-    """Clips by id.
+    """A collection of clips by id.
 
     Attributes
     ----------
     name : str or None
-        Where they are, for messages.
+        Where the clips are stored, for messages.
     """
 
     name: str | None
@@ -110,16 +110,16 @@ class FrameSource(Protocol):
         ...
 
     def __contains__(self, key: object) -> bool:
-        """Return whether there is a clip of this id."""
+        """Return whether there is a clip with this id."""
         ...
 
     def __getitem__(self, key: str) -> Clip:
-        """Return a clip, of which nothing is decoded yet.
+        """Return a clip, without decoding any frame.
 
         Raises
         ------
         NotFoundError
-            There is none of this id.
+            No clip has this id.
         """
         ...
 
@@ -142,12 +142,12 @@ class FrameSource(Protocol):
         ...
 
     def __exit__(self, *exc: object) -> None:
-        """Close it."""
+        """Close the source."""
         ...
 
 
 class KeyedSource(ABC):
-    """What sources have in common that know all their ids: see `FrameSource`."""
+    """Base class of sources that know all their ids: implements most of `FrameSource`."""
 
     @abstractmethod
     def keys(self) -> Sequence[str]:
@@ -155,7 +155,7 @@ class KeyedSource(ABC):
 
     @abstractmethod
     def __getitem__(self, key: str) -> "StoredClip":
-        """Return a clip, of which nothing is read yet."""
+        """Return a clip, without reading any frame."""
 
     @abstractmethod
     def close(self) -> None:
@@ -185,27 +185,27 @@ class KeyedSource(ABC):
         return self
 
     def __exit__(self, *exc: object) -> None:
-        """Close it."""
+        """Close the source."""
         self.close()
 
 
 class StoredClip(Clip, Protocol):
-    """A clip of which is known where its frames lie: what `read_batch` reads.
+    """A clip that knows where its frames are stored, which `read_batch` needs.
 
     Attributes
     ----------
     decode_cost : int
-        How long a decoded byte takes, next to one of a Blosc chunk.
+        Cost of a decoded byte relative to Blosc; scales the number of threads.
     """
 
     decode_cost: int
 
     def frame_shape(self, indices: IntArray) -> tuple[int, ...]:
-        """Return the shape of the frames at `indices`, as far as known that of the first one."""
+        """Return the shape of the frames at `indices`; if it is not known, that of the first."""
         ...
 
     def pieces(self, indices: IntArray, frames: AnyArray) -> Iterable[Piece]:
-        """Return what to fetch so that ``frames[k]`` becomes the frame ``indices[k]``.
+        """Return the pieces to fetch so that ``frames[k]`` becomes the frame ``indices[k]``.
 
         `frames` is C-contiguous and has the clip's dtype; indices are in range, and may repeat.
         """
@@ -213,14 +213,14 @@ class StoredClip(Clip, Protocol):
 
 
 class FrameIndices(NamedTuple):
-    """A selection, applied to a clip.
+    """Result of applying a selection to a clip.
 
     Attributes
     ----------
     indices : ndarray of int64
-        Ordinals of the frames, not negative.
+        Ordinals of the frames, none negative.
     is_single : bool
-        Whether one frame was asked for, so that the result has no axis of frames.
+        Whether a single frame was selected, so that the result has no frame axis.
     """
 
     indices: IntArray
@@ -228,14 +228,14 @@ class FrameIndices(NamedTuple):
 
 
 def frame_indices(selection: FrameSelection, nframes: int) -> FrameIndices:
-    """Return which of `nframes` frames a selection picks.
+    """Return the frames that a selection picks out of `nframes`.
 
     Raises
     ------
     IndexError
-        One is out of range, or a mask has another length.
+        An index is out of range, or a mask has the wrong length.
     TypeError
-        It is neither an int, a slice, a sequence of ints nor a mask.
+        The selection is not an int, a slice, a sequence of ints or a mask.
     """
     if selection is None or selection is Ellipsis:
         selection = slice(None)
@@ -244,7 +244,7 @@ def frame_indices(selection: FrameSelection, nframes: int) -> FrameIndices:
     if isinstance(selection, list | range | np.ndarray):
         picked = np.asarray(selection)
         if picked.ndim == 1:
-            return FrameIndices(_picked(picked, nframes), False)
+            return FrameIndices(_selected_indices(picked, nframes), False)
     if not isinstance(selection, str | bytes | tuple | bool | np.bool_):
         try:
             single = operator.index(selection)
@@ -263,8 +263,8 @@ def _not_a_selection(selection: FrameSelection) -> TypeError:
     )
 
 
-def _picked(picked: AnyArray, nframes: int) -> IntArray:
-    """Return the ordinals that a list or a mask picks."""
+def _selected_indices(picked: AnyArray, nframes: int) -> IntArray:
+    """Return the ordinals that a list or a mask selects."""
     if picked.dtype == np.bool_ and len(picked):
         if len(picked) != nframes:
             raise IndexError(f"a mask of {len(picked)} for {nframes} frames")
@@ -286,7 +286,7 @@ def _in_range(indices: IntArray, nframes: int) -> IntArray:
 def read_clip(
     clip: StoredClip, selection: FrameSelection, *, out: AnyArray | None, nthreads: int | None
 ) -> AnyArray:
-    """Return what `Clip.read` does."""
+    """Implement `Clip.read` for a stored clip."""
     outs = None if out is None else [out]
     return _read_each([(clip, selection)], outs, nthreads)[0]
 
@@ -297,22 +297,22 @@ def read_batch(
     out: AnyArray | Sequence[AnyArray] | None,
     nthreads: int | None,
 ) -> AnyArray | list[AnyArray]:
-    """Read frames of many clips at once: sorted by place, coalesced, decoded on all cores.
+    """Read frames of many clips at once: sorted by offset, coalesced, decoded on all cores.
 
     Parameters
     ----------
     requests : iterable of (clip, selection)
         Selections as for `Clip.read`.
     out : ndarray or sequence of ndarray, optional
-        What would be returned; filled.
+        Arrays for the result, of the same form; filled and returned.
     nthreads : int, optional
-        Threads that decode; by default as many as there are processors, at most 8.
+        Decoding threads; by default one per processor, at most 8.
 
     Returns
     -------
     ndarray or list of ndarray
-        What ``clip.read(selection)`` gives for each request: one array of shape
-        ``(len(requests), ...)`` if they agree in shape and dtype, else one for each.
+        The result of ``clip.read(selection)`` for each request: one array of shape
+        ``(len(requests), ...)`` if all agree in shape and dtype, else one array each.
     """
     planned = list(requests)
     if out is not None:
@@ -321,7 +321,7 @@ def read_batch(
             raise ValueError(f"out holds {len(parts)} arrays for {len(planned)} requests")
         _read_each(planned, parts, nthreads)
         return out if isinstance(out, np.ndarray) else parts
-    forms = [_form(*request) for request in planned]
+    forms = [_result_type(*request) for request in planned]
     if len(set(forms)) != 1:
         return _read_each(planned, None, nthreads)
     whole: AnyArray = np.empty((len(planned), *forms[0][0]), forms[0][1])
@@ -329,8 +329,10 @@ def read_batch(
     return whole
 
 
-def _form(clip: StoredClip, selection: FrameSelection) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Return shape and dtype of what is read."""
+def _result_type(
+    clip: StoredClip, selection: FrameSelection
+) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Return the shape and dtype of the result."""
     indices, is_single = frame_indices(selection, len(clip))
     lead = () if is_single else (len(indices),)
     return (*lead, *clip.frame_shape(indices)), clip.dtype
@@ -341,7 +343,7 @@ def _read_each(
     outs: Sequence[AnyArray] | None,
     nthreads: int | None,
 ) -> list[AnyArray]:
-    """Read every request into its array of `outs`, new ones by default."""
+    """Read every request into its array of `outs`, or into a new one."""
     results: list[AnyArray] = []
     spread: list[tuple[AnyArray, AnyArray]] = []
     pieces: list[Piece] = []
@@ -353,10 +355,10 @@ def _read_each(
         if outs is None:
             result: AnyArray = np.empty(wanted, clip.dtype)
         else:
-            result = _checked(outs[number], wanted, clip)
+            result = _check_out(outs[number], wanted, clip)
         results.append(result)
         target = result
-        if not result.flags.carray:  # decoders want aligned memory without gaps
+        if not result.flags.carray:  # decoders need aligned, contiguous memory
             target = np.empty(wanted, clip.dtype)
             spread.append((result, target))
         pieces += clip.pieces(indices, target.reshape(len(indices), *shape))
@@ -367,7 +369,7 @@ def _read_each(
     return results
 
 
-def _checked(out: AnyArray, shape: tuple[int, ...], clip: StoredClip) -> AnyArray:
+def _check_out(out: AnyArray, shape: tuple[int, ...], clip: StoredClip) -> AnyArray:
     if not isinstance(out, np.ndarray):
         raise TypeError(f"out must be an ndarray, not {type(out).__name__}")
     if out.shape != shape or out.dtype != clip.dtype:

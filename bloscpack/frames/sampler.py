@@ -1,10 +1,10 @@
-"""The order in which clips are used for training: shuffled, repeatable, resumable, split by rank.
+"""Order of clips in training: shuffled, reproducible, resumable, split by rank.
 
-The order of an epoch is a permutation that is computed, not stored: a Feistel network on the
-smallest domain of 2 ** (2 k) numbers that holds all clips, walked until the result is one of them
-(Black and Rogaway, "Ciphers with arbitrary finite domains", 2002). So a million clips cost no list,
-and the state is a few numbers. Everything random comes from `random_number`, which depends on
-nothing but its arguments: not on the worker, the machine or what was drawn before.
+The order of an epoch is a permutation that is computed, not stored. It is a Feistel network on the
+smallest domain of 2 ** (2 k) numbers that holds all clips, applied until the result is a clip
+(Black and Rogaway, "Ciphers with arbitrary finite domains", 2002). A million clips therefore need
+no list, and the state is a few numbers. All randomness comes from `random_number`, which depends on
+its arguments only: not on the worker, the machine or earlier draws.
 """
 
 import operator
@@ -21,19 +21,19 @@ from ..storage.url import is_url
 _Positions = np.ndarray[Any, np.dtype[np.uint64]]
 
 MAX_SEED = (1 << 64) - 1
-# Four make a pseudorandom permutation of large domains; small ones need more to be even.
+# Four rounds make a pseudorandom permutation of large domains; small ones need more to be uniform.
 _ROUNDS = 8
-# Positions that are permuted in one call of numpy.
+# Positions that are permuted per numpy call.
 _BLOCK = 4096
 
 
 def random_number(seed: int, *parts: int) -> int:
-    """Return a number of 64 bits that is drawn for `seed` and `parts`, each under 2 ** 64."""
+    """Return a 64-bit random number for `seed` and `parts`, each less than 2 ** 64."""
     return xxh3_64_intdigest(struct.pack(f"<{len(parts)}Q", *parts), seed=seed)
 
 
 def permuted(positions: _Positions, length: int, seed: int, epoch: int) -> _Positions:
-    """Return what stands at `positions` of a permutation of ``range(length)``.
+    """Return the elements at `positions` of a permutation of ``range(length)``.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def permuted(positions: _Positions, length: int, seed: int, epoch: int) -> _Posi
     length : int
         1 to 2 ** 63.
     seed, epoch : int
-        Which permutation.
+        Select the permutation.
     """
     half = max(1, ((length - 1).bit_length() + 1) // 2)
     keys = [random_number(seed, epoch, number) for number in range(_ROUNDS)]
@@ -71,32 +71,32 @@ def _mixed(values: _Positions) -> _Positions:
 
 
 class ClipIndex(int):
-    """The ordinal of a clip, which knows the epoch it was drawn for.
+    """Ordinal of a clip, with the epoch it was drawn for.
 
-    It is an int in every respect. A dataset in a worker process learns the epoch from it, also in
-    a worker that lives longer than an epoch.
+    It behaves as a plain int. A dataset in a worker process learns the epoch from it, even if the
+    worker lives longer than an epoch.
 
     Attributes
     ----------
     epoch : int
-        The epoch.
+        Epoch of the draw.
     """
 
     epoch: int
 
     def __new__(cls, value: int, epoch: int) -> Self:
-        """Make one of an ordinal."""
+        """Return a new index."""
         index = super().__new__(cls, value)
         index.epoch = epoch
         return index
 
     def __reduce__(self) -> tuple[type["ClipIndex"], tuple[int, int]]:
-        """Pickle both numbers."""
+        """Pickle the ordinal and the epoch."""
         return ClipIndex, (int(self), self.epoch)
 
 
 def _refuse_paths(source: Any) -> None:
-    """Refuse a path, whose length is its number of letters, and a list of paths."""
+    """Refuse a path, whose length is a number of characters, and a list of paths."""
     is_path = isinstance(source, str | bytes | os.PathLike)
     if isinstance(source, list | tuple) and source:
         first = source[0]
@@ -105,43 +105,43 @@ def _refuse_paths(source: Any) -> None:
         )
     if is_path:
         raise TypeError(
-            f"a sampler takes a number of items or something that has one, not {source!r:.80}: "
-            "give it the FrameDataset, or bloscpack.frames.open(path)"
+            f"a sampler takes a number of items or an object with a length, not {source!r:.80}: "
+            "pass the FrameDataset, or bloscpack.frames.open(path)"
         )
 
 
 class ClipSampler:
-    """The ordinals of all clips once per epoch, in an order that can be taken up anywhere.
+    """Sampler of all clips once per epoch, in an order that can be resumed at any point.
 
-    Goes to torch's ``DataLoader`` as ``sampler=``, or with a `batch_size` as ``batch_sampler=``.
-    It needs no torch, and works for every dataset with a length.
+    Pass it to torch's ``DataLoader`` as ``sampler=``, or with a `batch_size` as ``batch_sampler=``.
+    It does not need torch, and works for every dataset with a length.
 
     Parameters
     ----------
     source_or_len : Sized or int
-        What is sampled, or how many items it has: a source of clips, a `FrameDataset`, any dataset.
+        Dataset to sample, or its length: a source of clips, a `FrameDataset`, or any other.
     seed : int, optional
         0 to 2 ** 64 - 1. Seed and epoch determine the order.
     shuffle : bool, default True
-        Whether the order is random; else it is that of the items.
+        Whether the order is random; otherwise it is the order of the items.
     rank, world_size : int, optional
-        Which part of each epoch is given, of how many: number `rank` of every `world_size` in turn.
+        Take item `rank` of every `world_size` items, for distributed training.
     batch_size : int, optional
-        Give lists of so many, not single ordinals.
+        Yield lists of this many ordinals instead of single ordinals.
     drop_last : bool, default False
-        What becomes of a rest that does not go into `world_size` parts and into whole batches.
-        By default the parts are made equal by repeating the first clips of the epoch, at most
-        ``world_size - 1`` of them, and the last batch is short; if True, the rest is left out.
+        How to treat a remainder that does not fill `world_size` equal parts and whole batches. By
+        default the first clips of the epoch are repeated until all parts are equal, at most
+        ``world_size - 1`` of them, and the last batch is short. If True, the remainder is dropped.
 
     Attributes
     ----------
     epoch : int
-        The epoch of the pass that is going on or, before the first, to come.
+        Epoch of the current pass or, before the first pass, of the next one.
 
     Notes
     -----
-    Each pass over the sampler after the first is the next epoch, unless `set_epoch` was called.
-    Without repeated or dropped clips every clip is given exactly once per epoch over all ranks.
+    Each pass over the sampler after the first starts the next epoch, unless `set_epoch` was called.
+    Without repeated or dropped clips, every clip appears exactly once per epoch over all ranks.
 
     Examples
     --------
@@ -175,7 +175,7 @@ class ClipSampler:
         else:
             length = operator.index(source_or_len)
         if length < 0:
-            raise ValueError(f"there cannot be {length} clips")
+            raise ValueError(f"the number of clips must not be negative, got {length}")
         if not 0 <= rank < world_size:
             raise ValueError(f"rank {rank} is not one of {world_size} ranks, 0 to {world_size - 1}")
         if batch_size is not None and batch_size < 1:
@@ -188,22 +188,22 @@ class ClipSampler:
         self._world_size = world_size
         self._batch_size = batch_size
         self._drop_last = drop_last
-        # Positions in the epoch, of all ranks together: where the pass began; and what this rank
-        # has given in it.
+        # Positions in the epoch, counted over all ranks: where the pass began. And the number of
+        # clips that this rank has yielded in the pass.
         self._first = 0
         self._given = 0
         self._has_begun = False
 
     def __len__(self) -> int:
-        """Return how many ordinals, or batches, a whole epoch gives to each rank."""
+        """Return the number of ordinals, or batches, that each rank gets in a whole epoch."""
         count = self._share(self._length)
         if self._batch_size is None:
             return count
         return count // self._batch_size if self._drop_last else -(-count // self._batch_size)
 
     def __iter__(self) -> Iterator[Any]:
-        """Give the rest of the epoch; of the next one if a pass over this one was begun here."""
-        # A generator on purpose: a DataLoader asks for an iterator more often than it uses one.
+        """Yield the rest of the epoch, or the next epoch if this pass was started here before."""
+        # A generator on purpose: a DataLoader creates more iterators than it uses.
         if self._has_begun:
             self.epoch += 1
             self._first = 0
@@ -228,7 +228,7 @@ class ClipSampler:
             yield batch
 
     def _indices(self) -> Iterator[ClipIndex]:
-        """Yield the ordinals of this rank from where the pass begins."""
+        """Yield the ordinals of this rank, from the start of the pass."""
         epoch, first = self.epoch, self._first + self._rank
         count = self._share(self._length - self._first)
         for start in range(0, count, _BLOCK):
@@ -241,34 +241,34 @@ class ClipSampler:
                 yield ClipIndex(index, epoch)
 
     def _share(self, count: int) -> int:
-        """Return what each rank gets of `count`."""
+        """Return the share of each rank in `count` clips."""
         count = max(0, count)
         return count // self._world_size if self._drop_last else -(-count // self._world_size)
 
     def set_epoch(self, epoch: int) -> None:
-        """Say which epoch the next pass is.
+        """Set the epoch of the next pass.
 
-        A position that `load_state_dict` has set is kept if the epoch is that of the state: a loop
-        over epochs may call this in each round, the resumed one included.
+        A position set by `load_state_dict` is kept if the epoch is the one in that state. A loop
+        over epochs may therefore call this in each round, including the resumed one.
         """
         if epoch < 0:
-            raise ValueError(f"epoch must not be negative, and is {epoch}")
+            raise ValueError(f"epoch must not be negative, got {epoch}")
         if epoch != self.epoch or self._has_begun:
             self._first = self._given = 0
         self.epoch, self._has_begun = epoch, False
 
     def state_dict(self, seen: int | None = None) -> dict[str, Any]:
-        """Return where the pass is, as numbers that JSON holds.
+        """Return the position of the pass, as numbers that JSON can hold.
 
         Parameters
         ----------
         seen : int, optional
-            How many clips of this pass were used on each rank. By default all that were given.
-            A ``DataLoader`` with workers takes some batches ahead, which are given but not used.
+            Number of clips of this pass that were used on each rank; by default all that were
+            yielded. A ``DataLoader`` with workers takes some batches ahead: yielded but not used.
         """
         given = self._given if seen is None else seen
         if not 0 <= given <= self._given:
-            raise ValueError(f"seen is {given}, but {self._given} clips were given in this pass")
+            raise ValueError(f"seen is {given}, but this pass has yielded {self._given} clips")
         return {
             "seed": self._seed,
             "epoch": self.epoch,
@@ -278,23 +278,24 @@ class ClipSampler:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue where `state_dict` was called, also on another number of ranks.
+        """Continue where `state_dict` was called, also with another number of ranks.
 
         Raises
         ------
         ValueError
-            The state is of another number of clips, of another kind of order, or no state.
+            The state is for another number of clips or another kind of order, or is not a state.
         """
         numbers = [state.get(name) for name in ("seed", "epoch", "position", "length")]
         if not all(isinstance(number, int) and number >= 0 for number in numbers):
-            raise ValueError(f"no state of a ClipSampler: {state!r:.200}")
+            raise ValueError(f"not a state of a ClipSampler: {state!r:.200}")
         seed, epoch, position, length = map(int, numbers)  # type: ignore[arg-type]
         if length != self._length or position > length:
             raise ValueError(
-                f"the state is position {position} of {length} clips, and there are {self._length}"
+                f"the state is for position {position} of {length} clips, but there are "
+                f"{self._length}"
             )
         if bool(state.get("shuffle")) != self._shuffle:
-            raise ValueError("the state is of a sampler with another 'shuffle'")
+            raise ValueError("the state was made with another value of 'shuffle'")
         self._seed, self.epoch = _checked_seed(seed), epoch
         self._first, self._given, self._has_begun = position, 0, False
 

@@ -1,4 +1,4 @@
-"""Reading everything that a source of clips has, to find what cannot be read."""
+"""Read every frame of a source, to find the ones that cannot be read."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -6,21 +6,21 @@ from typing import NamedTuple
 from ..exceptions import BloscpackError
 from .protocol import Clip, FrameSource
 
-# Frames that are read at once; a damaged one among them costs reading them one by one.
+# Frames per read; if one of them is damaged, they are read again one by one.
 _BATCH = 32
 
 
 class Fault(NamedTuple):
-    """Something that cannot be read.
+    """A clip or frame that cannot be read.
 
     Attributes
     ----------
     clip : str
-        The id of the clip.
+        Id of the clip.
     frame : int or None
-        Which frame; None for the metadata, or for the clip as a whole.
+        Index of the frame; None for the metadata or for the whole clip.
     error : Exception
-        What reading it raises.
+        Error raised by reading it.
     """
 
     clip: str
@@ -31,14 +31,14 @@ class Fault(NamedTuple):
 def scan(
     source: FrameSource, *, progress: Callable[[int, int], None] | None = None
 ) -> Iterator[Fault]:
-    """Read metadata and every frame of every clip, and yield what cannot be.
+    """Read the metadata and every frame of every clip, and yield a fault for each failure.
 
     Parameters
     ----------
     source : FrameSource
-        The clips.
+        Source to read.
     progress : callable, optional
-        Called with (clips done, clips in all).
+        Called with (clips done, clips in total).
     """
     for done, id_ in enumerate(source, 1):
         yield from _scan_clip(source, id_)
@@ -62,7 +62,7 @@ def _scan_clip(source: FrameSource, id_: str) -> Iterator[Fault]:
         try:
             clip.read(slice(start, stop))
         except (BloscpackError, ValueError):
-            # One of them is damaged; or they are images that differ in shape.
+            # One of them is damaged, or they are images of different shapes.
             yield from _scan_frames(clip, range(start, stop))
 
 

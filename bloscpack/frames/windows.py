@@ -1,4 +1,4 @@
-"""Windows: which frames of a clip make an item of a dataset."""
+"""Windows: which frames of a clip form an item of a dataset."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -16,23 +16,23 @@ _SHORTS = ("repeat_last", "wrap", "skip", "error")
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """How items are cut out of clips.
+    """Rules for cutting clips into items.
 
     Attributes
     ----------
     length : int or None
-        Frames of an item; None for whole clips.
+        Frames per item; None for whole clips.
     stride : int
-        From one frame of an item to the next.
+        Distance between consecutive frames of an item.
     start : {"random", "first", "center", "every"}
-        Where the window of a clip begins: at random, at its first frame, so that the window is in
-        its middle; or there is an item for every window, `hop` frames after the one before.
+        Where the window of a clip begins: at random, at the first frame, or centred in the clip.
+        With "every" there is an item for every window, `hop` frames apart.
     hop : int or None
-        By default the frames that a window spans: windows do not overlap.
+        Distance between windows; by default their span, so that they do not overlap.
     short : {"repeat_last", "wrap", "skip", "error"}
-        What becomes of a clip with fewer frames than a window spans: its last frame is repeated,
-        it begins again, there is no item of it, or reading it is an error. There is never an item
-        of a clip without frames: reading it is an error, unless it is skipped.
+        How to treat a clip with fewer frames than a window spans: repeat its last frame, start over
+        at its first frame, skip the clip, or raise an error when it is read. A clip without frames
+        never yields an item: reading it is an error, unless it is skipped.
     """
 
     length: int | None = None
@@ -52,22 +52,22 @@ class Windows:
                     f"{name} must be one of {', '.join(choices)}, not {getattr(self, name)!r}"
                 )
         if self.hop is not None and self.start != "every":
-            raise ValueError("hop is the distance of windows with start='every'")
+            raise ValueError("hop is the distance between windows, and needs start='every'")
         if self.start == "every" and self.length is None:
-            raise ValueError("start='every' needs the length of a window")
+            raise ValueError("start='every' needs a length: the frames per window")
 
     @property
     def needs_lengths(self) -> bool:
-        """Whether it takes the lengths of all clips to know how many items there are."""
+        """Whether the number of items depends on the lengths of all clips."""
         return self.start == "every" or self.short == "skip"
 
     @property
     def span(self) -> int:
-        """Frames from the first one of an item to its last one; 1 for whole clips."""
+        """Number of frames from the first to the last frame of an item; 1 for whole clips."""
         return 1 if self.length is None else (self.length - 1) * self.stride + 1
 
     def count(self, nframes: int) -> int:
-        """Return how many items there are of a clip of `nframes`."""
+        """Return the number of items in a clip of `nframes` frames."""
         if nframes < self.span:
             return 0 if self.short == "skip" else 1
         if self.start != "every":
@@ -75,16 +75,16 @@ class Windows:
         return (nframes - self.span) // (self.hop or self.span) + 1
 
     def select(self, nframes: int, number: int, drawn: int) -> tuple[int, FrameSelection]:
-        """Return the first frame of an item, and which frames are in it.
+        """Return the first frame of an item, and its selection of frames.
 
         Parameters
         ----------
         nframes : int
-            Frames of the clip.
+            Number of frames of the clip.
         number : int
-            Which of its items.
+            Index of the item in the clip.
         drawn : int
-            A random number of 64 bits.
+            64-bit random number.
 
         Raises
         ------
@@ -92,7 +92,7 @@ class Windows:
             The clip is too short.
         """
         if not nframes:
-            raise ValueError("it has no frames; name the clips to use, or give short='skip'")
+            raise ValueError("it has no frames; list the clips to use, or pass short='skip'")
         if self.length is None:
             return 0, slice(None, None, self.stride)
         room = nframes - self.span

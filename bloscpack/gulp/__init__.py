@@ -1,4 +1,4 @@
-"""Gulp directories, read and written: the names and the behaviour of GulpIO2."""
+"""Gulp directories, for reading and writing, with the names and behaviour of GulpIO2."""
 
 from ..version import __version__
 from .fileio import ChunkWriter, GulpChunk, GulpDirectory, GulpIngestor
@@ -7,6 +7,6 @@ __all__ = ["ChunkWriter", "GulpChunk", "GulpDirectory", "GulpIngestor", "__versi
 
 
 def __dir__() -> list[str]:
-    """List the public names, and none of the modules they are written in."""
+    """List the public names, without the submodules."""
     modules = {"adapters", "fileio", "sanity_utils", "utils"} & globals().keys()
     return sorted({*__all__, *modules} | {name for name in globals() if name.startswith("__")})

@@ -1,4 +1,4 @@
-"""What scripts import from ``gulpio2.adapters``: the eight adapters and what to inherit from."""
+"""The names of ``gulpio2.adapters``: the eight adapters and their base classes."""
 
 from .ingest.baseadapter import AbstractDatasetAdapter, Custom20BNAdapterMixin
 from .ingest.imageadapters import Custom20BNCsvJpegAdapter, ImageFolderAdapter, ImageListAdapter

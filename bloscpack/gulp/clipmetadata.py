@@ -1,7 +1,8 @@
-"""How the metadata of a Gulp directory are kept where each clip has one object.
+"""Conversion of the metadata of a Gulp directory to and from one object per clip.
 
-An item has a list of entries, nearly always of one object, which is what is kept then. Anything
-else is kept whole under `META_DATA_KEY`, beside the fields of the first entry.
+An item of a Gulp directory has a list of entries, nearly always with one object, which becomes the
+metadata of the clip. Any other list is stored whole under `META_DATA_KEY`, beside the fields of its
+first entry.
 """
 
 import json
@@ -12,14 +13,14 @@ from ..notice import notice
 from .chunk.format import decode_text
 
 META_DATA_KEY = "gulp.meta_data"
-# The numbers of labels, which GulpIO2's adapters write beside the chunks.
+# Attribute for the label numbers, which GulpIO2's adapters write to a file beside the chunks.
 LABELS_NAME, LABELS_KEY = "label2idx.json", "label2idx"
 
 _MAX_LABELS_NBYTES = 64 << 20
 
 
 def pack_entries(entries: list[Any] | None) -> dict[str, Any]:
-    """Return one object for the metadata of an item."""
+    """Return a single object for the metadata of an item."""
     first = entries[0] if entries else None
     if not isinstance(first, dict):
         return {META_DATA_KEY: entries}
@@ -29,13 +30,13 @@ def pack_entries(entries: list[Any] | None) -> dict[str, Any]:
 
 
 def unpack_entries(meta: dict[str, Any]) -> list[Any] | None:
-    """Return the metadata of an item of what `pack_entries` made; of any other object itself."""
+    """Invert `pack_entries`; any other object becomes the only entry."""
     kept = meta.get(META_DATA_KEY, meta)
     return kept if isinstance(kept, list) or kept is None else [meta]
 
 
 def load_labels(folder: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return the numbers of labels in a folder as an attribute; nothing where there are none."""
+    """Return the label numbers of a folder as an attribute, or {} if it has none."""
     path = os.path.join(folder, LABELS_NAME)
     try:
         with open(path, "rb") as stream:
@@ -49,7 +50,7 @@ def load_labels(folder: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def dump_labels(attrs: dict[str, Any]) -> bytes | None:
-    """Return the text of the numbers of labels among attributes; None where there are none."""
+    """Return the label numbers among attributes as text, or None."""
     if LABELS_KEY not in attrs:
         return None
     return json.dumps(attrs[LABELS_KEY]).encode("ascii")

@@ -1,8 +1,8 @@
 """A Gulp directory as a source of clips: see `frames.protocol`.
 
-Of each chunk the text of its index is kept, with the places of its items; triplets and metadata
-are parsed when a clip is used. Data files are opened on use and read by position; some stay open.
-Threads may share a source, and a forked child may go on using it. It pickles as its path.
+Memory holds the index text of each chunk, and where each item is in it; triplets and metadata are
+parsed when a clip is used. Data files are opened on first use and read by position, and a limited
+number stays open. Threads and forked children may share a source. It pickles as its path.
 """
 
 import math
@@ -40,10 +40,10 @@ from .directory import listing_of
 from .gulperrors import DirectoryError
 
 MAX_OPEN_FILES = 64
-# Indices of a remote directory that are fetched at once.
+# Number of indices of a remote directory that are fetched at once.
 _REQUESTS = 8
 
-# Enough for the header of a JPEG without large comments; what is longer is read whole.
+# Enough for the header of a JPEG without large comments; if not, the whole record is read.
 _HEADER_NBYTES = 1 << 12
 _UINT8 = np.dtype("u1")
 _CLOSED = "the Gulp directory is closed"
@@ -55,21 +55,21 @@ class GulpSource(KeyedSource):
     Parameters
     ----------
     path : str or PathLike
-        The folder, or a URL of it.
+        The folder, or its URL.
     storage_options : mapping, optional
-        For a URL: what fsspec's file system for it takes.
+        For URLs: options of fsspec's file system.
 
     Attributes
     ----------
     name : str
-        The folder, as it was given.
+        The folder as it was given.
 
     Raises
     ------
     NotBloscpackError
-        There is no pair of .gulp and .gmeta files in the folder.
+        The folder has no pair of .gulp and .gmeta files.
     DirectoryError
-        The files do not fit together, or two chunks have an item of one id.
+        The files do not match each other, or two chunks have an item with the same id.
     FormatError, UnsupportedError
         An index is damaged or far too large.
     OSError
@@ -77,9 +77,9 @@ class GulpSource(KeyedSource):
 
     Notes
     -----
-    Opening a URL asks for the list of files and for each index. A clip is one more request, as its
-    records follow each other; of a web server, whose lists tell no sizes, also one for each data
-    file, when it is used first.
+    Opening a URL costs one request for the list of files and one per index. Each clip costs one
+    more, as its records are contiguous. Web servers list no sizes, so there the first use of
+    each data file costs another request.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class GulpSource(KeyedSource):
         self._chunks: list[ChunkNames] = []
         self._texts: list[str] = []
         self._first = array("q")  # ordinal of the first clip of each chunk
-        self._places = array("q")  # four positions in the text for each clip
+        self._places = array("q")  # four offsets into the text per clip
         self._ordinals: dict[str, int] = {}
         self._files: dict[int, ByteSource] = {}
         self._closed = False
@@ -106,7 +106,7 @@ class GulpSource(KeyedSource):
         self._keys = tuple(self._ordinals)
 
     def _read_indices(self, chunks: Sequence[ChunkNames]) -> Iterator[bytes]:
-        """Yield the indices of chunks; remote ones are fetched on several threads."""
+        """Yield the indices of chunks; remote ones are fetched by several threads."""
         nthreads = _REQUESTS if self._folder.is_remote else 1
         return map_ordered(self._read_index, chunks, nthreads)
 
@@ -155,16 +155,16 @@ class GulpSource(KeyedSource):
         return self._keys
 
     def __contains__(self, key: object) -> bool:
-        """Return whether there is a clip of this id."""
+        """Return whether there is a clip with this id."""
         return isinstance(key, str) and key in self._ordinals
 
     def __getitem__(self, key: str) -> "GulpClip":
-        """Return a clip, of which nothing is read yet.
+        """Return a clip, without reading any frame.
 
         Raises
         ------
         NotFoundError
-            There is none of this id.
+            No clip has this id.
         """
         ordinal = self._ordinals.get(key) if isinstance(key, str) else None
         if ordinal is None:
@@ -191,19 +191,19 @@ class GulpSource(KeyedSource):
         self._files = {}
 
     def texts(self, ordinal: int) -> tuple[str, str]:
-        """Return the texts of the triplets and of the metadata of a clip."""
+        """Return the text of the triplets and the text of the metadata of a clip."""
         text = self._texts[self._chunk_of(ordinal)]
         start, end, meta_start, meta_end = self._places[4 * ordinal : 4 * ordinal + 4]
         return text[start:end], text[meta_start:meta_end]
 
     def meta_path(self, ordinal: int) -> str:
-        """Return the path of the index that has a clip."""
+        """Return the path of the index that lists a clip."""
         return self._folder.path(self._chunks[self._chunk_of(ordinal)].meta)
 
     def data_file(self, ordinal: int) -> ByteSource:
-        """Return the file that has the frames of a clip.
+        """Return the file that holds the frames of a clip.
 
-        A file that is dropped here is closed when nobody reads from it any more.
+        A file evicted from the cache is closed when its last reader is done.
         """
         if self._closed:
             raise ValueError(_CLOSED)
@@ -211,7 +211,7 @@ class GulpSource(KeyedSource):
         file = self._files.get(number)
         if file is None:
             while len(self._files) >= MAX_OPEN_FILES:
-                # Another thread may be at it: then it makes the room.
+                # If another thread is evicting a file, that makes the room.
                 with suppress(RuntimeError, StopIteration):
                     self._files.pop(next(iter(self._files)), None)
             file = self._folder.open(self._chunks[number].data)
@@ -223,7 +223,7 @@ class GulpClip:
     """An item of a Gulp directory; see `frames.protocol.Clip`."""
 
     dtype = _UINT8
-    # A pixel of a JPEG takes so much longer than one that Blosc decodes.
+    # A pixel of a JPEG takes this many times as long to decode as one of Blosc.
     decode_cost = 5
 
     __slots__ = ("_known", "_ordinal", "_source", "id")
@@ -235,7 +235,7 @@ class GulpClip:
         self._known: Triplets | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as the directory does, and the id: ordinals change with the directory."""
+        """Pickle as the directory and the id, because ordinals change with the directory."""
         return operator.getitem, (self._source, self.id)
 
     def _triplets(self) -> Triplets:
@@ -253,25 +253,25 @@ class GulpClip:
 
     @property
     def meta(self) -> dict[str, Any]:
-        """The first entry of its metadata, as GulpIO2 gives it; parsed at each access.
+        """First entry of its metadata, as GulpIO2 returns it; parsed at each access.
 
         Raises
         ------
         FormatError
-            There is none.
+            The item has no metadata.
         """
         meta: dict[str, Any] = self._parse(parse_meta_data, 1)
         return meta
 
     @property
     def meta_data(self) -> list[Any] | None:
-        """All entries of its metadata, as they are in the file; None if there is no list."""
+        """All entries of its metadata, as in the file; None if that is not a list."""
         entries: list[Any] | None = self._parse(parse_entries, 1)
         return entries
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """``(T, H, W)`` or ``(T, H, W, C)`` of the first frame; ``(0,)`` without frames."""
+        """``(T, H, W)`` or ``(T, H, W, C)``, by the first frame; ``(0,)`` without frames."""
         return len(self), *(self._probe(0).shape if len(self) else ())
 
     def __len__(self) -> int:
@@ -279,16 +279,16 @@ class GulpClip:
         return len(self._triplets())
 
     def __getitem__(self, selection: FrameSelection) -> AnyArray:
-        """Return `read` of a selection."""
+        """Return ``read(selection)``."""
         return self.read(selection)
 
     def read(self, selection: FrameSelection = None, *, out: AnyArray | None = None) -> AnyArray:
-        """Return frames in one array; see `frames.protocol.Clip`."""
+        """Read frames into one array; see `frames.protocol.Clip`."""
         with at_hand(self.places(selection)):
             return read_clip(self, selection, out=out, nthreads=None)
 
     def places(self, selection: FrameSelection) -> Iterator[tuple[ByteSource, int, int]]:
-        """Yield where the records of frames are, of a remote directory; else nothing."""
+        """Yield the location of each frame's record in a remote directory; nothing if local."""
         if not self._source.is_remote:
             return
         file = self._source.data_file(self._ordinal)
@@ -297,7 +297,7 @@ class GulpClip:
             yield file, loc, length
 
     def read_images(self, selection: FrameSelection = None) -> list[bytes]:
-        """Return frames as they are kept: JPEG files, without the padding."""
+        """Return frames as stored: JPEG files, without padding."""
         indices = frame_indices(selection, len(self)).indices
         images: list[bytes] = [b""] * len(indices)
 
@@ -308,7 +308,7 @@ class GulpClip:
         return images
 
     def frame_shape(self, indices: IntArray) -> tuple[int, ...]:
-        """Return the shape of the first of the frames, or of the clip's first."""
+        """Return the shape of the first of the frames, or of the first frame of the clip."""
         if not len(indices):
             return self.shape[1:]
         shape = self._probe(int(indices[0])).shape
@@ -316,9 +316,9 @@ class GulpClip:
         return shape
 
     def _check_nbytes(self, indices: IntArray, frame_nbytes: int) -> None:
-        """Refuse frames that take far more memory than their file can hold: shared records.
+        """Refuse frames that need far more memory than their file can hold: shared records.
 
-        A frame that the caller repeats counts once.
+        A frame that is selected several times counts once.
         """
         file = self._source.data_file(self._ordinal)
         limit = image.MAX_NBYTES + image.MAX_EXPANSION * file.size()
@@ -331,7 +331,7 @@ class GulpClip:
             raise error
 
     def pieces(self, indices: IntArray, frames: AnyArray) -> Iterable[Piece]:
-        """Return what to fetch so that ``frames[k]`` becomes the frame ``indices[k]``."""
+        """Return the pieces to fetch so that ``frames[k]`` becomes the frame ``indices[k]``."""
 
         def decode(k: int, data: memoryview) -> None:
             self._decode(data, frames[k, ...], indices, k)
@@ -341,7 +341,7 @@ class GulpClip:
     def _pieces(
         self, indices: IntArray, take: Callable[[int, memoryview], None]
     ) -> Iterator[Piece]:
-        """Yield what to fetch so that ``take(k, image)`` gets the frame ``indices[k]``."""
+        """Yield the pieces to fetch so that ``take(k, image)`` gets the frame ``indices[k]``."""
         file = self._source.data_file(self._ordinal)
         size = file.size()
         for k, index in enumerate(indices.tolist()):
@@ -349,15 +349,15 @@ class GulpClip:
             yield Piece(file, loc, length, partial(_without_padding, take, k, pad))
 
     def _place(self, index: int, size: int) -> tuple[int, int, int]:
-        """Return the triplet of a frame in a file of `size` bytes."""
+        """Return the triplet of a frame, checked against a file of `size` bytes."""
         loc, pad, length = self._triplets()[index].tolist()
         if loc < 0:
-            error = FormatError(f"{self._called(index)}: its place is not three such integers")
+            error = FormatError(f"{self._label(index)}: its place is not three such integers")
             error.path = self._source.meta_path(self._ordinal)
             raise error
         if loc + length > size:
             error = TruncatedError(
-                f"{self._called(index)}: its record ends at byte {loc + length}, the file has "
+                f"{self._label(index)}: its record ends at byte {loc + length}, the file has "
                 f"{size}",
                 offset=loc,
             )
@@ -365,11 +365,11 @@ class GulpClip:
             raise error
         return loc, pad, length
 
-    def _called(self, index: int) -> str:
+    def _label(self, index: int) -> str:
         return f"clip {self.id!r:.80}, frame {index}"
 
     def _probe(self, index: int) -> image.ImageInfo:
-        """Return what the header of a frame says."""
+        """Return the content of a frame's JPEG header."""
         file = self._source.data_file(self._ordinal)
         loc, pad, length = self._place(index, file.size())
         nbytes = length - pad
@@ -381,7 +381,7 @@ class GulpClip:
                     raise
             return _probe_jpeg(file.read_at(loc, nbytes))
         except BloscpackError as err:
-            raise self._blamed(err, index) from None
+            raise self._add_frame(err, index) from None
 
     def _decode(self, data: memoryview, frame: AnyArray, indices: IntArray, k: int) -> None:
         index = int(indices[k])
@@ -389,17 +389,17 @@ class GulpClip:
             check_jpeg(data)
             image.decode_into(data, frame)
         except BloscpackError as err:
-            raise self._blamed(err, index) from None
+            raise self._add_frame(err, index) from None
         except ValueError:
             raise ValueError(
-                f"{self._called(index)} has shape {image.probe(data).shape}, frame "
+                f"{self._label(index)} has shape {image.probe(data).shape}, frame "
                 f"{indices[0]} has {frame.shape}: read frames that differ one by one"
             ) from None
 
-    def _blamed(self, err: BloscpackError, index: int) -> BloscpackError:
-        """Return an error that says which frame it is about."""
+    def _add_frame(self, err: BloscpackError, index: int) -> BloscpackError:
+        """Add the frame and the file to an error, and return it."""
         if err.path is None:
-            err.args = (f"{self._called(index)}: {err.args[0]}",)
+            err.args = (f"{self._label(index)}: {err.args[0]}",)
             err.path = self._source.data_file(self._ordinal).name
         return err
 

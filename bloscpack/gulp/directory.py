@@ -1,4 +1,4 @@
-"""A Gulp directory: chunks in a folder, as one."""
+"""A Gulp directory: the chunks of a folder as one collection."""
 
 import json
 import os
@@ -15,14 +15,14 @@ from .utils import jpeg_bytes_to_img
 
 
 def list_folder(folder: str | os.PathLike[str]) -> Listing:
-    """Return the chunks in a folder; a folder that does not exist has none.
+    """Return the chunks in a folder; a missing folder has none.
 
-    Data files without an index are logged: a writer is at it, or died.
+    Data files without an index are logged: their writer is still running or was killed.
 
     Raises
     ------
     DirectoryError
-        The names do not fit together.
+        The names do not match each other.
     """
     try:
         names = os.listdir(folder)
@@ -32,7 +32,7 @@ def list_folder(folder: str | os.PathLike[str]) -> Listing:
 
 
 def listing_of(names: Iterable[str], folder: str) -> Listing:
-    """Return the chunks among the `names` of the files in a folder; as for `list_folder`."""
+    """Return the chunks among the file `names` of a folder; as for `list_folder`."""
     try:
         listing = list_chunks(names)
     except DirectoryError as err:
@@ -51,27 +51,27 @@ class GulpDirectory:
     Parameters
     ----------
     output_dir : str or PathLike
-        The folder; one that does not exist has no chunks.
+        The folder; a missing one has no chunks.
     jpeg_decoder : callable, optional
         See `GulpChunk`.
 
     Attributes
     ----------
     chunk_objs_lookup : OrderedDict
-        Number of a chunk to `GulpChunk`, in the order of the file names as text.
+        `GulpChunk` by chunk number, in the order of the file names as text.
     all_meta_dicts : list of OrderedDict
         The index of each chunk, in that order.
     num_chunks : int
-        How many there are.
+        Number of chunks.
     chunk_lookup : dict
-        Id to number of its chunk.
+        Chunk number by id.
     merged_meta_dict : dict
-        Id to its entry in the index.
+        Index entry by id.
 
     Raises
     ------
     DirectoryError
-        The files do not fit together, or two chunks have an item of one id; an AssertionError.
+        The files do not match, or two chunks have the same id; an AssertionError.
     FormatError
         An index is damaged; a ValueError.
     """
@@ -98,7 +98,7 @@ class GulpDirectory:
     def _add(self, number: int, chunk: GulpChunk) -> None:
         items = chunk.meta_dict
         if not isinstance(items, dict):
-            error = DirectoryError(f"the index is no object of items but a {type(items).__name__}")
+            error = DirectoryError(f"the index is a {type(items).__name__}, not an object of items")
             error.path = os.fsdecode(chunk.meta_file_path)
             raise error
         for id_ in items:
@@ -130,10 +130,10 @@ class GulpDirectory:
         return iter(self)
 
     def new_chunks(self, total_new_chunks: int) -> Iterator[GulpChunk]:
-        """Return an iterator over new chunks, of which no file exists yet.
+        """Return an iterator over new chunks, without creating files yet.
 
-        Their numbers follow the highest in the folder, files without an index included. They
-        refuse ids that the directory has.
+        They are numbered from the highest number in the folder, including files without an index.
+        They refuse ids that are in the directory.
         """
         first = list_folder(self.output_dir).next_number
         return (self._new_chunk(number) for number in range(first, first + total_new_chunks))
@@ -145,14 +145,14 @@ class GulpDirectory:
         return chunk
 
     def __getitem__(self, element: Any) -> tuple[Frames, dict[Any, Any]]:
-        """Return frames and metadata of ``gd[id]`` or ``gd[id, selector]``.
+        """Return the frames and metadata of ``gd[id]`` or ``gd[id, selector]``.
 
         Selectors and results are those of `GulpChunk.read_frames`.
 
         Raises
         ------
         NotFoundError
-            There is no such item; a KeyError.
+            No item has this id; a KeyError.
         """
         id_, selector = extract_input_for_getitem(element)
         try:
@@ -164,6 +164,6 @@ class GulpDirectory:
         return self.chunk_objs_lookup[number]._read_item(id_, selector)
 
     def _load_label_dict(self) -> Any:
-        """Return the numbers of the labels, which some adapters write beside the chunks."""
+        """Return the label numbers, which some adapters write beside the chunks."""
         with open(os.path.join(self.output_dir, "label2idx.json"), "rb") as stream:
             return json.load(stream)

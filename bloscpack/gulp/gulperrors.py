@@ -1,18 +1,18 @@
-"""Errors of Gulp directories that also are what GulpIO2 raises in their place.
+"""Errors of Gulp directories that are also the types that GulpIO2 raises in their place.
 
-GulpIO2 tells by AssertionError, TypeError and ValueError what ours tell by `FormatError`,
-`NotFoundError` and `CodecError`; whoever catches the former catches these.
+GulpIO2 raises AssertionError, TypeError and ValueError where we raise `FormatError`,
+`NotFoundError` and `CodecError`. Code that catches the former catches these classes, too.
 """
 
 from ..exceptions import BloscpackError, CodecError, FormatError, NotFoundError
 
 
 class DirectoryError(FormatError, AssertionError):
-    """The files of a Gulp directory do not fit together."""
+    """The files of a Gulp directory do not match each other."""
 
 
 class UnknownItemError(NotFoundError, TypeError):
-    """A chunk has no item of this id."""
+    """A chunk has no item with this id."""
 
 
 class FrameError(CodecError, ValueError):
@@ -20,4 +20,4 @@ class FrameError(CodecError, ValueError):
 
 
 class DuplicateIdException(BloscpackError, ValueError):  # noqa: N818 - GulpIO2's name
-    """An id that is there already, or that nothing is left after those were removed."""
+    """An id is used twice, or no entries are left after duplicates were removed."""

@@ -1,7 +1,7 @@
-"""``label2idx.json``: the numbers of labels, kept beside the chunks.
+"""``label2idx.json``: the numbers of labels, stored beside the chunks.
 
-Numbers that are in the file stay; new labels follow in sorted order. The file is written only if it
-says something new, and is whole or absent, so that several processes may do it at once.
+Numbers in the file never change; new labels are numbered in sorted order. The file is written only
+if its content changes, and atomically, so several processes may do it at the same time.
 """
 
 import json
@@ -16,7 +16,7 @@ FILE_NAME = "label2idx.json"
 
 
 class Labels:
-    """The numbers of the labels of one output folder.
+    """Label numbers of one output folder.
 
     Parameters
     ----------
@@ -28,18 +28,18 @@ class Labels:
         self.path = os.path.join(folder, FILE_NAME)
 
     def exists(self) -> bool:
-        """Return whether there is a file already."""
+        """Return whether the file exists."""
         return os.path.exists(self.path)
 
     def read(self) -> dict[str, int]:
-        """Return what the file says.
+        """Return the content of the file.
 
         Raises
         ------
         FormatError
             It is not an object of numbers.
         FileNotFoundError
-            There is none.
+            The file does not exist.
         """
         with open(self.path, "rb") as file:
             try:
@@ -51,18 +51,18 @@ class Labels:
         return content
 
     def number(self, labels: Iterable[Any]) -> dict[Any, int]:
-        """Return numbers for what the file has and for `labels`."""
+        """Return numbers for the labels in the file and for `labels`."""
         numbers: dict[Any, int] = self.read() if self.exists() else {}
         following = max(numbers.values(), default=-1) + 1
         for label in sorted(set(labels)):
-            # In the file every label is text.
+            # All labels in the file are strings.
             known = numbers.get(label, numbers.get(_text(label)))
             numbers[label] = following if known is None else known
             following += known is None
         return numbers
 
     def write(self, numbers: dict[Any, int]) -> None:
-        """Write the file unless it says this already."""
+        """Write the file, unless it has this content already."""
         by_text = {_text(label): number for label, number in numbers.items()}
         content = json.dumps(by_text).encode("ascii")
         try:
@@ -76,5 +76,5 @@ class Labels:
 
 
 def _text(label: Any) -> str:
-    """Return a label as JSON writes it where it is a key."""
+    """Return a label as JSON writes it as a key."""
     return label if isinstance(label, str) else json.dumps(label)

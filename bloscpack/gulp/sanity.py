@@ -1,7 +1,7 @@
-"""What is wrong with a gulp directory, whether it can be opened or not.
+"""Verification of a Gulp directory, even one that cannot be opened.
 
-Names are paired, every index is parsed, every record must lie in its data file and begin as a JPEG
-does; with ``decode=True`` every frame is decoded. One problem does not hide the next.
+Files are paired by name and every index is parsed. Every record must lie within its data file and
+start as a JPEG; with ``decode=True`` every frame is decoded. One problem does not hide others.
 """
 
 import os
@@ -30,19 +30,19 @@ from .utils import jpeg_bytes_to_img
 
 _NUMBER = re.compile(r"\d+")
 _JPEG_START = b"\xff\xd8"
-# Of one kind and file, so many are told one by one.
-_MAX_TOLD = 20
+# Number of problems per file that are reported one by one.
+_MAX_REPORTED = 20
 
 
 class Problem(NamedTuple):
-    """Something that is wrong.
+    """A problem found in a file.
 
     Attributes
     ----------
     path : str
-        The file.
+        Path of the file.
     message : str
-        What is wrong with it.
+        Description of the problem.
     """
 
     path: str
@@ -54,18 +54,18 @@ class Problem(NamedTuple):
 
 @dataclass(slots=True)
 class SanityReport:
-    """What was found.
+    """Result of a verification.
 
     Attributes
     ----------
     chunks, items, frames : int
-        How many there are, in what could be read.
+        Number of chunks, items and frames that could be counted.
     data_nbytes, meta_nbytes : int
-        Sizes of their files.
+        Total sizes of the data files and of the indices.
     problems : list of Problem
-        What is wrong.
+        Problems found.
     notices : list of str
-        What is not, but should be known.
+        Remarks that are not problems.
     """
 
     chunks: int = 0
@@ -78,7 +78,7 @@ class SanityReport:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether no problem was found."""
         return not self.problems
 
 
@@ -90,30 +90,30 @@ def check_directory(
     nthreads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> SanityReport:
-    """Look for damage in a gulp directory; nothing is changed.
+    """Verify a Gulp directory, without changing it.
 
     Parameters
     ----------
     folder : str or PathLike
         The directory.
     records : bool, optional
-        Look whether a JPEG begins where each record does.
+        Check that each record starts as a JPEG.
     decode : bool, optional
         Decode every frame.
     nthreads : int, optional
-        Threads for that.
+        Decoding threads.
     progress : callable, optional
-        Called with the bytes of data files that were checked, and of all.
+        Called with the number of data bytes checked and their total.
 
     Returns
     -------
     SanityReport
-        What is wrong.
+        Problems and counts.
 
     Raises
     ------
     NotBloscpackError
-        There is no file of a Gulp directory in it.
+        The folder has no file of a Gulp directory.
     OSError
         The folder, or a file in it, cannot be read.
     """
@@ -147,7 +147,7 @@ def check_directory(
 
 
 def _pairs(root: str, names: list[str], report: SanityReport) -> Iterator[tuple[str, str]]:
-    """Yield the names of data file and index of each chunk; note those without a partner."""
+    """Yield the data file and index names of each chunk; report files without a partner."""
 
     def wrong(name: str, message: str) -> None:
         report.problems.append(Problem(os.path.join(root, name), message))
@@ -168,7 +168,7 @@ def _pairs(root: str, names: list[str], report: SanityReport) -> Iterator[tuple[
     data, meta = found[DATA_PREFIX], found[META_PREFIX]
     for number in sorted(data.keys() | meta.keys()):
         if number not in meta:
-            wrong(data[number], "it has no index: whoever wrote it died, or is at it")
+            wrong(data[number], "it has no index: its writer was killed or is still running")
         elif number not in data:
             wrong(meta[number], "it has no data file")
         else:
@@ -176,7 +176,7 @@ def _pairs(root: str, names: list[str], report: SanityReport) -> Iterator[tuple[
 
 
 class _ChunkCheck:
-    """The checks of one chunk; what is wrong goes into the report."""
+    """Verification of one chunk; problems are added to the report."""
 
     def __init__(self, data: str, meta: str, size: int, report: SanityReport) -> None:
         self._data = data
@@ -185,17 +185,17 @@ class _ChunkCheck:
         self._report = report
         self._infos: list[tuple[str, int, ImgInfo]] = []
         self._is_read = False
-        self._told: dict[str, int] = {}
+        self._nreported: dict[str, int] = {}
 
     def _wrong(self, path: str, message: str) -> None:
-        told = self._told[path] = self._told.get(path, 0) + 1
-        if told <= _MAX_TOLD:
+        nreported = self._nreported[path] = self._nreported.get(path, 0) + 1
+        if nreported <= _MAX_REPORTED:
             self._report.problems.append(Problem(path, message))
-        elif told == _MAX_TOLD + 1:
-            self._report.problems.append(Problem(path, "and more of the kind"))
+        elif nreported == _MAX_REPORTED + 1:
+            self._report.problems.append(Problem(path, "further problems of this kind"))
 
     def index(self, owners: dict[str, str]) -> None:
-        """Parse the index; take note of its ids in `owners`."""
+        """Parse the index, and add its ids to `owners`."""
         try:
             with open(self._meta, "rb") as file:
                 check_meta_nbytes(os.fstat(file.fileno()).st_size)
@@ -204,7 +204,7 @@ class _ChunkCheck:
             self._wrong(self._meta, str(err.args[0]))
             return
         if not isinstance(items, dict):
-            self._wrong(self._meta, "the index is no JSON object")
+            self._wrong(self._meta, "the index is not a JSON object")
             return
         self._is_read = True
         for id_, item in items.items():
@@ -230,18 +230,18 @@ class _ChunkCheck:
                 self._wrong(self._meta, f"item {id_!r:.80}, frame {number}: {err.args[0]}")
 
     def sizes(self) -> bool:
-        """Compare the size of the data file with the index; return whether there is one."""
+        """Compare the size of the data file with the index; return whether the index is usable."""
         if not self._is_read:
             return False
         end = max((info.loc + info.length for _, _, info in self._infos), default=0)
         if end > self._size:
             self._wrong(self._data, f"it has {self._size} bytes, the index goes to {end}")
         elif end < self._size:
-            self._wrong(self._data, f"{self._size - end} bytes behind the last record, at {end}")
+            self._wrong(self._data, f"{self._size - end} bytes after the last record, at {end}")
         return True
 
     def records(self, *, decode: bool, nthreads: int | None) -> None:
-        """Look at the records in the data file."""
+        """Verify the records in the data file."""
         with closing(FileSource(self._data)) as source:
 
             def check(place: tuple[str, int, ImgInfo]) -> str | None:
@@ -256,7 +256,7 @@ class _ChunkCheck:
 
 
 def _record_problem(source: FileSource, info: ImgInfo, size: int, *, decode: bool) -> str | None:
-    """Return what is wrong with a record, None if nothing is."""
+    """Return the problem of a record, or None."""
     if info.loc + info.length > size:
         return f"its record ends at byte {info.loc + info.length}, behind the file"
     nbytes = info.length - info.pad

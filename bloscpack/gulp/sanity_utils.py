@@ -1,6 +1,6 @@
-"""What scripts import from ``gulpio2.sanity_utils``: checks of a directory that can be opened.
+"""The names of ``gulpio2.sanity_utils``: checks of a directory that can be opened.
 
-Each returns a list of what fails. `bloscpack.gulp.sanity` checks more, and what cannot be opened.
+Each returns a list of failures. `bloscpack.gulp.sanity` checks more, also in other directories.
 """
 
 import os
@@ -29,7 +29,7 @@ def check_meta_file_size_larger_zero(gulp_directory: Any) -> list[str]:
 
 
 def check_data_file_size_larger_zero(gulp_directory: Any) -> list[str]:
-    """Return the paths of data files that are empty; those of chunks without frames are, too."""
+    """Return the paths of empty data files, including those of chunks without frames."""
     return [
         chunk.data_file_path
         for chunk in gulp_directory.chunks()
@@ -47,7 +47,7 @@ def check_data_file_size(gulp_directory: Any) -> list[str]:
 
 
 def data_end(meta_dict: Mapping[str, Any]) -> int:
-    """Return where the data of a chunk end by its index: at the largest end of a record."""
+    """Return the end of the data of a chunk according to its index: the largest record end."""
     return max(
         (loc + length for item in meta_dict.values() for loc, _, length in item["frame_info"]),
         default=0,
@@ -65,13 +65,13 @@ def extract_all_ids(gulp_directory: Any) -> list[str]:
 
 
 def get_duplicate_entries(list_: Iterable[Hashable]) -> list[Any]:
-    """Return what is in a list more than once, each once."""
+    """Return the entries that are in a list more than once, each of them once."""
     return [entry for entry, count in Counter(list_).items() if count > 1]
 
 
 def check_for_failures(result: Mapping[str, Any]) -> None:
     """Print the result of a check: a mapping of ``message`` and ``failures``."""
-    print(f"Sanity Check: {result['message']}")  # noqa: T201 - what GulpIO2 does
+    print(f"Sanity Check: {result['message']}")  # noqa: T201 - as in GulpIO2
     if len(result["failures"]):
         print(f"Test failed for: {result['failures']}")  # noqa: T201
     else:

@@ -1,7 +1,7 @@
-"""What scripts import from ``gulpio2.utils``: images, videos, and files in folders.
+"""The names of ``gulpio2.utils``: images, videos, and files in folders.
 
-Names and results are GulpIO2's. Videos are decoded by PyAV in this process; no program is run.
-Names of files are taken literally, ``[``, ``?`` and ``*`` included.
+Names and results are those of GulpIO2. Videos are decoded by PyAV in this process; no program is
+run. File names are taken literally, including ``[``, ``?`` and ``*``.
 """
 
 import os
@@ -44,13 +44,13 @@ __all__ = [
 Path = str | os.PathLike[str]
 Frame = np.ndarray[Any, np.dtype[Any]]
 
-# Read at each call: programs set it to write with another quality.
+# Read at each call, because programs set it to change the quality.
 _JPEG_WRITE_QUALITY = 90
 
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the default of GulpIO2
-# Frames that are files only for a moment: nothing to see is lost.
+# Quality of frames in temporary files: without visible loss.
 _BURST_QUALITY = 100
-# What Pillow's modes become; the others are as Pillow gives them.
+# Conversions of Pillow's modes; other modes are left unchanged.
 _CONVERSIONS = {
     "1": "L",
     "P": "RGB",
@@ -68,15 +68,15 @@ _CONVERSIONS = {
 
 
 class FFMPEGNotFound(ImportError):  # noqa: N818 - GulpIO2's name
-    """Videos cannot be read: PyAV is missing."""
+    """Videos cannot be read because PyAV is not installed."""
 
 
 class ImageNotFound(OSError):  # noqa: N818 - GulpIO2's name
-    """A file is not there, or no image that can be read."""
+    """A file is missing, or is not a readable image."""
 
 
 def img_to_jpeg_bytes(img: Any) -> bytes:
-    """Encode a frame as GulpIO2 does: quality 90, colour at full size.
+    """Encode a frame as GulpIO2 does: quality 90, without chroma subsampling.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def img_to_jpeg_bytes(img: Any) -> bytes:
     Raises
     ------
     ValueError
-        JPEG does not hold such an array.
+        JPEG cannot represent such an array.
     """
     pixels = np.asarray(img)
     if pixels.ndim not in (2, 3):
@@ -95,7 +95,7 @@ def img_to_jpeg_bytes(img: Any) -> bytes:
 
 
 def jpeg_bytes_to_img(jpeg_bytes: BytesLike) -> Frame:
-    """Decode a JPEG to the pixels that GulpIO2 returns.
+    """Decode a JPEG to the same pixels as GulpIO2.
 
     Returns
     -------
@@ -105,7 +105,7 @@ def jpeg_bytes_to_img(jpeg_bytes: BytesLike) -> Frame:
     Raises
     ------
     FrameError
-        The bytes are no JPEG, or a damaged one.
+        The bytes are not a JPEG, or it is damaged.
     """
     if bytes(jpeg_bytes[:2]) != b"\xff\xd8":
         raise FrameError(f"no JPEG: it starts with {bytes(jpeg_bytes[:4])!r}", codec="jpeg")
@@ -116,15 +116,15 @@ def jpeg_bytes_to_img(jpeg_bytes: BytesLike) -> Frame:
 
 
 def check_ffmpeg_exists() -> bool:
-    """Return whether videos can be read: whether PyAV is there, which holds FFmpeg's libraries."""
+    """Return whether videos can be read: whether PyAV, which bundles FFmpeg, is installed."""
     return is_available()
 
 
 @contextmanager
 def temp_dir_for_bursting(shm_dir_path: Path = _SHARED_MEMORY) -> Iterator[str]:
-    """Make a folder of a new name in `shm_dir_path`, and remove it at the end, errors included.
+    """Create a folder with a new name in `shm_dir_path`, and remove it at the end of the block.
 
-    Where the default folder does not exist, the system's folder for temporary files is used.
+    If the default folder does not exist, the system's folder for temporary files is used.
     """
     parent: Path | None = shm_dir_path
     if shm_dir_path == _SHARED_MEMORY and not os.path.isdir(shm_dir_path):
@@ -148,19 +148,19 @@ def burst_frames_to_shm(
     vid_path : str or PathLike
         The video.
     temp_burst_dir : str or PathLike
-        A folder that exists.
+        An existing folder.
     frame_rate : float, optional
-        Frames per second, chosen as ``ffmpeg -r`` does; every frame by default.
+        Frames per second, selected as by ``ffmpeg -r``; every frame by default.
 
     Warns
     -----
     RuntimeWarning
-        The video cannot be opened, or is damaged; the frames that decode are written.
+        The video cannot be opened or is damaged; the decodable frames are written.
 
     Raises
     ------
     FFMPEGNotFound
-        PyAV is missing.
+        PyAV is not installed.
     OSError
         A frame cannot be written.
     """
@@ -177,7 +177,7 @@ def burst_frames_to_shm(
         problem = video.report.describe()
     except (BloscpackError, OSError) as err:
         if name and isinstance(err, OSError) and err.filename == name:
-            raise  # the folder is full, for example: nothing is wrong with the video
+            raise  # for example, the folder is full: not a fault of the video
         problem = str(err)
     if problem:
         warnings.warn(problem, RuntimeWarning, stacklevel=2)
@@ -202,18 +202,18 @@ def resize_images(imgs: Iterable[Path], img_size: int = -1) -> Iterator[Frame]:
     imgs : iterable of str or PathLike
         The files.
     img_size : int, optional
-        Pixels of the shorter edge, see `resize_by_short_edge`; less than 1: as they are.
+        Pixels of the shorter edge, see `resize_by_short_edge`; less than 1: no change.
 
     Yields
     ------
     ndarray
-        uint8, ``(H, W)`` or ``(H, W, 3)``; palettes and other colour models become RGB, alpha is
-        dropped. Gray of 16 or 32 bits keeps its dtype.
+        uint8, ``(H, W)`` or ``(H, W, 3)``; palettes and other colour models become RGB, and alpha
+        is dropped. Gray of 16 or 32 bits keeps its dtype.
 
     Raises
     ------
     ImageNotFound
-        A file is missing, or no image.
+        A file is missing or not an image.
     """
     for path in imgs:
         opened = _open_image(path)
@@ -226,9 +226,9 @@ def resize_by_short_edge(img: Any, size: int) -> Frame:
     Parameters
     ----------
     img : str, PathLike, PIL.Image.Image or ndarray
-        A file, an image of Pillow, or pixels.
+        A file, a Pillow image, or pixels.
     size : int
-        Pixels of the shorter edge; the other is ``int(size * ratio)``. Less than 1: no change.
+        Pixels of the shorter edge; the other is ``int(size * ratio)``. If less than 1, no change.
 
     Returns
     -------
@@ -238,7 +238,7 @@ def resize_by_short_edge(img: Any, size: int) -> Frame:
     Raises
     ------
     ImageNotFound
-        The file is missing, or no image.
+        The file is missing or not an image.
     """
     pillow = import_pillow()
     if isinstance(img, np.ndarray):
@@ -259,24 +259,24 @@ def resize_by_short_edge(img: Any, size: int) -> Frame:
 
 
 def _open_image(path: Path) -> Any:
-    """Return an image of Pillow, decoded: its file is closed."""
+    """Return a decoded Pillow image, with its file closed."""
     pillow = import_pillow()
     try:
         opened = pillow.open(path)
-        # Programs replace `open` in their tests by what has no `load`.
+        # Programs replace `open` in their tests with objects that have no `load`.
         load: Callable[[], Any] | None = getattr(opened, "load", None)
         if load is not None:
             load()
     except MemoryError:
         raise
-    except Exception as err:  # Pillow lets many types out of its decoders
+    except Exception as err:  # Pillow's decoders raise many types
         what = err.strerror if isinstance(err, OSError) and err.strerror else str(err)
         raise ImageNotFound(f"{os.fspath(path)}: not an image that can be read: {what}") from err
     return opened
 
 
 def _convert(img: Any) -> Any:
-    """Return an image of Pillow in a mode that JPEG holds, if there is one."""
+    """Convert a Pillow image to a mode that JPEG supports, if there is one."""
     mode = _CONVERSIONS.get(img.mode)
     return img if mode is None else img.convert(mode)
 
@@ -288,19 +288,19 @@ def _pixels(img: Any) -> Frame:
 def remove_entries_with_duplicate_ids(
     output_directory: Path, meta_dict: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return the entries whose ids are new, each id once; what is left out is logged.
+    """Return the entries whose ids are new, each id once; the number dropped is logged.
 
     Parameters
     ----------
     output_directory : str or PathLike
-        A gulp directory.
+        A Gulp directory.
     meta_dict : sequence of dict
         Entries with an ``"id"``.
 
     Raises
     ------
     DuplicateIdException
-        None is left.
+        No entry is left.
     """
     existing = existing_ids(output_directory)
     entries = _remove_duplicates_in_metadict(meta_dict)
@@ -322,7 +322,7 @@ def _remove_duplicates_in_metadict(meta_dict: Sequence[dict[str, Any]]) -> list[
     ]
     if repeated:
         notice(
-            "%d entries have the id of one before them and are left out; the first is %s",
+            "%d entries have the id of an earlier one and are left out; the first is %s",
             len(repeated),
             repeated[0],
         )
@@ -330,9 +330,9 @@ def _remove_duplicates_in_metadict(meta_dict: Sequence[dict[str, Any]]) -> list[
 
 
 def find_images_in_folder(folder: Path, formats: Sequence[str] = ("jpg",)) -> list[str]:
-    """Return the paths of the files with one of the suffixes, sorted; hidden ones are left out.
+    """Return the sorted paths of the files with one of the suffixes, without hidden files.
 
-    A folder that does not exist has none.
+    A missing folder has none.
     """
     return sorted(_find_files(folder, text_list("formats", formats)))
 
@@ -343,7 +343,7 @@ def get_single_video_path(folder_name: Path, format_: str = "mp4") -> str:
     Raises
     ------
     AssertionError
-        There is none, or more than one.
+        The folder has no such video, or more than one.
     """
     found = _find_files(folder_name, [format_])
     if len(found) != 1:

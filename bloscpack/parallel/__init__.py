@@ -1,1 +1,1 @@
-"""Threads and processes, and imports that are safe with both."""
+"""Threads, worker processes, and fork-safe imports of optional libraries."""

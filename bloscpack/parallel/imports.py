@@ -1,20 +1,20 @@
-"""Optional libraries, imported where they are used, so that a fork meanwhile does no harm.
+"""Fork-safe imports of optional libraries, made on first use.
 
-Python guards each module that is being imported with a lock. A child that is forked while another
-thread imports has that lock, held by a thread that it does not have: its first import of the module
-never ends. Hence what is imported on use is imported inside `importing`, for which forks wait.
-Imports by the program itself, or by a library when it is used, are not covered.
+Python holds a lock on each module while it imports it. If a process forks while one of its threads
+imports, the child inherits the lock but not the thread that would release it, so its own first
+import of that module hangs. Lazy imports therefore run inside `importing`, and forks wait for that
+lock. Imports made by the program itself, or by a library when it is used, are not covered.
 """
 
-# Handlers of forks run in the reverse order of their registration, and logging has one that takes
-# a lock, which libraries want while they are imported: ours has to come before it.
+# Fork handlers run in reverse order of registration. The handler of `logging` takes a lock that
+# libraries need while they are imported, so `logging` has to register before us.
 import logging  # noqa: F401
 import os
 from threading import RLock
 from typing import Any
 
 importing = RLock()
-"""Context of imports on use. Never at the top of a module, where locks of imports are held."""
+"""Context of lazy imports. Never use it at module level, where import locks are already held."""
 
 os.register_at_fork(
     before=importing.acquire,
@@ -29,32 +29,32 @@ def import_av() -> Any:
     Raises
     ------
     ImportError
-        It is missing.
+        PyAV is not installed.
     """
     try:
         with importing:
             import av
     except ImportError as err:
         raise ImportError(
-            'videos, and pictures coded as theirs, need PyAV: install av, or "bloscpack[video]"',
+            'videos, and images in video codecs, need PyAV: install av, or "bloscpack[video]"',
             name="av",
         ) from err
     return av
 
 
 def import_pillow() -> Any:
-    """Return Pillow's module ``Image``, with the usual formats loaded.
+    """Return Pillow's ``Image`` module, with the common formats loaded.
 
     Raises
     ------
     ImportError
-        Pillow is missing.
+        Pillow is not installed.
     """
     try:
         with importing:
             from PIL import Image
 
-            Image.preinit()  # else the first image that is opened would import them
+            Image.preinit()  # otherwise the first image that is opened imports them
     except ImportError as err:
         raise ImportError(
             'PNG and other images need Pillow: install it, or "bloscpack[image]"', name="PIL"
@@ -68,7 +68,7 @@ def import_simplejpeg() -> Any:
     Raises
     ------
     ImportError
-        It is missing.
+        simplejpeg is not installed.
     """
     try:
         with importing:

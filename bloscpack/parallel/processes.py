@@ -1,13 +1,13 @@
-"""Work in other processes: the one place that starts any.
+"""Worker processes: the only module that starts any.
 
-What needs Python as much as processors (decoding videos, resizing, reading many small files) scales
-with processes only. A task goes to a worker as a pickle, what the worker makes of it comes back in
-parts, and the caller gets the parts of all tasks in the order of the tasks, whoever was first.
+Work that runs in Python (decoding videos, resizing, reading many small files) only scales with
+processes. Each task is sent to a worker as a pickle. The worker sends its result back in parts, and
+the caller receives the parts of all tasks in the order of the tasks, however they finish.
 
-Memory is bounded: tasks are handed out a limited number ahead, and when the parts that wait for
-their turn take too much, only the one whose turn it is is read; a worker that nobody reads from
-waits at its pipe. A worker that is killed is noticed by the end of its pipe, and workers end when
-the program has gone, so that nothing waits for the dead.
+Memory is bounded. Tasks are sent a limited number ahead. When too many bytes of parts are waiting,
+only the worker whose turn it is is read; the others block on their pipes. A killed worker is
+noticed because its pipe closes, and workers exit when the program does, so nothing waits for a dead
+process.
 """
 
 import os
@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 Task = TypeVar("Task")
 Part = TypeVar("Part")
 
-# Tasks for each worker whose turn has not come.
+# Tasks per worker that are sent before their turn.
 _AHEAD = 8
 MAX_WAITING_NBYTES = 256 << 20
 _SECONDS_TO_END = 5.0
@@ -37,10 +37,10 @@ _READY, _PART, _DONE = range(3)
 
 
 def resolve_nworkers(nworkers: int | None) -> int:
-    """Return the number of processes to use: 1 is this one.
+    """Return the number of processes to use; 1 means this process only.
 
-    By default 1 in a process of `multiprocessing`, else the processors this process may use, at
-    most 8.
+    The default is 1 in a process started by `multiprocessing`. Elsewhere it is the number of
+    processors this process may use, at most 8.
 
     Raises
     ------
@@ -65,11 +65,11 @@ def map_in_processes(
     Parameters
     ----------
     function : callable
-        A function of a module, if there is more than one process.
+        A module-level function, if there is more than one process.
     shared : object
         Sent once to each process.
     items : iterable
-        Taken as they are needed: at most ``2 * nprocesses`` ahead of their turn.
+        Consumed on demand: at most ``2 * nprocesses`` ahead of their turn.
     nprocesses : int
         With 1 the work is done in this process.
 
@@ -82,8 +82,8 @@ def map_in_processes(
 
     Notes
     -----
-    An error of `function` is raised when its turn has come; what other processes have begun is
-    finished first, and the rest dropped. The same happens when the iterator is closed.
+    An error of `function` is raised when its turn comes. Work that other processes have started is
+    finished first, and the rest is dropped. Closing the iterator does the same.
     """
     if resolve_nworkers(nprocesses) == 1:
         return (function(shared, item) for item in items)
@@ -113,42 +113,42 @@ def _single(
 
 
 class Job(Generic[Task, Part]):
-    """A task on its way.
+    """A task that has been submitted.
 
     Attributes
     ----------
     task : Task
-        What was asked for.
+        The submitted task.
     """
 
     def __init__(self, task: Task, pool: "Workers[Task, Part]") -> None:
         self.task = task
         self._pool = pool
-        self._received: deque[tuple[int, Part]] = deque()  # with their sizes, as pickles
+        self._received: deque[tuple[int, Part]] = deque()  # with their pickled sizes
         self._ended = False
         self._dropped = False
         self._error: BaseException | None = None
-        self._told = False  # the error, to the caller
+        self._is_error_raised = False
         self._function: Callable[[Task], Iterable[Part]] | None = None  # to call in this process
 
     def parts(self) -> Iterator[Part]:
-        """Yield the parts as they come.
+        """Yield the parts as they arrive.
 
-        Called again after a `WorkerError`, it gives the task to another worker and starts anew.
+        When it is called again after a `WorkerError`, another worker restarts the task.
 
         Raises
         ------
         WorkerError
-            The process that worked on it has ended.
+            The process that worked on it exited.
         Exception
-            What the function raised.
+            The error that the function raised.
         """
         if self._function is not None:
             yield from self._function(self.task)
             return
-        if self._told and isinstance(self._error, WorkerError):
-            self._told, self._error, self._ended = False, None, False
-            self._pool._again(self)
+        if self._is_error_raised and isinstance(self._error, WorkerError):
+            self._is_error_raised, self._error, self._ended = False, None, False
+            self._pool._restart(self)
         while True:
             while self._received:
                 nbytes, part = self._received.popleft()
@@ -158,10 +158,10 @@ class Job(Generic[Task, Part]):
                 break
             self._pool._pump(self)
         if self._error is not None:
-            self._told = True
+            self._is_error_raised = True
             raise self._error
 
-    def _do_here(self, function: Callable[[Task], Iterable[Part]]) -> None:
+    def _run_here(self, function: Callable[[Task], Iterable[Part]]) -> None:
         self._function = function
 
     def _receive(self, part: Part, nbytes: int) -> None:
@@ -179,7 +179,7 @@ class Job(Generic[Task, Part]):
 
 
 class _Worker(Generic[Task, Part]):
-    """One process, our end of its pipe, and the job it has been given."""
+    """One process, our end of its pipe, and its current job."""
 
     def __init__(self, process: Any, pipe: Any) -> None:
         self.process = process
@@ -201,26 +201,26 @@ class _Worker(Generic[Task, Part]):
 
 
 class Workers(Generic[Task, Part]):
-    """Processes that compute ``function(task)``; a context manager, for one thread.
+    """Processes that compute ``function(task)``; a context manager, not thread-safe.
 
     Parameters
     ----------
     function : callable
-        Of a module, so that it pickles; takes a task and returns an iterable of parts.
+        A module-level function, so that it pickles; takes a task and returns an iterable of parts.
     count : int
-        Processes at most. Each is started when there is a task for it.
+        Largest number of processes. Each is started when there is a task for it.
     method : {"spawn", "forkserver", "fork"} or None, optional
-        How `multiprocessing` starts them; None is what the program has set. Spawned ones inherit no
-        lock, thread or open file.
+        Start method of `multiprocessing`; None uses the one the program has set. Spawned processes
+        inherit no lock, thread or open file.
     ahead : int, optional
-        Tasks that are taken before their turn; by default 8 for each process.
+        Tasks that are taken before their turn; 8 per process by default.
     max_waiting_nbytes : int, optional
-        Bytes of parts that wait for their turn before the workers have to wait as well.
+        Bytes of parts that may wait for their turn before workers block.
 
     Notes
     -----
-    Unless they are forked, the workers import the program's main module: it has to keep what it
-    does behind ``if __name__ == "__main__":``. Workers ignore Ctrl-C; it ends them through us.
+    Unless they are forked, workers import the program's main module, so the program must keep its
+    work behind ``if __name__ == "__main__":``. Workers ignore Ctrl-C; the parent process ends them.
     """
 
     def __init__(
@@ -241,7 +241,7 @@ class Workers(Generic[Task, Part]):
         self._max_waiting_nbytes = max_waiting_nbytes
         self._waiting_nbytes = 0
         self._workers: list[_Worker[Task, Part]] = []
-        self._pending: deque[Job[Task, Part]] = deque()  # not given to a worker, in order
+        self._pending: deque[Job[Task, Part]] = deque()  # not sent to a worker yet, in order
 
     def __enter__(self) -> Self:
         return self
@@ -250,15 +250,15 @@ class Workers(Generic[Task, Part]):
         self.close()
 
     def close(self) -> None:
-        """End all processes, whatever they are doing; idempotent."""
+        """End all processes, even while they are working; idempotent."""
         self._pending.clear()
-        for worker in self._workers:  # all at once, and only then one by one
+        for worker in self._workers:  # signal all of them before waiting for any
             worker.process.terminate()
         while self._workers:
             self._workers.pop().end()
 
     def finish(self) -> None:
-        """Begin no more, and wait for what has been begun."""
+        """Start no more tasks, and wait for those that are running."""
         self._pending.clear()
         while busy := [worker.job for worker in self._workers if worker.job is not None]:
             self._pump(busy[0])
@@ -266,41 +266,41 @@ class Workers(Generic[Task, Part]):
     def run(
         self, tasks: Iterable[Task], *, here: Callable[[Task], bool] | None = None
     ) -> Iterator[Job[Task, Part]]:
-        """Yield a job for each task, in order; meanwhile the next ones are worked on.
+        """Yield a job for each task, in order, while workers compute the next ones.
 
-        Tasks for which `here` returns True are done in this process, when their parts are taken.
-        What is left of the parts of a job is dropped when the next job is asked for. Tasks are
-        taken in the thread that iterates.
+        A task for which `here` returns True runs in this process, when its parts are taken. Parts
+        that were not taken are dropped when the next job is requested. Tasks are taken in the
+        thread that iterates.
 
         Raises
         ------
         WorkerError
-            A process ended before it took any work.
+            A process exited before it accepted any work.
         """
         jobs: deque[Job[Task, Part]] = deque()
         for task in tasks:
             job = Job(task, self)
             jobs.append(job)
             if here is not None and here(task):
-                job._do_here(self._function)
+                job._run_here(self._function)
             else:
                 self._pending.append(job)
                 self._dispatch()
             if len(jobs) > self._ahead:
-                yield from self._turn(jobs.popleft())
+                yield from self._yield_in_turn(jobs.popleft())
         while jobs:
-            yield from self._turn(jobs.popleft())
+            yield from self._yield_in_turn(jobs.popleft())
 
-    def _turn(self, job: Job[Task, Part]) -> Iterator[Job[Task, Part]]:
+    def _yield_in_turn(self, job: Job[Task, Part]) -> Iterator[Job[Task, Part]]:
         yield job
         job._drop()
 
-    def _again(self, job: Job[Task, Part]) -> None:
+    def _restart(self, job: Job[Task, Part]) -> None:
         self._pending.appendleft(job)
         self._dispatch()
 
     def _dispatch(self) -> None:
-        """Give pending jobs to idle workers, and start these."""
+        """Send pending jobs to idle workers, starting more workers if needed."""
         while self._pending:
             worker = next((each for each in self._workers if each.job is None), None)
             if worker is None:
@@ -308,7 +308,7 @@ class Workers(Generic[Task, Part]):
                     return
                 worker = self._start()
             worker.job = self._pending.popleft()
-            # One that has ended tells so when it is read from.
+            # If it has exited, the next read from its pipe reports that.
             with suppress(OSError):
                 worker.pipe.send(worker.job.task)
 
@@ -329,7 +329,7 @@ class Workers(Generic[Task, Part]):
         return worker
 
     def _pump(self, job: Job[Task, Part]) -> None:
-        """Wait for messages and deal with them; `job` is the one whose turn it is."""
+        """Wait for messages and handle them; `job` is the one whose turn it is."""
         from multiprocessing.connection import wait
 
         listening = self._workers
@@ -345,7 +345,7 @@ class Workers(Generic[Task, Part]):
         try:
             message = worker.pipe.recv_bytes()
         except (EOFError, OSError):
-            self._bury(worker)
+            self._remove_exited(worker)
             return
         kind, value = ForkingPickler.loads(message)
         if kind == _READY:
@@ -354,19 +354,19 @@ class Workers(Generic[Task, Part]):
             if kind == _PART:
                 worker.job._receive(value, len(message))
             else:
-                worker.job._end(_with_cause(*value) if value else None)
+                worker.job._end(_add_traceback(*value) if value else None)
                 worker.job = None
                 self._dispatch()
 
-    def _bury(self, worker: _Worker[Task, Part]) -> None:
-        """Remove a worker that has ended by itself."""
+    def _remove_exited(self, worker: _Worker[Task, Part]) -> None:
+        """Remove a worker that has exited."""
         self._workers.remove(worker)
         worker.process.join(_SECONDS_TO_END)
         reason = _describe(worker.end())
         if not worker.is_ready:
             raise WorkerError(
                 f"a worker process ended before it took any work ({reason}): a program that uses "
-                'workers keeps what it does behind `if __name__ == "__main__":`',
+                'workers must keep its work behind `if __name__ == "__main__":`',
                 started=False,
             )
         if worker.job is not None:
@@ -376,13 +376,13 @@ class Workers(Generic[Task, Part]):
         self._dispatch()
 
 
-def _with_cause(err: Exception, text: str) -> Exception:
+def _add_traceback(err: Exception, text: str) -> Exception:
     err.__cause__ = _RemoteTraceback(text)
     return err
 
 
 def _describe(code: int | None) -> str:
-    """Return what an exit code of `multiprocessing` says."""
+    """Describe an exit code of `multiprocessing`."""
     if code is None or code >= 0:
         return f"exit code {code}"
     try:
@@ -392,10 +392,10 @@ def _describe(code: int | None) -> str:
 
 
 def _work(function: Callable[[Any], Iterable[Any]], pipe: Any) -> None:
-    """Compute what comes through `pipe` until it ends: what a worker does."""
+    """Serve tasks from `pipe` until it closes: the main function of a worker."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_end_with_program, daemon=True).start()
-    with suppress(EOFError, OSError):  # nobody is at the other end
+    with suppress(EOFError, OSError):  # the other end is closed
         pipe.send((_READY, None))
         while True:
             for message in _messages(function, pipe.recv()):
@@ -403,7 +403,7 @@ def _work(function: Callable[[Any], Iterable[Any]], pipe: Any) -> None:
 
 
 def _end_with_program() -> None:
-    """End this process, whatever it is doing, when the one that started it has gone."""
+    """Exit, even in the middle of work, when the parent process exits."""
     from multiprocessing import parent_process
 
     parent = parent_process()
@@ -413,7 +413,7 @@ def _end_with_program() -> None:
 
 
 def _messages(function: Callable[[Any], Iterable[Any]], task: Any) -> Iterator[tuple[int, Any]]:
-    """Yield the parts of a task, and at the end what went wrong."""
+    """Yield the parts of a task, then its end, with the error if it failed."""
     try:
         for part in function(task):
             yield _PART, part
@@ -424,7 +424,7 @@ def _messages(function: Callable[[Any], Iterable[Any]], task: Any) -> Iterator[t
 
 
 def _portable(err: Exception) -> tuple[Exception, str]:
-    """Return an error that pickles, and its traceback as text."""
+    """Return an error that can be pickled, and its traceback as text."""
     from multiprocessing.reduction import ForkingPickler
     from traceback import format_exception
 
@@ -436,8 +436,8 @@ def _portable(err: Exception) -> tuple[Exception, str]:
     return err, text
 
 
-class _RemoteTraceback(Exception):  # noqa: N818 - what is printed is its name
-    """The cause of an error from a worker: where it was raised there."""
+class _RemoteTraceback(Exception):  # noqa: N818 - the name is printed in tracebacks
+    """Cause of an error from a worker; carries the traceback of the worker."""
 
     def __str__(self) -> str:
         return f"in a worker process\n\n{self.args[0]}"

@@ -1,18 +1,18 @@
-"""Memory that is used again: buffers for what is read or half decoded, kept between calls.
+"""Scratch buffers for undecoded and half-decoded data, reused between calls.
 
-Fresh memory costs a page fault for every 4 KiB, which is more than decoding takes.
+Fresh memory costs a page fault per 4 KiB, which takes longer than decoding.
 """
 
 _MAX_IDLE = 16
 _MAX_KEPT_NBYTES = 1 << 24
 
-# As many as threads ever worked at once, up to a limit. Popping from and appending to a list is one
-# step for all threads.
+# At most one buffer per thread that was ever active, up to a limit. list.pop and list.append are
+# atomic, so the list needs no lock.
 _idle: list[bytearray] = []
 
 
 class Scratch:
-    """`nbytes` bytes to write to during a ``with`` block; what they hold before is undefined."""
+    """Context manager that lends `nbytes` writable bytes with undefined content."""
 
     __slots__ = ("_buffer", "_view")
 
@@ -31,7 +31,7 @@ class Scratch:
         return self._view
 
     def __exit__(self, kind: object, *_: object) -> None:
-        """Keep the memory, unless an error may still hold views of it."""
+        """Return the buffer to the pool, unless an error may still hold views of it."""
         self._view.release()
         if kind is None and len(self._buffer) <= _MAX_KEPT_NBYTES and len(_idle) < _MAX_IDLE:
             _idle.append(self._buffer)

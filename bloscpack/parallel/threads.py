@@ -1,8 +1,8 @@
-"""How many threads work, and how: the one place that decides it.
+"""Threads: how many are used, and how work is divided among them.
 
-Threads are started for a call and joined before it returns. None survives to be lost in a fork,
-and none is started for work that a single thread finishes sooner. The calling thread works too,
-so that `nthreads` is the number of threads that work.
+Threads are started for a call and joined before it returns, so a fork never loses one. No thread
+is started for work that a single thread finishes sooner. The calling thread works too, so
+`nthreads` is the number of threads that work.
 """
 
 import os
@@ -23,28 +23,28 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 MAX_DEFAULT_THREADS = 8
-# Starting and joining a thread costs about 100 us, in which a codec passes some hundred KiB.
+# Starting and joining a thread costs about 100 us; a codec processes some hundred KiB in that time.
 MIN_NBYTES_PER_THREAD = 1 << 20
-# Seconds until a helper that waits sees that it need not.
-_PATIENCE = 0.2
-# Seconds in which a thread begins, if its start came so far before an interrupt.
-_PATIENCE_TO_BEGIN = 1.0
+# How often a waiting helper checks for interruption, in seconds.
+_POLL_INTERVAL = 0.2
+# How long to wait for a thread whose start was interrupted to begin running, in seconds.
+_START_TIMEOUT = 1.0
 
 
 def resolve_nthreads(nthreads: int | None, nbytes: int, *, limit: int = MAX_DEFAULT_THREADS) -> int:
     """Return the number of threads to use for `nbytes` decoded bytes.
 
-    `nthreads` wins if given, then ``BLOSCPACK_NTHREADS``, then 1 inside a worker (`in_worker`),
-    then the processors this process may use, at most `limit`; in any case no more than the work is
-    worth.
+    An explicit `nthreads` takes precedence, then ``BLOSCPACK_NTHREADS``. The default is 1 inside a
+    worker (`in_worker`), and elsewhere the number of processors this process may use, at most
+    `limit`. The result is never more than one thread per `MIN_NBYTES_PER_THREAD` bytes.
 
     Raises
     ------
     ValueError
-        The number asked for is less than 1 or no number.
+        The requested number is less than 1 or not a number.
     """
     if nthreads is None:
-        # The usual small read must not pay for looking at the environment.
+        # Small reads are the common case and must not pay for reading the environment.
         if nbytes < 2 * MIN_NBYTES_PER_THREAD:
             return 1
         text = os.environ.get("BLOSCPACK_NTHREADS")
@@ -69,15 +69,16 @@ def available_cpus() -> int:
 
 
 def in_worker() -> bool:
-    """Return whether the calling thread is one of several that share the processors already.
+    """Return whether the calling thread is one of several workers that share the processors.
 
-    That is any process made by `multiprocessing` (those of its pools, of torch's DataLoader, of
-    joblib and of dask among them), a task of joblib, a task on a worker of distributed, and a
-    thread of dask's pool.
+    Those are processes made by `multiprocessing` (by its pools, torch's DataLoader, joblib or
+    dask, for example), tasks of joblib, tasks on a worker of distributed, and threads of dask's
+    pool.
 
     Notes
     -----
-    Nothing is imported: what a program has not imported cannot have called us. A few microseconds.
+    Imports nothing: a library that has not been imported cannot have called us. Takes a few
+    microseconds.
     """
     parent_process = _imported("multiprocessing", "parent_process")
     if parent_process is not None and parent_process() is not None:
@@ -89,45 +90,45 @@ def in_worker() -> bool:
     if get_worker is not None:
         try:
             get_worker()
-        except ValueError:  # what it raises outside of tasks
+        except ValueError:  # raised outside of tasks
             pass
         else:
             return True
-    # dask names no thread of its own pool; this is the name that Python gives them.
+    # dask does not name the threads of its pool; this is the default name that Python gives them.
     return "dask.threaded" in sys.modules and current_thread().name.startswith("ThreadPoolExecutor")
 
 
 def _imported(module: str, name: str) -> Callable[[], Any] | None:
-    """Return a function of a module if the program has imported that, else None."""
+    """Return a function of a module if the program has imported that module, else None."""
     function: Callable[[], Any] | None = getattr(sys.modules.get(module), name, None)
     return function
 
 
 class _Helper(Thread):
-    """A thread of a crew.
+    """Helper thread of a crew.
 
     Attributes
     ----------
     is_interrupted : bool
-        Nobody wants any more what it is waiting for.
+        Whether to stop waiting, because the caller was interrupted.
     """
 
     is_interrupted = False
 
 
 def result_of(future: "Future[Result]") -> Result:
-    """Return the result of what goes on elsewhere, a request for instance, or raise its error.
+    """Return the result of a future, such as a request in flight, or raise its error.
 
-    Helper threads stop to wait when the thread that called for them was interrupted.
+    A helper thread stops waiting when the thread that started it was interrupted.
     """
     thread = current_thread()
     if not isinstance(thread, _Helper):
         return future.result()
     while not thread.is_interrupted:
         try:
-            return future.result(_PATIENCE)
+            return future.result(_POLL_INTERVAL)
         except TimeoutError:
-            if future.done():  # the error may be its own
+            if future.done():  # the TimeoutError may come from the task itself
                 return future.result()
     raise KeyboardInterrupt
 
@@ -135,16 +136,16 @@ def result_of(future: "Future[Result]") -> Result:
 class _Crew:
     """The helper threads of one call: they run `work` beside the calling thread.
 
-    None is left when the context ends. An interrupt (Ctrl-C) may come anywhere in there, on the
-    way out too, so a crew is entered twice: the outer context takes up what an interrupt left of
-    the inner. A second interrupt ends the waiting.
+    All of them have ended when the context ends. An interrupt (Ctrl-C) may arrive at any point in
+    the context, including its exit. A crew is therefore entered twice: the outer context joins the
+    threads that an interrupt of the inner exit left running. A second interrupt ends the waiting.
 
     Parameters
     ----------
     work : callable
-        Returns soon after `stop` was called.
+        Must return soon after `stop` was called.
     stop : callable
-        May be called again.
+        Called to make `work` return; may be called more than once.
     """
 
     def __init__(self, work: Callable[[], None], stop: Callable[[], None]) -> None:
@@ -157,32 +158,33 @@ class _Crew:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._stop()
-        # Ctrl-C, or what another signal's handler raises; the caller may also just want no more.
+        # Ctrl-C, or an exception from another signal handler, means that nothing should wait;
+        # GeneratorExit only means that the caller needs no more results.
         if kind is not None and not issubclass(kind, Exception | GeneratorExit):
             self.interrupt()
-        # Garbage collection may close a generator in one of its own helpers.
+        # The garbage collector may close a generator in one of its own helper threads.
         for thread in [one for one in self._threads if one is not current_thread()]:
             if not _join(thread):
                 self._threads.remove(thread)
 
     def grow(self, size: int) -> bool:
-        """Start helpers until there are `size` of them and return whether that was possible."""
+        """Start helpers until there are `size` of them, and return whether that succeeded."""
         while len(self._threads) < size:
-            # Daemons: a program that ends while another of its daemon threads reads must not wait.
+            # Daemons, so that a program can exit while one of its own daemon threads is reading.
             thread = _Helper(target=self._work, name="bloscpack", daemon=True)
             self._threads.append(thread)
             try:
                 thread.start()
             except RuntimeError as err:
-                if isinstance(err.__context__, KeyboardInterrupt):  # in the locks of `threading`
+                if isinstance(err.__context__, KeyboardInterrupt):  # raised while taking a lock
                     raise err.__context__ from None
-                # The system gives no more, or the interpreter is ending: fewer do the work.
+                # No more threads are available, or the interpreter is shutting down: use fewer.
                 self._threads.pop()
                 return False
         return True
 
     def interrupt(self) -> None:
-        """Have all stop to wait for what is done elsewhere."""
+        """Make all helpers stop waiting for futures."""
         for thread in self._threads:
             thread.is_interrupted = True
 
@@ -190,9 +192,9 @@ class _Crew:
 def _join(thread: Thread) -> bool:
     """Wait for a thread to end and return whether it has begun.
 
-    If its start was interrupted, it begins in a moment or never.
+    If its start was interrupted, it begins within a moment or never.
     """
-    until = monotonic() + _PATIENCE_TO_BEGIN
+    until = monotonic() + _START_TIMEOUT
     while True:
         try:
             thread.join()
@@ -207,14 +209,14 @@ def _join(thread: Thread) -> bool:
 def run_indexed(task: Callable[[int], None], indices: Sequence[int], nthreads: int) -> None:
     """Call ``task(i)`` for every index, in any order, on `nthreads` threads.
 
-    After a failure, or an interrupt of the calling thread, no new index is started; the error of
-    the lowest failed index is raised.
+    After a failure, or an interrupt of the calling thread, no more indices are started. The error
+    of the lowest failed index is raised.
     """
     if nthreads <= 1 or len(indices) <= 1:
         for index in indices:
             task(index)
         return
-    # next() on itertools.count is one step under the GIL and a lock-free one without it.
+    # next() on itertools.count is atomic under the GIL, and lock-free without it.
     ticket = counter()
     errors: list[tuple[int, BaseException]] = []
     stopped = False
@@ -243,7 +245,7 @@ def run_indexed(task: Callable[[int], None], indices: Sequence[int], nthreads: i
         if errors:
             raise min(errors, key=itemgetter(0))[1]
     finally:
-        errors.clear()  # they hold this frame, and it what was read into
+        errors.clear()  # errors refer to this frame, which refers to the buffers being filled
 
 
 def map_ordered(
@@ -251,9 +253,9 @@ def map_ordered(
 ) -> Iterator[Result]:
     """Return an iterator of ``function(item)`` in order, computed on `nthreads` threads.
 
-    At most ``2 * nthreads`` items and results exist at once, so memory stays bounded. Items are
-    taken in the thread that iterates, which computes as well while it has to wait. It must stay
-    in its process.
+    At most ``2 * nthreads`` items and results exist at once, so memory is bounded. Items are taken
+    in the iterating thread, which computes results while it waits. The iterator cannot be used
+    after a fork.
     """
     if nthreads <= 1:
         return map(function, items)
@@ -263,24 +265,24 @@ def map_ordered(
 def map_ahead(
     function: Callable[[Item], Result], items: Iterable[Item], nthreads: int, ahead: int
 ) -> Iterator[Result]:
-    """Return an iterator of ``function(item)`` in order, computed before they are asked for.
+    """Return an iterator of ``function(item)`` in order, computed before they are requested.
 
-    The work goes on while the caller does something else: on `nthreads` threads beside the calling
-    one, up to `ahead` items beyond the result that was given last. Items are taken in the thread
-    that iterates. It must stay in its process.
+    Work continues while the caller is busy: on `nthreads` threads besides the calling one, up to
+    `ahead` items beyond the last result returned. Items are taken in the iterating thread. The
+    iterator cannot be used after a fork.
 
     Parameters
     ----------
     nthreads : int
         At least 1.
     ahead : int
-        At least 1, better twice `nthreads`.
+        At least 1; twice `nthreads` is a good value.
     """
     return _map_in_threads(function, items, nthreads, ahead + 1, takes_part=False)
 
 
 class _Job(Generic[Item, Result]):
-    """One item of `map_ordered` on its way to a result."""
+    """One item of `map_ordered` and its result."""
 
     __slots__ = ("done", "error", "finished", "item", "result")
 
@@ -291,12 +293,12 @@ class _Job(Generic[Item, Result]):
         self.item = item
         self.error: BaseException | None = None
         self.done = False
-        # Held until the job is done.
+        # Locked until the job is done.
         self.finished = Lock()
         self.finished.acquire()
 
     def run(self, function: Callable[[Item], Result]) -> None:
-        """Compute the result; an error is kept."""
+        """Compute the result, or record the error."""
         try:
             self.result = function(self.item)
         except BaseException as err:
@@ -306,9 +308,9 @@ class _Job(Generic[Item, Result]):
         self.finished.release()
 
     def take(self) -> Result:
-        """Return the result or raise the error, which is not kept.
+        """Return the result, or raise the error without keeping a reference to it.
 
-        An error holds the frame of `run`, and that the job.
+        The error refers to the frame of `run`, which refers to the job: a reference cycle.
         """
         error, self.error = self.error, None
         if error is None:
@@ -327,22 +329,22 @@ def _map_in_threads(
     *,
     takes_part: bool,
 ) -> Iterator[Result]:
-    """Do what `map_ordered` and `map_ahead` do, with `limit` items and results at once.
+    """Implement `map_ordered` and `map_ahead`, with at most `limit` items and results at once.
 
-    With `takes_part` the calling thread is one of `nthreads`, and computes while it has to wait.
+    With `takes_part` the calling thread is one of `nthreads`, and computes while it waits.
     """
-    jobs: deque[_Job[Item, Result]] = deque()  # in order, not given yet
-    todo: SimpleQueue[_Job[Item, Result] | None] = SimpleQueue()  # of these, not begun
+    jobs: deque[_Job[Item, Result]] = deque()  # in order, not returned yet
+    todo: SimpleQueue[_Job[Item, Result] | None] = SimpleQueue()  # those not started yet
     stopped = False
 
     def work() -> None:
         while True:
             job = todo.get()
             if job is None or stopped:
-                todo.put(None)  # the next one waits as well
+                todo.put(None)  # wakes the next waiting thread
                 return
             job.run(function)
-            del job  # while this thread waits, the result is the consumer's alone
+            del job  # so that a waiting thread does not keep the result alive
 
     def stop() -> None:
         nonlocal stopped
@@ -355,8 +357,8 @@ def _map_in_threads(
             for item in items:
                 jobs.append(_Job(item))
                 todo.put(jobs[-1])
-                del item  # what stands here while the consumer works is kept
-                # A single item starts no thread where the caller can do it.
+                del item  # would stay alive while the consumer works
+                # A single item starts no thread if the caller can compute it.
                 if not crew.grow(min(nthreads, len(jobs)) - takes_part):
                     takes_part = True
                 if len(jobs) >= limit:
@@ -374,7 +376,7 @@ def _finish(
     todo: "SimpleQueue[_Job[Item, Result] | None] | None",
     process: int,
 ) -> Result:
-    """Return the result of `job`, doing what is `todo` meanwhile."""
+    """Return the result of `job`; while waiting, run jobs from `todo`."""
     if os.getpid() != process:
         raise RuntimeError("this iterator works on threads that a forked child does not have")
     while todo is not None and not job.done:
@@ -384,7 +386,7 @@ def _finish(
             break
         if other is not None:
             other.run(function)
-            # An interrupt of this thread does not wait for its turn.
+            # An interrupt of this thread is raised at once, out of order.
             if other.error is not None and not isinstance(other.error, Exception):
                 other.take()
     if not job.done:
@@ -393,7 +395,7 @@ def _finish(
 
 
 async def run_beside(function: Callable[[], Result]) -> Result:
-    """Call a function in a thread of the running event loop's, and await what it returns."""
+    """Call a function in a thread of the running event loop, and await its result."""
     import asyncio
 
     return await asyncio.to_thread(function)

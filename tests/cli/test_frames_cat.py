@@ -104,7 +104,7 @@ def test_images_as_they_are_kept(blpk: Blpk, tmp_path: Path, store: Path) -> Non
     ("arguments", "code", "message"),
     [
         (["walk", "--select", "6"], 1, "clip 'walk': frame 6 of a clip of 6"),
-        (["zebra"], 1, "clip 'zebra'"),
+        (["zebra"], 1, "no clip 'zebra'"),
         (["walk", "--select", "1:2,3"], 2, "expected one range, or a list of frame numbers"),
         (["walk", "--select", "os"], 2, "'os' is not an integer"),
         (["walk", "--npy", "--text"], 2, "not allowed with"),

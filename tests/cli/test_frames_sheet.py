@@ -74,7 +74,7 @@ def test_images_of_several_shapes_and_print_colours(blpk: Blpk, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["none", "x.png"], 1, "clip 'none': "),
+        (["none", "x.png"], 1, "clip 'none': no frames to show"),
         (["walk", "x.png", "--select", "9"], 1, "clip 'walk': frame 9 of a clip of 6"),
         (["zebra", "x.png"], 1, "no clip 'zebra'"),
         (["walk", "clips.blp"], 2, "name the file *.png"),

@@ -11,7 +11,7 @@ Pixels = np.ndarray[Any, np.dtype[Any]]
 
 
 def picture(number: int, height: int = 12, width: int = 16) -> Pixels:
-    """An RGB image like no other."""
+    """Return an RGB image that is different for each seed."""
     rows, columns = np.mgrid[:height, :width]
     channels = [rows * 9 + number * 5, columns * 7, rows + columns + number]
     return np.stack(channels, axis=-1).astype(np.uint8)

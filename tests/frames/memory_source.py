@@ -1,4 +1,4 @@
-"""A source of clips in memory: the least that the protocol asks. It counts what is read."""
+"""A minimal source of clips in memory, which records its read calls."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
@@ -14,7 +14,7 @@ from ..counting import CountingBytes
 
 
 class MemoryClip:
-    """Raw frames, one behind the other."""
+    """Raw frames, stored one after the other."""
 
     decode_cost = 1
 
@@ -68,7 +68,7 @@ class MemorySourceOfClips:
     Attributes
     ----------
     batches : list of int
-        The number of requests of each call of `read`.
+        Number of requests in each call of `read`.
     """
 
     name: str | None = None
@@ -103,7 +103,7 @@ class MemorySourceOfClips:
             if id_ == key:
                 return MemoryClip(id_, frames, self._metas.get(id_, {}), self.content, offset)
             offset += frames.nbytes
-        raise NotFoundError(f"there is no clip {key!r}")
+        raise NotFoundError(f"no clip {key!r}")
 
     def read(
         self,

@@ -1,4 +1,4 @@
-"""Small stores for tests, and files that count how they are read."""
+"""Small stores for tests, and files that record how they are read."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def clip(number: int, nframes: int = 3, shape: tuple[int, ...] = (24, 25)) -> Array:
-    """Return frames of noise: each is a chunk of its own, and none can be made smaller."""
+    """Return noise frames: each has a chunk to itself and is incompressible."""
     rng = np.random.default_rng(number)
     return rng.integers(0, 256, (nframes, *shape), dtype=np.uint8)
 
@@ -28,7 +28,7 @@ def fill(store: bp.frames.FrameStore, *numbers: int) -> None:
 
 
 def made(path: Path, *groups: int) -> bytes:
-    """Make a store of clips, flushed after each of `groups` of them, and return the file."""
+    """Create a store of clips, flushed after each of `groups` of them, and return the file."""
     done = 0
     with bp.frames.create(path, nthreads=1) as store:
         for count in groups:
@@ -39,7 +39,7 @@ def made(path: Path, *groups: int) -> bytes:
 
 
 def check(store: bp.frames.FrameStore, *numbers: int) -> None:
-    """Check that a store has just these clips, and all of each."""
+    """Check that a store has exactly these clips, with all their frames."""
     assert list(store) == [name(number) for number in numbers]
     for number in numbers:
         found = store[name(number)]
@@ -57,13 +57,13 @@ def tails(data: bytes) -> list[Tail]:
 
 
 def changed(data: bytes, place: int, value: bytes | None = None) -> bytes:
-    """Return the bytes with others at a place, by default one that differs."""
+    """Return the data with bytes replaced at an offset, by default with one different byte."""
     value = bytes([data[place] ^ 0x5A]) if value is None else value
     return data[:place] + value + data[place + len(value) :]
 
 
 class CountingSource(MemorySource):
-    """Bytes that note what is read of them."""
+    """Byte source that records what is read."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)

@@ -1,4 +1,4 @@
-"""Appending: what is taken, what is refused without a trace, and who may."""
+"""Appending: accepted input, refused input that leaves no trace, and locking."""
 
 import json
 import os
@@ -114,7 +114,7 @@ class TestModeA:
             fill(store, 1)
         bp.frames.open(path, "a").close()
 
-    def test_what_a_dead_writer_left_is_cut_off(self, path: Path) -> None:
+    def test_leftovers_of_a_killed_writer_are_cut_off(self, path: Path) -> None:
         data = made(path, 3)
         path.write_bytes(data + b"half of something" * 1000)
         with bp.frames.open(path, "a") as store:
@@ -124,8 +124,8 @@ class TestModeA:
             check(store, *range(4))
 
     @pytest.mark.parametrize("gap", [0, 5])
-    def test_what_is_damaged_is_kept(self, path: Path, monkeypatch: Any, gap: int) -> None:
-        """A clip whose index is damaged, the last of the file, may still be saved by hand."""
+    def test_damaged_segments_are_kept(self, path: Path, monkeypatch: Any, gap: int) -> None:
+        """A clip with a damaged index at the end of the file may still be recovered by hand."""
         monkeypatch.setattr(segments, "_BLOCK_NBYTES", 100)
         with bp.frames.create(path) as store:
             fill(store, *range(3))
@@ -177,7 +177,7 @@ class TestFlush:
             assert [tail.nclips for tail in tails(path.read_bytes())] == [0, 1, 1, 1, 1]
         assert [tail.nclips for tail in tails(path.read_bytes())] == [0, 1, 1, 1, 1, 4]
 
-    def test_an_error_in_a_block_keeps_what_was_appended(self, path: Path) -> None:
+    def test_an_error_in_a_block_keeps_appended_clips(self, path: Path) -> None:
         def fail() -> None:
             with bp.frames.create(path) as store:
                 fill(store, 0, 1)
@@ -267,7 +267,7 @@ class TestFrames:
 
     @pytest.mark.parametrize("preset", ["fast", "small"])
     def test_small_frames_that_stand_still(self, path: Path, preset: str) -> None:
-        """Chunks of several frames refer to no others: the last one may have fewer."""
+        """Chunks of several frames do not refer to others, as the last one may be shorter."""
         frames = np.repeat(clip(0, 1, (20, 20)), 95, axis=0)
         with bp.frames.create(path, preset=preset) as store:
             store.append("a", frames)
@@ -323,12 +323,12 @@ class TestFrames:
 
 
 class TestRefused:
-    """What is refused leaves the file as it was, byte for byte."""
+    """Refused input leaves the file unchanged, byte for byte."""
 
     @pytest.mark.parametrize(
         ("frames", "kind", "message"),
         [
-            (np.array(3), ValueError, "no axis of frames"),
+            (np.array(3), ValueError, "axis of frames"),
             (np.zeros((2, 2), "O"), TypeError, "Python objects"),
             (np.zeros((2, 2), "u1,u2"), TypeError, "fields"),
             (np.zeros((2, *[1] * 9)), ValueError, "dimensions"),
@@ -455,7 +455,7 @@ class TestMetadata:
             {"a": np.longdouble(1)}, {"a": np.datetime64("2020")}, {("a",): 1}, {"a": object()},
         ],
     )  # fmt: skip
-    def test_what_is_no_json(self, path: Path, meta: Any) -> None:
+    def test_values_that_json_lacks(self, path: Path, meta: Any) -> None:
         with bp.frames.create(path) as store:
             before = path.read_bytes()
             with pytest.raises(TypeError):

@@ -1,4 +1,4 @@
-"""Clips of every source travel to another process as their handles do."""
+"""Clips of every source pickle, in the same way as their sources."""
 
 import multiprocessing
 import pickle
@@ -15,7 +15,7 @@ FRAMES = np.arange(2 * 16 * 16 * 3, dtype="u1").reshape(2, 16, 16, 3)
 
 
 def frames_of(clip: Any) -> Any:
-    """Return what another process reads."""
+    """Return the frames that another process reads."""
     return clip.id, clip[:]
 
 
@@ -27,7 +27,7 @@ def made(folder: Path) -> Path:
 
 
 def sources(folder: Path) -> dict[str, Any]:
-    """Return a source of each kind that is a copy of one store."""
+    """Return a source of each kind, all with the content of one store."""
     path = made(folder)
     with bp.frames.create(folder / "more.blp") as store:
         store.append("rest", FRAMES)
@@ -80,7 +80,7 @@ def test_a_clip_of_a_store_being_written_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_gulp_clip_is_found_by_its_id(tmp_path: Path) -> None:
-    """A directory that got another chunk in front has other ordinals."""
+    """Ordinals change when a directory gets another chunk in front."""
     path = made(tmp_path)
     bp.convert(path, tmp_path / "gulped", quality=90, videos_per_chunk=1)
     with bp.frames.open(tmp_path / "gulped") as source:

@@ -1,4 +1,4 @@
-"""Segments of the index as bytes: known bytes, both ways, and everything that they must not be."""
+"""Segments of the index as bytes: known bytes in both directions, and invalid ones."""
 
 import struct
 from typing import Any
@@ -323,7 +323,7 @@ class TestFrameFormat:
             (0, b"\0"),
             (0, b"\3"),
             (1, b"\0"),
-            (2, b"\2"),  # a dimension behind the last
+            (2, b"\2"),  # a dimension after the last one
             (2, b"\x09"),
             (3, b"\2"),
             (4, b"|O\0"),
@@ -335,7 +335,7 @@ class TestFrameFormat:
             (63, b"\1"),
         ],
     )
-    def test_rows_that_are_none(self, place: int, value: bytes) -> None:
+    def test_invalid_format_rows(self, place: int, value: bytes) -> None:
         row = RGB_ROW[:place] + value + RGB_ROW[place + len(value) :]
         with pytest.raises(BloscpackError):
             FrameFormat.unpack(row)
@@ -354,7 +354,7 @@ def test_ids_of_any_kind(name: str) -> None:
     assert unpack_id(pack_id(name)) == name
 
 
-def test_ids_that_are_none() -> None:
+def test_invalid_ids() -> None:
     assert pack_id("\ud800") == b"\xed\xa0\x80"
     with pytest.raises(FormatError, match="not UTF-8"):
         unpack_id(b"\xff")

@@ -1,4 +1,4 @@
-"""Frame stores, Gulp directories and recordings behind URLs: requests, answers, trouble."""
+"""Frame stores, Gulp directories and recordings behind URLs: requests, answers, failures."""
 
 import pickle
 import threading
@@ -26,7 +26,7 @@ from bloscpack.storage.remote.source import HEAD_NBYTES
 from ..servers import FileServer, S3Server, running
 
 RNG = np.random.default_rng(7)
-# Each of 40 clips is 16 frames of 12 KB that do not compress.
+# Each of 40 clips is 16 incompressible frames of 12 KB.
 CLIPS = {f"c{n}": RNG.integers(0, 250, (16, 64, 64, 3), "u1") for n in range(40)}
 IMAGES = RNG.integers(0, 250, (40, 120, 160), "u1")
 
@@ -37,7 +37,7 @@ class Imu(vrs.Layout):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store, the same in two, a Gulp directory of some JPEG clips, and a recording."""
+    """A store, the same split in two, a Gulp directory of some JPEG clips, and a recording."""
     folder = tmp_path_factory.mktemp("remote")
     for name, part in (
         ("s.blp", slice(0, 40)),
@@ -93,13 +93,13 @@ def _fresh(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def ranges(server: Any) -> list[tuple[int, int]]:
-    """Return offset and size of what was asked for and sent, by place."""
+    """Return offset and size of each request and response, by place."""
     gets = [request for request in server.log if request.range and request.status == 206]
     return sorted((int(each.range[6:].partition("-")[0]), each.nbytes) for each in gets)
 
 
 def extents(clip: Any, frames: slice) -> tuple[int, int]:
-    """Return where adjacent frames of a local clip lie, digests included."""
+    """Return the extents of adjacent frames of a local clip, including digests."""
     places = clip.chunk_extents()[frames]
     first, last = places[0], places[-1]
     return first[0], last[0] + last[1] + 8 - first[0]
@@ -148,9 +148,9 @@ class TestStores:
         with bp.frames.open(folder / "s.blp") as local:
             two, twenty, last = (extents(local[id_], slice(0, 8)) for id_ in ("c2", "c20", "c38"))
             after = extents(local["c21"], slice(0, 8))
-        # c21 follows c20: what lies between is not worth another request.
+        # c21 follows c20: the gap is too small for a second request.
         both = twenty[0], after[0] + after[1] - twenty[0]
-        # c2 begins in the head.
+        # c2 starts in the head.
         assert ranges(s3) == [two, both, last] or two[0] < HEAD_NBYTES
         assert len(s3.log) == 3
 
@@ -189,7 +189,7 @@ class TestStores:
         barrier, over = threading.Barrier(2), FrameStore._over
 
         def opened(*arguments: Any, **options: Any) -> FrameStore:
-            barrier.wait(120)  # until the other one is on its way
+            barrier.wait(120)  # until the other request has been sent
             return over(*arguments, **options)
 
         monkeypatch.setattr(FrameStore, "_over", opened)
@@ -207,7 +207,7 @@ class TestStores:
             items = each.__getitems__([9, 10, 33])
             assert [item["label"] for item in items] == ["c9", "c10", "c33"]
             assert np.array_equal(items[2]["frames"], CLIPS["c33"])
-            # One for adjacent clips. What has travelled opens both again, and brings their fronts.
+            # One for adjacent clips. The pickled handle opens both again and reads their fronts.
             assert len(s3.log) == 2 + (each is not dataset) * 2
 
     def test_verify(self, s3: S3Server) -> None:
@@ -292,7 +292,7 @@ class TestGulp:
             bp.frames.open("s3://box/gulp/", storage_options=s3.options) as source,
             bp.frames.open(folder / "gulp") as local,
         ):
-            # The list of the folder, and the index.
+            # One request for the list of the folder, one for the index.
             assert len(s3.log) == 2
             assert list(source) == list(CLIPS)
             assert source["c3"].meta == local["c3"].meta
@@ -357,7 +357,7 @@ class TestGulp:
 
 
 class TestDatasets:
-    """Benzina's, of pictures that are coded as video."""
+    """Benzina dataset of images in a video codec."""
 
     @pytest.fixture(scope="class")
     @classmethod
@@ -382,7 +382,7 @@ class TestDatasets:
             again = pickle.loads(pickle.dumps(source))
             assert np.array_equal(again[ids[9]][0], local[ids[9]][0])
 
-    def test_a_damaged_beginning_is_of_what_the_object_is_called(self, http: FileServer) -> None:
+    def test_a_damaged_header_is_identified_by_the_name(self, http: FileServer) -> None:
         http.files["/y.bzna"] = http.files["/y.bin"] = b"something else" * 20
         with pytest.raises(FormatError, match=r"y\.bzna: box 'thin' at offset 0"):
             bp.frames.open(http.url("y.bzna"))
@@ -398,7 +398,7 @@ class TestDatasets:
         s3.clear()
         report = bp.verify(url, storage_options=s3.options)
         assert (report.ok, report.nchunks, report.path) == (True, 24, url)
-        # The head; the outline behind it, to see what it is and to read it; the samples.
+        # The head; the outline at the end, to identify and to read it; the samples.
         assert len(s3.log) == 4
 
     def test_another_version(self, http: FileServer, path: Path) -> None:
@@ -448,7 +448,7 @@ class TestRecordings:
             assert len(s3.log) == 2
             requests = [("214-1", slice(10, 12)), ("214-1", slice(25, 27))]
             assert np.array_equal(source.read(requests)[1], IMAGES[25:27])
-            # They are near each other.
+            # They are close to each other.
             assert len(s3.log) == 3
             again = pickle.loads(pickle.dumps(source))
         assert np.array_equal(again["214-1"][3], IMAGES[3])
@@ -457,7 +457,7 @@ class TestRecordings:
         imu = next(each for each in recording.streams.values() if each.id != "214-1")
         s3.clear()
         assert np.array_equal(imu.field("temperature"), np.repeat(np.arange(40), 5))
-        # Headers, and then the fields, of which the places are known by these.
+        # The headers first, then the fields, whose offsets the headers give.
         assert len(s3.log) <= 2
 
     def test_all_records(self, s3: S3Server, recording: vrs.Recording, folder: Path) -> None:

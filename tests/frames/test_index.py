@@ -1,4 +1,4 @@
-"""The chain of segments: how long it is, how it is found, and what stands in for a damaged one."""
+"""The chain of segments: its length, how it is found, and how damaged segments are replaced."""
 
 import struct
 from pathlib import Path
@@ -25,7 +25,7 @@ def chain(store: bp.frames.FrameStore) -> list[int]:
 
 
 class TestChain:
-    def test_flushes_merge_what_is_not_far_larger(self, tmp_path: Path) -> None:
+    def test_flushes_merge_segments_of_similar_size(self, tmp_path: Path) -> None:
         path = tmp_path / "a.blp"
         found = []
         with bp.frames.create(path) as store:
@@ -55,7 +55,7 @@ class TestChain:
             lengths.append(len(chain(store)))
             with bp.frames.open(tmp_path / "a.blp") as again:
                 assert chain(again) == chain(store)
-            # No dict of all ids: those of small segments only.
+            # No dict of all ids, only of those in small segments.
             small = [each for each in chain(store) if each < 64]
             assert len(store._index._few) == sum(small)
         assert max(lengths) <= 10 + 6
@@ -74,7 +74,7 @@ class TestChain:
                     check(store, *range(11))
 
     def test_index_bytes(self, tmp_path: Path) -> None:
-        """The index of n clips, flushed one by one, is written about log n times over."""
+        """Writing the index of n clips, flushed one by one, costs about log n times its size."""
         sizes = {}
         for count in (64, 256):
             data = made(tmp_path / str(count), *[1] * count)
@@ -108,7 +108,7 @@ class TestReads:
         window = index_module.TAIL_NBYTES
         assert source.reads == [(len(data) - window, window), (0, 4096)]
         source.reads.clear()
-        # The sections of chunks and metadata lie in what was read.
+        # The sections of chunks and metadata are in the bytes already read.
         assert store["clip 3"].meta == {"number": 3}
         assert source.reads == []
 
@@ -144,11 +144,11 @@ def opened(source: CountingSource) -> bp.frames.FrameStore:
 
 
 class TestRecovery:
-    """Whatever happened to the end of the file, the clips before it are there."""
+    """Clips before a damaged end of the file stay readable."""
 
     def test_cut_anywhere(self, tmp_path: Path, some: Some) -> None:
         data = made(tmp_path / "a.blp", 3, 2)
-        # (end of segment, clips): a clip counts from where its segment ends.
+        # (end of segment, clips): a clip counts from the end of its segment.
         ends = [(tail.end, tail.total) for tail in tails(data)]
         assert [total for _, total in ends] == [0, 1, 2, 3, 3, 4, 5, 5]
         for size in {*some(range(ends[0][0], len(data)), 5), *(end for end, _ in ends[:-1])}:
@@ -171,7 +171,7 @@ class TestRecovery:
         check(bp.frames.open(data + data[last.offset :]), *range(5))
 
     def test_every_damaged_segment(self, tmp_path: Path) -> None:
-        """A merged one is replaced by those it was merged from, a single one by the merged."""
+        """A merged segment is replaced by its parts, a single one by the merged segment."""
         data = made(tmp_path / "a.blp", 3, 1, 4)
         for tail in tails(data):
             sizes = np.cumsum([0, *(each.stored for each in tail.sections)]).tolist()
@@ -206,7 +206,7 @@ class TestRecovery:
             assert chain(store) == [1] * 4
             assert f"of {what} is" in warned.text
 
-    def test_what_nothing_stands_in_for(self, tmp_path: Path) -> None:
+    def test_damage_without_a_replacement(self, tmp_path: Path) -> None:
         with bp.frames.create(tmp_path / "a.blp") as store:
             fill(store, 0)
         data = (tmp_path / "a.blp").read_bytes()
@@ -221,7 +221,7 @@ class TestRecovery:
         assert list(bp.frames.open(changed(data, last.offset))) == []
 
     def test_unsynced_segments_that_are_lost(self, tmp_path: Path) -> None:
-        """After a loss of power any blocks since the last flush may be zeros."""
+        """After a power failure, any blocks since the last flush may be zeros."""
         path = tmp_path / "a.blp"
         with bp.frames.create(path) as store:
             fill(store, *range(3))
@@ -262,7 +262,7 @@ class TestRecovery:
         data = made(tmp_path / "a.blp", 2)
         source = CountingSource(data + bytes(1 << 20))
         assert Finder(source, source.size()).find().nclips == 2
-        # The window, blocks back to the tail and one more byte of each border, and the index.
+        # The window, blocks back to the tail with one extra byte per border, and the index.
         assert sum(nbytes for _, nbytes in source.reads) < 1.2 * source.size()
 
 

@@ -1,4 +1,4 @@
-"""Items become clips: what is kept, what is skipped, what a second run adds."""
+"""Ingest: how items are stored, which are skipped, and what a second run adds."""
 
 import os
 from collections.abc import Iterator
@@ -56,7 +56,7 @@ class TestImages:
             "frame 1 is uint8 (20, 10, 3), those before uint8 (12, 16, 3)" in remarks(report)["x"]
         )
 
-    def test_encoded_anew_where_asked_for(self, tmp_path: Path) -> None:
+    def test_images_are_encoded_again_on_request(self, tmp_path: Path) -> None:
         images = image_folders(tmp_path / "in", 1)["clip0"]
         pixels = [image.decode(data) for data in images]
         items = list(listing.folders(tmp_path / "in"))
@@ -78,17 +78,17 @@ class TestImages:
             assert store["clip0"].read_images() == images
 
     @pytest.mark.parametrize("check", [False, True])
-    def test_unreadable_ones_are_skipped_and_told(self, tmp_path: Path, check: bool) -> None:
+    def test_unreadable_items_are_skipped_and_reported(self, tmp_path: Path, check: bool) -> None:
         images = image_folders(tmp_path / "in")
         cut = tmp_path / "in" / "clip1" / "f2.jpg"
         cut.write_bytes(cut.read_bytes()[:200])
         (tmp_path / "in" / "clip3" / "f0.jpg").write_bytes(b"nonsense")
-        told: list[Any] = []
+        logged: list[Any] = []
         report = ingest(
-            listing.folders(tmp_path / "in"), tmp_path / "a.blp", check=check, log=told.append
+            listing.folders(tmp_path / "in"), tmp_path / "a.blp", check=check, log=logged.append
         )
-        assert (report.nclips, report.ok, told) == (3, False, report.skipped)
-        assert [str(remark).split(": ")[:2] for remark in told] == [
+        assert (report.nclips, report.ok, logged) == (3, False, report.skipped)
+        assert [str(remark).split(": ")[:2] for remark in logged] == [
             [f"clip{k} ({tmp_path}/in/clip{k})", "skipped"] for k in (1, 3)
         ]
         assert remarks(report)["clip1"].startswith("f2.jpg: JPEG")
@@ -99,7 +99,7 @@ class TestImages:
 
 
 class TestVideos:
-    def test_rotation_and_damage_are_told(self, tmp_path: Path) -> None:
+    def test_rotation_and_damage_are_reported(self, tmp_path: Path) -> None:
         frames = moving(20)
         (tmp_path / "in").mkdir()
         write_video(tmp_path / "in" / "a.mov", frames)
@@ -150,14 +150,14 @@ class TestArrays:
                     np.testing.assert_array_equal(store[id_][:], array)
                     assert store[id_].dtype == array.dtype
 
-    def test_what_cannot_be_kept_is_skipped(self, tmp_path: Path) -> None:
+    def test_items_that_cannot_be_stored_are_skipped(self, tmp_path: Path) -> None:
         report = ingest(
             {"a": np.array([{}]), "b": np.float64(3), "c": 3, "d": [np.zeros(2), np.zeros(3)]},
             tmp_path / "a.blp",
         )
         assert [remark.id for remark in report.skipped] == ["a", "b", "c", "d"]
         items = [ArrayItem(id="x", frames=np.zeros(3), meta={"a": object()})]
-        assert "no JSON value" in remarks(ingest(items, tmp_path / "a.blp"))["x"]
+        assert "not a JSON value" in remarks(ingest(items, tmp_path / "a.blp"))["x"]
         assert (tmp_path / "a.blp").exists()
 
     def test_other_sources(self, tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ class TestArrays:
 
 
 class TestSecondRun:
-    def test_what_is_there_is_passed_over(self, tmp_path: Path) -> None:
+    def test_items_in_the_store_are_skipped(self, tmp_path: Path) -> None:
         image_folders(tmp_path / "in", 3)
         path = tmp_path / "a.blp"
         assert ingest(listing.folders(tmp_path / "in"), path).nclips == 3
@@ -299,12 +299,12 @@ def test_raise_at_the_first(tmp_path: Path) -> None:
     ]
     with pytest.raises(FormatError, match="no such thing") as caught:
         ingest(items, tmp_path / "a.blp", on_error="raise")
-    assert caught.value.__notes__ == ["This was item 'b' from 'row 2'."]
+    assert caught.value.__notes__ == ["The item was 'b' from 'row 2'."]
     with bp.frames.open(tmp_path / "a.blp") as store:
         assert list(store) == ["a"]
 
 
-def test_missing_packages_are_no_reason_to_skip(
+def test_missing_packages_are_raised_not_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing(data: bytes) -> None:
@@ -316,7 +316,7 @@ def test_missing_packages_are_no_reason_to_skip(
         ingest(listing.folders(tmp_path / "in"), tmp_path / "a.blp", codec="lossless", workers=1)
 
 
-def test_trouble_of_the_store_is_no_reason_to_skip(
+def test_errors_of_the_store_are_raised_not_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: Any) -> None:
@@ -361,7 +361,7 @@ def test_parameters(tmp_path: Path, options: dict[str, Any], error: type[Excepti
 
 
 @pytest.mark.parametrize("items", ["folder", Path("folder"), [3], [ArrayItem(id=3, frames=[])]])  # type: ignore[arg-type]
-def test_what_is_no_item(tmp_path: Path, items: Any) -> None:
+def test_objects_that_are_not_items(tmp_path: Path, items: Any) -> None:
     with pytest.raises(TypeError):
         ingest(items, tmp_path / "a.blp")
 

@@ -14,7 +14,7 @@ import pytest
 import bloscpack as bp
 from bloscpack.exceptions import WorkerError
 from bloscpack.frames import ingest, listing
-from bloscpack.frames.ingest.items import ArrayItem, BadItem, Item, Reading, Way
+from bloscpack.frames.ingest.items import ArrayItem, BadItem, Item, Reading, ReadOptions
 from bloscpack.media import image
 
 from ..conftest import REPOSITORY
@@ -24,12 +24,12 @@ from .imagefiles import image_folders, picture, write_png
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkedItem(Item):
-    """Frames that say who read them, or do not come."""
+    """Frames that record their reader, or fail to arrive."""
 
     number: int
     folder: str = ""
 
-    def read(self, way: Way) -> Reading:
+    def read(self, options: ReadOptions) -> Reading:
         return Reading(self._frames())
 
     def _frames(self) -> Iterator[np.ndarray]:
@@ -44,7 +44,7 @@ class MarkedItem(Item):
 
 @pytest.fixture(scope="module")
 def mixture(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Images of several kinds, videos, arrays, and some that cannot be read."""
+    """Images of several kinds, videos, arrays, and some unreadable files."""
     root = tmp_path_factory.mktemp("mixture")
     image_folders(root / "images", 6, 3)
     (root / "images" / "clip2" / "f1.jpg").write_bytes(b"nonsense")
@@ -87,8 +87,8 @@ def test_bytes_do_not_depend_on_the_number_of_workers(
         np.testing.assert_array_equal(store["3"][:], np.load(mixture / "3.npy"))
 
 
-def test_what_is_in_memory_is_not_sent(tmp_path: Path) -> None:
-    frames = {"a": [memoryview(image.encode_jpeg(picture(1)))]}  # such do not pickle
+def test_items_in_memory_are_not_sent(tmp_path: Path) -> None:
+    frames = {"a": [memoryview(image.encode_jpeg(picture(1)))]}  # memoryviews do not pickle
     assert ingest(frames, tmp_path / "a.blp", workers=2).ok
 
 
@@ -139,11 +139,12 @@ from bloscpack.frames import listing
 
 if __name__ == "__main__":
     root, path, codec, workers, last = sys.argv[1:]
-    def tell(done, total):
+    def report(done, total):
         print(done, flush=True)
         if done == int(last):
-            signal.pause()  # or all might be done before somebody who is busy interrupts it
-    bp.frames.ingest(listing.folders(root), path, codec=codec, workers=int(workers), progress=tell)
+            signal.pause()  # so that a busy test cannot interrupt too late
+    paths = listing.folders(root)
+    bp.frames.ingest(paths, path, codec=codec, workers=int(workers), progress=report)
 """
 
 
@@ -188,7 +189,7 @@ def test_interrupted_and_run_again(tmp_path: Path, workers: int, name: str) -> N
             np.testing.assert_array_equal(store[id_][:], whole[id_][:])
 
 
-def test_program_without_a_guard_is_told(tmp_path: Path) -> None:
+def test_program_without_a_guard_gets_an_error(tmp_path: Path) -> None:
     image_folders(tmp_path / "in", 2, 1)
     (tmp_path / "script.py").write_text(SCRIPT.replace('__name__ == "__main__"', "True"))
     process = subprocess.run(

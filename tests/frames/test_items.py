@@ -1,4 +1,4 @@
-"""What each kind of item reads, and what it refuses."""
+"""Items of each kind: what they read, and what they refuse."""
 
 import os
 import pickle
@@ -17,8 +17,8 @@ from bloscpack.frames.ingest.items import (
     ImageFiles,
     ImageFolder,
     Item,
+    ReadOptions,
     VideoFile,
-    Way,
     natural_key,
 )
 from bloscpack.media import image
@@ -27,12 +27,12 @@ from bloscpack.media.video import read_video
 from ..videofiles import moving, set_matrix, write_video
 from .imagefiles import image_folders, picture, write_jpeg, write_png
 
-KEEP = Way()
-DECODE = Way(keep=False)
+KEEP = ReadOptions()
+DECODE = ReadOptions(keep=False)
 
 
-def frames_of(item: Item, way: Way = KEEP) -> list[Any]:
-    return list(item.read(way).frames)
+def frames_of(item: Item, options: ReadOptions = KEEP) -> list[Any]:
+    return list(item.read(options).frames)
 
 
 @pytest.mark.parametrize(
@@ -63,11 +63,13 @@ class TestImages:
         found = frames_of(ImageFolder(id="x", path=str(tmp_path / "clip0")), DECODE)
         np.testing.assert_array_equal(found, [image.decode(data) for data in images])
 
-    @pytest.mark.parametrize("way", [Way(short_edge=6), Way(keep=False, short_edge=6)])
-    def test_resized(self, tmp_path: Path, way: Way) -> None:
+    @pytest.mark.parametrize(
+        "options", [ReadOptions(short_edge=6), ReadOptions(keep=False, short_edge=6)]
+    )
+    def test_resized(self, tmp_path: Path, options: ReadOptions) -> None:
         write_jpeg(tmp_path / "wide.jpg", 1, height=12, width=25)
         write_png(tmp_path / "z_high.png", picture(1, 25, 12)[..., 0])
-        found = frames_of(ImageFolder(id="x", path=str(tmp_path)), way)
+        found = frames_of(ImageFolder(id="x", path=str(tmp_path)), options)
         assert [frame.shape for frame in found] == [(6, 12, 3), (12, 6)]
 
     def test_16_bits_are_not_resized(self, tmp_path: Path) -> None:
@@ -75,7 +77,7 @@ class TestImages:
         item = ImageFiles(id="x", paths=(str(tmp_path / "depth.png"),))
         assert frames_of(item, DECODE)[0].max() == 40_000
         with pytest.raises(ValueError, match="only uint8"):
-            frames_of(item, Way(short_edge=10))
+            frames_of(item, ReadOptions(short_edge=10))
 
     @pytest.mark.parametrize("check", [False, True])
     @pytest.mark.parametrize("kind", ["jpg", "png"])
@@ -83,20 +85,20 @@ class TestImages:
         path = tmp_path / f"cut.{kind}"
         data = write_jpeg(path, 1) if kind == "jpg" else write_png(path, picture(1))
         item = ImageFiles(id="x", paths=(str(path),))
-        assert frames_of(item, Way(check=check)) == [data]
+        assert frames_of(item, ReadOptions(check=check)) == [data]
         path.write_bytes(data[: len(data) * 3 // 4])
         with pytest.raises(FormatError, match=rf"^cut\.{kind}: "):
-            frames_of(item, Way(check=check))
+            frames_of(item, ReadOptions(check=check))
 
-    def test_end_of_a_small_picture_in_the_header_is_none(self, tmp_path: Path) -> None:
+    def test_end_marker_of_a_thumbnail_does_not_count(self, tmp_path: Path) -> None:
         data, small = image.encode_jpeg(picture(1)), image.encode_jpeg(picture(2, 4, 4))
         marked = data[:2] + b"\xff\xe1" + (len(small) + 2).to_bytes(2, "big") + small + data[2:]
         path = tmp_path / "exif.jpg"
         item = ImageFiles(id="x", paths=(str(path),))
         path.write_bytes(marked + b"\0\0maker notes")
-        assert frames_of(item, Way(check=True)) == frames_of(item)
+        assert frames_of(item, ReadOptions(check=True)) == frames_of(item)
         path.write_bytes(marked[:-20])
-        with pytest.raises(FormatError, match="cut off"):
+        with pytest.raises(FormatError, match="truncated"):
             frames_of(item)
 
     def test_damage_within_is_found_by_checking(self, tmp_path: Path) -> None:
@@ -105,7 +107,7 @@ class TestImages:
         item = ImageFiles(id="x", paths=(str(tmp_path / "a.png"),))
         assert len(frames_of(item)) == 1
         with pytest.raises(FormatError, match=r"a\.png: PNG: wrong checksum"):
-            frames_of(item, Way(check=True))
+            frames_of(item, ReadOptions(check=True))
 
     def test_no_image(self, tmp_path: Path) -> None:
         (tmp_path / "a.jpg").write_bytes(b"GIF89a")
@@ -194,7 +196,7 @@ class TestVideos:
 
     def test_frame_rate_and_size(self, tmp_path: Path) -> None:
         path = write_video(tmp_path / "a.mov", moving(30))
-        reading = VideoFile(id="x", path=str(path), frame_rate=10).read(Way(short_edge=24))
+        reading = VideoFile(id="x", path=str(path), frame_rate=10).read(ReadOptions(short_edge=24))
         expected = len(list(read_video(path, frame_rate=10)))
         assert [frame.shape for frame in reading.frames] == [(24, 32, 3)] * expected
         assert reading.meta == {"frame_rate": 10}
@@ -206,7 +208,7 @@ class TestVideos:
         item = VideoFile(id="x", path=str(path))
         with pytest.raises(FormatError, match=r"^cut short|^\d+ damaged"):
             frames_of(item)
-        reading = item.read(Way(keep_damaged=True))
+        reading = item.read(ReadOptions(keep_damaged=True))
         assert 0 < len(list(reading.frames)) < 30
         assert reading.notes == [reading.meta["damaged"]]
 
@@ -230,11 +232,11 @@ def test_items_travel() -> None:
         assert pickle.loads(pickle.dumps(item)) == item
 
 
-def test_what_is_not_sent_to_workers(tmp_path: Path) -> None:
+def test_items_that_stay_in_this_process(tmp_path: Path) -> None:
     folder = ImageFolder(id="x", path=str(tmp_path))
     assert folder.stays_here(KEEP)
     assert ImageFiles(id="x", paths=()).stays_here(KEEP)
-    for way in (DECODE, Way(check=True), Way(short_edge=3)):
-        assert not folder.stays_here(way)
-        assert not VideoFile(id="x", path="").stays_here(way)
-        assert ArrayItem(id="x", frames=[]).stays_here(way)
+    for options in (DECODE, ReadOptions(check=True), ReadOptions(short_edge=3)):
+        assert not folder.stays_here(options)
+        assert not VideoFile(id="x", path="").stays_here(options)
+        assert ArrayItem(id="x", frames=[]).stays_here(options)

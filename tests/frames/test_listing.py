@@ -1,4 +1,4 @@
-"""Which items a folder or a list gives, in which order, and what stays out."""
+"""Items of folders and lists: which are listed, in which order, and which are refused."""
 
 import json
 import os
@@ -17,8 +17,8 @@ from bloscpack.frames.ingest.items import (
     ImageFiles,
     ImageFolder,
     Item,
+    ReadOptions,
     VideoFile,
-    Way,
 )
 
 from .imagefiles import image_folders, write_jpeg
@@ -58,7 +58,7 @@ class TestFolders:
             write_jpeg(tmp_path / name / "f.jpg", 1)
         assert sorted(ids(listing.folders(tmp_path))) == sorted(names)
         for item in listing.folders(tmp_path):
-            assert len(list(item.read(Way()).frames)) == 1
+            assert len(list(item.read(ReadOptions()).frames)) == 1
 
     def test_one_file(self, tmp_path: Path) -> None:
         touch(tmp_path, "a/v.mp4")
@@ -89,7 +89,7 @@ class TestFolders:
         assert [item.id for item in found if isinstance(item, VideoFile)] == [
             "gone", "inner", "outer", "folder/s", "in/a",
         ]  # fmt: skip
-        assert "that it is in" in reasons(found)["in/up"]
+        assert "parent folders" in reasons(found)["in/up"]
 
     @pytest.mark.skipif(os.geteuid() == 0, reason="root may list everything")
     def test_folder_that_cannot_be_listed(self, tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ class TestLists:
         assert isinstance(listing.listed(table, outside=True)[0], Item)
         assert isinstance(listing.listed(table, outside=True)[0], BadItem) == ("\0" in path)
 
-    def test_what_stays_in_the_root_is_fine(self, tmp_path: Path) -> None:
+    def test_paths_inside_the_root_are_accepted(self, tmp_path: Path) -> None:
         rows = [{"path": "a/../x.mp4"}, {"path": f"{tmp_path}/y.mp4", "id": "y"}]
         found = listing.listed(write(tmp_path / "a.json", rows))
         assert [type(item) for item in found] == [VideoFile, VideoFile]
@@ -207,33 +207,33 @@ class TestLists:
             ({"path": []}, "no path"),
             ({"path": ["a.png", 3]}, "no path"),
             ({"path": {"a": 1}}, "no path"),
-            ({"path": "a.mp4", "id": True}, "an id is"),
-            ({"path": "a.mp4", "id": [1]}, "an id is"),
-            (["a.mp4"], "an object is needed"),
-            (None, "an object is needed"),
+            ({"path": "a.mp4", "id": True}, "an id must be"),
+            ({"path": "a.mp4", "id": [1]}, "an id must be"),
+            (["a.mp4"], "a row must be an object"),
+            (None, "a row must be an object"),
         ],
     )
-    def test_rows_that_are_wrong(self, tmp_path: Path, row: Any, reason: str) -> None:
+    def test_invalid_rows(self, tmp_path: Path, row: Any, reason: str) -> None:
         (item,) = listing.listed(write(tmp_path / "a.json", [row]))
         assert isinstance(item, BadItem)
         assert reason in item.reason
 
-    def test_csv_rows_that_are_wrong(self, tmp_path: Path) -> None:
+    def test_invalid_csv_rows(self, tmp_path: Path) -> None:
         found = listing.listed(write(tmp_path / "a.csv", "path,id\na.mp4\nb.mp4,b,c\nc.mp4,c\n"))
         assert ids(found) == ["row 2", "row 3", "c"]
-        assert reasons(found)["row 2"] == "1 fields, and the header has 2"
+        assert reasons(found)["row 2"] == "1 fields, but the header has 2"
 
     @pytest.mark.parametrize(
         ("name", "content", "message"),
         [
-            ("a.txt", b"", "a list is one of"),
+            ("a.txt", b"", "a list file must be one of"),
             ("a.csv", b"", "no column 'path'"),
-            ("a.csv", b"id,name\n1,2\n", "no column 'path' among these: id, name"),
-            ("a.csv", b"path,path\n1,2\n", "two columns of one name"),
+            ("a.csv", b"id,name\n1,2\n", "no column 'path' among id, name"),
+            ("a.csv", b"path,path\n1,2\n", "two columns have the same name"),
             ("a.csv", b'path\n"a', "line 2"),
             ("a.csv", b"path\n" + b"a" * 200_000, "line 2: field larger"),
             ("a.csv", b"path\n\xff", "not UTF-8 at byte 5"),
-            ("a.json", b'{"path": "a"}', "an array of objects is needed, not dict"),
+            ("a.json", b'{"path": "a"}', "expected an array of objects, got dict"),
             ("a.json", b"[1, 2", "not JSON"),
             ("a.json", b"[" * 100_000, "not JSON"),
             ("a.jsonl", b'{"path": "a"}\n{"path"', "not JSON"),

@@ -1,4 +1,4 @@
-"""Image filters against their twin in numpy, and chunks of frames of every kind."""
+"""Image filters compared with their numpy twins, and chunks of frames of every kind."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -33,7 +33,7 @@ def noise(shape: tuple[int, ...], dtype: str, seed: int = 0) -> Array:
 
 @pytest.fixture(params=[0, 1, 2], ids=["general", "avx2", "gfni"])
 def vectors(request: pytest.FixtureRequest) -> Iterator[int]:
-    """Each way to decode 8-bit pixels that this processor has."""
+    """Each decoder of 8-bit pixels that this processor supports."""
     if kernel.limit_vectors(request.param) < request.param:
         pytest.skip("the processor has no such instructions")
     yield request.param
@@ -60,18 +60,18 @@ def check_filters(shape: tuple[int, ...], dtype: str) -> None:
 @pytest.mark.parametrize(
     "shape", [(5, 7, 3), (6, 16, 4), (1, 33, 3), (9, 50, 1), (1, 1, 1), (4, 40, 2), (3, 35, 4)]
 )
-def test_filters_do_what_the_twin_does(shape: tuple[int, ...], dtype: str) -> None:
+def test_filters_equal_the_twin(shape: tuple[int, ...], dtype: str) -> None:
     check_filters(shape, dtype)
 
 
 @pytest.mark.parametrize(
     "shape", [(16, 32, 3), (17, 33, 3), (29, 1, 3), (16, 7, 3), (40, 95, 3), (23, 258, 3)]
 )
-def test_bands_of_rows_are_what_the_twin_does(shape: tuple[int, ...], vectors: int) -> None:
+def test_bands_of_rows_equal_the_twin(shape: tuple[int, ...], vectors: int) -> None:
     check_filters(shape, "u1")
 
 
-def test_the_kernel_refuses_what_does_not_fit() -> None:
+def test_the_kernel_refuses_mismatched_sizes() -> None:
     frame = bytes(2 * 3 * 3)
 
     def tried(**changes: Any) -> set[bool]:
@@ -129,7 +129,7 @@ def test_geometry(shape: tuple[int, ...], form: tuple[int, ...]) -> None:
 
 
 def round_trip(frames: Array, preset: str) -> tuple[Scheme, list[tuple[bytes, int]]]:
-    each = [frames[k, ...] for k in range(len(frames))]  # arrays, even if of no dimension
+    each = [frames[k, ...] for k in range(len(frames))]  # arrays, even without dimensions
     scheme = lossless.choose(each, preset)
     chunks = list(lossless.encode_clip(each, scheme, 1))
     assert chunks == list(lossless.encode_clip(each, scheme, 3))
@@ -147,7 +147,7 @@ def round_trip(frames: Array, preset: str) -> tuple[Scheme, list[tuple[bytes, in
     return scheme, chunks
 
 
-def test_what_a_stride_needs_of_frames_that_refer_to_others() -> None:
+def test_frames_needed_for_strided_reads() -> None:
     def needed(first: int, step: int, filters: int) -> set[int]:
         todo = set(range(first, GROUP_FRAMES, step))
         found: set[int] = set()
@@ -191,7 +191,7 @@ def test_any_frames(frames: Array, preset: str) -> None:
 
 
 def moving_scene(nframes: int) -> Array:
-    """Return frames that change little from one to the next, and are detailed in themselves."""
+    """Return detailed frames that change little from one to the next."""
     background = noise((48, 64, 3), "u1")
     frames = np.repeat(background[None], nframes, axis=0)
     for index in range(nframes):
@@ -219,7 +219,7 @@ def test_a_cut_within_a_group_is_encoded_by_itself() -> None:
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_noise_is_stored_as_it_is(preset: str) -> None:
+def test_noise_is_stored_uncompressed(preset: str) -> None:
     frames = noise((4, 32, 32, 3), "u1")
     _, chunks = round_trip(frames, preset)
     for chunk, filters in chunks:
@@ -248,7 +248,7 @@ def test_masks_are_packed_by_zstandard(preset: str) -> None:
     assert sum(len(chunk) for chunk, _ in chunks) < masks.nbytes / 100
 
 
-def test_what_does_not_become_tiny_is_lz4_in_the_preset_fast() -> None:
+def test_preset_fast_uses_lz4_unless_frames_become_tiny() -> None:
     words = np.random.default_rng(0).integers(0, 2, (6, 64, 64), dtype="u1") * 9
     assert lossless.choose(list(words), "fast").params.codec in ("lz4", "lz4hc")
 

@@ -1,4 +1,4 @@
-"""Several stores as one source: order, lookups, one batch over all files, few of them open."""
+"""Several stores as one source: order, lookups, batches over all files, limit on open files."""
 
 import os
 import pickle
@@ -28,7 +28,7 @@ def paths(tmp_path: Path) -> list[Path]:
 
 
 def nopen(path: Path) -> int:
-    """Return how often a folder's files are open in this process."""
+    """Return the number of descriptors open on files of a folder in this process."""
     folder = "/proc/self/fd"
     links = [os.path.join(folder, each) for each in os.listdir(folder)]
     return sum(os.path.realpath(each).startswith(str(path)) for each in links)
@@ -69,7 +69,7 @@ class TestSource:
             with pytest.raises(NotFoundError, match="no clip 'nothing' among 9") as error:
                 many["nothing"]
             assert str(paths[0]) in str(error.value)
-            with pytest.raises(TypeError, match="an id is a str"):
+            with pytest.raises(TypeError, match="an id must be a str"):
                 many[3]  # type: ignore[index]
 
     def test_one_batch_over_all_files(self, paths: list[Path]) -> None:
@@ -87,7 +87,7 @@ class TestSource:
                 many.read([("nothing", 0)])
 
     def test_ids_of_one_hash(self, paths: list[Path], monkeypatch: Any) -> None:
-        """Those that collide are told apart by their text, even across files."""
+        """Ids with equal hashes are distinguished by their text, even across files."""
         for module in ("format", "segments", "manystores"):
             monkeypatch.setattr(
                 f"bloscpack.frames.store.{module}.hash_of", lambda data: len(data) % 2
@@ -136,13 +136,13 @@ class TestOpen:
         assert nopen(tmp_path) == 0
 
     def test_arguments(self, paths: list[Path]) -> None:
-        with pytest.raises(ValueError, match="no file was named"):
+        with pytest.raises(ValueError, match="paths is empty"):
             bp.frames.open([])
         with pytest.raises(ValueError, match="for several stores"):
             bp.frames.open(paths, "a")
         with pytest.raises(ValueError, match="verify must be"):
             bp.frames.open(paths, verify="always")  # type: ignore[call-overload]
-        with pytest.raises(TypeError, match="paths is a list"):
+        with pytest.raises(TypeError, match="paths must be a list"):
             ManyStores("path")
         with pytest.raises(ValueError, match="max_open"):
             ManyStores(paths, max_open=0)
@@ -221,7 +221,7 @@ class TestFewFilesAreOpen:
             for _ in range(3):
                 for number in (0, 6, 1, 7):
                     many[name(number)].read()
-        assert opened == [str(paths[0])]  # the last two were open still
+        assert opened == [str(paths[0])]  # the last two were still open
 
 
 class TestPickles:
@@ -236,7 +236,7 @@ class TestPickles:
         assert nopen(tmp_path) == 2
         again.close()
 
-    def test_sees_what_it_saw(self, paths: list[Path]) -> None:
+    def test_unpickled_store_has_the_old_state(self, paths: list[Path]) -> None:
         many = bp.frames.open(paths)
         with bp.frames.open(paths[0], "a") as writer:
             fill(writer, 30)

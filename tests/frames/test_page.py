@@ -1,4 +1,4 @@
-"""docs/formats/frames.md: its dump is the file, its reader reads what we write."""
+"""docs/formats/frames.md: its dump matches the file, its reader reads our stores."""
 
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ def test_the_dump_is_the_file(page: dict[str, Any]) -> None:
 
 
 def moving(nframes: int, shape: tuple[int, ...], dtype: str) -> Array:
-    """Return smooth frames that move a little, so that all filters are worth it."""
+    """Return smooth frames that move a little, so that all filters are used."""
     rng = np.random.default_rng(0)
     frame = np.add.outer(np.arange(shape[0]) * 3, np.arange(shape[1]) * 2)
     frame = frame[..., None] + np.arange(shape[2]) * 40 + rng.integers(0, 4, shape)
@@ -74,7 +74,7 @@ def test_the_reader_reads_every_kind_of_clip(
         assert found[name][0].dtype == frames.dtype, name
         assert np.array_equal(found[name][0], frames), name
         assert found[name][1] == {"number": number}
-    # What the two presets have in common, and the bit planes of the fast one.
+    # Filters common to both presets, and the bit planes of the fast one.
     assert filters & 0x13 == 0x13
     assert preset == "small" or filters & 0x28 == 0x28
 

@@ -1,4 +1,4 @@
-"""Whatever is put into a store comes out of it: any frames, ids, metadata, options, selections."""
+"""Properties: any frames, ids, metadata and options put into a store are read back equal."""
 
 import math
 from pathlib import Path
@@ -21,7 +21,7 @@ Dtype = np.dtype[Any]
 
 EXTENSIONS = [np.dtype(getattr(ml_dtypes, name)) for name in ("bfloat16", "float8_e5m2", "int4")]
 dtypes = st.sampled_from([*map(np.dtype, SCALARS), *EXTENSIONS])
-# Bytes, depth, features, masks: what frames are most often.
+# Bytes, depth, features, masks: the usual kinds of frames.
 usual = st.sampled_from(["u1", "u1", "<u2", ">u2", "<f4", "?"]).map(np.dtype)
 channels = st.sampled_from([(), (1,), (2,), (3,), (4,), (5,)])
 images = st.tuples(st.integers(1, 12), st.integers(1, 40))
@@ -40,7 +40,7 @@ metas = st.dictionaries(ids, json_values, max_size=3)
 
 @st.composite
 def frames(draw: st.DrawFn) -> AnyArray:
-    """Return frames of noise, or that move little; in any layout."""
+    """Return noise frames, or frames that move little; in any layout."""
     shape = draw(shapes)
     count = draw(st.integers(0, 20))
     if math.prod(shape) > 4000:
@@ -76,7 +76,7 @@ def assert_equal(found: AnyArray, expected: AnyArray) -> None:
 
 
 @given(st.data())
-def test_what_comes_out_went_in(data: st.DataObject) -> None:
+def test_round_trip(data: st.DataObject) -> None:
     names = data.draw(st.lists(ids, min_size=1, max_size=4, unique=True))
     kept: dict[str, tuple[AnyArray, Any]] = {}
     with TemporaryDirectory() as folder, without_syncs():

@@ -1,4 +1,4 @@
-"""Selections and batches as every source of frames has them."""
+"""Selections and batches, common to all sources of frames."""
 
 from pathlib import Path
 from typing import Any
@@ -59,7 +59,7 @@ def test_everything(selection: Any) -> None:
         (np.zeros((1, 1), int), TypeError), ({0}, TypeError), (object(), TypeError),
     ],
 )  # fmt: skip
-def test_what_selects_nothing(selection: Any, kind: type[Exception]) -> None:
+def test_invalid_selections(selection: Any, kind: type[Exception]) -> None:
     with pytest.raises(kind):
         frame_indices(selection, 3)
 

@@ -1,4 +1,4 @@
-"""Recovering a store: all whole clips, whatever of the index is left."""
+"""Recovering a store: all intact clips, however much of the index is damaged."""
 
 import io
 import pickle
@@ -27,13 +27,13 @@ def path(tmp_path: Path) -> Path:
 
 
 def commented(comment: bytes) -> bytes:
-    """Return an image with a comment, which is kept as it is."""
+    """Return an image with a comment, which must be stored unchanged."""
     bare = image.encode_jpeg(np.zeros((8, 8, 3), "u1"))
     return bare[:2] + b"\xff\xfe" + (len(comment) + 2).to_bytes(2, "big") + comment + bare[2:]
 
 
 def recovered(data: bytes) -> tuple[bp.Report, bytes]:
-    """Recover a file, and check that the new one is sound."""
+    """Recover a file, and check that the new one is undamaged."""
     target = io.BytesIO()
     report = bp.recover(data, target)
     new = target.getvalue()
@@ -81,7 +81,7 @@ class TestSound:
         assert bp.verify(tmp_path / "new.blp").ok
 
     def test_long_index(self, path: Path, monkeypatch: Any) -> None:
-        """A segment holds only so much; those of the new store form a chain."""
+        """A segment has a limited size; those of the new store form a chain."""
         data = made(path, 10)
         for limit, value in (("_MAX_CLIPS", 3), ("_MAX_CHUNKS", 8), ("_MAX_METAS_NBYTES", 30)):
             with monkeypatch.context() as patch:
@@ -92,7 +92,7 @@ class TestSound:
                 check(store, *range(10))
 
     def test_an_index_larger_than_the_frames(self, path: Path) -> None:
-        """The new file has it only once, and no section decodes to more than is before it."""
+        """The new file has it only once, and no section decodes to more bytes than precede it."""
         with bp.frames.create(path) as store:
             for number in range(60):
                 store.append(name(number), np.full((1, 2), number, "u1"))
@@ -101,7 +101,7 @@ class TestSound:
             assert len(store) == 60
 
     def test_a_dtype_whose_package_is_missing(self, path: Path, monkeypatch: Any) -> None:
-        """The chunks are whole, as their digests say: they are saved undecoded."""
+        """The chunks are intact by their digests, so they are recovered without decoding."""
         ml_dtypes = pytest.importorskip("ml_dtypes")
         with bp.frames.create(path) as store:
             fill(store, 0)
@@ -147,7 +147,7 @@ class TestDamage:
         assert "3 of 4 clips saved" in report.notices
         with bp.frames.open(new) as store:
             check(store, 0, 1, 3)
-        # Its other frames can still be had.
+        # Its other frames can still be read.
         with bp.frames.open(data) as store:
             assert np.array_equal(store["clip 2"][[0, 2]], clip(2)[[0, 2]])
 
@@ -170,7 +170,7 @@ class TestDamage:
             assert len(store) == 6
 
     def test_each_segment_that_stands_for_several(self, path: Path) -> None:
-        """Then those that it was merged from are found."""
+        """Then the segments that were merged into it are found."""
         data = made(path, 4, 1, 3)
         for tail in tails(data):
             if tail.nclips == 1:
@@ -187,7 +187,7 @@ class TestDamage:
                     check(store, *range(8))
 
     def test_all_that_stand_for_several_and_one_more(self, path: Path) -> None:
-        """No chain leads to the clips behind a lost one; they are found all the same."""
+        """No chain leads to the clips after a lost one, but they are found."""
         data = made(path, 6)
         found = tails(data)
         for tail in found:
@@ -199,7 +199,7 @@ class TestDamage:
         with bp.frames.open(new) as store:
             check(store, 0, 1, 3, 4, 5)
         (damage,) = report.damage
-        assert damage.what == "clip 2 of 6: no whole index tells where they are"
+        assert damage.what == "clip 2 of 6: no whole index locates them"
         assert "5 of 6 clips saved" in report.notices
 
     def test_every_segment_is_damaged(self, path: Path) -> None:
@@ -229,7 +229,7 @@ class TestDamage:
                 check(store, *range(count))
 
     def test_a_store_inside_another(self, path: Path, tmp_path: Path) -> None:
-        """Segments that are content of a clip tell of no clips of this file."""
+        """Segments inside the content of a clip do not describe clips of this file."""
         inner = made(tmp_path / "inner", 2, 2)
         with bp.frames.create(path) as store:
             fill(store, 0)
@@ -245,7 +245,7 @@ class TestDamage:
                 assert store["inner"].read_images() == [commented(inner)]
 
     def test_a_forged_segment_inside_an_image(self, path: Path) -> None:
-        """Even one that is made for its place: it tells of a part of a clip that is known."""
+        """This holds even if the segment was crafted for its offset, inside a known clip."""
         data = made(path, 1, 1)
         last = tails(data)[-1]
         place = len(data) + len(b"\xff\xd8\xff\xfe12")
@@ -265,7 +265,7 @@ class TestDamage:
         assert report.ok
         with bp.frames.open(new) as store:
             assert list(store) == ["clip 0", "clip 1", "image"]
-        # It is whole: without the index of the image, and of what came later, it would be found.
+        # It is intact: without the index of the image, and of later clips, it would be found.
         report, new = recovered(data[: place + len(forged)])
         with bp.frames.open(new) as store:
             assert "forged" in store
@@ -278,7 +278,7 @@ class TestDamage:
         assert len(recoverstore.Salvage(MemorySource(data + b"x")).clips) == 1
 
     def test_a_search_ends(self, path: Path) -> None:
-        """Though each of many damaged segments claims everything before it."""
+        """The search is bounded, although each of many damaged segments claims the whole file."""
         data = made(path, 2)
         start = len(data)
         data += bytes(1 << 16)
@@ -295,7 +295,7 @@ class TestDamage:
         assert sum(nbytes for _, nbytes in source.reads) < 40 * len(data)
 
     def test_a_long_gap(self, path: Path) -> None:
-        """Segments are found behind megabytes of damage."""
+        """Segments are found after megabytes of damage."""
         data = made(path, 3)
         last = tails(data)[-1]
         data = data[: last.offset] + bytes(3 << 20)

@@ -1,4 +1,4 @@
-"""The reference reader of frame stores, against stores that we write."""
+"""The reference reader of frame stores, applied to stores that we write."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""The order of clips: a permutation for every length and seed, split, resumed and repeatable."""
+"""Order of clips: a permutation for every length and seed, split, resumed and reproducible."""
 
 import json
 import pickle
@@ -89,7 +89,7 @@ def test_passes_are_epochs() -> None:
     assert list(sampler) == passes[2]
 
 
-def test_an_iterator_nobody_uses_is_no_pass() -> None:
+def test_an_unused_iterator_is_not_a_pass() -> None:
     sampler = ClipSampler(5)
     iter(sampler)
     assert list(sampler) == order(5, 0, 0)
@@ -169,18 +169,18 @@ def test_resumed_is_uninterrupted(
         assert list(resumed) == expected[1]
 
 
-def test_a_state_of_what_was_used_not_of_what_was_given() -> None:
+def test_state_of_used_clips() -> None:
     sampler = ClipSampler(20, batch_size=3)
     ahead = list(islice(sampler, 5))
     resumed = ClipSampler(20, batch_size=3)
     resumed.load_state_dict(sampler.state_dict(seen=6))
     rest = list(resumed)
     assert ahead[:2] + rest == [order(20, 0)[at : at + 3] for at in range(0, 20, 3)]
-    # and once more, from within the resumed pass
+    # and once more, during the resumed pass
     again = ClipSampler(20, batch_size=3)
     again.load_state_dict(resumed.state_dict(seen=9))
     assert list(again) == rest[3:]
-    with pytest.raises(ValueError, match="seen is 15, but 14 clips"):
+    with pytest.raises(ValueError, match="seen is 15, but this pass has yielded 14"):
         resumed.state_dict(seen=15)
 
 
@@ -203,28 +203,28 @@ def test_setting_another_epoch_forgets_the_position() -> None:
     sampler.load_state_dict({**ClipSampler(9).state_dict(), "position": 4})
     sampler.set_epoch(0)
     assert list(sampler) == order(9, 0)[4:]
-    sampler.set_epoch(0)  # once more, as a whole
+    sampler.set_epoch(0)  # once more, in full
     assert list(sampler) == order(9, 0)
     sampler.load_state_dict({**ClipSampler(9).state_dict(), "position": 4})
     sampler.set_epoch(5)
     assert list(sampler) == order(9, 0, 5)
 
 
-def test_states_that_do_not_fit() -> None:
+def test_mismatched_states() -> None:
     sampler = ClipSampler(9)
     state = sampler.state_dict()
     assert state == {"seed": 0, "epoch": 0, "position": 0, "length": 9, "shuffle": True}
     for wrong, message in [
-        ({"length": 10}, "position 0 of 10 clips, and there are 9"),
+        ({"length": 10}, "position 0 of 10 clips, but there are 9"),
         ({"position": 10}, "position 10 of 9"),
-        ({"position": -1}, "no state"),
-        ({"epoch": "1"}, "no state"),
+        ({"position": -1}, "not a state"),
+        ({"epoch": "1"}, "not a state"),
         ({"seed": 1 << 64}, "seed must be"),
-        ({"shuffle": False}, "another 'shuffle'"),
+        ({"shuffle": False}, "another value of 'shuffle'"),
     ]:
         with pytest.raises(ValueError, match=message):
             sampler.load_state_dict({**state, **wrong})
-    with pytest.raises(ValueError, match="no state"):
+    with pytest.raises(ValueError, match="not a state"):
         sampler.load_state_dict({})
     assert sampler.state_dict() == state
 
@@ -239,10 +239,10 @@ def test_states_that_do_not_fit() -> None:
         ({"seed": -1}, "seed must be"),
     ],
 )
-def test_options_that_make_no_sense(options: dict[str, int], message: str) -> None:
+def test_invalid_options(options: dict[str, int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ClipSampler(3, **options)
-    with pytest.raises(ValueError, match="cannot be -1"):
+    with pytest.raises(ValueError, match="must not be negative"):
         ClipSampler(-1)
 
 

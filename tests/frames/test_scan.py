@@ -1,4 +1,4 @@
-"""Reading everything: each fault is found, and named once."""
+"""Reading everything: each fault is found and reported once."""
 
 from typing import Any
 

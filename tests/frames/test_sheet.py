@@ -1,4 +1,4 @@
-"""Contact sheets: every dtype and shape becomes colours, in its place."""
+"""Contact sheets: every dtype and shape is shown, each frame in its tile."""
 
 import numpy as np
 import pytest
@@ -125,7 +125,7 @@ def test_frames_of_several_shapes() -> None:
         (np.zeros((1, 100000, 1)), "too large"),
     ],
 )
-def test_what_cannot_be_shown(frames: np.ndarray, message: str) -> None:
+def test_frames_that_cannot_be_shown(frames: np.ndarray, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         contact_sheet(frames, columns=1, width=4000)
 

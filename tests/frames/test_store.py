@@ -46,14 +46,14 @@ def path(tmp_path: Path) -> Path:
 
 
 def still(nframes: int) -> Array:
-    """Return noise that stands still but for one corner: frames refer to others."""
+    """Return still noise in which one corner changes: frames refer to others."""
     frames = np.repeat(np.random.default_rng(0).integers(0, 256, (1, 60, 50, 3), "u1"), nframes, 0)
     frames[:, :3, :3] = np.arange(nframes, dtype="u1")[:, None, None, None]
     return frames
 
 
 class TestOpen:
-    def test_what_it_is(self, path: Path) -> None:
+    def test_attributes(self, path: Path) -> None:
         pytest.importorskip("simplejpeg")
         with bp.frames.create(path, codec="jpeg", preset="small", quality=7, attrs={"a": [1]}) as s:
             assert (s.mode, s.name, len(s), list(s), s.nframes) == ("a", str(path), 0, [], 0)
@@ -96,7 +96,7 @@ class TestOpen:
             bp.frames.open(path.with_name("none"))
 
     @pytest.mark.parametrize("function", [bp.open, bp.load])
-    def test_the_rest_of_the_package_says_what_to_do(self, path: Path, function: Any) -> None:
+    def test_other_functions_name_the_one_to_use(self, path: Path, function: Any) -> None:
         made(path, 1)
         with pytest.raises(UnsupportedError, match=r"open it with bloscpack\.frames\.open"):
             function(path)
@@ -133,11 +133,11 @@ class TestOpen:
                 lambda: store.attrs["a"].clear(),
                 lambda: store.attrs["a"]["b"].append(2),
             ):
-                with pytest.raises(TypeError, match=r"given to bloscpack\.frames\.create"):
+                with pytest.raises(TypeError, match=r"set in bloscpack\.frames\.create"):
                     change()
         with bp.frames.open(path) as store:
             assert store.attrs == {"a": {"b": [1]}}
-            with pytest.raises(TypeError, match=r"given to bloscpack\.frames\.create"):
+            with pytest.raises(TypeError, match=r"set in bloscpack\.frames\.create"):
                 store.attrs["a"] = 1
 
 
@@ -159,7 +159,7 @@ class TestIds:
     def test_unknown_ones(self, path: Path) -> None:
         made(path, 1)
         with bp.frames.open(path) as store:
-            with pytest.raises(NotFoundError, match=r"clips.blp: there is no clip 'x' among 1"):
+            with pytest.raises(NotFoundError, match=r"clips.blp: no clip 'x' among 1"):
                 store["x"]
             with pytest.raises(KeyError):
                 store["x"]
@@ -263,7 +263,7 @@ class TestFrames:
             store.append("a", frames)
             store.append("t", still(6), preset="small")
             store.append("w", frames.astype("<u4"))
-            # numpy thinks that text may lie anywhere.
+            # numpy considers text aligned at any address.
             store.append("s", (frames + np.uint32(1 << 24)).view("S4"))
             for wrong, kind in (
                 (np.empty((6, 24, 26), "u1"), ValueError),
@@ -274,7 +274,7 @@ class TestFrames:
                     store["a"].read(out=wrong)  # type: ignore[arg-type]
             spread = np.empty((6, 24, 50), "u1")[:, :, ::2]
             assert np.array_equal(store["a"].read(out=spread), frames)
-            # Of the caller, and where no number of its size should lie: the kernel must not see it.
+            # Memory of the caller, unaligned for its items: the kernel must not see it.
             decode = clip_module.decode_chunk
 
             def aligned(chunk: Any, filters: Any, geometry: Any, reference: Any, view: Any) -> None:
@@ -291,7 +291,7 @@ class TestFrames:
 
     @pytest.mark.parametrize("dtype", ["S5", "V3", "S300", "<c32", "<m8[s]", ">f16", "V513"])
     def test_items_of_odd_sizes(self, path: Path, dtype: str) -> None:
-        """Where they lie is of no matter, and no address is a multiple of most sizes."""
+        """The location of chunks does not matter, and no address is a multiple of most sizes."""
         kind = np.dtype(dtype)
         for count in (1, 7, 600):
             data = np.random.default_rng(count).integers(0, 99, 3 * count * kind.itemsize, "u1")
@@ -387,7 +387,7 @@ class TestImages:
             assert store["poor"].cbytes < store["a"].cbytes
             assert np.array_equal(store["exact"].read(), PAN)
             assert store["exact"].read_images() is None
-            with pytest.raises(ValueError, match="kept as JPEG"):
+            with pytest.raises(ValueError, match="stored as JPEG"):
                 store["exact"].read(reduce=2)
             store.append("gray", PAN[..., :1])
             assert store["gray"].shape == PAN.shape[:3]
@@ -448,7 +448,7 @@ class TestDamage:
             assert np.array_equal(store["a"].read(rest), good[rest])
             assert np.array_equal(store["b"].read(), good)
 
-    def test_the_path_is_told(self, path: Path) -> None:
+    def test_errors_name_the_path(self, path: Path) -> None:
         made(path, 1)
         path.write_bytes(changed(path.read_bytes(), 900))
         with bp.frames.open(path) as store, pytest.raises(ChecksumMismatch, match=r"^.*clips\.blp"):
@@ -495,7 +495,7 @@ class TestDamage:
                 get()
 
     def test_a_chunk_that_promises_too_much(self, path: Path) -> None:
-        """A frame of noise as one of 2 GB: no memory is asked for on the word of the index."""
+        """A noise frame claimed to have 2 GB: the index alone does not cause an allocation."""
         data = made(path, 1)
         row = FrameFormat.lossless(np.dtype("u1"), (24, 25)).pack()
         huge = FrameFormat.lossless(np.dtype("u1"), (20000, 100000)).pack()
@@ -516,13 +516,13 @@ class TestDamage:
         wrong[index] |= Filter.TIME
         found = bp.frames.open(resigned(path.read_bytes(), 1, filters, bytes(wrong)))["a"]
         for selection in (index, slice(None), index + 1):
-            with pytest.raises(FormatError, match=f"frame {index} .*refers to a frame"):
+            with pytest.raises(FormatError, match=f"frame {index} .*refers to an earlier frame"):
                 found[selection]
         assert np.array_equal(found[(index + 8) % 16 + 1], frames[(index + 8) % 16 + 1])
 
 
 def resigned(data: bytes, number: int, old: bytes, new: bytes) -> bytes:
-    """Return a store with other bytes in a section of its last segment, and digests that fit."""
+    """Return a store with changed bytes in a section of its last segment, and valid digests."""
     last = tails(data)[-1]
     start = last.section_offset(number)
     section = data[start : start + last.sections[number].stored]
@@ -559,7 +559,7 @@ class TestPickles:
                     each["clip 0"]
             again.close()
 
-    def test_sees_what_it_saw(self, path: Path) -> None:
+    def test_unpickled_store_has_the_old_state(self, path: Path) -> None:
         made(path, 3)
         with bp.frames.open(path) as store:
             pickled = pickle.dumps(store)
@@ -578,12 +578,12 @@ class TestPickles:
         data = path.read_bytes()
         for other in (data[:-1], data[:200], b"", made(path.with_name("b"), 2)):
             path.write_bytes(other)
-            with pytest.raises(FileChangedError, match="not the one"):
+            with pytest.raises(FileChangedError, match="was replaced or truncated"):
                 pickle.loads(pickled)
-        # Of the same sizes everywhere, and the same index.
+        # All sizes are equal, and so is the index.
         start = tails(data)[1].offset - 3 * (24 * 25 + 24)
         path.write_bytes(changed(data, start + 20))
-        with pytest.raises(FileChangedError, match="not the one"):
+        with pytest.raises(FileChangedError, match="was replaced or truncated"):
             pickle.loads(pickled)
         path.write_bytes(data)
         check(pickle.loads(pickled), 0, 1, 2)
@@ -597,7 +597,7 @@ class TestPickles:
 
 
 class TestRefresh:
-    def test_sees_what_was_appended(self, path: Path) -> None:
+    def test_appended_clips_become_visible(self, path: Path) -> None:
         with bp.frames.create(path) as writer, bp.frames.open(path) as reader:
             for number in range(5):
                 fill(writer, number)
@@ -671,7 +671,7 @@ class TestSharing:
                         call()
                 store.close()
 
-            # Another thread is writing meanwhile: in the child nobody will give its lock back.
+            # Another thread is writing now: nothing in the child will release its lock.
             begun, ended = threading.Event(), threading.Event()
 
             def frames() -> Iterator[Array]:
@@ -697,7 +697,7 @@ class TestSharing:
 
 
 def in_child(call: Any) -> int:
-    """Return the exit status of a forked child that calls something."""
+    """Return the exit status of a forked child that calls a function."""
     pid = os.fork()
     if pid == 0:
         status = 1

@@ -1,4 +1,4 @@
-"""Verifying a store: each damage is named with its clip, its frames and its bytes."""
+"""Verifying a store: each damage is reported with its clip, frames and bytes."""
 
 from pathlib import Path
 from typing import Any
@@ -75,7 +75,7 @@ class TestSound:
             assert bp.verify(data if kind == "bytes" else memoryview(data)).ok
 
     def test_while_it_grows(self, path: Path, monkeypatch: Any) -> None:
-        """What is appended meanwhile is of another time."""
+        """Clips appended during the verification are not checked."""
         monkeypatch.setattr(clipcheck, "_BATCH_NBYTES", 1)
         with bp.frames.create(path) as store:
             fill(store, 0, 1)
@@ -84,7 +84,7 @@ class TestSound:
         assert report.ok
         assert report.nchunks == 6
 
-    def test_an_append_that_was_not_finished_is_no_damage(self, path: Path) -> None:
+    def test_an_unfinished_append_is_not_damage(self, path: Path) -> None:
         data = made(path, 1, 1)
         start, end = extents(data, 1)[0][0], len(data)
         report = bp.verify(data[: start + 1000])
@@ -92,7 +92,7 @@ class TestSound:
         assert report.nchunks == 3
         assert report.notices == [
             (
-                f"1000 bytes behind the last clip, at offset {start}, are no whole clip: "
+                f"1000 bytes behind the last clip, at offset {start}, are not a whole clip: "
                 "an append that was not finished"
             )
         ]
@@ -174,7 +174,7 @@ class TestDamage:
         assert damage.offset == 64
         assert damage.end == tails(data)[0].offset
 
-    def test_segments_that_nobody_reads(self, path: Path) -> None:
+    def test_segments_that_are_never_read(self, path: Path) -> None:
         data = made(path, 1, 1, 1)
         for tail in tails(data)[:-1]:
             report = bp.verify(changed(data, tail.end - 100))
@@ -195,7 +195,7 @@ class TestDamage:
             assert (report.nchunks, report.trailer) == (6, "damaged")
 
     def test_a_broken_chain(self, path: Path) -> None:
-        """What is behind a lost segment was there once: no append that was not finished."""
+        """Data after a lost segment were once valid: they are not an unfinished append."""
         data = made(path, 6)
         last = tails(data)[-1]
         for tail in tails(data):
@@ -215,7 +215,7 @@ class TestDamage:
         assert (report.nchunks, report.trailer) == (0, "absent")
 
     def test_metadata_of_a_clip(self, path: Path) -> None:
-        """Which lose no frame."""
+        """Damage that loses no frame."""
         data = made(path, 1)
         bare = data.replace(b'{"number":0}', b'{"number":0,')
         for tail in tails(bare):
@@ -230,7 +230,7 @@ class TestDamage:
         assert "metadata: not JSON" in damage.what
 
     def test_every_bit_that_means_something(self, path: Path, some: Some) -> None:
-        """A flipped bit anywhere is found, but in what nobody reads of the metadata's header."""
+        """A flipped bit is found anywhere, except in unused bytes of the metadata header."""
         with bp.frames.create(path) as store:
             for number in range(2):
                 store.append(name(number), clip(number, 2, (3, 4)), {"number": number})

@@ -27,7 +27,7 @@ RECIPE = Recipe(
     probe="import gulpio2.fileio",
     commands=pip_commands(
         _FOLDER,
-        # Without what it declares: that is Pillow-SIMD, which has to be compiled.
+        # Without its dependencies: one is Pillow-SIMD, which must be compiled.
         ["--no-deps", "gulpio2==0.0.4"],
         ["simplejpeg==1.9.0", "pillow", "numpy", "docopt", "jinja2", "sh", "tqdm"],
     ),
@@ -45,15 +45,15 @@ def oracle(pytestconfig: pytest.Config) -> Iterator[Oracle]:
 
 
 def run_ours(source: str, values: dict[str, Any]) -> tuple[str, Any]:
-    """Run a snippet with ours, as `Oracle.outcome` does with GulpIO2."""
+    """Run a snippet with our package, as `Oracle.outcome` does with GulpIO2."""
     return snippets.run(subject.names(bloscpack.gulp), source, values)
 
 
 @pytest.fixture
 def same(oracle: Oracle) -> Callable[..., Any]:
-    """Run a snippet with GulpIO2 and with ours and check that the outcomes are equal.
+    """Run a snippet with GulpIO2 and with our package, and check that the outcomes are equal.
 
-    An error of ours must be of the class that GulpIO2 raises, or of one derived from it.
+    Our error must be of the class that GulpIO2 raises, or of a subclass.
     """
 
     def check(source: str, /, **values: Any) -> Any:
@@ -85,7 +85,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def frames(number: int, *shape: int, seed: int = 0) -> list[NDArray[np.uint8]]:
-    """Return frames that JPEG makes files of different sizes of."""
+    """Return frames whose JPEG files differ in size."""
     rng = np.random.default_rng(seed)
     small = rng.integers(0, 256, (number, 2, 2, *shape[2:]), dtype="u1")
     return [np.ascontiguousarray(np.resize(frame, shape)) for frame in small]
@@ -102,7 +102,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def write(path: Path, number: int, items: dict[str, list[Any]]) -> None:
-    """Write a chunk; the metadata of an item say its name."""
+    """Write a chunk; the metadata of each item contain its name."""
     chunk = bloscpack.gulp.GulpChunk(path / f"data_{number}.gulp", path / f"meta_{number}.gmeta")
     with chunk.open("wb"):
         for id_, images in items.items():

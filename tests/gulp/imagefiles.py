@@ -15,7 +15,7 @@ def pixels(seed: int, height: int = 24, width: int = 32) -> NDArray[np.uint8]:
 
 
 def save(path: Path, seed: int = 0, mode: str = "RGB", **size: int) -> Path:
-    """Write an image of a mode of Pillow, in the format of the suffix."""
+    """Write an image in a Pillow mode, in the format of the suffix."""
     path.parent.mkdir(parents=True, exist_ok=True)
     image = PIL.Image.fromarray(pixels(seed, **size))
     if mode == "I;16":
@@ -27,7 +27,7 @@ def save(path: Path, seed: int = 0, mode: str = "RGB", **size: int) -> Path:
 
 
 def image_tree(root: Path) -> Path:
-    """Make a folder for each of two labels, with JPEG and PNG files, and what is neither."""
+    """Make a folder for each of two labels, with JPEG, PNG and other files."""
     for number, label in enumerate(("dog", "cat")):
         for name in ("b.jpg", "a.png", "c.jpg"):
             save(root / label / name, seed=10 * number + len(name) + ord(name[0]))

@@ -1,4 +1,4 @@
-"""What snippets for GulpIO2 and for ours see: the package as ``gulp``, numpy as ``np``."""
+"""Names for snippets that run with GulpIO2 and ours: ``gulp`` is the package, ``np`` numpy."""
 
 import importlib
 from typing import Any

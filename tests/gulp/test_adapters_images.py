@@ -1,4 +1,4 @@
-"""Adapters for images: GulpIO2's items, and its faults mended."""
+"""Adapters for images: the items of GulpIO2, without its bugs."""
 
 import json
 import os
@@ -63,7 +63,7 @@ def test_a_list_of_images_is_as_in_gulpio2(same: Same, tmp_path: Path) -> None:
     listing = tmp_path / "list.txt"
     listing.write_text("dog/b.jpg,dog\ncat/gray.jpg,cat\ncat/deep/x.jpg,cat\n")
     out = str(tmp_path / "out")
-    # Not compared: `all_meta` afterwards, of which GulpIO2 takes the paths away.
+    # `all_meta` is not compared afterwards, because GulpIO2 removes the paths from it.
     source = ITEMS.replace("adapter.all_meta, ", "")
     result = same(
         source,
@@ -73,7 +73,7 @@ def test_a_list_of_images_is_as_in_gulpio2(same: Same, tmp_path: Path) -> None:
         slices=(),
         out=out,
     )
-    # The id is the base name of label, dash and path: a path with folders leaves its last part.
+    # The id is the base name of label, dash and path, so a path with folders keeps its last part.
     assert [item[0] for item in result[1]] == ["b.jpg", "gray.jpg", "x.jpg"]
 
 
@@ -93,7 +93,7 @@ def test_clips_of_jpeg_files_are_as_in_gulpio2(same: Same, tmp_path: Path) -> No
 
 def test_a_slash_at_the_end_makes_no_difference(tmp_path: Path) -> None:
     root = image_tree(tmp_path / "images")
-    save(tmp_path / "images2" / "dog" / "b.jpg")  # a sibling whose name begins the same
+    save(tmp_path / "images2" / "dog" / "b.jpg")  # a sibling folder with the same name prefix
     plain = ImageFolderAdapter(str(root), tmp_path)
     slash = ImageFolderAdapter(f"{root}/", tmp_path)
     assert plain.all_meta == slash.all_meta
@@ -102,7 +102,7 @@ def test_a_slash_at_the_end_makes_no_difference(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["im[a]ges", "*", "a?b", "[", "ä b"])
-def test_names_are_no_patterns(tmp_path: Path, name: str) -> None:
+def test_names_are_taken_literally(tmp_path: Path, name: str) -> None:
     root = image_tree(tmp_path / name)
     assert len(ImageFolderAdapter(root, tmp_path)) == 8
     os.rename(root / "dog", root / name)

@@ -1,4 +1,4 @@
-"""Adapters for videos: what they list is GulpIO2's, how they read is ours."""
+"""Adapters for videos: they list the same as GulpIO2, and read with our decoder."""
 
 import gzip
 import json
@@ -37,7 +37,7 @@ len(adapter), adapter.all_meta, getattr(adapter, labels)
 
 
 def video(path: Path, count: int = 4, **options: Any) -> Path:
-    """Write a lossless video; the suffix is only a name."""
+    """Write a lossless video; the suffix does not select the format."""
     path.parent.mkdir(parents=True, exist_ok=True)
     made = write_video(path.with_name("made.mov"), moving(count), **options)
     made.rename(path)
@@ -241,7 +241,7 @@ def test_activitynet(tmp_path: Path) -> None:
 
 
 def test_the_command_of_gulpio2_listed_the_same(tmp_path: Path) -> None:
-    # Labels and ids of the shared case cli_json_videos; its videos are not kept.
+    # Labels and ids of the shared case cli_json_videos, whose videos are not stored.
     path = tmp_path / "list.json"
     path.write_text(
         json.dumps([{"id": f"v{n}", "template": f"Doing [something] {n}"} for n in range(2)])

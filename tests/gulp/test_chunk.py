@@ -1,4 +1,4 @@
-"""Chunks: written, appended to, read, iterated over."""
+"""Chunks: writing, appending, reading, iterating."""
 
 import io
 import json
@@ -38,7 +38,7 @@ def ids(chunk: GulpChunk) -> list[str]:
         return [meta["name"] for _, meta in chunk]
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_chunk_round_trip(tmp_path: Path) -> None:
     written = frames(5, 12, 16, 3)
     chunk = again(make(tmp_path, a=written, b=frames(2, 9, 7)))
     assert "a" in chunk
@@ -113,7 +113,7 @@ def test_selectors(tmp_path: Path, selector: Any) -> None:
         ("a", TypeError),
     ],
 )
-def test_what_selects_nothing(tmp_path: Path, selector: Any, error: type[Exception]) -> None:
+def test_invalid_selections(tmp_path: Path, selector: Any, error: type[Exception]) -> None:
     chunk = make(tmp_path, a=frames(5, 12, 16, 3))
     with chunk.open(), pytest.raises(error):
         chunk.read_frames("a", selector)
@@ -173,7 +173,7 @@ def test_append_to_a_chunk_and_to_an_item(tmp_path: Path) -> None:
         assert [len(chunk[id_][0]) for id_ in "ab"] == [5, 1]
 
 
-def test_writing_anew_forgets_what_was_there(tmp_path: Path) -> None:
+def test_overwriting_empties_the_chunk(tmp_path: Path) -> None:
     chunk = make(tmp_path, a=frames(2, 8, 8))
     stale = again(chunk)
     with stale.open("wb"):
@@ -238,7 +238,7 @@ def test_an_encoder_of_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setenv("BLOSCPACK_NTHREADS", "4")
     monkeypatch.setattr(fileio, "img_to_jpeg_bytes", encoder)
-    large = list(np.zeros((4, 1 << 20), "u1"))  # worth threads, which it must not be called in
+    large = list(np.zeros((4, 1 << 20), "u1"))  # large enough for threads, which are not allowed
     chunk = make(tmp_path, a=["one", None, *large])
     assert [id(frame) for frame in given[2:]] == [id(frame) for frame in large]
     assert given[:2] == ["one", None]
@@ -268,13 +268,13 @@ def test_an_error_while_appending_takes_everything_back(tmp_path: Path) -> None:
         append_and_fail(chunk, "ab")
     assert Path(chunk.meta_file_path).read_bytes() == before
     assert ids(chunk) == ids(again(chunk)) == ["a"]
-    # What was written of b lies in the file still; the next append goes behind it.
+    # The data of b are still in the file; the next append goes after them.
     with chunk.open("ab"):
         chunk.append("c", {"name": "c"}, frames(1, 8, 8, seed=3))
     assert ids(again(chunk)) == ["a", "c"]
 
 
-def test_an_error_while_writing_anew_leaves_no_file(tmp_path: Path) -> None:
+def test_an_error_while_overwriting_leaves_no_file(tmp_path: Path) -> None:
     chunk = make(tmp_path, a=frames(2, 8, 8))
     with pytest.raises(KeyError):
         append_and_fail(chunk, "wb")
@@ -385,7 +385,7 @@ def test_decoders_of_the_caller(tmp_path: Path) -> None:
 
     chunk = GulpChunk(chunk.data_file_path, chunk.meta_file_path, jpeg_decoder=decoder)
     with chunk.open():
-        # In the order asked for.
+        # In the requested order.
         assert chunk["a", [2, 0, 1]][0] == [1, 2, 3]
     assert [type(data) for data in given] == [bytes] * 3
     images = [img_to_jpeg_bytes(frame) for frame in frames(3, 9, 8, 3)]
@@ -453,7 +453,7 @@ def test_a_damaged_index_is_named(tmp_path: Path) -> None:
 
 
 class Adapter:
-    """What a ChunkWriter asks an adapter for."""
+    """The adapter methods that a ChunkWriter uses."""
 
     def __init__(self, *ids: object) -> None:
         self.items = [{"id": id_, "meta": {"name": id_}, "frames": frames(1, 8, 8)} for id_ in ids]

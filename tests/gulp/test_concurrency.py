@@ -1,4 +1,4 @@
-"""Threads and forked children read one directory at once."""
+"""Concurrency: threads and forked children read one directory at once."""
 
 import os
 import sys
@@ -54,7 +54,7 @@ def run_at_once(*work: Callable[[], None]) -> None:
 
 
 def in_child(work: Callable[[], None]) -> int:
-    """Fork, do `work` in the child, return its id."""
+    """Fork, run `work` in the child, and return its process id."""
     child = os.fork()
     if child == 0:
         status = 1
@@ -156,7 +156,7 @@ def test_frames_are_encoded_on_several_threads(
     monkeypatch.setattr(image, "encode_jpeg", noted)
     write(tmp_path, 0, {"a": images})
     assert len(used) == 2
-    # In order all the same.
+    # Still in order.
     assert GulpDirectory(tmp_path, jpeg_decoder=bytes)["a"][0] == expected
 
 

@@ -23,7 +23,7 @@ Outcome = dict[tuple[str, int], bytes]
 
 
 def directory_outcome(folder: Path) -> Outcome:
-    """Return the pixels of every frame that GulpDirectory gives."""
+    """Return the pixels of every frame that GulpDirectory reads."""
     found: Outcome = {}
     try:
         directory = GulpDirectory(folder)
@@ -45,7 +45,7 @@ def directory_outcome(folder: Path) -> Outcome:
 
 
 def source_outcome(folder: Path) -> Outcome:
-    """Return the pixels of every frame that GulpSource gives."""
+    """Return the pixels of every frame that GulpSource reads."""
     found: Outcome = {}
     try:
         source = GulpSource(folder)
@@ -79,7 +79,7 @@ def whole(folder: Path) -> Outcome:
 
 
 def mutated(data: bytes, draw: st.DataObject) -> bytes:
-    """Return `data` with a few bytes changed, put in, taken out or repeated."""
+    """Return `data` with a few bytes changed, inserted, deleted or repeated."""
     changed = bytearray(data)
     for _ in range(draw.draw(st.integers(1, 3))):
         at = draw.draw(st.integers(0, len(changed)))
@@ -106,7 +106,7 @@ def test_any_index(folder: Path, draw: st.DataObject) -> None:
         one, other = directory_outcome(folder), source_outcome(folder)
     finally:
         path.write_bytes(data)
-    # Both read the same frames, but for items whose metadata are no object.
+    # Both read the same frames, except of items whose metadata are not an object.
     assert {key: other[key] for key in one} == one
 
 
@@ -146,7 +146,7 @@ def test_a_cut_of_the_data_loses_the_frames_behind_it(folder: Path, whole: Outco
 
 @pytest.fixture
 def memory() -> Iterator[list[int]]:
-    """The peak of traced memory, after the test."""
+    """Peak of traced memory, available after the test."""
     peak: list[int] = []
     tracemalloc.start()
     try:
@@ -213,6 +213,6 @@ def test_many_frames_of_one_record_take_no_memory(
     for read in (lambda: directory["x"], lambda: clip[:]):
         with pytest.raises(FormatError, match="can hold"):
             read()
-    # As many times as the caller says, it is his memory.
+    # Frames that the caller repeats are not limited.
     assert len(directory["x", [3999] * 50][0]) == 50
     assert len(clip[[3999] * 50]) == 50

@@ -1,4 +1,4 @@
-"""Gulp directories: which files count, looking up, new chunks, ids."""
+"""Gulp directories: file names, lookups, new chunks, ids."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from ..conftest import Warned
 from .conftest import frames, write
 
 
-def test_what_it_says(folder: Path) -> None:
+def test_directory_attributes(folder: Path) -> None:
     directory = GulpDirectory(folder)
     assert directory.output_dir is folder
     assert directory.num_chunks == 2
@@ -48,7 +48,7 @@ def test_an_unknown_id(folder: Path, unknown: Any) -> None:
 
 
 @pytest.mark.parametrize("element", [np.int64(1), b"a", 1.5, None, ("a", 1, 2)])
-def test_what_is_no_id(folder: Path, element: Any) -> None:
+def test_invalid_directory_ids(folder: Path, element: Any) -> None:
     with pytest.raises(TypeError, match="Undefined input type"):
         GulpDirectory(folder)[element]
 
@@ -81,7 +81,7 @@ def test_data_without_an_index_are_left_out_with_a_notice(folder: Path, warned: 
     directory = GulpDirectory(folder)
     assert "data_7.gulp" in warned.text
     assert list(directory.chunk_lookup) == ["a", "b", "c"]
-    # A new chunk does not overwrite it.
+    # A new chunk does not overwrite the orphan.
     assert os.path.basename(next(directory.new_chunks(1)).data_file_path) == "data_8.gulp"
 
 
@@ -98,7 +98,7 @@ def test_new_chunks_follow_the_highest(folder: Path) -> None:
 
 @pytest.mark.parametrize("opened", [GulpDirectory, GulpSource])
 def test_an_id_in_two_chunks(folder: Path, opened: Any) -> None:
-    # The last of one chunk and the first of the next, too.
+    # Also the last item of one chunk and the first of the next.
     write(folder, 2, {"c": []})
     with pytest.raises(AssertionError, match="Duplicate id detected 'c'") as caught:
         opened(folder)
@@ -141,14 +141,14 @@ def test_an_id_that_is_there_is_not_written(folder: Path) -> None:
 
 
 class Broken:
-    """An adapter whose second item is none."""
+    """An adapter whose second item is not a dict."""
 
     def iter_data(self, _: slice) -> Any:
         yield {"id": "d", "meta": {}, "frames": frames(1, 8, 8)}
         yield None
 
 
-def test_an_id_is_free_again_after_an_error_or_writing_anew(folder: Path) -> None:
+def test_an_id_is_free_again_after_an_error_or_overwriting(folder: Path) -> None:
     directory = GulpDirectory(folder)
     first, second = directory.new_chunks(2)
     with pytest.raises(TypeError):

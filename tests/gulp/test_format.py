@@ -1,4 +1,4 @@
-"""Names, text and places of a Gulp directory, without files."""
+"""Names, index text and frame locations of a Gulp directory, without files."""
 
 import io
 import json
@@ -24,7 +24,7 @@ from bloscpack.gulp.chunk.format import (
 from bloscpack.gulp.chunk.textindex import parse_meta_data, parse_triplets, scan_index
 from bloscpack.gulp.gulperrors import DirectoryError
 
-# What JSON can say and Python gives back equal, NaN aside.
+# Values that survive a round trip through JSON, except NaN.
 KEYS = st.text(max_size=5) | st.sampled_from(["\ud800", "\0", "a/b", '"', "\\", "☃", ""])
 SCALARS = (
     st.none()
@@ -69,7 +69,7 @@ def test_text_is_that_of_json_dump(items: dict[str, Any]) -> None:
 
 @pytest.mark.slow
 @given(ITEMS, st.booleans())
-def test_an_index_is_scanned_as_it_is_parsed(items: dict[str, Any], indented: bool) -> None:
+def test_scanning_an_index_equals_parsing_it(items: dict[str, Any], indented: bool) -> None:
     thing = json.loads(dump_meta(index(items)))
     data = json.dumps(thing, indent=1).encode() if indented else dump_meta(thing).encode()
     text, places = scan_index(data)
@@ -93,7 +93,7 @@ def test_numbers_of_numpy_are_written_as_pythons() -> None:
 
 
 @pytest.mark.parametrize("value", [{1, 2}, object(), b"x", np.array([1j]), {(1, 2): 3}])
-def test_what_is_no_json(value: Any) -> None:
+def test_values_that_json_lacks(value: Any) -> None:
     with pytest.raises(TypeError):
         dump_meta({"a": value})
 
@@ -191,13 +191,13 @@ def test_an_index_must_be_an_object_of_items(data: bytes) -> None:
         "[0, 0, 1000000000000000000]",
     ],
 )
-def test_a_place_that_is_none(frame: str) -> None:
+def test_invalid_places(frame: str) -> None:
     with pytest.raises(FormatError):
         frame_info(json.loads(frame))
     good = "[8, 1, 16]"
     data = f'{{"a": {{"frame_info": [{good}, {frame}, {good}], "meta_data": [{{}}]}}}}'
     text, [place] = scan_index(data.encode())
-    # The others can be read.
+    # The other items can be read.
     assert parse_triplets(text[slice(*place.frames)]).tolist() == [
         [8, 1, 16],
         [-1, -1, -1],
@@ -208,7 +208,7 @@ def test_a_place_that_is_none(frame: str) -> None:
 @pytest.mark.parametrize(
     "item", ["{}", "[]", "3", "null", '{"frame_info": 3, "meta_data": 3}', '{"frame_info": {}}']
 )
-def test_an_item_that_is_none(item: str) -> None:
+def test_invalid_items(item: str) -> None:
     text, [other, place] = scan_index(
         f'{{"b": {{"frame_info": [], "meta_data": [{{"k": 1}}]}}, "a": {item}}}'.encode()
     )
@@ -220,7 +220,7 @@ def test_an_item_that_is_none(item: str) -> None:
 
 
 @pytest.mark.parametrize("meta_data", ["[]", "[3]", "[null]", '["ab"]', "[[1]]"])
-def test_metadata_that_are_none(meta_data: str) -> None:
+def test_invalid_metadata(meta_data: str) -> None:
     with pytest.raises(FormatError):
         parse_meta_data(meta_data)
 

@@ -1,4 +1,4 @@
-"""Ingest: GulpIO2's files for any number of workers, what is left out, what is refused."""
+"""Ingest: the files of GulpIO2 for any number of workers, skipped items, refused input."""
 
 import importlib
 import json
@@ -32,7 +32,7 @@ gulp.GulpIngestor(adapter, out, per_chunk, workers)()
 
 
 class Clips(AbstractDatasetAdapter):
-    """Items by id; an exception in place of frames is raised."""
+    """Adapter of items by id; an exception in place of frames is raised."""
 
     arrivals = 0
 
@@ -55,7 +55,7 @@ class Clips(AbstractDatasetAdapter):
 
 
 class Listed(Clips):
-    """The same, with ids that are known ahead."""
+    """The same adapter, with ids known in advance."""
 
     def item_ids(self) -> list[str]:
         return [str(id_) for id_ in self.items]
@@ -98,7 +98,7 @@ def test_a_second_ingest_adds_chunks(oracle: Oracle, tmp_path: Path) -> None:
     assert len(content(ours)) == 9
 
 
-def test_gulpio2_reads_what_was_ingested(oracle: Oracle, tmp_path: Path) -> None:
+def test_gulpio2_reads_ingested_chunks(oracle: Oracle, tmp_path: Path) -> None:
     GulpIngestor(Clips(clips("a", 7, "ü")), tmp_path, 2, 2)()
     read = oracle(
         "gd = gulp.GulpDirectory(out)\n"
@@ -125,16 +125,16 @@ def test_the_adapter_travels_once_to_each_worker(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_items_that_are_left_out_are_told(tmp_path: Path, workers: int) -> None:
+def test_skipped_items_are_reported(tmp_path: Path, workers: int) -> None:
     items = clips("a", "empty", "b", "deep", "c")
     items["empty"] = []
     items["deep"] = [np.zeros((4, 4), "u2")]
-    told: list[SkippedItem] = []
-    report = GulpIngestor(Clips(items), tmp_path, 2, workers, on_skip=told.append)()
-    assert report.skipped == told
-    assert [item.id for item in told] == ["empty", "deep"]
-    assert told[0].reason == "no frames"
-    assert "uint16" in told[1].reason
+    skipped: list[SkippedItem] = []
+    report = GulpIngestor(Clips(items), tmp_path, 2, workers, on_skip=skipped.append)()
+    assert report.skipped == skipped
+    assert [item.id for item in skipped] == ["empty", "deep"]
+    assert skipped[0].reason == "no frames"
+    assert "uint16" in skipped[1].reason
     assert list(GulpDirectory(tmp_path).chunk_lookup) == ["a", "b", "c"]
     assert (report.items, report.frames) == (3, 6)
     (tmp_path / "more").mkdir()
@@ -155,7 +155,7 @@ def test_an_empty_adapter_is_refused(tmp_path: Path) -> None:
 
 
 class Promising(Clips):
-    """Counts an item more than it yields."""
+    """Adapter that counts one item more than it yields."""
 
     def __len__(self) -> int:
         return super().__len__() + 1
@@ -179,7 +179,7 @@ def test_one_text_is_not_a_list_of_extensions(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_an_error_names_the_item_and_keeps_what_is_done(tmp_path: Path, workers: int) -> None:
+def test_an_error_names_the_item_and_keeps_finished_chunks(tmp_path: Path, workers: int) -> None:
     items = clips("a", "b", "c", "d", "e")
     items["d"] = OSError("no such thing")
     with pytest.raises(OSError, match="no such thing") as caught:
@@ -194,7 +194,7 @@ def test_an_error_names_the_item_and_keeps_what_is_done(tmp_path: Path, workers:
     assert list(GulpDirectory(tmp_path).chunk_lookup) == ["a", "b", "c", "d", "e"]
 
 
-def test_metadata_that_are_no_json_name_the_item(tmp_path: Path) -> None:
+def test_metadata_that_json_lacks_name_the_item(tmp_path: Path) -> None:
     class Odd(Clips):
         def iter_data(self, slice_element: slice | None = None) -> Iterator[dict[str, Any]]:
             for item in super().iter_data(slice_element):

@@ -1,4 +1,4 @@
-"""An ingest that dies at any point: the directory is sound, and the next run finishes it."""
+"""Killed ingests: the directory stays valid at any point, and the next run finishes."""
 
 import itertools
 import os
@@ -28,12 +28,12 @@ OPERATIONS = ("create", "write_at", "truncate", "sync", "sync_folder", "replace"
 
 
 class Crash(BaseException):
-    """The process is gone."""
+    """Simulated death of the process."""
 
 
 @pytest.fixture
 def crash_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[int | None], None]:
-    """Let the process die at the n-th call that changes the disk, and all later ones."""
+    """Simulate a kill at the n-th call that changes the disk: it and all later calls raise."""
     state: dict[str, Any] = {"left": None}
 
     def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -48,7 +48,7 @@ def crash_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[int | None], None]:
 
     for name in OPERATIONS:
         monkeypatch.setattr(disk, name, wrap(getattr(disk, name)))
-    # What a process does that is killed: nothing more.
+    # A killed process runs nothing more.
     monkeypatch.setattr("shutil.rmtree", wrap(__import__("shutil").rmtree))
 
     def arm(count: int | None) -> None:
@@ -88,7 +88,7 @@ def test_a_crash_at_any_step_is_taken_up(
     assert step > 20
 
 
-def test_a_chunk_between_its_names_is_written_anew(
+def test_a_chunk_killed_between_renames_is_rewritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = itertools.count()
@@ -119,11 +119,11 @@ def test_another_plan_is_not_taken_up(tmp_path: Path) -> None:
     broken = {**items, "d": OSError("stop")}
     with pytest.raises(OSError, match="stop"):
         ingest(Listed(broken), tmp_path)
-    # In another order: what is there would be there twice.
+    # In another order, finished items would be stored twice.
     turned = dict(reversed(items.items()))
     with pytest.raises(DuplicateIdException, match="another order was interrupted"):
         ingest(Listed(turned), tmp_path)
-    # The rest alone is welcome.
+    # The remaining items alone are accepted.
     report = ingest(Listed({id_: items[id_] for id_ in ("c", "d")}), tmp_path)
     assert (report.nresumed, report.chunks) == (0, [1])
     assert os.path.exists(tmp_path / "meta_1.gmeta")
@@ -154,7 +154,7 @@ def test_unknown_ids_in_another_order_are_refused_as_they_come(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"\xff\xfe\n", b"[]\n", b'{"items": 1}\n'])
-def test_a_damaged_journal_is_as_none(tmp_path: Path, text: bytes) -> None:
+def test_a_damaged_journal_is_ignored(tmp_path: Path, text: bytes) -> None:
     (tmp_path / ".ingest").mkdir()
     (tmp_path / ".ingest" / "journal").write_bytes(text)
     (tmp_path / ".ingest" / "0-abcd.gulp").write_bytes(b"left behind")
@@ -207,9 +207,9 @@ def test_a_killed_ingest_is_finished_by_the_next(
         os.killpg(process.pid, signal.SIGKILL)
     else:
         process.kill()
-    process.communicate(timeout=240)  # until no worker is left
+    process.communicate(timeout=240)  # until all workers have exited
     there = list(GulpDirectory(out).chunk_lookup)
-    if len(list(out.glob("data*"))) == len(list(out.glob("meta*"))):  # not between two names
+    if len(list(out.glob("data*"))) == len(list(out.glob("meta*"))):  # not between two renames
         assert oracle("list(gulp.GulpDirectory(out).chunk_lookup)", out=str(out)) == there
     assert sorted(there) == [f"x-{number:02d}.jpg" for number in range(len(there))]
     report = GulpIngestor(ImageFolderAdapter(folder, out), out, 2, 3)()
@@ -235,6 +235,6 @@ def test_shuffled_items_take_the_seed_to_go_on(tmp_path: Path) -> None:
         ingest(Broken(folder, out, shuffle=True), out)
     with pytest.raises(DuplicateIdException, match="seed"):
         ingest(adapter(6), out)
-    # A refused ingest leaves the interrupted one alone.
+    # A refused ingest leaves the interrupted one unchanged.
     assert ingest(adapter(5), out).nresumed == 3
     assert len(GulpDirectory(out).chunk_lookup) == 8

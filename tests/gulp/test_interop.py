@@ -1,4 +1,4 @@
-"""With the real GulpIO2 0.0.4: the same files, each reads the other's, the same behaviour."""
+"""Interoperability with GulpIO2 0.0.4: equal files, readable by both, and equal behaviour."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -37,7 +37,7 @@ EXAMPLES = [
 
 
 def write(gulp: Any, folder: Path, sessions: Any, **options: Any) -> dict[str, bytes]:
-    """Write a chunk with GulpIO2 (an `Oracle`) or ours; return the files."""
+    """Write a chunk with GulpIO2 (an `Oracle`) or our package; return the files."""
     folder.mkdir()
     values = {"folder": str(folder), "sessions": sessions, "options": options}
     if isinstance(gulp, Oracle):
@@ -69,7 +69,7 @@ def test_the_same_text(oracle: Oracle, items: dict[str, Any]) -> None:
         KEYS | st.integers(),
         st.tuples(METADATA, st.integers(0, 3), st.sampled_from([(3, 4), (5, 2, 3)])),
         max_size=3,
-        # "1" and 1 are one id.
+        # "1" and 1 are the same id.
     ).filter(lambda items: len({str(key) for key in items}) == len(items))
 )
 def test_any_items(
@@ -166,7 +166,7 @@ def test_the_same_behaviour(
     write(oracle, tmp_path / "gulp", EXAMPLES)
     oracle("import gulpio2.fileio")
     if "load(folder + '/data" in source:
-        # Theirs is a UnicodeDecodeError or JSONDecodeError; both, and ours, are ValueErrors.
+        # GulpIO2 raises UnicodeDecodeError or JSONDecodeError; all are ValueErrors.
         source = f"try:\n    {source}\nexcept ValueError:\n    found = 1\nfound"
     same("gd = gulp.GulpDirectory(folder)\n" + source, folder=str(tmp_path / "gulp"))
 

@@ -1,4 +1,4 @@
-"""Pickled indices: what GulpIO2 writes is read, nothing is run."""
+"""Pickled indices: those of GulpIO2 are read, and no pickle runs code."""
 
 import contextlib
 import io
@@ -27,13 +27,13 @@ from .conftest import frames
 
 
 def theirs(module: str = "gulpio2.fileio") -> bytes:
-    """Return an index as GulpIO2 pickles it."""
+    """Return an index as pickled by GulpIO2."""
     data = pickle.dumps(OrderedDict(a=OrderedDict(frame_info=[ImgInfo(0, 1, 8)], meta_data=[{}])))
     ours = ImgInfo.__module__.encode()
     name = module.encode()
     old = b"\x8c" + bytes((len(ours),)) + ours
     assert old in data
-    # The frame around it has a length, too: without one.
+    # The frame around it also has a length, so it is omitted.
     return b"\x80\x04" + data[11:].replace(old, b"\x8c" + bytes((len(name),)) + name)
 
 
@@ -117,12 +117,12 @@ def test_damaged_pickles_take_no_memory(data: bytes) -> None:
 
 
 def nested(levels: int) -> bytes:
-    """Return a pickled index whose only key is a tuple in a tuple, and so on."""
+    """Return a pickled index whose only key is a tuple, nested repeatedly."""
     return b"\x80\x04})" + b"\x85" * levels + b"K\x01s."
 
 
 def doubled(levels: int) -> bytes:
-    """Return the instructions for a tuple that has the one before twice, and so on."""
+    """Return instructions for a tuple that contains the previous one twice, repeatedly."""
     return b")" + b"".join(b"\x94h%ch%c\x86" % (level, level) for level in range(levels))
 
 
@@ -131,7 +131,7 @@ def itself(start: bytes, end: bytes) -> bytes:
 
 
 def colliding(count: int, instruction: bytes) -> bytes:
-    """Return a container of integers with one hash."""
+    """Return a container of integers with equal hashes."""
     numbers = (1 + number * (2**61 - 1) for number in range(8, 8 + count))
     longs = (b"\x8a\x0a" + number.to_bytes(10, "little") for number in numbers)
     return b"\x80\x04" + instruction % b"".join(longs) + b"."
@@ -160,7 +160,7 @@ HOSTILE = {
     "a tuple as a key": b"\x80\x04})K\x02s.",
     "a dict of tuples": b"\x80\x04()K\x02d.",
 }
-# In a process of its own: some of these end the interpreter or never end where they are built.
+# Runs in a separate process: building some of these crashes the interpreter or never ends.
 PROBE = """
 import sys
 from bloscpack.exceptions import FormatError
@@ -198,7 +198,7 @@ def test_metadata_shared_by_items_are_read() -> None:
     shared = {"labels": ["a", ("b", 2**70)], "tags": {"x", 3}, 7: "a number as a key"}
     index = OrderedDict((str(n), OrderedDict(meta_data=[shared, shared])) for n in range(2000))
     for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
-        if protocol > 3:  # sets are made by a function before
+        if protocol > 3:  # earlier protocols make sets by calling a function
             assert load_pickle(pickle.dumps(index, protocol)) == index
     deep: Any = 1
     for _ in range(60):
@@ -238,11 +238,11 @@ def test_a_pickled_chunk(tmp_path: Path) -> None:
     with chunk.open():
         found, meta = chunk["a"]
     assert (len(found), meta) == (2, {"n": 3, "t": (1, 2)})
-    # No name of ours, which GulpIO2 could not import.
+    # None of our names, which GulpIO2 could not import.
     assert b"bloscpack" not in paths[1].read_bytes()
 
 
-def test_what_could_not_be_read_is_not_written(tmp_path: Path) -> None:
+def test_unreadable_values_are_not_written(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="plain values"):
         dump_pickle({"a": Path("x")})
     chunk = GulpChunk(tmp_path / "d", tmp_path / "m", serializer=pickle_serializer)

@@ -1,4 +1,4 @@
-"""Sanity checks: GulpIO2's four, and what is wrong with a directory that cannot be opened."""
+"""Sanity checks: GulpIO2's four, and problems of directories that cannot be opened."""
 
 import json
 import os
@@ -60,7 +60,7 @@ def test_the_largest_end_counts_not_the_last_item(folder: Path) -> None:
     assert check_directory(folder, decode=True).ok
 
 
-def test_an_empty_chunk_is_no_damage(tmp_path: Path) -> None:
+def test_an_empty_chunk_is_not_damage(tmp_path: Path) -> None:
     (tmp_path / "data_0.gulp").touch()
     (tmp_path / "meta_0.gmeta").write_text("{}")
     directory = GulpDirectory(tmp_path)
@@ -155,7 +155,7 @@ def no_jpeg(folder: Path) -> None:
         (orphan_data, "data_0.gulp", "no index"),
         (orphan_meta, "meta_0.gmeta", "no data file"),
         (empty_meta, "meta_0.gmeta", "not JSON"),
-        (no_object, "meta_0.gmeta", "no JSON object"),
+        (no_object, "meta_0.gmeta", "not a JSON object"),
         (double_id, "meta_5.gmeta", r"'a' is in .*meta_0\.gmeta too"),
         (double_number, "data_00.gulp|data_0.gulp", "chunk 0 too"),
         (no_number, "data.gulp", "number"),
@@ -167,7 +167,7 @@ def no_jpeg(folder: Path) -> None:
         (no_jpeg, "data_0.gulp", "'a', frame 0: no JPEG"),
     ],
 )
-def test_damage_is_named_and_does_not_hide_the_rest(
+def test_each_damage_is_reported(
     folder: Path, damage: Callable[[Path], None], name: str, text: str
 ) -> None:
     (folder / "data_1.gulp").write_bytes((folder / "data_1.gulp").read_bytes() + b"more")
@@ -178,7 +178,7 @@ def test_damage_is_named_and_does_not_hide_the_rest(
         for problem in problems
     ), problems
     assert any(
-        problem.path == str(folder / "data_1.gulp") and "4 bytes behind" in problem.message
+        problem.path == str(folder / "data_1.gulp") and "4 bytes after" in problem.message
         for problem in problems
     )
 
@@ -199,11 +199,11 @@ def test_many_problems_of_a_file_are_summed_up(tmp_path: Path) -> None:
     (tmp_path / "meta_0.gmeta").write_text(json.dumps({"a": entry}))
     report = check_directory(tmp_path)
     assert len(report.problems) == 21
-    assert report.problems[-1].message == "and more of the kind"
+    assert report.problems[-1].message == "further problems of this kind"
     assert report.frames == 1000
 
 
-def test_what_is_worth_knowing(tmp_path: Path) -> None:
+def test_notices(tmp_path: Path) -> None:
     with pytest.raises(NotBloscpackError, match="not a Gulp directory: it is empty"):
         check_directory(tmp_path)
     (tmp_path / ".ingest").mkdir()

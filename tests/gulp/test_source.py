@@ -146,11 +146,11 @@ def test_a_clip_without_frames(tmp_path: Path) -> None:
         clip[0]
 
 
-def test_only_what_is_asked_for_is_read(
+def test_only_requested_frames_are_read(
     source: GulpSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[tuple[int, int]] = []
-    monkeypatch.setattr(gulp_source, "_HEADER_NBYTES", 700)  # more than these have
+    monkeypatch.setattr(gulp_source, "_HEADER_NBYTES", 700)  # more than these headers have
     original = FileSource.read_into
 
     def noted(self: FileSource, offset: int, view: memoryview) -> int:
@@ -161,7 +161,7 @@ def test_only_what_is_asked_for_is_read(
     clip = source["a"]
     places = clip._triplets().tolist()
     clip[[2, 1]]
-    # One call for two records that lie side by side.
+    # One call for two adjacent records.
     assert read == [(places[1][0], places[1][2] + places[2][2])]
 
 
@@ -182,7 +182,7 @@ def test_few_files_are_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
             for id_ in source:
                 assert source[id_][0].shape == (8, 8)
                 assert len(source._files) <= 3
-        # More at once than may stay open.
+        # More files at once than may stay open.
         assert source.read([(id_, 0) for id_ in source]).shape == (8, 8, 8)
 
 
@@ -229,7 +229,7 @@ def test_damage_is_named_and_loses_that_frame_only(folder: Path) -> None:
     np.testing.assert_array_equal(clip[[1, 3, 4]], expected[[1, 3, 4]])
 
 
-def test_an_image_of_another_kind_is_no_frame(folder: Path) -> None:
+def test_only_jpeg_images_are_frames(folder: Path) -> None:
     png = image.encode_png(frames(1, 12, 16, 3)[0])
     data = (folder / "data_1.gulp").read_bytes()
     (folder / "data_1.gulp").write_bytes(data + png)
@@ -257,7 +257,7 @@ def test_a_cut_file(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["[0, 0, 1099511627776]", "[-4, 0, 4]", "[0, 5, 4]", "[0, 0, 0]"])
-def test_places_that_are_none(folder: Path, text: str) -> None:
+def test_places_outside_the_file(folder: Path, text: str) -> None:
     path = folder / "meta_1.gmeta"
     path.write_text(f'{{"c": {{"frame_info": [{text}, [0, 0, 8]], "meta_data": []}}, "d": {{}}}}')
     source = GulpSource(folder)

@@ -75,7 +75,7 @@ def test_images_are_read_and_resized(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [None, b"", b"no image", b"\xff\xd8\xff"])
-def test_what_is_no_image_is_named(tmp_path: Path, content: bytes | None) -> None:
+def test_errors_name_files_that_are_not_images(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "x.jpg"
     if content is not None:
         path.write_bytes(content)

@@ -1,4 +1,4 @@
-"""Every shared case of GulpIO2: ids, order, metadata, places, JPEG bytes, pixels."""
+"""All shared GulpIO2 cases: ids, order, metadata, frame locations, JPEG bytes, pixels."""
 
 import hashlib
 import json

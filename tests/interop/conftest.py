@@ -1,4 +1,4 @@
-"""The original bloscpack in a process of its own, and the files it wrote."""
+"""The original bloscpack in a separate process, and the files it wrote."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ RECIPE = Recipe(
     python=_FOLDER / "venv" / "bin" / "python",
     probe="import bloscpack.file_io",
     commands=(("bash", _SCRIPT, _FOLDER),),
-    cwd=SHARED,  # from the repository it would import our bloscpack
+    cwd=SHARED,  # in the repository it would import our bloscpack
     given_python=lambda folder: Path(folder) / "venv" / "bin" / "python",
 )
 
@@ -35,7 +35,7 @@ def oracle(pytestconfig: pytest.Config) -> Iterator[Oracle]:
     """Bloscpack 0.16."""
     oracle = Oracle(RECIPE, Path(subject.__file__), install=pytestconfig.getoption("--all"))
     assert oracle.greeting["bloscpack"] == "0.16.0"
-    # Bytes are compared below, so both must compress alike.
+    # Bytes are compared below, so both must compress identically.
     assert set(oracle.greeting["codecs"]) <= set(bloscpack.format.codec.CODECS)
     yield oracle
     oracle.close()
@@ -43,10 +43,10 @@ def oracle(pytestconfig: pytest.Config) -> Iterator[Oracle]:
 
 @pytest.fixture
 def same(oracle: Oracle) -> Callable[..., Any]:
-    """Run a snippet with 0.16 and with ours and check that the outcomes are equal.
+    """Run a snippet with 0.16 and with our package, and check that the outcomes are equal.
 
-    Values must be equal. An error must be of the class that 0.16 raises, or of one derived from
-    it (by name), so that any `except` clause for 0.16 catches it. Ours is returned.
+    Values must be equal. An error must be of the class that 0.16 raises, or of a subclass (by
+    name), so that any `except` clause for 0.16 catches it. Our outcome is returned.
     """
 
     def check(source: str, /, **values: Any) -> Any:
@@ -65,7 +65,7 @@ def same(oracle: Oracle) -> Callable[..., Any]:
 
 @pytest.fixture
 def outcome() -> Callable[..., tuple[str, Any]]:
-    """Run a snippet with ours, as `Oracle.outcome` does with 0.16."""
+    """Run a snippet with our package, as `Oracle.outcome` does with 0.16."""
     return lambda source, /, **values: snippets.run(subject.names(bloscpack), source, values)
 
 
@@ -76,7 +76,7 @@ def describe() -> Callable[[Any], Any]:
 
 
 def _entries(kind: str) -> list[dict[str, Any]]:
-    """Return the files of the manifest of one kind, each with its "path"."""
+    """Return the files of one kind in the manifest, each with its "path"."""
     if not FILES:
         return []
     listed = json.loads((FILES / "manifest.json").read_text("utf-8"))
@@ -88,7 +88,7 @@ def _entries(kind: str) -> list[dict[str, Any]]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test that takes one of these for each such file in the manifest."""
+    """Run a test once for each such file in the manifest."""
     for kind in ("vector", "array_vector", "bytes_vector", "legacy"):
         if kind not in metafunc.fixturenames:
             continue

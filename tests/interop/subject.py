@@ -1,4 +1,4 @@
-"""What snippets for bloscpack 0.16 and for ours see.
+"""Names for snippets that run with bloscpack 0.16 and with ours.
 
 The package as ``bp``, numpy as ``np``, `describe`, `BytesIO` and `Path`.
 """
@@ -12,7 +12,7 @@ import numpy as np
 
 
 def describe(array: Any) -> tuple[str, list[int], str, bytes]:
-    """Return the dtype, shape, order and C-order bytes of an array: equal if all is equal."""
+    """Return the dtype, shape, order and C-order bytes of an array, for comparison."""
     dtype = array.dtype
     text = repr(dtype.str) if dtype.names is None else repr(dtype.descr)
     is_fortran = array.flags.f_contiguous and not array.flags.c_contiguous

@@ -1,4 +1,4 @@
-"""Appending: our results against those of 0.16, and each appending to files of the other."""
+"""Appending: our results compared with those of 0.16, and appending to each other's files."""
 
 import random
 from collections.abc import Callable
@@ -27,7 +27,7 @@ SETTINGS = (
     "dict(typesize=1, clevel=0, shuffle=False, cname='lz4')",
 )
 
-# The pieces are appended one after another, each with the next of the settings.
+# The pieces are appended one after another, each with the next setting.
 APPEND = """
 file = BytesIO(data)
 added = []
@@ -49,7 +49,7 @@ UNPACK = "bp.unpack_bytes_from_bytes(data)"
 
 
 def appended(same: Same, data: bytes, *pieces: bytes, settings: Any = SETTINGS) -> bytes:
-    """Return what appending gives, equal for both."""
+    """Return the result of appending, which is equal for both."""
     settings = (settings * len(pieces))[: len(pieces)]
     _, result = same(APPEND, data=data, pieces=pieces, settings=settings)
     content, metadata = bp.unpack_bytes_from_bytes(data)
@@ -98,7 +98,7 @@ class TestEqualResults:
         data = bp.pack_bytes_to_bytes(content, 4000, blosc_args=store)
         result = appended(same, data, b"zz", settings=SETTINGS[1:])
         assert len(result) == len(data)
-        # 0.16 leaves what was behind the last chunk, and appends over it later.
+        # 0.16 leaves bytes after the last chunk, and overwrites them with a later append.
         appended(same, result, b"y" * 5000)
 
     def test_one_chunk_fixes_the_chunk_size(self, same: Same) -> None:
@@ -129,7 +129,7 @@ class TestEqualErrors:
         "given", ["dict(typesize=8)", "dict(bp.BloscArgs(), extra=1)", "5", "'text'"]
     )
     def test_blosc_args(self, oracle: Oracle, outcome: Any, given: str) -> None:
-        # 0.16 has a KeyError or a ValueError here, depending on what is missing.
+        # 0.16 raises KeyError or ValueError here, depending on which is missing.
         source = f"bp.append.append_fp(BytesIO(data), BytesIO(b'new'), 3, {given})"
         data = bp.pack_bytes_to_bytes(b"old")
         assert oracle.outcome(source, data=data)[0] == "error"
@@ -264,7 +264,7 @@ class TestTheOriginalAppendsToOurs:
         bp.save(file, rows if order == "C" else rows.T, chunks=chunks, attrs={"unit": "m"})
         more = np.arange(90.0).reshape(3, 30)
         result = self.append(oracle, file.getvalue(), more.tobytes())
-        # The bytes are there; the shape is not what it was, and 0.16 has not changed it.
+        # The bytes are there, but 0.16 has not updated the shape.
         content, metadata = bp.unpack_bytes_from_bytes(result)
         assert content == rows.tobytes() + more.tobytes()
         assert metadata["shape"] == ([20, 30] if order == "C" else [30, 20])

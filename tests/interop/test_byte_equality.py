@@ -1,6 +1,6 @@
-"""For the same arguments our pack functions write the bytes that 0.16 writes.
+"""For the same arguments our pack functions write the same bytes as 0.16.
 
-Header, metadata and offsets are canonical; chunks are too, as both link C-Blosc 1.21.
+Header, metadata and offsets are canonical; so are chunks, as both use C-Blosc 1.21.
 """
 
 import itertools
@@ -19,7 +19,7 @@ CHECKSUMS = (None, *NAMES)
 SMOOTH = b"".join((n * n // 7).to_bytes(4, "little") for n in range(2500)) + b"end"
 NOISE = random.Random(1).randbytes(5000)
 
-# Arguments travel as the text of calls, evaluated on either side: callables do not pickle.
+# Arguments are passed as the text of calls and evaluated on either side: callables do not pickle.
 PACK = """
 bp.pack_bytes_to_bytes(
     data,
@@ -94,7 +94,7 @@ class TestBytes:
         pack(same, bloscpack_args=f"bp.BloscpackArgs(offsets=False, max_app_chunks={spare})")
 
     def test_content_that_takes_several_threads(self, same: Same) -> None:
-        # 9 chunks of the default size, packed on as many threads as there are.
+        # 9 chunks of the default size, packed on all available threads.
         data = SMOOTH * 900
         assert len(pack(same, data=data, blosc_args="bp.BloscArgs(cname='lz4')")) < len(data)
 
@@ -151,7 +151,7 @@ class TestMetadata:
 
     @pytest.mark.parametrize("reserve", ["5000", "lambda n: n", "lambda n: n + 13", "9", "True"])
     def test_reserves(self, same: Same, reserve: str) -> None:
-        # 8 bytes of JSON: the last does not fit, and both say so.
+        # 8 bytes of JSON: the last does not fit, and both report that.
         pack(same, metadata=[1, 2, 3], metadata_args=f"bp.MetadataArgs(max_meta_size={reserve})")
 
     def test_reserve_below_the_size_that_compression_makes_enough(self, same: Same) -> None:
@@ -162,7 +162,7 @@ class TestMetadata:
         pack(same, metadata_args="bp.MetadataArgs(meta_checksum='nonsense')")
 
 
-# Expressions of arrays; 0.16 packs each of them.
+# Expressions of arrays that 0.16 can pack.
 ARRAYS = {
     "0-d": "np.array(3.5)",
     "scalar": "np.float32(3.5)",
@@ -219,7 +219,7 @@ class TestArrays:
     @pytest.mark.parametrize("array", ARRAYS.values(), ids=ARRAYS.keys())
     def test_arrays(self, same: Same, array: str) -> None:
         same(f"bp.pack_ndarray_to_bytes({array})")
-        # Blosc arguments are used, but for the typesize.
+        # Blosc arguments are used, except the typesize.
         same(f"bp.pack_ndarray_to_bytes({array}, blosc_args=bp.BloscArgs(3, 9, 2, 'zstd'))")
 
     @pytest.mark.parametrize("array", ARRAYS.values(), ids=ARRAYS.keys())

@@ -1,4 +1,4 @@
-"""What we write by default, bloscpack 0.16 reads; it refuses version 4 cleanly."""
+"""bloscpack 0.16 reads files that we write by default; it refuses version 4 cleanly."""
 
 import random
 from collections.abc import Callable
@@ -83,7 +83,7 @@ class TestBytes:
 
 
 def from_pipe(content: bytes, file: Any, **options: Any) -> None:
-    """Pack a stream that cannot seek."""
+    """Pack an unseekable stream."""
 
     class Pipe(BytesIO):
         def seekable(self) -> bool:
@@ -94,7 +94,7 @@ def from_pipe(content: bytes, file: Any, **options: Any) -> None:
 
 
 def every_class_of_array() -> dict[str, Any]:
-    """Return arrays that 0.16 gives back as they are, but for what `save` adds to the metadata."""
+    """Return arrays that 0.16 reads back unchanged, except for metadata that `save` adds."""
     ramp = np.arange(60)
     arrays: dict[str, Any] = {
         code: np.frombuffer(random.Random(3).randbytes(60 * np.dtype(code).itemsize), code)
@@ -174,7 +174,7 @@ class TestArrays:
     def test_itemsizes_that_do_not_divide_the_default_chunk(
         self, oracle: Oracle, describe: Describe, itemsize: int
     ) -> None:
-        # 0.16 refuses to pack these above 1 MiB, and reads them.
+        # 0.16 refuses to pack these above 1 MiB, but reads them.
         array = np.frombuffer(NOISE * 300, f"V{itemsize}", 1500000 // itemsize)
         for packed in (bp.pack_ndarray_to_bytes(array), saved(array)):
             assert oracle(UNPACK_ARRAY, data=packed) == describe(array)
@@ -194,7 +194,7 @@ class TestArrays:
 
 
 class TestArraysThatTheOriginalCannotDescribe:
-    """It gets raw items of the right size; the rest is in metadata it passes over."""
+    """It reads raw items of the right size; the rest is in metadata that it ignores."""
 
     @pytest.mark.parametrize(
         "dtype",
@@ -218,7 +218,7 @@ class TestArraysThatTheOriginalCannotDescribe:
         dtype = np.dtype([("a", "i1"), ("b", "<i4"), ("c", "<i2")], align=True)
         array = np.frombuffer(NOISE, dtype, 100)
         text, shape, order, content = oracle(UNPACK_ARRAY, data=saved(array))
-        # The padding comes to light as fields there, as in what it packs itself.
+        # There the padding appears as fields, as in files it packs itself.
         assert text == "[('a', '|i1'), ('f1', '|V3'), ('b', '<i4'), ('c', '<i2'), ('f4', '|V2')]"
         assert (shape, order, content) == ([100], "C", array.tobytes())
 
@@ -277,7 +277,7 @@ class TestAppendedTo:
             append_all_ways(result, [b"c"])
 
     def test_a_chunk_that_shrinks(self, oracle: Oracle) -> None:
-        # Noise, then recompressed with a better codec: bytes trail the last chunk.
+        # Noise, then recompressed with a better codec: extra bytes follow the last chunk.
         content = bytes(byte & 15 for byte in NOISE)
         store = bp.BloscArgs(clevel=0)
         packed = bp.pack_bytes_to_bytes(content, 8000, blosc_args=store)

@@ -1,6 +1,6 @@
-"""What a script for 0.16 can see, apart from the bytes: signatures, argument classes, errors.
+"""Everything a script for 0.16 can observe except bytes: signatures, argument classes, errors.
 
-Each snippet runs with 0.16 and with ours; see the fixture `same` for what must be equal.
+Each snippet runs with 0.16 and with ours; the fixture `same` states which parts must be equal.
 """
 
 from collections.abc import Callable
@@ -74,7 +74,7 @@ def test_signatures_with_a_callable_default(same: Same, name: str) -> None:
 class TestAliases:
     @pytest.mark.parametrize("name", ALIASES)
     def test_they_warn(self, same: Same, name: str) -> None:
-        # Called wrongly: the warning comes before anything is done.
+        # Invalid calls: the warning comes before anything is done.
         seen = same(
             "import warnings\n"
             "with warnings.catch_warnings(record=True) as seen:\n"
@@ -344,7 +344,7 @@ class TestUnpackErrors:
         refused = 0
         for position in range(32):
             for value in (*range(10), 127, 128, 255):
-                # Values from 16 on would have the original read gigabytes.
+                # From 16 on, the value would make the original read gigabytes.
                 if position > 17 and value > 0 and position not in (23, 31):
                     continue
                 damaged = packed.copy()
@@ -397,7 +397,7 @@ class TestUnpackErrors:
         same(source, folder=tmp_path)
 
 
-# Where we differ on purpose: the snippet, what 0.16 raises, what we raise.
+# Intended differences: the snippet, the error of 0.16, our error.
 DIFFERENCES = [
     ("bp.args.calculate_nchunks(10, '')", "IndexError", "ValueError"),
     ("bp.args.calculate_nchunks(10, 'infB')", "OverflowError", "ValueError"),

@@ -1,4 +1,4 @@
-"""Files with a trailer in the hands of 0.16: it reads them, and makes the trailer stale."""
+"""Files with a trailer and 0.16: it reads them, and its changes make the trailer stale."""
 
 from pathlib import Path
 from typing import Any
@@ -71,7 +71,7 @@ def test_an_array_it_appended_to_is_recovered_with_its_rows(oracle: Oracle, tmp_
     path, new = tmp_path / "a.blp", tmp_path / "b.blp"
     bp.save(path, ARRAY, chunks=7)
     path.write_bytes(oracle(APPEND, data=path.read_bytes(), piece=ARRAY[:5].tobytes()))
-    report = bp.verify(path)  # 0.16 leaves the shape as it was
+    report = bp.verify(path)  # 0.16 has not updated the shape
     assert "shape" in report.damage[0].what
     assert bp.recover(path, new).ok
     with bp.open(new) as array:

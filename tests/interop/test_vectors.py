@@ -1,6 +1,6 @@
-"""Every file that bloscpack 0.1 to 0.16 wrote reads back as what went in.
+"""Every file written by bloscpack 0.1 to 0.16 reads back as its original content.
 
-The expectations are those of the manifest beside the files, made with the original.
+The expected values are in the manifest beside the files, made with the original.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ def sha256(data: Any) -> str:
 def assert_array(array: Any, vector: Entry, describe: Describe) -> None:
     dtype, shape, order, content = describe(array)
     found = {"dtype": dtype, "shape": shape, "order": order, "sha256_c": sha256(content)}
-    # Where what went in differs from what 0.16 gives back, what went in is right too.
+    # Where the input differs from what 0.16 reads back, the input is correct, too.
     assert found in (vector["array"], vector.get("array_packed"))
 
 

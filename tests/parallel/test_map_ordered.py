@@ -1,4 +1,4 @@
-"""Results in order, a bounded number of them, and every thread joined however it ends."""
+"""map_ordered: results in order, a bounded number of them, and all threads joined at every exit."""
 
 import gc
 import os
@@ -21,7 +21,7 @@ def is_caller() -> bool:
 
 
 class Content:
-    """Something that tells when it is gone."""
+    """Object that records when it is deleted."""
 
 
 @counts
@@ -135,7 +135,7 @@ def test_nothing_new_starts_after_giving_up(monkeypatch: pytest.MonkeyPatch) -> 
 
     results = map_ordered(function, items(), 2)
     next(results)
-    if not blocked.wait(0.1):  # the caller was first everywhere
+    if not blocked.wait(0.1):  # the caller took every item
         next(results)
     assert blocked.wait(120)
     if len(begun) == len(taken):
@@ -211,7 +211,7 @@ def test_items_and_results_are_let_go() -> None:
     results = map_ordered(function, (make() for _ in range(4)), 2)
     for _ in range(4):
         next(results)
-    # The iterator and its thread wait, and hold nothing.
+    # The suspended iterator and its thread hold no items.
     assert wait_for(lambda: not alive)
     close(results)
 
@@ -239,7 +239,7 @@ def test_interrupt_in_the_part_of_the_consumer() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         consume()
-    # It is raised at once, not when its turn comes.
+    # It is raised at once, before its turn.
     assert of_helper[0] not in given
 
 
@@ -274,7 +274,7 @@ def test_work_ahead_goes_on_while_the_caller_is_busy() -> None:
     next(results)
     for event in done[:5]:
         assert event.wait(120)
-    # Not one more was taken.
+    # No further item was taken.
     assert not done[5].is_set()
     next(results)
     assert done[5].wait(120)

@@ -1,4 +1,4 @@
-"""Work in processes: order, what is sent, errors, and that nothing stays behind."""
+"""Work in processes: order, pickled arguments, errors, and clean-up."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ from ..conftest import REPOSITORY
 
 
 class Shared:
-    """Counts, in each process, how often it was unpickled."""
+    """Object that counts how often it was unpickled in each process."""
 
     arrivals = 0
 
@@ -123,12 +123,12 @@ def test_workers_end_with_their_parent(number: signal.Signals) -> None:
         start_new_session=True,
     )
     assert parent.stdout is not None
-    for _ in range(3):  # one is done, two are under way
+    for _ in range(3):  # one is done, two are in progress
         assert parent.stdout.read(1) == b"."
-    if number == signal.SIGINT:  # as a terminal does
+    if number == signal.SIGINT:  # a terminal signals the whole group
         os.killpg(parent.pid, number)
     else:
         parent.kill()
-    # The pipes end when the last process that has them does.
+    # The pipes close when the last process that holds them exits.
     parent.communicate(timeout=240)
     assert parent.returncode != 0

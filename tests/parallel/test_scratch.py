@@ -1,4 +1,4 @@
-"""Scratch memory: used again, never by two at once, bounded."""
+"""Scratch memory: reused, never shared, bounded."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""How many threads work, in which order results come, and that none is left behind."""
+"""Threads: their number, the order of results, and that all of them are joined."""
 
 import contextlib
 import gc
@@ -61,7 +61,7 @@ def test_little_work_does_not_ask_whether_it_is_in_a_worker(
 
 
 class TestInWorker:
-    """Libraries that feed workers, played; tests/processes asks the real ones."""
+    """Fakes of libraries that run workers; tests/processes uses the real ones."""
 
     @pytest.fixture(autouse=True)
     def _nothing_is_imported(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,7 +202,7 @@ def test_nothing_new_starts_after_a_failure(nthreads: int) -> None:
 
 @pytest.fixture
 def starts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of the threads that are started."""
+    """Names of the threads that were started."""
     names: list[str] = []
     start = threading.Thread.start
 
@@ -227,7 +227,7 @@ def test_no_more_threads_than_needed(
 
 
 class Content:
-    """Something that tells when it is gone."""
+    """Object that records when it is deleted."""
 
 
 @pytest.mark.parametrize("allowed", [0, 1])
@@ -284,7 +284,7 @@ def test_interrupt_ends_the_helpers() -> None:
 def test_interrupt_ends_the_waiting_of_helpers(
     monkeypatch: pytest.MonkeyPatch, place: str, error: type[BaseException]
 ) -> None:
-    """For an answer of a server, say, that does not come."""
+    """A wait for something that never comes, such as the answer of a server."""
     never: Future[None] = Future()
     waiting = threading.Event()
 
@@ -318,7 +318,7 @@ def test_interrupt_ends_the_waiting_of_helpers(
 
 
 def test_results_of_what_goes_on_elsewhere() -> None:
-    """A helper is given what another thread is, errors of time included."""
+    """A helper gets the same result as any other thread, including timeout errors."""
     bad: Future[int] = Future()
     bad.set_exception(TimeoutError("its own"))
     found: list[int] = []
@@ -341,7 +341,7 @@ def test_results_of_what_goes_on_elsewhere() -> None:
                 result_of(bad)
             found.append(result_of(good))
         else:
-            looked.wait(10)  # longer than a helper waits before it looks again
+            looked.wait(10)  # longer than the polling interval of a helper
             good.set_result(5)
             assert result_of(good) == 5
 
@@ -372,7 +372,7 @@ def test_interrupt_between_two_tasks_ends_the_helpers() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         run_indexed(task, Indices(), 2)
-    assert len(begun) < 99_990  # not all but those that the interrupt took
+    assert len(begun) < 99_990  # more are missing than the one that was interrupted
 
 
 @pytest.mark.parametrize("interrupts", [{1}, {1, 2}, {1, 3}])
@@ -401,7 +401,7 @@ def test_interrupt_while_the_helpers_are_awaited(
 
     with pytest.raises(KeyboardInterrupt):
         run_indexed(task, range(3), 3)
-    # The first interrupt waits on for the helpers, the second does not.
+    # The first interrupt still waits for the helpers, the second does not.
     assert len(joined) == (3 if interrupts == {1} else max(interrupts))
     release.set()
     monkeypatch.undo()
@@ -410,10 +410,10 @@ def test_interrupt_while_the_helpers_are_awaited(
 
 
 def interrupted_at(moment: int, function: Callable[[], object]) -> bool:
-    """Call a function, interrupted at one of the moments in which CPython looks for signals.
+    """Call a function, interrupted at one of the points where CPython checks for signals.
 
-    They are where a function of Python begins and where one of C returns. Return whether there was
-    such a `moment`, counted from 0.
+    Those are the calls of Python functions and the returns of C functions. Return whether the
+    function has such a `moment`, counted from 0.
     """
     nmoments = 0
     will_start = False
@@ -421,17 +421,17 @@ def interrupted_at(moment: int, function: Callable[[], object]) -> bool:
     def interrupt(frame: FrameType, event: str, argument: object) -> None:
         nonlocal nmoments, will_start
         code = frame.f_code
-        # No callbacks of garbage collection: what they raise is printed at best.
+        # Callbacks of garbage collection are skipped: errors in them are printed at best.
         if code.co_filename not in {bloscpack.parallel.threads.__file__, threading.__file__}:
             return
-        # A thread that is never started is awaited for a second.
+        # Joining a thread that never starts takes a second.
         if event == "call" and code.co_name == "__init__" and "target" in code.co_varnames:
             will_start = True
         elif event == "c_return" and getattr(argument, "__name__", "").startswith("start_"):
             will_start = False
-        # Where a generator is closed, profilers see a call that is none.
+        # Closing a generator appears to profilers as a call, but is not one.
         is_call = event == "call" and not code.co_flags & inspect.CO_GENERATOR
-        # An interrupt in Condition.__enter__ keeps its lock: that thread never begins.
+        # An interrupt in Condition.__enter__ keeps its lock, so the thread never begins.
         is_return = event == "c_return" and code.co_name != "__enter__"
         if not will_start and (is_return or is_call):
             nmoments += 1
@@ -480,7 +480,7 @@ def leave_early() -> None:
 def test_interrupt_at_any_moment_leaves_no_helper(
     monkeypatch: pytest.MonkeyPatch, work: Callable[[], object]
 ) -> None:
-    monkeypatch.setattr(bloscpack.parallel.threads, "_PATIENCE_TO_BEGIN", 30)
+    monkeypatch.setattr(bloscpack.parallel.threads, "_START_TIMEOUT", 30)
     before, moment = threadlist.running(), 0
     while interrupted_at(moment, work):
         assert threadlist.running() <= before, moment
@@ -493,7 +493,7 @@ def test_interrupt_while_a_helper_starts(monkeypatch: pytest.MonkeyPatch) -> Non
         raise KeyboardInterrupt
 
     monkeypatch.setattr(threading.Thread, "start", interrupted)
-    monkeypatch.setattr(bloscpack.parallel.threads, "_PATIENCE_TO_BEGIN", 0.01)
+    monkeypatch.setattr(bloscpack.parallel.threads, "_START_TIMEOUT", 0.01)
     with pytest.raises(KeyboardInterrupt):
         run_indexed(lambda _: None, range(9), 3)
 

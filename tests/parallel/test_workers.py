@@ -1,4 +1,4 @@
-"""Parts in the order of the tasks, bounded memory, and no process left or waited for in vain."""
+"""Workers: parts in the order of the tasks, bounded memory, all processes ended."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ def results(workers: Workers[Any, Any], given: Any) -> list[list[Any]]:
 
 @pytest.fixture
 def ends() -> Iterator[list[int]]:
-    """Processes that have to be gone when the test has ended."""
+    """Processes that must have exited when the test ends."""
     pids: list[int] = []
     yield pids
     for pid in pids:
@@ -78,7 +78,7 @@ def test_parts_nobody_takes_are_bounded(tmp_path: Path) -> None:
         parts = next(jobs).parts()
         for _ in range(19):
             assert len(next(parts)) == 1 << 20
-        # Of the second task some parts have come, and most of them wait at its pipe.
+        # Some parts of the second task have been read, and most of them wait in its pipe.
         assert len(list(tmp_path.glob("1-*"))) < 10
         assert len(list(parts)) == 1
         assert [len(list(job.parts())) for job in jobs] == [20, 20, 20]
@@ -179,7 +179,7 @@ def start(tmp_path: Path, **fields: str) -> subprocess.Popen[str]:
     )
 
 
-def test_program_without_a_guard_is_told(tmp_path: Path) -> None:
+def test_program_without_a_guard_gets_an_error(tmp_path: Path) -> None:
     process = start(tmp_path, function="square", guard="if True:", method="spawn", then="pass")
     out, err = process.communicate(timeout=240)
     assert (process.returncode, out) == (1, "")
@@ -200,7 +200,7 @@ def test_workers_end_with_the_program(tmp_path: Path, method: str, name: str) ->
     with process:
         assert process.stdout
         assert all(process.stdout.readline() for _ in range(2))
-        if name == "SIGINT":  # as Ctrl-C does, to all of the group
+        if name == "SIGINT":  # Ctrl-C signals the whole group
             os.killpg(process.pid, signal.SIGINT)
         else:
             process.send_signal(getattr(signal, name))
@@ -210,7 +210,7 @@ def test_workers_end_with_the_program(tmp_path: Path, method: str, name: str) ->
             os.killpg(process.pid, signal.SIGKILL)
             raise
         assert process.stderr
-        err = process.stderr.read()  # ends when the last worker has ended
+        err = process.stderr.read()  # ends when the last worker exits
         assert err.count("Traceback") == (name == "SIGINT")
 
 

@@ -17,7 +17,7 @@ from bloscpack.parallel.threads import map_ordered, run_indexed
 
 
 def opened(path: Path, kind: str) -> bp.Array:
-    """Open the array in one of the ways a handle can come."""
+    """Open the array in one of the supported ways."""
     if kind == "path":
         return bp.open(path)
     if kind == "bytes":
@@ -30,7 +30,7 @@ def opened(path: Path, kind: str) -> bp.Array:
 
 
 def check(array: bp.Array, seed: int) -> None:
-    """Read random rows, and everything."""
+    """Read random rows, then everything."""
     check_rows(array, seed)
     check_whole(array)
 
@@ -48,13 +48,13 @@ def threads_share_a_handle(path: Path, kind: str) -> None:
 
 
 def close_while_reading(path: Path) -> None:
-    """Close handles that threads read from, and open others: no read gets another file's bytes."""
+    """Close handles while threads read, and open others: no read gets data of another file."""
     other = path.with_name("other.blp")
     bp.save(other, -content(), codec="lz4")
     handles = [bp.open(path)]
     stopped = threading.Event()
     errors: list[BaseException] = []
-    sys.setswitchinterval(1e-4)  # threads that find a closed handle try again at once
+    sys.setswitchinterval(1e-4)  # threads that find a closed handle retry at once
 
     def read() -> None:
         while not stopped.is_set():
@@ -81,7 +81,7 @@ def close_while_reading(path: Path) -> None:
 
 
 def interrupt(path: Path) -> None:
-    """Interrupt reads and writes at any moment: no thread is left and the handle works on."""
+    """Interrupt reads and writes at any moment: no thread is left, and the handle still works."""
     array, target = bp.open(path), path.with_name("new.blp")
     signal.signal(signal.SIGALRM, signal.default_int_handler)
     whole = content()
@@ -107,7 +107,7 @@ def interrupt(path: Path) -> None:
 
 
 def end_while_reading(path: Path) -> None:
-    """End the program while a daemon thread reads, an iterator is open, and then read once more."""
+    """Exit while a daemon thread reads and an iterator is open, then read once more."""
     array = bp.open(path)
     begun = threading.Event()
 
@@ -125,7 +125,7 @@ def end_while_reading(path: Path) -> None:
 
 
 def fork_in_a_read(path: Path) -> None:
-    """Fork in a task while helpers are at work; the child starts threads of its own."""
+    """Fork in a task while helpers are working; the child starts its own threads."""
     array = bp.open(path)
     children: list[int] = []
 

@@ -1,4 +1,4 @@
-"""Scenarios with Benzina datasets: forks, threads, and ways to other processes."""
+"""Scenarios with Benzina datasets: forks, threads, and other processes."""
 
 import os
 import pickle
@@ -14,7 +14,7 @@ from bloscpack import benzina
 
 
 def opened(path: Path, kind: str) -> benzina.Dataset:
-    """Open the dataset in one of the ways that handles come."""
+    """Open the dataset in one of the supported ways."""
     if kind == "bytes":
         return benzina.open(path.read_bytes())
     if kind == "file":
@@ -25,7 +25,7 @@ def opened(path: Path, kind: str) -> benzina.Dataset:
 
 
 def facts_of(path: Path) -> dict[str, Any]:
-    """Return what each sample is, read by a handle of its own."""
+    """Return the content of each sample, read by a separate handle."""
     with benzina.open(path) as dataset:
         return {
             "data": [sample.data for sample in dataset.samples()],
@@ -36,7 +36,7 @@ def facts_of(path: Path) -> dict[str, Any]:
 
 
 def check(facts: dict[str, Any], dataset: benzina.Dataset, seed: int) -> int:
-    """Read in all ways, and compare; return the id of the process."""
+    """Read in all ways, and compare; return the process id."""
     rng = Random(seed)
     for _ in range(4):
         index = rng.randrange(len(dataset))
@@ -60,12 +60,12 @@ def fork_after_use(path: Path, kind: str) -> None:
 
 
 def fork_while_reading(path: Path, kind: str) -> None:
-    # Pictures were decoded before: a fork amid an import is trouble of its own.
+    # Images were decoded before, because a fork during an import is a separate problem.
     sharing.fork_while_reading(opened(path, kind), partial(check, facts_of(path)))
 
 
 def batches_of(dataset: benzina.Dataset) -> list[bytes]:
-    """Return the first pass of a loader on threads."""
+    """Return the first pass of a threaded loader."""
     loader = benzina.Loader(dataset, (32, 24), 4, shuffle=True, seed=5, threads=2)
     return [images.tobytes() + targets.tobytes() for images, targets in loader]
 
@@ -77,7 +77,7 @@ def check_batches(expected: list[bytes], dataset: benzina.Dataset, seed: int) ->
 
 
 def fork_while_loading(path: Path, kind: str) -> None:
-    """Threads of loaders that are in the middle of a pass are not there in the child."""
+    """A forked child lacks the threads of loaders that are in the middle of a pass."""
     dataset = opened(path, kind)
     expected = batches_of(dataset)
     sharing.fork_after_use(dataset, partial(check_batches, expected))
@@ -89,7 +89,7 @@ def threads_share_a_dataset(path: Path, kind: str) -> None:
 
 
 def travel(path: Path, kind: str, method: str) -> None:
-    """Give datasets and samples to other processes."""
+    """Pass datasets and samples to other processes."""
     facts = facts_of(path)
     with opened(path, kind) as dataset:
         sharing.travel(dataset, partial(check, facts), method)

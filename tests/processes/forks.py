@@ -1,4 +1,4 @@
-"""Children that are forked to do something, and what they leave."""
+"""Helpers that fork children and collect their results."""
 
 import faulthandler
 import os
@@ -12,10 +12,10 @@ from scenario import TIMEOUT_SECONDS
 
 
 def in_child(work: Callable[[], Any]) -> int:
-    """Fork, do `work` in the child and return its id."""
+    """Fork, run `work` in the child, and return its process id."""
     child = os.fork()
     if child == 0:
-        # The watchdog of the parent is a thread, which is gone here.
+        # The watchdog of the parent is a thread, which the child does not have.
         faulthandler.register(signal.SIGALRM, chain=True)
         signal.alarm(TIMEOUT_SECONDS // 2)
         status = 1
@@ -38,7 +38,7 @@ def wait_for(children: list[int]) -> None:
 
 
 def check_no_thread_is_left() -> None:
-    # The loop of fsspec is a thread for good, and it has one that asks for addresses.
+    # fsspec keeps a thread for its event loop, and that one a thread for resolving addresses.
     lasting = ("MainThread", "fsspecIO", "asyncio_0")
     if [one for one in threading.enumerate() if one.name not in lasting]:
         raise ValueError(f"threads are left: {threading.enumerate()}")

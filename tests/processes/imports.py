@@ -16,8 +16,8 @@ from bloscpack.gulp.ingest import ingestor
 from bloscpack.parallel import imports
 from bloscpack.vrs.block import imagecodec
 
-# Libraries that stand for those there may be: they load until the process is forked, or, where
-# that waits for them, for so long.
+# Fakes of optional libraries: loading them takes until the process forks or, where the fork waits
+# for imports, this many seconds.
 SECONDS = 0.2
 STANDS_FOR = "import imports\nimports.load_slowly()\n"
 PARENT = os.getpid()
@@ -25,7 +25,7 @@ loading, forked = Event(), Event()
 
 
 def load_slowly() -> None:
-    """Called by these libraries when they are imported."""
+    """Called by the fake libraries while they are imported."""
     if os.getpid() == PARENT:
         loading.set()
         forked.wait(SECONDS)
@@ -37,12 +37,12 @@ def make_libraries(folder: Path) -> None:
         (folder / name / "__init__.py").write_text(STANDS_FOR)
     (folder / "PIL" / "Image.py").write_text(f"{STANDS_FOR}def preinit(): imports.load_slowly()\n")
     with (folder / "torch" / "__init__.py").open("a") as file:
-        file.write("raise ImportError\n")  # so that it is imported more than once
+        file.write("raise ImportError\n")  # so that it can be imported more than once
     sys.path.insert(0, str(folder))
 
 
 def ways(path: Path) -> dict[str, Callable[[], Any]]:
-    """Return what imports each of them; most then fail, as there is nothing in these."""
+    """Return functions that import each library; most fail later, as the fakes are empty."""
     return {
         "av": imports.import_av,
         "PIL": imports.import_pillow,

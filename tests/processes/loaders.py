@@ -10,7 +10,7 @@ from bloscpack.parallel.threads import in_worker, resolve_nthreads
 
 
 class Rows:
-    """A map-style dataset that holds an open array, as users write them."""
+    """Map-style dataset that holds an open array, as users write them."""
 
     def __init__(self, array: bp.Array) -> None:
         self.array = array
@@ -23,7 +23,7 @@ class Rows:
 
 
 def torch_loader(path: Path | str, method: str, num_workers: str, **options: object) -> None:
-    """Read by workers, twice, with a handle that the parent uses before and meanwhile."""
+    """Workers read twice with a handle that the parent uses before and at the same time."""
     from torch.utils.data import DataLoader
 
     whole = content()
@@ -54,7 +54,7 @@ def torch_loader(path: Path | str, method: str, num_workers: str, **options: obj
 
 
 def is_worker(array: bp.Array, index: int) -> bool:
-    """Read a row and say whether this is a worker."""
+    """Read a row, and return whether this process is a worker."""
     if array[index][0] != index * SHAPE[1]:
         raise ValueError(f"row {index} differs")
     return in_worker()

@@ -1,4 +1,4 @@
-"""Scenarios with processes that get a pickled handle; each raises if it fails."""
+"""Scenarios with processes that receive a pickled handle; each raises if it fails."""
 
 import multiprocessing
 import os
@@ -12,10 +12,10 @@ from bloscpack.parallel.threads import in_worker, resolve_nthreads
 
 
 def read(array: bp.Array, seed: int) -> int:
-    """Read rows and everything; return the id of the process, once it knows its place."""
+    """Read rows and everything; return the process id when the reads are done."""
     check_rows(array, seed)
     check_whole(array)
-    # The environment speaks first: without it a worker takes one thread.
+    # The environment variable takes precedence; without it a worker uses one thread.
     text = os.environ.pop("BLOSCPACK_NTHREADS", None)
     if not in_worker() or resolve_nthreads(None, 1 << 30) != 1:
         raise ValueError("this is a worker, and does not know it")
@@ -34,7 +34,7 @@ def expected_sum(row: int) -> int:
 
 
 def process(path: Path, method: str) -> None:
-    """Give an open handle, used before, to a process."""
+    """Pass an open handle that has been used to a process."""
     context = multiprocessing.get_context(method)
     with bp.open(path) as array:
         check_whole(array)
@@ -47,7 +47,7 @@ def process(path: Path, method: str) -> None:
         if any(one.exitcode for one in processes):
             raise ValueError([one.exitcode for one in processes])
     if in_worker():
-        raise ValueError("this is no worker")
+        raise ValueError("not running in a worker")
 
 
 def pool(path: Path, method: str) -> None:

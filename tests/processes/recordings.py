@@ -35,7 +35,7 @@ def image(number: int) -> "np.ndarray[Any, Any]":
 
 
 def make(folder: Path) -> None:
-    """Make a recording of two streams, in one file and in chunks."""
+    """Make a recording of two streams, in one file and in several."""
     for name, options in (("one.vrs", {}), ("many.vrs", {"chunk_nbytes": 1 << 16})):
         with vrs.create(folder / name, compression="zfast", **options) as writer:
             camera = writer.stream(1201, name="camera")
@@ -51,7 +51,7 @@ def make(folder: Path) -> None:
 
 
 def opened(path: Path, kind: str) -> Any:
-    """Open the recording in one of the ways that handles come."""
+    """Open the recording in one of the supported ways."""
     if kind == "bytes":
         return vrs.open(path.read_bytes())
     if kind == "chunks":
@@ -62,7 +62,7 @@ def opened(path: Path, kind: str) -> Any:
 
 
 def check(recording: Any, seed: int) -> int:
-    """Read in all ways, and compare; return the id of the process."""
+    """Read in all ways, and compare; return the process id."""
     rng = Random(seed)
     check_records(recording, rng)
     check_columns(recording, rng)
@@ -105,7 +105,7 @@ def fork_after_use(path: Path, kind: str) -> None:
 
 
 def fork_in_a_row(path: Path, kind: str) -> None:
-    """Fork in the middle of an iteration: both go on where they are."""
+    """Fork in the middle of an iteration: both processes continue it."""
     recording = opened(path, kind)
     iterator = iter(recording)
     for _ in range(100):
@@ -144,7 +144,7 @@ def check_reader(reader: Any, seed: int) -> int:
 
 
 def travel(path: Path, kind: str, method: str) -> None:
-    """Give recordings, records, clips and pyvrs's readers to other processes."""
+    """Pass recordings, records, clips and pyvrs readers to other processes."""
     with opened(path, kind) as recording:
         sharing.travel(recording, check, method)
         record = pickle.loads(pickle.dumps(recording[5]))
@@ -159,7 +159,7 @@ def travel(path: Path, kind: str, method: str) -> None:
 
 
 def write(path: Path, started: Any, count: int) -> None:
-    """Write records, flushed now and then."""
+    """Write records, with a flush now and then."""
     with vrs.create(path, compression="none") as writer:
         stream = writer.stream(1202)
         stream.define("data", Sample)
@@ -173,7 +173,7 @@ def write(path: Path, started: Any, count: int) -> None:
 
 
 def read_beside_a_writer(path: Path, method: str) -> None:
-    """Open while another process writes: always the first records, whole, and ever more."""
+    """Open while another process writes: complete records from the first on, more each time."""
     context = multiprocessing.get_context(method)
     started, total = context.Event(), 4000
     target = path.with_name(f"grows.{method}")
@@ -202,7 +202,7 @@ def read_beside_a_writer(path: Path, method: str) -> None:
 
 
 def fork_of_a_writer(path: Path) -> None:
-    """A child that ends does not write what its parent has yet to write."""
+    """A child that exits does not write its parent's unwritten data."""
     target = path.with_name("written.vrs")
     writer = vrs.create(target, compression="none")
     stream = writer.stream(1202)

@@ -1,7 +1,7 @@
 """Scenarios with arrays behind URLs; each raises if it fails.
 
-The server is in the process that runs them. What one handle has fetched it keeps, so each check
-reads other chunks, too.
+The server runs in the scenario's process. Handles cache what they have fetched, so each check also
+reads other chunks.
 """
 
 import json
@@ -19,7 +19,7 @@ import bloscpack as bp
 
 
 def opened(place: str) -> bp.Array:
-    """Open the array at a place: URL and storage options."""
+    """Open the array at a place: a URL with storage options."""
     url, options = json.loads(place)
     return bp.open(url, storage_options=options)
 
@@ -37,7 +37,7 @@ def fork_while_reading(_: Path, place: str) -> None:
 
 
 def fork_between_rows(_: Path, place: str) -> None:
-    """Fork while an iterator has more rows on their way: both sides get all of them."""
+    """Fork while rows of an iterator are in flight: both processes get all of them."""
     from forks import in_child, wait_for
 
     array = opened(place)
@@ -68,7 +68,7 @@ def travel(_: Path, place: str, method: str) -> None:
 
 
 def parts_of_forks(_: Path, place: str) -> None:
-    """Children write parts with a job, and a client, that the parent has used; it joins them."""
+    """Children write parts with a job and a client that the parent has used; the parent joins."""
     import pickle
 
     from forks import in_child, wait_for
@@ -100,7 +100,7 @@ def torch_loader(_: Path, place: str, method: str) -> None:
 
 
 def end_while_reading(_: Path, place: str) -> None:
-    """End the program with an open handle and rows on their way."""
+    """Exit with an open handle and rows in flight."""
     array = opened(place)
     check_whole(array)
     rows = iter(array)

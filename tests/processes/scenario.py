@@ -1,7 +1,7 @@
-"""Run one scenario in a process of its own, under a timeout: a hang is a failure with a traceback.
+"""Run one scenario in a separate process, under a timeout: a hang fails with a traceback.
 
 ``python scenario.py MODULE NAME FILE [ARGUMENT ...]`` calls a function of a module beside this one.
-Its processes may be made by spawn, which imports this script again: keep it light.
+The processes it starts may be spawned, which imports this script again: keep it light.
 """
 
 import faulthandler
@@ -16,10 +16,10 @@ import numpy as np
 
 import bloscpack as bp
 
-# A guard against hanging, on machines however busy.
+# Timeout against hanging, sufficient for busy machines.
 TIMEOUT_SECONDS = 240
 SHAPE = (512, 4096)
-# Threads are wanted even where there is one processor.
+# Use threads even on a single processor.
 NTHREADS = "4"
 
 
@@ -35,7 +35,7 @@ def check_whole(array: bp.Array) -> None:
 
 def check_rows(array: bp.Array, seed: int, count: int = 40) -> None:
     """Read random rows and compare."""
-    # Not numpy's: it is imported on use, and a fork amid an import is trouble of its own.
+    # Not numpy's generator: it is imported lazily, and a fork during an import is tested elsewhere.
     numbers = Random(seed)
     for row in (numbers.randrange(SHAPE[0]) for _ in range(count)):
         found, first = array[row], row * SHAPE[1]
@@ -46,13 +46,13 @@ def check_rows(array: bp.Array, seed: int, count: int = 40) -> None:
 def run(
     module: str, name: str, path: Path, *arguments: str, nthreads: str | None = NTHREADS
 ) -> None:
-    """Run a scenario; raise `AssertionError` with what it printed if it fails or hangs."""
+    """Run a scenario; raise `AssertionError` with its output if it fails or hangs."""
     environment = dict(os.environ, PYTHONPATH=str(Path(bp.__file__).parents[1]))
     environment.pop("BLOSCPACK_NTHREADS", None)
     if nthreads:
         environment["BLOSCPACK_NTHREADS"] = nthreads
     command = [sys.executable, __file__, module, name, str(path), *arguments]
-    # A group of its own, so that what hangs below it ends with it.
+    # A separate process group, so that hanging children are killed as well.
     process = subprocess.Popen(
         command,
         env=environment,

@@ -1,7 +1,7 @@
-"""What every kind of handle goes through: forks, threads, and ways to other processes.
+"""Scenarios shared by every kind of handle: forks, threads, and other processes.
 
-`check(handle, seed)` reads in all ways, compares, and raises if anything differs; it returns the id
-of its process.
+`check(handle, seed)` reads in all ways, compares, and raises if anything differs; it returns the
+process id.
 """
 
 import multiprocessing
@@ -29,7 +29,7 @@ def fork_after_use(handle: Any, check: Check) -> None:
 
 @contextmanager
 def readers(handle: Any, check: Check, count: int = 2) -> Iterator[None]:
-    """Read in threads, again and again, while the block runs."""
+    """Read repeatedly in threads while the block runs."""
     stopped = threading.Event()
     errors: list[BaseException] = []
 
@@ -55,7 +55,7 @@ def readers(handle: Any, check: Check, count: int = 2) -> Iterator[None]:
 
 
 def fork_while_reading(handle: Any, check: Check, nforks: int = 6) -> None:
-    """Fork again and again while other threads are in the middle of reads."""
+    """Fork repeatedly while other threads are reading."""
     with readers(handle, check):
         for seed in range(nforks):
             child = in_child(lambda seed=seed: check(handle, seed))
@@ -64,7 +64,7 @@ def fork_while_reading(handle: Any, check: Check, nforks: int = 6) -> None:
 
 
 def read_in_threads(handle: Any, check: Check, times: int = 3) -> None:
-    """Read in 8 threads from the start: what the handle keeps is made by all at once."""
+    """Read in 8 threads from the start, so that they all fill the caches of the handle at once."""
     errors: list[BaseException] = []
     together = threading.Barrier(8)
 
@@ -87,7 +87,7 @@ def read_in_threads(handle: Any, check: Check, times: int = 3) -> None:
 
 
 def travel(handle: Any, check: Check, method: str) -> None:
-    """Give a handle that was used to processes, to a pool and to an executor."""
+    """Pass a handle that has been used to processes, to a pool and to an executor."""
     context = multiprocessing.get_context(method)
     check(handle, 0)
     processes = [context.Process(target=check, args=(handle, seed)) for seed in range(2)]

@@ -19,7 +19,7 @@ SHAPE = (60, 80, 3)
 
 
 def clip(number: int) -> "np.ndarray[Any, Any]":
-    """Return frames that compress well, some of them by referring to others."""
+    """Return frames that compress well, some of which refer to others."""
     first = np.add.outer(np.arange(60) * 3 + number, np.arange(80))[:, :, None] + np.zeros(3)
     frames = np.repeat(first[None].astype("u1"), NFRAMES, 0)
     frames[:, 0, 0, 0] = np.arange(NFRAMES)
@@ -27,7 +27,7 @@ def clip(number: int) -> "np.ndarray[Any, Any]":
 
 
 def make(folder: Path) -> list[Path]:
-    """Make three stores of NCLIPS clips in all."""
+    """Make three stores of NCLIPS clips in total."""
     paths = [folder / f"{number}.blp" for number in range(3)]
     for number, path in enumerate(paths):
         with bp.frames.create(path, preset="small") as store:
@@ -37,7 +37,7 @@ def make(folder: Path) -> list[Path]:
 
 
 def opened(path: Path, kind: str) -> Any:
-    """Open the stores beside `path` in one of the ways that handles come."""
+    """Open the stores beside `path` in one of the supported ways."""
     if kind == "several":
         return bp.frames.open(sorted(path.parent.glob("?.blp")))
     if kind == "few open":
@@ -48,7 +48,7 @@ def opened(path: Path, kind: str) -> Any:
 
 
 def check(source: Any, seed: int) -> int:
-    """Read clips in all ways, and compare; return the id of the process."""
+    """Read clips in all ways, and compare; return the process id."""
     rng = Random(seed)
     ids = list(source)
     requests = [(rng.choice(ids), slice(rng.randrange(4), None, 3)) for _ in range(6)]
@@ -82,7 +82,7 @@ def travel(path: Path, kind: str, method: str) -> None:
 
 
 def write(path: Path, started: Any, nclips: int) -> None:
-    """Append clips to a new store, flushed now and then."""
+    """Append clips to a new store, with a flush now and then."""
     with bp.frames.create(path, nthreads=1) as store:
         started.set()
         for number in range(nclips):
@@ -92,7 +92,7 @@ def write(path: Path, started: Any, nclips: int) -> None:
 
 
 def read_beside_a_writer(path: Path, method: str) -> None:
-    """Open, refresh and verify while another process appends: always the first clips, whole."""
+    """Open, refresh and verify while another process appends: always complete clips, in order."""
     context = multiprocessing.get_context(method)
     started, nclips = context.Event(), 150
     target = path.with_name(f"grows.{method}")
@@ -128,7 +128,7 @@ def read_beside_a_writer(path: Path, method: str) -> None:
 
 
 def fork_of_a_writer(path: Path) -> None:
-    """A child may read what the parent writes, and can neither append nor end it."""
+    """A child can read its parent's writes, but can neither append nor close the store."""
     store = bp.frames.create(path.with_name("written"))
     store.append("0", clip(0), {"number": 0})
 

@@ -1,4 +1,4 @@
-"""Optional libraries that are imported on use, while the process is forked."""
+"""Optional libraries that are imported lazily, while the process forks."""
 
 import multiprocessing
 from pathlib import Path

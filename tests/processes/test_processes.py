@@ -34,7 +34,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def chained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same without an offset table: chunks are found by following each other."""
+    """The same array without an offset table: chunks are found one after the other."""
     where = tmp_path_factory.mktemp("processes") / "chained.blp"
     bp.pack_ndarray_to_file(
         content(), where, chunk_size=1 << 17, bloscpack_args=bp.BloscpackArgs(offsets=False)

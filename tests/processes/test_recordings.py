@@ -19,7 +19,7 @@ forks = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A recording in one file; beside it, the same in chunks."""
+    """A recording in one file; beside it, the same in several files."""
     folder = tmp_path_factory.mktemp("recordings")
     run("recordings", "make", folder)
     assert (folder / "many.vrs_1").exists()

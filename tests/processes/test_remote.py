@@ -23,7 +23,7 @@ forks = pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     path = tmp_path_factory.mktemp("remote") / "a.blp"
-    # Stored as they are, so that all of it does not fit into what a handle keeps.
+    # Not compressed, so that it exceeds the cache of a handle.
     bp.save(path, content(), chunks=8, codec="lz4", clevel=0)
     return path.read_bytes()
 

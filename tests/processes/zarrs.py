@@ -1,6 +1,6 @@
 """Scenarios with Zarr and xarray views of arrays; each raises if it fails.
 
-Zarr has a thread of its own for good, and starts another one in a forked child.
+Zarr keeps a thread running, and starts another one in a forked child.
 """
 
 import json
@@ -17,7 +17,7 @@ import bloscpack as bp
 
 
 def opened(path: Path, place: str) -> Any:
-    """Open an array as Zarr's; of a URL if `place` is one with its storage options."""
+    """Open an array with Zarr; from a URL if `place` is a URL with storage options."""
     if not place:
         return bp.as_zarr(path)
     url, options = json.loads(place)
@@ -25,7 +25,7 @@ def opened(path: Path, place: str) -> Any:
 
 
 def check(array: Any, seed: int) -> int:
-    """Read some rows and, now and then, everything; return the process."""
+    """Read some rows and, now and then, everything; return the process id."""
     whole = content()
     for row in range(seed, len(whole), 97):
         if not np.array_equal(array[row], whole[row]):

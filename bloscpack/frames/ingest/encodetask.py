@@ -1,6 +1,6 @@
-"""Items on their way into a store: encoded where they are read, appended somewhere else.
+"""Tasks that read and encode an item in a worker, and their results for the appending process.
 
-What travels between the two is stored chunks, never frames.
+Only stored chunks are sent between processes, never frames.
 """
 
 from collections.abc import Iterable, Iterator
@@ -8,25 +8,25 @@ from typing import NamedTuple
 
 from ..store.format import FrameFormat
 from ..store.frameencoding import Encoder, Options, pack_meta
-from .items import Item, Way
+from .items import Item, ReadOptions
 
-# Stored bytes that travel together.
+# Stored bytes per message.
 _PART_NBYTES = 1 << 20
 
 Chunks = list[tuple[bytes, int]]
 
 
-class Order(NamedTuple):
-    """What is to be done: the task of a worker."""
+class EncodeTask(NamedTuple):
+    """Task of a worker: an item and how to encode it."""
 
     item: Item
-    way: Way
+    read_options: ReadOptions
     options: Options
     nthreads: int | None = None
 
 
-class Ending(NamedTuple):
-    """What is known when all chunks of a clip are encoded; see `EncodedClip`."""
+class EncodedSummary(NamedTuple):
+    """Summary of a clip, known when all its chunks are encoded; see `EncodedClip`."""
 
     format: FrameFormat
     nframes: int
@@ -34,10 +34,10 @@ class Ending(NamedTuple):
     notes: list[str]
 
 
-def encode(order: Order) -> Iterator[Chunks | Ending]:
-    """Read and encode an item: yield its chunks, some at a time, and the ending."""
-    reading = order.item.read(order.way)
-    encoder = Encoder(reading.frames, order.options, order.nthreads)
+def encode(task: EncodeTask) -> Iterator[Chunks | EncodedSummary]:
+    """Read and encode an item: yield its chunks, several at a time, then the summary."""
+    reading = task.item.read(task.read_options)
+    encoder = Encoder(reading.frames, task.options, task.nthreads)
     chunks: Chunks = []
     nbytes = 0
     for chunk in encoder:
@@ -47,29 +47,29 @@ def encode(order: Order) -> Iterator[Chunks | Ending]:
             yield chunks
             chunks, nbytes = [], 0
     yield chunks
-    text = pack_meta({**reading.meta, **order.item.meta})
-    yield Ending(encoder.format, encoder.nframes, text, reading.notes)
+    text = pack_meta({**reading.meta, **task.item.meta})
+    yield EncodedSummary(encoder.format, encoder.nframes, text, reading.notes)
 
 
 class ReadError(Exception):
-    """An item cannot be read or encoded, for the reason that is its cause."""
+    """An item cannot be read or encoded; the cause is the reason."""
 
 
-class Parcel:
-    """The parts of an item, put together: an `EncodedClip`.
+class EncodedItem:
+    """An `EncodedClip` assembled from the parts that a worker sends.
 
     Attributes
     ----------
     cbytes : int
         Stored bytes so far.
     notes : list of str
-        What a person should know.
+        Notes for the user.
     """
 
-    def __init__(self, parts: Iterable[Chunks | Ending]) -> None:
+    def __init__(self, parts: Iterable[Chunks | EncodedSummary]) -> None:
         self._parts = iter(parts)
         self.cbytes = 0
-        self.ending: Ending | None = None
+        self.summary: EncodedSummary | None = None
 
     def __iter__(self) -> Iterator[tuple[bytes, int]]:
         """Yield stored bytes and filter of each chunk.
@@ -77,17 +77,17 @@ class Parcel:
         Raises
         ------
         ReadError
-            The item cannot be read.
+            The item could not be read.
         """
         while (part := self._next()) is not None:
-            if isinstance(part, Ending):
-                self.ending = part
+            if isinstance(part, EncodedSummary):
+                self.summary = part
                 continue
             for chunk in part:
                 self.cbytes += len(chunk[0])
                 yield chunk
 
-    def _next(self) -> Chunks | Ending | None:
+    def _next(self) -> Chunks | EncodedSummary | None:
         try:
             return next(self._parts, None)
         except Exception as err:
@@ -95,25 +95,25 @@ class Parcel:
 
     @property
     def format(self) -> FrameFormat:
-        """What the frames are."""
-        return self._ended().format
+        """Format of the frames."""
+        return self._require_summary().format
 
     @property
     def nframes(self) -> int:
-        """How many there are."""
-        return self._ended().nframes
+        """Number of frames."""
+        return self._require_summary().nframes
 
     @property
     def text(self) -> bytes:
-        """The metadata."""
-        return self._ended().text
+        """Metadata of the clip, packed."""
+        return self._require_summary().text
 
     @property
     def notes(self) -> list[str]:
-        """What a person should know."""
-        return self._ended().notes
+        """Notes for the user."""
+        return self._require_summary().notes
 
-    def _ended(self) -> Ending:
-        if self.ending is None:
-            raise ValueError("the parts of a clip have no end")
-        return self.ending
+    def _require_summary(self) -> EncodedSummary:
+        if self.summary is None:
+            raise ValueError("the worker sent no summary of the clip")
+        return self.summary

@@ -1,9 +1,9 @@
-"""Ingest: items of any kind become clips of a frame store, on all processors.
+"""Ingest: turn items of any kind into clips of a frame store, on all processors.
 
-Items are read and encoded in worker processes, which send stored chunks; this process appends the
-clips, in the order of the items, so that the file is the same for any number of workers. A clip is
-in the store as soon as it is appended: a run that was interrupted is continued by the same call,
-which passes over the ids that are there.
+Worker processes read and encode items, and send stored chunks back. This process appends the clips
+in the order of the items, so the file does not depend on the number of workers. A clip is in the
+store as soon as it is appended. The same call therefore continues an interrupted run: it skips the
+ids that are present.
 """
 
 import os
@@ -17,13 +17,13 @@ from ...parallel.processes import Job, Workers, resolve_nworkers
 from .. import listing
 from ..protocol import FrameSource
 from ..store.frameencoding import Options
-from .encodetask import Chunks, Ending, Order, Parcel, ReadError, encode
-from .items import BadItem, Item, Way
+from .encodetask import Chunks, EncodedItem, EncodedSummary, EncodeTask, ReadError, encode
+from .items import BadItem, Item, ReadOptions
 from .series import Series
 
-# Stored bytes between two flushes: a loss of power takes no more.
+# Stored bytes between two flushes: the most that a power failure loses.
 _FLUSH_NBYTES = 256 << 20
-# How often an item is tried when its worker is killed, which another one may have caused.
+# How often an item is tried when its worker is killed; another item may have caused that.
 _TRIES = 2
 
 OnError = Literal["skip", "raise"]
@@ -31,18 +31,18 @@ OnError = Literal["skip", "raise"]
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """Something about an item that a person should know.
+    """Note about an item, for the user.
 
     Attributes
     ----------
     id : str
-        Of the item.
+        Id of the item.
     source : str
-        Where it comes from: a path, or an id.
+        Origin of the item: a path, or an id.
     text : str
-        Why it was skipped, or what is special about the clip.
+        Why it was skipped, or what is unusual about the clip.
     is_skipped : bool
-        Whether there is no clip of it.
+        Whether the item was left out.
     """
 
     id: str
@@ -57,20 +57,20 @@ class Remark:
 
 @dataclass(slots=True)
 class IngestReport:
-    """What an ingest did.
+    """Result of an ingest.
 
     Attributes
     ----------
     paths : list of str
-        The files.
+        Files of the store.
     nclips, nframes : int
-        Added by this run.
+        Clips and frames added by this run.
     cbytes : int
         Stored bytes of these frames.
     npresent : int
-        Items whose ids were there already.
+        Items whose ids were already in the store.
     remarks : list of Remark
-        Items that were skipped, and what is special about others.
+        Skipped items, and notes about others.
     """
 
     paths: list[str] = field(default_factory=list)
@@ -82,7 +82,7 @@ class IngestReport:
 
     @property
     def skipped(self) -> list[Remark]:
-        """The items that were skipped."""
+        """Remarks about skipped items."""
         return [remark for remark in self.remarks if remark.is_skipped]
 
     @property
@@ -113,81 +113,82 @@ def ingest(
     progress: Callable[[int, int], object] | None = None,
     locking: bool = True,
 ) -> IngestReport:
-    """Put items into a frame store, one clip each, in their order.
+    """Add items to a frame store, one clip per item, in order.
 
     Parameters
     ----------
     items : iterable of Item, mapping or FrameSource
-        What `bloscpack.frames.listing` makes of folders and lists; ids and their frames; or
-        another source of clips.
+        Items from `bloscpack.frames.listing`; a mapping of ids to frames; or another source of
+        clips.
     path : str or PathLike
-        The store, which is made if it does not exist.
+        The store, which is created if it does not exist.
     codec : {"lossless", "jpeg"}, optional
-        How frames are kept. By default JPEG and PNG images as they are, and everything else
-        lossless. "jpeg" keeps images as they are too, unless `quality` or `short_edge` is given.
+        How frames are stored. By default JPEG and PNG images are stored unchanged and everything
+        else lossless. "jpeg" also keeps images unchanged unless `quality` or `short_edge` is given.
     preset : {"fast", "small"}, optional
-        Of lossless, by default "fast".
+        Preset of codec "lossless", "fast" by default.
     quality : int, optional
-        Of codec "jpeg", 1 to 100, by default 90.
+        Quality of codec "jpeg", 1 to 100, 90 by default.
     short_edge : int, optional
-        Resize images and videos so that their shorter edge has so many pixels; needs `codec`.
+        Resize images and videos so that their shorter edge has this many pixels; needs `codec`.
     check : bool, optional
-        Decode images that are kept as they are, to see whether they are whole.
+        Decode images that are stored unchanged, to find damaged ones.
     keep_damaged : bool, optional
-        Keep what can be decoded of damaged videos, which are skipped by default; the report and
-        ``meta["damaged"]`` say so.
+        Keep the decodable part of damaged videos, which are skipped by default. The report and
+        ``meta["damaged"]`` list them.
     workers : int, optional
-        Processes that read and encode; 1 is this one. By default as many as there are processors,
-        at most 8.
+        Processes that read and encode; 1 means this process only. By default one per processor, at
+        most 8.
     nthreads : int, optional
-        Threads that encode where this process does it; as many by default.
+        Encoding threads when this process encodes; one per processor by default, at most 8.
     resume : bool, optional
-        Add to a store that is there: items whose ids are in it are passed over.
+        Add to an existing store, skipping items whose ids it contains.
     overwrite : bool, optional
-        Replace a store that is there.
+        Replace an existing store.
     on_error : {"skip", "raise"}, optional
-        What to do about items that cannot be read: leave them out and report them, or stop. What
-        has been added stays in either case.
+        How to treat items that cannot be read: skip and report them, or stop. Clips that were added
+        stay in the store in either case.
     max_bytes : int, optional
-        Write several files, ``NAME-00000.blp`` and so on, each of which is full when it has so many
+        Write several files, ``NAME-00000.blp`` and so on; a file is full once it has this many
         bytes.
     allow_empty : bool, optional
-        Make a store without clips, or leave it as it is, where there are no items at all, which is
-        an error otherwise.
+        With no items, create a store without clips or leave the existing store unchanged, instead
+        of raising an error.
     attrs : mapping, optional
-        JSON values to keep with a new store.
+        JSON values to store with a new store.
     log : callable, optional
-        Called with each `Remark` at once.
+        Called with each `Remark` as soon as it is made.
     progress : callable, optional
-        Called with the number of items that are done, and that of all, -1 if it is not known.
+        Called with the number of items done and the total, which is -1 if it is not known.
     locking : bool, optional
         Lock the store; see `bloscpack.frames.create`.
 
     Returns
     -------
     IngestReport
-        What was added, and what was skipped and why.
+        Number of clips and frames added, and remarks about skipped items.
 
     Raises
     ------
     FileExistsError
-        The store exists, and neither `resume` nor `overwrite` is given.
+        The store exists, and neither `resume` nor `overwrite` was given.
     LockedError
         Another writer has it open.
     TypeError, ValueError
-        A parameter is out of its range, or not what the store was made with. Or there are no items;
-        no store was made then.
+        A parameter is out of range or differs from how the store was made. Or `items` is empty;
+        then no store was created.
     WorkerError
         Worker processes cannot be started: see Notes.
     ImportError
-        simplejpeg, Pillow or PyAV is missing, and needed.
+        simplejpeg, Pillow or PyAV is needed but not installed.
     OSError
         The store cannot be written.
 
     Notes
     -----
-    The bytes of a new store do not depend on the number of workers. These are started with "spawn":
-    a program that uses more than one keeps what it does behind ``if __name__ == "__main__":``.
+    The bytes of a new store do not depend on the number of workers. Workers are started with
+    "spawn": a program that uses more than one must keep its work behind
+    ``if __name__ == "__main__":``.
 
     Examples
     --------
@@ -199,13 +200,13 @@ def ingest(
     if on_error not in ("skip", "raise"):
         raise ValueError(f"on_error must be 'skip' or 'raise', not {on_error!r}")
     if quality is not None and codec != "jpeg":
-        raise ValueError("quality is for codec='jpeg'")
+        raise ValueError("quality needs codec='jpeg'")
     if short_edge is not None and codec is None:
-        raise ValueError("resized frames are encoded anew: say how, with codec=")
+        raise ValueError("short_edge resizes frames, so they must be encoded: pass codec=, too")
     if max_bytes is not None and max_bytes < 1:
         raise ValueError(f"max_bytes must be at least 1, not {max_bytes}")
     nworkers = resolve_nworkers(workers)
-    way = Way(
+    read_options = ReadOptions(
         keep=codec != "lossless" and quality is None,
         check=check,
         short_edge=short_edge,
@@ -213,7 +214,7 @@ def ingest(
     )
     found = _items_of(items)
     if not allow_empty:
-        found = _nonempty(found)
+        found = _require_items(found)
     given = {"codec": codec, "preset": preset, "quality": quality}
     with Series(
         path,
@@ -224,19 +225,19 @@ def ingest(
         overwrite=overwrite,
         locking=locking,
     ) as series:
-        options = _agreed(series, given)
-        loop = _Loop(series, (way, options, nthreads), on_error, log)
-        return loop.run(found, nworkers, progress)
+        options = _resolve_options(series, given)
+        ingest_run = _IngestRun(series, (read_options, options, nthreads), on_error, log)
+        return ingest_run.run(found, nworkers, progress)
 
 
-def _agreed(series: Series, given: Mapping[str, Any]) -> Options:
-    """Return the options of the store, after comparing what was given."""
+def _resolve_options(series: Series, given: Mapping[str, Any]) -> Options:
+    """Return the options of the store, after comparing them with those that were given."""
     options = series.options
     for name, value in given.items():
         if value is not None and value != getattr(options, name):
             raise ValueError(
                 f"{series.paths[0]}: was made with {name}={getattr(options, name)!r}, "
-                f"not {value!r}: give the same, or overwrite it"
+                f"not {value!r}: pass the same value, or overwrite the store"
             )
     return options
 
@@ -244,8 +245,8 @@ def _agreed(series: Series, given: Mapping[str, Any]) -> Options:
 def _items_of(items: Any) -> Iterable[Item]:
     if isinstance(items, str | os.PathLike):
         raise TypeError(
-            "items are not a path: bloscpack.frames.listing has folders(), images(), videos(), "
-            "arrays() and listed(), which make items of one"
+            "items are not a path: the functions folders(), images(), videos(), arrays() and "
+            "listed() of bloscpack.frames.listing make items of one"
         )
     if isinstance(items, Mapping):
         return list(listing.in_memory(items))
@@ -255,8 +256,8 @@ def _items_of(items: Any) -> Iterable[Item]:
     return found
 
 
-def _nonempty(items: Iterable[Item]) -> Iterable[Item]:
-    """Return the items, of which there must be one, before a store is made for them."""
+def _require_items(items: Iterable[Item]) -> Iterable[Item]:
+    """Return the items, after checking, before a store is created, that there is at least one."""
     if isinstance(items, Sized):
         if len(items):
             return items
@@ -266,22 +267,22 @@ def _nonempty(items: Iterable[Item]) -> Iterable[Item]:
             return chain([first], rest)
     raise ValueError(
         "there is nothing to ingest, so nothing was written: check the folder, list or pattern "
-        "that the items are from, or allow it with --allow-empty (allow_empty=True)"
+        "of the items, or allow an empty store with --allow-empty (allow_empty=True)"
     )
 
 
-class _Loop:
-    """One ingest at work."""
+class _IngestRun:
+    """State of a running ingest."""
 
     def __init__(
         self,
         series: Series,
-        how: tuple[Way, Options, int | None],
+        options: tuple[ReadOptions, Options, int | None],
         on_error: OnError,
         log: Callable[[Remark], object] | None,
     ) -> None:
         self._series = series
-        self._how = how
+        self._options = options
         self._on_error = on_error
         self._log = log
         self._report = IngestReport()
@@ -294,47 +295,46 @@ class _Loop:
         nworkers: int,
         progress: Callable[[int, int], object] | None,
     ) -> IngestReport:
-        """Add all items."""
         report = self._report
         total = len(items) if isinstance(items, Sized) else -1
 
-        def stays_here(order: Order) -> bool:
-            return nworkers == 1 or order.item.stays_here(order.way)
+        def stays_here(task: EncodeTask) -> bool:
+            return nworkers == 1 or task.item.stays_here(task.read_options)
 
         with Workers(encode, nworkers) as workers:
-            for job in workers.run(self._orders(items), here=stays_here):
+            for job in workers.run(self._tasks(items), here=stays_here):
                 self._add(job)
                 if progress is not None:
                     progress(report.nclips + report.npresent + self._nskipped, total)
         report.paths = list(self._series.paths)
         return report
 
-    def _orders(self, items: Iterable[Item]) -> Iterator[Order]:
-        """Yield what is to be done for items that are not there; taken ahead of their turn."""
+    def _tasks(self, items: Iterable[Item]) -> Iterator[EncodeTask]:
+        """Yield a task for each item that is not in the store yet; runs ahead of the appends."""
         seen: set[str] = set()
         for item in items:
             if not isinstance(item, Item):
-                raise TypeError(f"an item is needed, not {type(item).__name__}")
+                raise TypeError(f"items must be of class Item, got {type(item).__name__}")
             if not isinstance(item.id, str):
-                raise TypeError(f"an id is a str, not {type(item.id).__name__}")
+                raise TypeError(f"an id must be a str, not {type(item.id).__name__}")
             if item.id in seen:
-                reason = "an item before it has the same id"
+                reason = "an earlier item has the same id"
                 item = BadItem(id=item.id, name=item.source, reason=reason)
             elif item.id in self._series:
                 self._report.npresent += 1
                 continue
             seen.add(item.id)
-            yield Order(item, *self._how)
+            yield EncodeTask(item, *self._options)
 
-    def _add(self, job: Job[Order, Chunks | Ending]) -> None:
+    def _add(self, job: Job[EncodeTask, Chunks | EncodedSummary]) -> None:
         item = job.task.item
-        if isinstance(item, BadItem):  # its id may be that of a clip
+        if isinstance(item, BadItem):  # its id may be in the store
             self._skip(item, FormatError(item.reason))
             return
         for attempt in range(1, _TRIES + 1):
-            parcel = Parcel(job.parts())
+            encoded = EncodedItem(job.parts())
             try:
-                self._series.append(item.id, parcel)
+                self._series.append(item.id, encoded)
             except ReadError as err:
                 cause = err.__cause__
                 if isinstance(cause, WorkerError):
@@ -346,20 +346,20 @@ class _Loop:
                 return
             break
         self._report.nclips += 1
-        self._report.nframes += parcel.nframes
-        self._report.cbytes += parcel.cbytes
-        for note in parcel.notes:
+        self._report.nframes += encoded.nframes
+        self._report.cbytes += encoded.cbytes
+        for note in encoded.notes:
             self._remark(Remark(item.id, item.source, note, is_skipped=False))
-        self._unflushed += parcel.cbytes
+        self._unflushed += encoded.cbytes
         if self._unflushed >= _FLUSH_NBYTES:
             self._series.flush()
             self._unflushed = 0
 
     def _skip(self, item: Item, cause: BaseException | None) -> None:
         if cause is None or isinstance(cause, ImportError):
-            raise cause or ValueError(f"item {item.id!r} has failed without a reason")
+            raise cause or ValueError(f"item {item.id!r} failed without a reason")
         if self._on_error == "raise":
-            cause.add_note(f"This was item {item.id!r:.200} from {item.source!r:.200}.")
+            cause.add_note(f"The item was {item.id!r:.200} from {item.source!r:.200}.")
             raise cause
         self._nskipped += 1
         self._remark(Remark(item.id, item.source, _reason(cause), is_skipped=True))
@@ -371,7 +371,7 @@ class _Loop:
 
 
 def _reason(err: BaseException) -> str:
-    """Return what went wrong in one line."""
+    """Return the cause of an error in one line."""
     if isinstance(err, OSError) and not isinstance(err, BloscpackError) and err.strerror:
         return err.strerror
     if isinstance(err, BloscpackError | ValueError | TypeError):

@@ -1,7 +1,7 @@
-"""What can be put into a frame store: one item becomes one clip.
+"""Items that can be put into a frame store; each becomes one clip.
 
-An item is small and pickles; its frames are read where they are encoded, which may be in another
-process. Images that are to be kept as they are come as bytes, everything else as arrays.
+An item is small and pickles. Its frames are read where they are encoded, possibly in another
+process. Images that are stored unchanged are passed as bytes, everything else as arrays.
 """
 
 import os
@@ -19,31 +19,31 @@ from ...media.video import read_video
 from ...types import AnyArray
 from ..protocol import Clip, FrameSource
 
-# Images that are not read: a folder that has some is no clip without them.
+# Images that cannot be read: a folder with one of these would be an incomplete clip.
 OTHER_IMAGE_SUFFIXES = (".bmp", ".gif", ".jp2", ".tif", ".tiff", ".webp", ".avif", ".heic", ".jxl")
 
-# No honest image file is larger; what is read is read whole.
+# Larger than any real image file; files are read whole.
 _MAX_IMAGE_FILE_NBYTES = 1 << 30
 _JPEG_DATA, _JPEG_END = b"\xff\xda", b"\xff\xd9"
 _PNG_END = b"IEND"
-# Frames of another source that are read at once: whole groups of those that refer to each other.
+# Frames of another source per read: whole groups of frames that refer to each other.
 _BATCH_NFRAMES = 32
 _NUMBER = re.compile(r"(\d+)")
 
 
-class Way(NamedTuple):
-    """How items are read.
+class ReadOptions(NamedTuple):
+    """Options for reading items.
 
     Attributes
     ----------
     keep : bool
-        Take JPEG and PNG images as they are.
+        Return JPEG and PNG images unchanged.
     check : bool
-        Decode those to see whether they are whole.
+        Decode unchanged images, to find damaged ones.
     short_edge : int or None
-        Pixels that the shorter edge of images and video frames is to have.
+        Length in pixels of the shorter edge of images and video frames after resizing.
     keep_damaged : bool
-        Take videos of which frames are damaged or missing.
+        Accept videos with damaged or missing frames.
     """
 
     keep: bool = True
@@ -53,22 +53,22 @@ class Way(NamedTuple):
 
     @property
     def is_copy(self) -> bool:
-        """Whether images are copied without a look at their pixels."""
+        """Whether images are copied without decoding them."""
         return self.keep and self.short_edge is None and not self.check
 
 
 @dataclass(slots=True)
 class Reading:
-    """The frames of an item, while they are read.
+    """Frames of an item that is being read.
 
     Attributes
     ----------
     frames : ndarray or iterator
         An array of shape (T, ...), or an iterator of arrays or of bytes of images.
     meta : dict
-        What the frames say about themselves; complete when all have been taken.
+        Metadata found while reading; complete when all frames have been taken.
     notes : list of str
-        What a person should know; complete when all have been taken.
+        Notes for the user; complete when all frames have been taken.
     """
 
     frames: AnyArray | Iterator[Any]
@@ -78,14 +78,14 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """Base of all kinds.
+    """Base class of all items.
 
     Attributes
     ----------
     id : str
-        The id of the clip.
+        Id of the clip.
     meta : mapping
-        Its metadata, JSON values.
+        Metadata of the clip, as JSON values.
     """
 
     id: str
@@ -93,20 +93,20 @@ class Item:
 
     @property
     def source(self) -> str:
-        """Where it comes from, for messages."""
+        """Origin of the item, for messages."""
         return ""
 
-    def stays_here(self, way: Way) -> bool:
-        """Return whether it is read in this process: it does not travel well, or is hardly work."""
+    def stays_here(self, options: ReadOptions) -> bool:
+        """Return whether to read it in this process: it is slow to pickle, or cheap to read."""
         return False
 
-    def read(self, way: Way) -> Reading:
+    def read(self, options: ReadOptions) -> Reading:
         """Start reading the frames.
 
         Raises
         ------
         BloscpackError, OSError, ValueError, ImportError
-            They cannot be read; the same while the frames are taken.
+            They cannot be read; iterating over the frames raises the same.
         """
         raise NotImplementedError
 
@@ -117,38 +117,38 @@ class ArrayItem(Item):
 
     frames: Any
 
-    def stays_here(self, way: Way) -> bool:
-        """Return True: it is here already."""
+    def stays_here(self, options: ReadOptions) -> bool:
+        """Return True: the array is in this process."""
         return True
 
-    def read(self, way: Way) -> Reading:
-        """Return the frames; the way does not matter."""
+    def read(self, options: ReadOptions) -> Reading:
+        """Return the frames; the options do not apply."""
         return Reading(self.frames if hasattr(self.frames, "__array__") else iter(self.frames))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClipItem(Item):
-    """The clip of this id of another source."""
+    """The clip with this id in another source."""
 
     clips: FrameSource
 
     @property
     def source(self) -> str:
-        """Where the other source is."""
+        """Name of the other source."""
         return self.clips.name or ""
 
-    def stays_here(self, way: Way) -> bool:
+    def stays_here(self, options: ReadOptions) -> bool:
         """Return True: sources may hold open files."""
         return True
 
-    def read(self, way: Way) -> Reading:
-        """Return the images as they are kept, if they are, or arrays."""
+    def read(self, options: ReadOptions) -> Reading:
+        """Return the images unchanged if the source stores images, else arrays."""
         clip = self.clips[self.id]
         if len(clip) and clip.read_images([0]) is not None:
-            return Reading(_images(_images_of(clip), way), clip.meta)
+            return Reading(_images(_images_of(clip), options), clip.meta)
         if not len(clip):
             return Reading(clip[:], clip.meta)
-        return Reading(_scaled(_frames_of(clip), way), clip.meta)
+        return Reading(_scaled(_frames_of(clip), options), clip.meta)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,12 +162,12 @@ class ArrayFile(Item):
         """The path."""
         return self.path
 
-    def read(self, way: Way) -> Reading:
-        """Map the file into memory, so that it takes none."""
+    def read(self, options: ReadOptions) -> Reading:
+        """Map the file into memory instead of reading it."""
         if not os.path.getsize(self.path):
-            raise FormatError("an empty file")
+            raise FormatError("the file is empty")
         array = np.load(self.path, mmap_mode="r", allow_pickle=False)
-        if not isinstance(array, np.ndarray):  # np.load reads archives as well
+        if not isinstance(array, np.ndarray):  # np.load also reads archives
             array.close()
             raise FormatError("not a .npy file of one array")
         return Reading(array)
@@ -184,13 +184,13 @@ class ImageFiles(Item):
         """The path of the first."""
         return self.paths[0] if self.paths else ""
 
-    def stays_here(self, way: Way) -> bool:
-        """Return whether sending the content would take longer than reading it."""
-        return way.is_copy
+    def stays_here(self, options: ReadOptions) -> bool:
+        """Return whether pickling the content would take longer than reading it."""
+        return options.is_copy
 
-    def read(self, way: Way) -> Reading:
+    def read(self, options: ReadOptions) -> Reading:
         """Read one file after the other."""
-        return Reading(_images(((path, _content_of(path)) for path in self.paths), way))
+        return Reading(_images(((path, _content_of(path)) for path in self.paths), options))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +200,7 @@ class ImageFolder(Item):
     Attributes
     ----------
     root : str or None
-        The folder that links must not lead out of.
+        The folder that links must not lead out of; None allows any link.
     """
 
     path: str
@@ -211,11 +211,11 @@ class ImageFolder(Item):
         """The path."""
         return self.path
 
-    def stays_here(self, way: Way) -> bool:
-        """Return whether sending the content would take longer than reading it."""
-        return way.is_copy
+    def stays_here(self, options: ReadOptions) -> bool:
+        """Return whether pickling the content would take longer than reading it."""
+        return options.is_copy
 
-    def read(self, way: Way) -> Reading:
+    def read(self, options: ReadOptions) -> Reading:
         """List the folder, and read one file after the other."""
         names, others = [], []
         with os.scandir(self.path) as entries:
@@ -232,9 +232,9 @@ class ImageFolder(Item):
         if others:
             raise UnsupportedError(f"{min(others)!r:.80}: only JPEG and PNG images are read")
         if not names:
-            raise FormatError("no JPEG or PNG file in it")
+            raise FormatError("the folder has no JPEG or PNG file")
         paths = (os.path.join(self.path, name) for name in sorted(names, key=natural_key))
-        return Reading(_images(((path, _content_of(path)) for path in paths), way))
+        return Reading(_images(((path, _content_of(path)) for path in paths), options))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,7 +244,7 @@ class VideoFile(Item):
     Attributes
     ----------
     frame_rate : float or None
-        Frames per second to take; by default every frame once.
+        Frames per second to read; by default every frame once.
     """
 
     path: str
@@ -255,23 +255,23 @@ class VideoFile(Item):
         """The path."""
         return self.path
 
-    def read(self, way: Way) -> Reading:
-        """Decode one frame after the other, upright."""
+    def read(self, options: ReadOptions) -> Reading:
+        """Decode the frames one by one, upright."""
         reading = Reading(iter(()))
-        reading.frames = self._frames(way, reading)
+        reading.frames = self._frames(options, reading)
         return reading
 
-    def _frames(self, way: Way, reading: Reading) -> Iterator[AnyArray]:
+    def _frames(self, options: ReadOptions, reading: Reading) -> Iterator[AnyArray]:
         count = 0
         with read_video(self.path, frame_rate=self.frame_rate) as video:
-            for frame in _scaled(video, way):
+            for frame in _scaled(video, options):
                 yield frame
                 count += 1
         report = video.report
-        if not report.ok and not way.keep_damaged:
+        if not report.ok and not options.keep_damaged:
             raise FormatError(_relative(report.describe(), self.path))
         if not count:
-            raise FormatError("no frame in it")
+            raise FormatError("the video has no frame")
         rate = self.frame_rate or report.rate
         if rate:
             reading.meta["frame_rate"] = rate
@@ -285,35 +285,35 @@ class VideoFile(Item):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadItem(Item):
-    """Something that was listed and cannot be read."""
+    """An entry that was listed but cannot be read."""
 
     name: str
     reason: str
 
     @property
     def source(self) -> str:
-        """What it was listed as."""
+        """Name of the entry in the listing."""
         return self.name
 
-    def stays_here(self, way: Way) -> bool:
+    def stays_here(self, options: ReadOptions) -> bool:
         """Return True: there is nothing to do."""
         return True
 
-    def read(self, way: Way) -> Reading:
-        """Raise what is wrong."""
+    def read(self, options: ReadOptions) -> Reading:
+        """Raise the reason as an error."""
         raise FormatError(self.reason)
 
 
 def suffix_of(name: str) -> str:
-    """Return the suffix of the name of a file in lower case, with its dot."""
+    """Return the suffix of a file name in lower case, with its dot."""
     return os.path.splitext(name)[1].lower()
 
 
 def natural_key(name: str) -> tuple[Any, ...]:
-    """Return a key that sorts names as people do: ``frame2`` before ``frame10``."""
+    """Return a sort key for names that puts ``frame2`` before ``frame10``."""
     key: list[Any] = []
     for position, part in enumerate(_NUMBER.split(name)):
-        if position % 2:  # digits, however many: they never become an int
+        if position % 2:  # compared as text by length, so digits may be of any number
             digits = part.lstrip("0")
             key.append((len(digits), digits))
         else:
@@ -322,12 +322,12 @@ def natural_key(name: str) -> tuple[Any, ...]:
 
 
 def check_inside(path: str, root: str, folder: str) -> None:
-    """Raise unless `path`, its links followed, lies in `root`, whose real path is `folder`.
+    """Raise unless `path`, with links resolved, is in `root`, whose real path is `folder`.
 
     Raises
     ------
     FormatError
-        It leads elsewhere.
+        It leads out of `root`.
     """
     if os.path.commonpath([folder, os.path.realpath(path)]) != folder:
         raise FormatError(f"{path!r:.200} leads out of {root!r:.200}")
@@ -337,47 +337,47 @@ def _content_of(path: str) -> bytes:
     with open(path, "rb") as file:
         nbytes = os.fstat(file.fileno()).st_size
         if nbytes > _MAX_IMAGE_FILE_NBYTES:
-            raise FormatError(f"{nbytes} bytes are more than an image file has")
+            raise FormatError(f"the file has {nbytes} bytes, more than any image file")
         return file.read()
 
 
 def _relative(text: str, path: str) -> str:
-    """Return a message without the path in front: whoever shows it names the item."""
+    """Return a message without the leading path, as the caller names the item."""
     return text.removeprefix(f"{path}: ")
 
 
-def _images(named: Iterable[tuple[str, bytes]], way: Way) -> Iterator[Any]:
-    """Yield images as they are, or decoded, by what is wanted."""
+def _images(named: Iterable[tuple[str, bytes]], options: ReadOptions) -> Iterator[Any]:
+    """Yield images unchanged or decoded, depending on the options."""
     for name, data in named:
         try:
-            if way.keep and way.short_edge is None:
-                _check_image(data, way)
+            if options.keep and options.short_edge is None:
+                _check_image(data, options)
                 yield data
             else:
-                yield _resized(image.decode(data), way)
+                yield _resized(image.decode(data), options)
         except BloscpackError as err:
-            raise _located(err, os.path.basename(name)) from err
+            raise _add_location(err, os.path.basename(name)) from err
 
 
-def _located(err: BloscpackError, name: str) -> BloscpackError:
+def _add_location(err: BloscpackError, name: str) -> BloscpackError:
     kind = UnsupportedError if isinstance(err, UnsupportedError) else FormatError
     return kind(f"{name}: {err}")
 
 
-def _check_image(data: bytes, way: Way) -> None:
-    """Raise unless an image is one, and seems to be whole."""
+def _check_image(data: bytes, options: ReadOptions) -> None:
+    """Raise unless the data are an image that seems to be complete."""
     kind = image.probe(data).kind
-    if way.check:
+    if options.check:
         image.decode(data)
-    # What is cut has no end, but that of a small picture in its header.
+    # A truncated file has no end marker, except that of an embedded thumbnail.
     elif kind == "png" and _PNG_END not in data[-64:] and data.rfind(_PNG_END) < 0:
-        raise FormatError("PNG: it is cut off")
+        raise FormatError("PNG: the file is truncated")
     elif kind == "jpeg" and not _has_end(data):
-        raise FormatError("JPEG: it is cut off")
+        raise FormatError("JPEG: the file is truncated")
 
 
 def _has_end(data: bytes) -> bool:
-    """Return whether a JPEG has an end behind its last data; a camera may add things after it."""
+    """Return whether an end marker follows the last data of a JPEG; more bytes may follow it."""
     return data.endswith(_JPEG_END) or data.rfind(_JPEG_END) > data.rfind(_JPEG_DATA)
 
 
@@ -393,10 +393,10 @@ def _frames_of(clip: Clip) -> Iterator[AnyArray]:
         yield from clip[start : start + _BATCH_NFRAMES]
 
 
-def _scaled(frames: Iterable[AnyArray], way: Way) -> Iterator[AnyArray]:
+def _scaled(frames: Iterable[AnyArray], options: ReadOptions) -> Iterator[AnyArray]:
     for frame in frames:
-        yield _resized(frame, way)
+        yield _resized(frame, options)
 
 
-def _resized(frame: AnyArray, way: Way) -> AnyArray:
-    return frame if way.short_edge is None else image.resize(frame, way.short_edge)
+def _resized(frame: AnyArray, options: ReadOptions) -> AnyArray:
+    return frame if options.short_edge is None else image.resize(frame, options.short_edge)

@@ -1,7 +1,7 @@
-"""The files that an ingest writes: a single store, or a numbered series of them.
+"""Output files of an ingest: a single store, or a numbered series of stores.
 
-The files of a series ``set.blp`` are ``set-00000.blp`` and so on; each is full when it has reached
-a size, and only the last one grows.
+The files of a series ``set.blp`` are ``set-00000.blp`` and so on. A file is full when it reaches
+the size limit, and only the last file grows.
 """
 
 import os
@@ -16,31 +16,31 @@ _DIGITS = 5
 
 
 class Series:
-    """Stores that hold clips together, of which the last is appended to; a context manager.
+    """Stores that together hold the clips; the last one is appended to. A context manager.
 
     Parameters
     ----------
     path : str or PathLike
-        The name of the file, or of the series.
+        Name of the file, or of the series.
     options : Options
-        Of new files.
+        Options of new files.
     attrs : mapping, optional
-        Of new files.
+        Attributes of new files.
     max_nbytes : int, optional
-        Write a series; a file that has as many bytes is full.
+        Write a series; a file is full once it has this many bytes.
     resume : bool
-        Go on with what is there.
+        Append to existing files.
     overwrite : bool
-        Replace what is there.
+        Replace existing files.
     locking : bool
         Lock the files.
 
     Raises
     ------
     FileExistsError
-        There are files, and they are neither to be continued nor to be replaced.
+        Files exist, and neither `resume` nor `overwrite` was given.
     LockedError
-        Another writer is at work.
+        Another writer has the file open.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Series:
 
     @property
     def options(self) -> Options:
-        """Of the stores."""
+        """Options of the stores."""
         return Options(self._last.codec, self._last.preset, self._last.quality)
 
     def __contains__(self, id_: str) -> bool:
@@ -99,11 +99,11 @@ class Series:
         self._last._append_encoded(id_, clip)
 
     def flush(self) -> None:
-        """Make what was appended durable."""
+        """Make all appended clips durable."""
         self._last.flush()
 
     def close(self) -> None:
-        """Close all; what was appended is durable."""
+        """Close all stores; appended clips are durable."""
         try:
             self._last.close()
         finally:

@@ -1,7 +1,7 @@
 """Lists of items in a file: paths, ids, and columns of metadata.
 
-Paths are relative to a root. A row whose path leads out of it, or that is wrong in another way,
-gives an item that says so instead of frames.
+Paths are relative to a root. A row whose path leads out of it, or that is invalid in any other
+way, yields a `BadItem` with the reason.
 """
 
 import csv
@@ -27,7 +27,7 @@ from .items import (
 Path = str | os.PathLike[str]
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson")
-# Lists are read whole.
+# Lists are read into memory whole.
 _MAX_NBYTES = 1 << 31
 
 
@@ -40,32 +40,32 @@ def listed(
     frame_rate: float | None = None,
     outside: bool = False,
 ) -> Sequence[Item]:
-    """Return an item for each row of a list in a file.
+    """Return an item for each row of a list file.
 
     Parameters
     ----------
     path : str or PathLike
         ``.csv`` (with a header; separated by commas, semicolons or tabs), ``.tsv``, ``.json`` (an
-        array of objects) or ``.jsonl`` (an object a line). UTF-8.
+        array of objects) or ``.jsonl`` (one object per line). UTF-8.
     root : str or PathLike, optional
-        What paths are relative to; by default the folder of the list.
+        Folder that paths are relative to; by default the folder of the list.
     path_column : str, optional
-        The column with the path of an image, a video, a ``.npy`` file or a folder of images. In
-        JSON it may be a list of images, the frames in order.
+        Column with the path of an image, a video, a ``.npy`` file or a folder of images. In JSON it
+        may be a list of images, the frames in order.
     id_column : str, optional
-        The column with the id. Where it is empty, the id is the path without its suffix. All
-        other columns are metadata: texts, or in JSON whatever they are.
+        Column with the id. If it is empty, the id is the path without its suffix. All other columns
+        become metadata: strings, or in JSON values of any type.
     frame_rate : float, optional
-        Of videos, as in `videos`.
+        Frames per second of videos, as in `videos`.
     outside : bool, optional
-        Take paths that lead out of `root`, absolute ones among them.
+        Accept paths that lead out of `root`, including absolute paths.
 
     Raises
     ------
     FormatError
-        The file is no such list.
+        The file is not a list of one of these forms.
     OSError
-        It cannot be read.
+        The file cannot be read.
     """
     name = os.fspath(path)
     top = os.path.dirname(name) or os.curdir if root is None else os.fspath(root)
@@ -78,12 +78,12 @@ def listed(
 
 
 def _read_rows(name: str, path_column: str) -> Iterable[tuple[int, Any]]:
-    """Return (number, row) of all rows; a row that does not parse is an error."""
+    """Return (number, row) for each row; a row that does not parse is a FormatError."""
     suffix = suffix_of(name)
     if suffix not in TABLE_SUFFIXES:
-        raise FormatError(f"a list is one of {', '.join(TABLE_SUFFIXES)}")
+        raise FormatError(f"a list file must be one of {', '.join(TABLE_SUFFIXES)}")
     if os.path.getsize(name) > _MAX_NBYTES:
-        raise FormatError("a list has at most 2 GiB")
+        raise FormatError("the list is larger than 2 GiB")
     try:
         with open(name, encoding="utf-8-sig", newline="") as file:
             text = file.read()
@@ -99,7 +99,7 @@ def _read_rows(name: str, path_column: str) -> Iterable[tuple[int, Any]]:
     except (ValueError, RecursionError) as err:
         raise FormatError(f"not JSON: {err}") from err
     if not isinstance(found, list):
-        raise FormatError(f"an array of objects is needed, not {type(found).__name__}")
+        raise FormatError(f"expected an array of objects, got {type(found).__name__}")
     return enumerate(found, 1)
 
 
@@ -113,21 +113,21 @@ def _parse_csv(text: str, delimiter: str | None, path_column: str) -> list[tuple
         for fields in reader:
             row: Any = dict(zip(columns, fields, strict=False))
             if len(fields) != len(columns):
-                row = FormatError(f"{len(fields)} fields, and the header has {len(columns)}")
+                row = FormatError(f"{len(fields)} fields, but the header has {len(columns)}")
             if fields:
                 rows.append((reader.line_num, row))
     except csv.Error as err:
         raise FormatError(f"line {reader.line_num}: {err}") from err
     names = f"{', '.join(columns):.200}"
     if path_column not in columns:
-        raise FormatError(f"no column {path_column!r} among these: {names}")
+        raise FormatError(f"no column {path_column!r} among {names}")
     if len(set(columns)) < len(columns):
-        raise FormatError(f"two columns of one name among these: {names}")
+        raise FormatError(f"two columns have the same name: {names}")
     return rows
 
 
 class _Rows:
-    """Makes items of the rows of a list."""
+    """Converts the rows of a list to items."""
 
     def __init__(
         self,
@@ -145,7 +145,7 @@ class _Rows:
         self._outside = outside
 
     def item(self, number: int, row: Any) -> Item:
-        """Return the item of a row, a `BadItem` if it is wrong."""
+        """Return the item of a row, or a `BadItem` if the row is invalid."""
         try:
             return self._item(row)
         except (ValueError, TypeError) as err:
@@ -157,7 +157,7 @@ class _Rows:
         if isinstance(row, FormatError):
             raise row
         if not isinstance(row, dict):
-            raise TypeError(f"an object is needed, not {row!r:.80}")
+            raise TypeError(f"a row must be an object, got {row!r:.80}")
         meta = dict(row)
         given = meta.pop(self._path_column, None)
         several = isinstance(given, list)
@@ -171,7 +171,7 @@ class _Rows:
         elif isinstance(id_, int) and not isinstance(id_, bool):
             id_ = str(id_)
         elif not isinstance(id_, str):
-            raise TypeError(f"an id is a text or a whole number, not {id_!r:.80}")
+            raise TypeError(f"an id must be a string or an integer, not {id_!r:.80}")
         if several:
             return ImageFiles(id=id_, meta=meta, paths=paths)
         return self._of_one(id_, meta, paths[0])
@@ -187,9 +187,9 @@ class _Rows:
         return ImageFolder(id=id_, meta=meta, path=path, root=None if self._outside else self._root)
 
     def _resolve(self, text: str) -> str:
-        """Return where a path of the list is."""
+        """Return the location of a path of the list."""
         if "\0" in text:
-            raise ValueError(f"a path with a NUL: {text!r:.200}")
+            raise ValueError(f"the path contains a NUL: {text!r:.200}")
         path = os.path.join(self._root, text)
         if not self._outside:
             check_inside(path, self._root, self._folder)

@@ -1,7 +1,7 @@
-"""A clip of a frame store: which bytes its frames are, and how they become pixels.
+"""A clip of a frame store: finds the stored bytes of its frames and decodes them.
 
-A frame is fetched by itself. Small frames share a chunk; and where frames refer to earlier ones,
-those that are needed are fetched and decoded with them, once for each group of eight.
+Each frame is fetched by itself, except in two cases. Small frames share a chunk. Where frames refer
+to earlier ones, the referenced frames are fetched and decoded, too, once per group of eight.
 """
 
 import json
@@ -26,10 +26,10 @@ from .format import CHECKSUM, DIGEST_SIZE, Codec
 from .lossless import GROUP_FRAMES, TIME, Geometry, decode_chunk, is_aligned, reference_of
 from .segments import Index
 
-# How long a decoded byte takes, next to one of a Blosc chunk.
+# Cost of a decoded byte relative to Blosc; scales the number of threads.
 _COSTS = {Codec.LOSSLESS: 1, Codec.IMAGE: 5}
-# A read may always ask for so many bytes, and for so many times what is stored. Beyond that the
-# chunks have to confirm what the index says before memory is allocated.
+# Reads up to this size, or up to this multiple of the stored size, are always allowed. For larger
+# ones the chunk headers must confirm the size in the index before memory is allocated.
 _FREE_NBYTES = 64 << 20
 _FREE_EXPANSION = 16
 
@@ -37,14 +37,14 @@ Take = Callable[[int, memoryview], None]
 
 
 class _Store(Protocol):
-    """What a clip needs of its store."""
+    """The parts of a store that a clip needs."""
 
     name: str | None
     verify: bool
     nthreads: int | None
 
     def _check_open(self) -> None:
-        """Refuse a store that is closed."""
+        """Raise if the store is closed."""
         ...
 
 
@@ -54,15 +54,15 @@ class StoreClip:
     Attributes
     ----------
     id : str
-        Its name.
+        Name of the clip.
     dtype : numpy.dtype
-        Of the pixels.
+        Data type of the pixels.
     shape : tuple of int
-        ``(T, *frame shape)``; of images that differ in shape, that of the first.
+        ``(T, *frame shape)``; if images differ in shape, the shape of the first.
     codec : {"lossless", "image"}
-        How the frames are kept.
+        How the frames are stored.
     decode_cost : int
-        How long a decoded byte takes, next to one of a Blosc chunk.
+        Cost of a decoded byte relative to Blosc; scales the number of threads.
     """
 
     __slots__ = (
@@ -111,12 +111,12 @@ class StoreClip:
 
     @property
     def ndim(self) -> int:
-        """Number of dimensions, that of the frames included."""
+        """Number of dimensions, including those of the frames."""
         return len(self.shape)
 
     @property
     def nbytes(self) -> int:
-        """Decoded size in bytes; of images that differ in shape, as if all were as the first."""
+        """Decoded size in bytes; images that differ in shape are counted as if like the first."""
         return self._nframes * self._frame_nbytes
 
     @property
@@ -126,25 +126,25 @@ class StoreClip:
 
     @property
     def meta(self) -> dict[str, Any]:
-        """What was stored with the clip; parsed at each access, so that it is the caller's own.
+        """Metadata of the clip; parsed at each access, so the caller may change it.
 
         Raises
         ------
         FormatError
-            It is damaged.
+            The metadata are damaged.
         """
         try:
             value = json.loads(self._index.meta(self._ordinal))
         except BloscpackError as err:
-            raise self._located(err, "metadata") from None
+            raise self._add_location(err, "metadata") from None
         except (ValueError, RecursionError) as err:
-            raise self._located(FormatError(f"not JSON: {err}"), "metadata") from err
+            raise self._add_location(FormatError(f"not JSON: {err}"), "metadata") from err
         if not isinstance(value, dict):
-            raise self._located(FormatError("they are no JSON object"), "metadata")
+            raise self._add_location(FormatError("it is not a JSON object"), "metadata")
         return value
 
     def __getitem__(self, selection: FrameSelection) -> AnyArray:
-        """Return `read` of a selection."""
+        """Return ``read(selection)``."""
         return self.read(selection)
 
     def __iter__(self) -> Iterator[AnyArray]:
@@ -153,40 +153,40 @@ class StoreClip:
             yield self.read(index)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
-        """Return all frames for numpy, new.
+        """Return all frames in a new numpy array.
 
         Raises
         ------
         ValueError
-            `copy` is False: a clip in a file cannot be had without one.
+            `copy` is False, but an array stored in a file cannot be returned without copying it.
         """
         if copy is False:
-            raise ValueError("a clip in a file cannot be had without a copy")
+            raise ValueError("cannot return a clip in a file without copying it (copy=False)")
         whole = self.read()
         return whole if dtype is None else whole.astype(dtype, copy=False)
 
     def read(
         self, selection: FrameSelection = None, *, out: AnyArray | None = None, reduce: int = 1
     ) -> AnyArray:
-        """Return frames in one array: of shape ``(n, *frame shape)``, for an int ``frame shape``.
+        """Read frames into one array of shape ``(n, *frame shape)``; an int gives ``frame shape``.
 
         Parameters
         ----------
         selection : int, slice, sequence of int, ndarray of int or bool, optional
-            Which frames, in this order; all by default.
+            Frames to read, in this order; all by default.
         out : ndarray, optional
-            Of just that shape and dtype; filled and returned.
+            Array of exactly the resulting shape and dtype; filled and returned.
         reduce : {1, 2, 4, 8}, default 1
-            Divide height and width by this, rounding up, while frames are decoded, which is faster
-            than to do it afterwards; of clips of JPEG only, and not into `out`.
+            Divide height and width by this, rounding up, while decoding, which is faster than
+            resizing afterwards. For clips of JPEG only, and not together with `out`.
 
         Raises
         ------
         IndexError, TypeError
-            There is no such frame; the selection is none.
+            A frame is out of range, or the selection is invalid.
         ValueError
-            `out` does not fit, the store is closed, frames were selected that differ in shape, or
-            frames are to be reduced that cannot be.
+            `out` does not fit, the store is closed, the frames differ in shape, or `reduce` is not
+            possible for this clip.
         FormatError, CodecError
             A frame is damaged; the message names it.
         """
@@ -200,13 +200,13 @@ class StoreClip:
         return read_clip(self, selection, out=out, nthreads=self._store.nthreads)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as the store does, by place and state, and the id."""
+        """Pickle as the place and state of the store, and the id."""
         return operator.getitem, (self._store, self.id)
 
     def _read_one(self, index: int) -> AnyArray | None:
-        """Return a frame that is a chunk by itself, None where it is not that easy.
+        """Read a frame that has a chunk to itself; return None in any other case.
 
-        The usual small read must not pay for what batches need.
+        Single small reads are the common case and must not pay for what batches need.
         """
         if index < 0:
             index += self._nframes
@@ -232,7 +232,7 @@ class StoreClip:
         if reduce not in (2, 4, 8):
             raise ValueError(f"reduce must be 1, 2, 4 or 8, not {reduce!r}")
         if self._format.codec != Codec.IMAGE or out is not None:
-            raise ValueError("only frames that are kept as JPEG are reduced, and into a new array")
+            raise ValueError("reduce needs frames stored as JPEG, and cannot be used with out")
         indices, is_single = frame_indices(selection, self._nframes)
         height, width, *rest = (*self.frame_shape(indices), 0, 0)[: max(2, len(self.shape) - 1)]
         shape = (-(-height // reduce), -(-width // reduce), *rest)
@@ -242,19 +242,19 @@ class StoreClip:
             try:
                 frames[place] = image.decode(stored, reduce=reduce)
             except BloscpackError as err:
-                raise self._located(err, self._called(int(indices[place]))) from None
+                raise self._add_location(err, self._label(int(indices[place]))) from None
 
         work = self.decode_cost * frames.nbytes
         fetch(self._chunks(indices, decode), nthreads=self._store.nthreads, nbytes=work)
         return frames[0] if is_single else frames
 
     def read_images(self, selection: FrameSelection = None) -> list[bytes] | None:
-        """Return frames as the JPEG or PNG files they are kept as; None if they are not.
+        """Return frames as JPEG or PNG files, if that is how they are stored; otherwise None.
 
         Raises
         ------
         IndexError, TypeError
-            There is no such frame; the selection is none.
+            A frame is out of range, or the selection is invalid.
         FormatError
             A frame is damaged; the message names it.
         """
@@ -271,18 +271,18 @@ class StoreClip:
         return images
 
     def chunk_extents(self) -> list[tuple[int, int]]:
-        """Return where each chunk is in the file: offset and size in bytes, without its digest."""
+        """Return the offset and size in bytes of each chunk in the file, without its digest."""
         return list(zip(self._offsets, self._cbytes, strict=True))
 
     def frame_shape(self, indices: IntArray) -> tuple[int, ...]:
-        """Return the shape of the frames at `indices`, of an empty selection that of the first one.
+        """Return the shape of the frames at `indices`; of no frames, the shape of the first.
 
         Raises
         ------
         ValueError
             They differ.
         FormatError
-            The stored bytes cannot hold so much.
+            The size is more than the stored bytes can decode to.
         """
         if self._format.varies and len(indices):
             return self._common_shape(indices.tolist())
@@ -292,7 +292,7 @@ class StoreClip:
         return self.shape[1:]
 
     def _check_size(self, indices: IntArray, nbytes: int) -> None:
-        """Refuse to decode more than the chunks can hold, before memory for it is allocated."""
+        """Refuse to decode more than the chunks can hold, before memory is allocated for it."""
         chunks = np.unique(indices // self._format.group).tolist()
         stored = sum(self._cbytes[chunk] for chunk in chunks)
         repeats = max(1, len(indices) // (len(chunks) * self._format.group))
@@ -303,17 +303,17 @@ class StoreClip:
                 self._promised_nbytes(chunk) == self._chunk_nbytes(chunk) for chunk in chunks
             )
         if not fits:
-            raise self._located(
+            raise self._add_location(
                 FormatError(f"{stored} stored bytes cannot hold {nbytes}"), "its frames"
             )
 
     def _promised_nbytes(self, chunk: int) -> int:
-        """Return the decoded size that a chunk itself tells; it is bounded by the stored one."""
+        """Return the decoded size that the chunk header states, limited by the stored size."""
         head = self._source.read_at(self._offsets[chunk], CHUNK_HEADER_SIZE)
         try:
             header = ChunkHeader.unpack(head)
         except BloscpackError as err:
-            raise self._located(err, self._called(chunk * self._format.group)) from None
+            raise self._add_location(err, self._label(chunk * self._format.group)) from None
         return header.nbytes if header.cbytes == self._cbytes[chunk] else -1
 
     def _chunk_nbytes(self, chunk: int) -> int:
@@ -322,14 +322,14 @@ class StoreClip:
         return min(self._format.group, self._nframes - first) * self._frame_nbytes
 
     def _common_shape(self, indices: list[int]) -> tuple[int, ...]:
-        """Return the shape of images that may differ, but must not."""
+        """Return the shape of the images, which must all be equal."""
         missing = [index for index in dict.fromkeys(indices) if index not in self._shapes]
 
         def note(place: int, stored: memoryview) -> None:
             try:
                 self._shapes[missing[place]] = image.probe(stored).shape
             except BloscpackError as err:
-                raise self._located(err, self._called(missing[place])) from None
+                raise self._add_location(err, self._label(missing[place])) from None
 
         fetch(self._chunks(np.array(missing, np.int64), note), nthreads=1, nbytes=0)
         shape = self._shapes[indices[0]]
@@ -342,7 +342,7 @@ class StoreClip:
         return shape
 
     def pieces(self, indices: IntArray, frames: AnyArray) -> Iterable[Piece]:
-        """Return what to fetch so that ``frames[k]`` becomes the frame ``indices[k]``."""
+        """Return the pieces to fetch so that ``frames[k]`` becomes the frame ``indices[k]``."""
         if not frames.nbytes:
             return ()
         if self._format.codec == Codec.IMAGE:
@@ -357,7 +357,7 @@ class StoreClip:
         return self._chunks(indices, partial(self._decode_frame, indices.tolist(), out))
 
     def _chunks(self, indices: IntArray, take: Take) -> list[Piece]:
-        """Return what to fetch so that ``take(k, stored)`` gets the chunk ``indices[k]``."""
+        """Return the pieces to fetch so that ``take(k, stored)`` gets the chunk ``indices[k]``."""
         source, offsets, cbytes, check = self._source, self._offsets, self._cbytes, self._check
         return [
             Piece(
@@ -370,7 +370,7 @@ class StoreClip:
         ]
 
     def _check(self, chunk: int, take: Callable[[memoryview], None], view: memoryview) -> None:
-        """Compare the digest behind a chunk, and hand it on without it."""
+        """Compare the digest that follows a chunk, and pass the chunk to `take` without it."""
         stored = view[:-DIGEST_SIZE]
         if self._store.verify:
             digest = view[-DIGEST_SIZE:]
@@ -384,7 +384,7 @@ class StoreClip:
                     index=chunk * self._format.group,
                     offset=self._offsets[chunk],
                 )
-                raise self._located(error, self._called(chunk * self._format.group))
+                raise self._add_location(error, self._label(chunk * self._format.group))
         take(stored)
 
     def _decode_frame(
@@ -397,11 +397,11 @@ class StoreClip:
         self, chunk: int, stored: BytesLike, reference: BytesLike | None, out: memoryview
     ) -> None:
         if self._geometry is None:
-            raise ValueError("frames of no bytes are not decoded")
+            raise ValueError("frames of zero bytes are not decoded")
         try:
             decode_chunk(stored, self._filters[chunk], self._geometry, reference, out)
         except BloscpackError as err:
-            raise self._located(err, self._called(chunk)) from None
+            raise self._add_location(err, self._label(chunk)) from None
 
     def _decode_images(
         self, indices: list[int], frames: AnyArray, place: int, stored: memoryview
@@ -412,12 +412,12 @@ class StoreClip:
         try:
             image.decode_into(stored, frame)
         except BloscpackError as err:
-            raise self._located(err, self._called(index)) from None
-        except ValueError as err:  # of another shape than the index says
-            raise self._located(FormatError(str(err)), self._called(index)) from None
+            raise self._add_location(err, self._label(index)) from None
+        except ValueError as err:  # the shape is not the one in the index
+            raise self._add_location(FormatError(str(err)), self._label(index)) from None
 
     def _unaligned_pieces(self, indices: IntArray, frames: AnyArray) -> Iterator[Piece]:
-        """Yield pieces for an array of the caller that lies where no item should: by copying."""
+        """Yield pieces for an array with unaligned items, by decoding to memory that is aligned."""
         for place in range(len(indices)):
             frame = np.empty((1, *frames.shape[1:]), frames.dtype)
             for piece in self.pieces(indices[place : place + 1], frame):
@@ -426,7 +426,7 @@ class StoreClip:
                 )
 
     def _shared_pieces(self, indices: IntArray, frames: AnyArray) -> Iterator[Piece]:
-        """Yield a piece for each chunk of several small frames."""
+        """Yield one piece per chunk of several small frames."""
         group = self._format.group
         chunks = indices // group
         order = np.argsort(chunks, kind="stable")
@@ -455,11 +455,11 @@ class StoreClip:
                 whole.reshape(-1).view(np.uint8).data,
             )
         except BloscpackError as err:
-            raise self._located(err, self._called(chunk * self._format.group)) from None
+            raise self._add_location(err, self._label(chunk * self._format.group)) from None
         frames[places] = whole[inside]
 
     def _timed_pieces(self, indices: list[int], out: memoryview) -> Iterator[Piece]:
-        """Yield a piece for each group of frames that refer to each other."""
+        """Yield one piece per group of frames that refer to each other."""
         groups: dict[int, dict[int, list[int]]] = {}
         for place, index in enumerate(indices):
             groups.setdefault(index // GROUP_FRAMES, {}).setdefault(index, []).append(place)
@@ -472,13 +472,13 @@ class StoreClip:
             yield Piece(self._source, start, stop - start, decode)
 
     def _references(self, index: int) -> Iterator[int]:
-        """Yield a frame and those that it needs."""
+        """Yield a frame and the frames it refers to."""
         yield index
         while self._filters[index] & TIME:
             inside = index % GROUP_FRAMES
             if not inside:
-                error = FormatError("it refers to a frame before it, which it must not")
-                raise self._located(error, self._called(index))
+                error = FormatError("it refers to an earlier frame, which its group does not allow")
+                raise self._add_location(error, self._label(index))
             index += reference_of(inside, self._filters[index]) - inside
             yield index
 
@@ -503,8 +503,8 @@ class StoreClip:
             for place in places[1:]:
                 out[place * nbytes : (place + 1) * nbytes] = target
 
-    def _called(self, index: int) -> str:
-        """Return how to call a frame in messages: with the others of its chunk, and their place."""
+    def _label(self, index: int) -> str:
+        """Return a label for messages: the frames in the chunk, and its location."""
         group = self._format.group
         chunk = index // group
         first, last = chunk * group, min(chunk * group + group, self._nframes) - 1
@@ -512,8 +512,8 @@ class StoreClip:
         start = self._offsets[chunk]
         return f"{frames} (bytes {start} to {start + self._cbytes[chunk]})"
 
-    def _located(self, err: BloscpackError, what: str) -> BloscpackError:
-        """Return an error with the clip in its message, and the file."""
+    def _add_location(self, err: BloscpackError, what: str) -> BloscpackError:
+        """Add the clip and the file to an error, and return it."""
         err.args = (f"clip {self.id!r:.80}: {what}: {err.args[0]}",)
         err.path = self._store.name
         return err

@@ -1,7 +1,7 @@
-"""Reading clips of a store frame by frame, to tell which are whole.
+"""Read clips of a store frame by frame, to find damaged ones.
 
-Frames are read in batches, as anybody reads them: what passes here can be read. Only where a batch
-fails is each chunk of it tried by itself.
+Frames are read in batches, the way users read them, so every clip that passes can be read. Only if
+a batch fails are its chunks read one by one.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -19,20 +19,20 @@ from .format import CHECKSUM, DIGEST_SIZE
 from .lossless import GROUP_FRAMES
 from .segments import Index
 
-# Decoded bytes, and requests, that are read at once.
+# Largest number of decoded bytes, and of requests, per batch.
 _BATCH_NBYTES = 8 << 20
 _BATCH_REQUESTS = 1 << 10
 
 
 class Place(NamedTuple):
-    """Where the chunks of a clip lie.
+    """Location of the chunks of a clip.
 
     Attributes
     ----------
     ordinal : int
-        Which clip of the index.
+        Ordinal of the clip in the index.
     start, end : int
-        Absolute positions; the digest of the last chunk ends at `end`.
+        Absolute offsets; `end` is after the digest of the last chunk.
     """
 
     ordinal: int
@@ -41,12 +41,12 @@ class Place(NamedTuple):
 
 
 def place_of(index: Index, ordinal: int) -> Place:
-    """Return where the chunks of a clip lie.
+    """Return the location of the chunks of a clip.
 
     Raises
     ------
     FormatError, CodecError
-        The index does not tell.
+        The index is damaged.
     """
     start = index.offset_of(ordinal)
     offsets, cbytes, _ = index.chunks_of(ordinal)
@@ -55,9 +55,10 @@ def place_of(index: Index, ordinal: int) -> Place:
 
 
 def split_overlapping(places: Iterable[Place]) -> tuple[list[Place], list[tuple[Place, Place]]]:
-    """Return those that lie apart, in file order, and each of the others with what it overlaps.
+    """Split into places that do not overlap, in file order, and the rest, each with its overlap.
 
-    No writer makes such. A file that has them may promise far more frames than it has bytes for.
+    No writer creates overlapping clips. A file that has them may claim far more frames than it has
+    bytes for.
     """
     apart: list[Place] = []
     others = []
@@ -70,7 +71,7 @@ def split_overlapping(places: Iterable[Place]) -> tuple[list[Place], list[tuple[
 
 
 def id_text(index: Index, ordinal: int) -> str:
-    """Return the id of a clip; of one that is not UTF-8 what can be read of it."""
+    """Return the id of a clip; if it is not UTF-8, with the invalid bytes replaced."""
     try:
         return index.id(ordinal)
     except BloscpackError:
@@ -79,7 +80,7 @@ def id_text(index: Index, ordinal: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Some frames of a clip."""
+    """A range of frames of a clip."""
 
     clip: StoreClip
     index: Index
@@ -89,7 +90,7 @@ class _Part:
 
 
 class _Store:
-    """What a clip needs of its store."""
+    """The parts of a store that a clip needs."""
 
     verify = True
 
@@ -98,29 +99,29 @@ class _Store:
         self.nthreads: int | None = None
 
     def _check_open(self) -> None:
-        """Do nothing: the file is open as long as clips are checked."""
+        """Do nothing: the file stays open while clips are checked."""
 
 
 class ClipChecker:
-    """Checks clips, several at once where they are small.
+    """Checks clips, several per batch if they are small.
 
     Parameters
     ----------
     source : ByteSource
         The file.
     nthreads : int or None
-        Threads that decode.
+        Decoding threads.
     done : callable
-        Called with the number of decoded bytes that were checked since the last call.
+        Called with the number of decoded bytes checked since the last call.
 
     Attributes
     ----------
     damage : list of Damage
-        What was found, when all was finished.
+        Damage found; complete after `finish`.
     bad : set of int
-        Ordinals of the clips that are damaged.
+        Ordinals of the damaged clips.
     notices : list of str
-        What could not be checked.
+        Descriptions of what could not be checked.
     """
 
     def __init__(
@@ -137,7 +138,7 @@ class ClipChecker:
         self._nbytes = 0
 
     def check(self, index: Index, ordinal: int) -> None:
-        """Check a clip; its frames perhaps later, together with those of others."""
+        """Check a clip; its frames may be checked later, in a batch with other clips."""
         id_ = id_text(index, ordinal)
         try:
             index.id(ordinal)
@@ -157,7 +158,7 @@ class ClipChecker:
             self._compare_digests(index, ordinal, None)
             return
         step = max(1, _BATCH_NBYTES // form.nbytes)
-        # Frames that refer to each other, or share a chunk, are decoded together.
+        # Frames that refer to each other, or share a chunk, belong to one part.
         together = form.group * GROUP_FRAMES
         step = 1 if form.varies else max(step // together * together, form.group)
         for start in range(0, len(clip), step):
@@ -170,7 +171,7 @@ class ClipChecker:
     def add(
         self, index: Index, ordinal: int, err: BloscpackError, *, loses_frames: bool = True
     ) -> None:
-        """Note an error that concerns a clip as a whole."""
+        """Record an error that concerns a whole clip."""
         id_, what = id_text(index, ordinal), str(err.args[0])
         if not what.startswith("clip "):
             what = f"clip {id_!r:.80}: {what}"
@@ -179,7 +180,7 @@ class ClipChecker:
         self.bad.add(ordinal)
 
     def finish(self) -> None:
-        """Check what waits."""
+        """Check the clips that are still waiting for a batch."""
         batch, self._batch = self._batch, []
         nbytes, self._nbytes = self._nbytes, 0
         if batch and not self._is_readable(batch, self._nthreads):

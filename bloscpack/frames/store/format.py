@@ -1,4 +1,4 @@
-"""Layout of a frame store: chunks of frames, and the index segments that say where they are.
+"""Layout of a frame store: chunks of frames, and index segments that locate them.
 
 ::
 
@@ -6,10 +6,10 @@
     chunk   = stored bytes, digest(8)
     segment = clips, chunks, metas (the sections), tail(152)
 
-A file only grows: behind the chunks of a clip lies a segment for it, and now and then a segment
-that stands for several. The last one leads to those before it. Pure: it turns bytes into values and
-back, checks what fits into the bytes there are, and reads nothing. docs/formats/frames.md has every
-field.
+A file only grows. The chunks of a clip are followed by a segment for that clip, and now and then by
+a segment that stands for several clips. The last segment leads to the earlier ones. Pure: converts
+bytes to values and back, checks fields against the number of bytes, and reads nothing.
+docs/formats/frames.md describes every field.
 """
 
 from collections.abc import Sequence
@@ -42,42 +42,42 @@ CONTAINER = "frames"  # the value of "container" in the metadata
 
 SEGMENT_MAGIC = b"BLPKFRMS"
 _VERSION = 1
-# magic, version, flags, formats, clips, chunks, first clip, offset, size, end of the one before
+# magic, version, flags, formats, clips, chunks, first clip, offset, size, end of previous segment
 _TAIL = Struct("<8sHHI6Q")
-_SECTION = Struct("<QQ8s")  # stored size, decoded size, digest of what is stored
+_SECTION = Struct("<QQ8s")  # stored size, decoded size, digest of the stored bytes
 _HOW = Struct("<3B5x")
 NSECTIONS = 3
 TAIL_SIZE = (8 + 2 + 2 + 4 + 6 * 8) + NSECTIONS * (8 + 8 + 8) + 8 + DIGEST_SIZE
-CLIP_SIZE = 8 + 4 + 4 + 8 + 8 + 4  # of a clip in the section of clips, without its id
+CLIP_SIZE = 8 + 4 + 4 + 8 + 8 + 4  # per clip in the section of clips, without its id
 _FORMAT = Struct("<4B20s8I8x")
 FORMAT_SIZE = 4 + 20 + 8 * 4 + 8
-CHUNK_SIZE = 4 + 1  # of a chunk in the section of chunks
+CHUNK_SIZE = 4 + 1  # per chunk in the section of chunks
 MAX_FRAMES = 2**32 - 1
 MAX_NDIM = 8
 MAX_DIM = 2**32 - 1
 
-# A section is compressed where it has some size; per-clip segments never are, so that whatever is
-# in a compressed section is in the file as it is, too: nothing decodes to more than the file.
+# Sections are compressed above a certain size. Segments of single clips never are, so everything in
+# a compressed section is in the file uncompressed, too: no section decodes to more than the file.
 _MIN_COMPRESSED_NBYTES = 1024
 _SECTION_PARAMS = CodecParams("zstd", 3, Shuffle.NONE, 1, 1 << 18)
 
-# Frames smaller than this share a chunk, of about so many bytes.
+# Frames smaller than this share a chunk of about this many bytes.
 _SMALL_FRAME_NBYTES = 512
 _GROUP_NBYTES = 4096
 _MAX_GROUP = 255
-# One frame of a group costs the decoding of all.
+# Limit on a group: reading one of its frames decodes all of them.
 _MAX_GROUP_NBYTES = 1 << 20
 
 
 class Codec(IntEnum):
-    """How the frames of a clip are kept; stored on disk."""
+    """How the frames of a clip are stored; stored on disk."""
 
     LOSSLESS = 1
     IMAGE = 2
 
 
 class ImageKind(IntEnum):
-    """What a chunk of codec `Codec.IMAGE` is; stored on disk, in the place of the filter."""
+    """File type of a chunk of codec `Codec.IMAGE`; stored on disk, in the field of the filter."""
 
     JPEG = 0
     PNG = 1
@@ -94,27 +94,27 @@ _FLAG_VARIES = 0x01  # of a format: the images of the clip differ in shape
 
 
 def group_of(frame_nbytes: int) -> int:
-    """Return how many frames of this decoded size share a chunk."""
+    """Return the number of frames of this decoded size that share a chunk."""
     if not 0 < frame_nbytes < _SMALL_FRAME_NBYTES:
         return 1
     return min(_GROUP_NBYTES // frame_nbytes, _MAX_GROUP)
 
 
 class FrameFormat(NamedTuple):
-    """What the frames of a clip are.
+    """Format of the frames of a clip.
 
     Attributes
     ----------
     codec : Codec
-        How they are kept.
+        How they are stored.
     group : int
         Frames per chunk, 1 to 255; the last chunk of a clip may have fewer.
     varies : bool
         Whether images of the clip differ in shape.
     dtype : numpy.dtype
-        Of the pixels, its byte order included.
+        Data type of the pixels, including the byte order.
     shape : tuple of int
-        Of a frame; of images that differ, of the first.
+        Shape of a frame; if images differ, of the first.
     """
 
     codec: Codec
@@ -125,21 +125,21 @@ class FrameFormat(NamedTuple):
 
     @classmethod
     def lossless(cls, dtype: Dtype, shape: tuple[int, ...]) -> "FrameFormat":
-        """Return the format of frames that are kept as they are.
+        """Return the format of losslessly stored frames.
 
         Raises
         ------
         TypeError
             The dtype has fields or holds Python objects.
         ValueError
-            The shape is more than a store can keep.
+            The shape exceeds the limits of a store.
         """
         if len(shape) > MAX_NDIM:
             raise ValueError(f"a frame has at most {MAX_NDIM} dimensions, not {len(shape)}")
         if max(shape, default=0) > MAX_DIM or _bound_of(dtype, shape) > MAX_CHUNK_NBYTES:
             raise ValueError(
-                f"a frame of shape {shape} and {dtype} exceeds the {MAX_CHUNK_NBYTES} bytes "
-                "that one may have"
+                f"a frame of shape {shape} and {dtype} exceeds the limit of {MAX_CHUNK_NBYTES} "
+                "bytes"
             )
         group = group_of(dtype.itemsize * prod(shape))
         return cls(Codec.LOSSLESS, group, False, dtype, shape)
@@ -150,16 +150,16 @@ class FrameFormat(NamedTuple):
         return self.dtype.itemsize * prod(self.shape)
 
     def nchunks(self, nframes: int) -> int:
-        """Return how many chunks so many frames take."""
+        """Return the number of chunks of `nframes` frames."""
         return -(-nframes // self.group)
 
     def pack(self) -> bytes:
-        """Return the row of the format.
+        """Return the format as a row of the index.
 
         Raises
         ------
         TypeError
-            The dtype has no name that fits.
+            The name of the dtype is too long.
         """
         name = pack_scalar(self.dtype).encode("ascii")
         if len(name) > 20:
@@ -175,7 +175,7 @@ class FrameFormat(NamedTuple):
         Raises
         ------
         FormatError
-            A field is out of its range.
+            A field is out of range.
         UnsupportedError
             The codec or a flag is unknown.
         ImportError
@@ -184,12 +184,12 @@ class FrameFormat(NamedTuple):
         codec, group, ndim, flags, name, *dims = _FORMAT.unpack(row)
         if codec not in (Codec.LOSSLESS, Codec.IMAGE) or flags & ~_FLAG_VARIES:
             raise UnsupportedError(
-                f"frame format: codec {codec} with flags {flags:#x} is not known to this release"
+                f"frame format: codec {codec} with flags {flags:#x} is not supported here"
             )
         if not 1 <= group <= _MAX_GROUP or (codec == Codec.IMAGE and group != 1):
-            raise FormatError(f"frame format: a group of {group} frames", field="group")
+            raise FormatError(f"frame format: group is {group}, outside its range", field="group")
         if codec != Codec.IMAGE and flags & _FLAG_VARIES:
-            raise FormatError("frame format: only images differ in shape", field="flags")
+            raise FormatError("frame format: only images may differ in shape", field="flags")
         if ndim > MAX_NDIM or any(dims[ndim:]) or any(bytes(row[-8:])):
             raise FormatError(f"frame format: {ndim} dimensions of {dims}", field="dims")
         text = name.rstrip(b"\0")
@@ -217,7 +217,7 @@ class FrameFormat(NamedTuple):
 
 
 def _bound_of(dtype: Dtype, shape: tuple[int, ...]) -> int:
-    """Return the bytes of a frame as if no side were 0: numpy does not take more than it either."""
+    """Return the bytes of a frame, counting sides of 0 as 1: numpy limits that product, too."""
     return dtype.itemsize * prod(max(1, side) for side in shape)
 
 
@@ -229,7 +229,7 @@ class Section(NamedTuple):
     stored, decoded : int
         Sizes in bytes.
     digest : bytes
-        XXH3-64 of what is stored.
+        XXH3-64 of the stored bytes.
     how : int
         See `How`.
     """
@@ -241,20 +241,20 @@ class Section(NamedTuple):
 
 
 class Tail(NamedTuple):
-    """The end of a segment, which says where the rest is.
+    """End of a segment, which locates its sections and the previous segment.
 
     Attributes
     ----------
     nformats, nclips, nchunks : int
-        What the segment has.
+        Number of formats, clips and chunks in the segment.
     first_clip : int
-        Clips in the segments before it in the chain.
+        Number of clips in earlier segments of the chain.
     offset, nbytes : int
         Absolute position and size of the whole segment.
     previous : int
-        Absolute end of the segment before it in the chain; 0 if it is the first.
+        Absolute end of the previous segment in the chain; 0 for the first.
     sections : tuple of Section
-        Clips, chunks, metas; they lie in this order from `offset` on.
+        Sections of clips, chunks and metas, which follow each other from `offset` on.
     """
 
     nformats: int
@@ -268,12 +268,12 @@ class Tail(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Absolute position behind the segment."""
+        """Absolute offset after the segment."""
         return self.offset + self.nbytes
 
     @property
     def total(self) -> int:
-        """Clips in the chain up to and with this segment."""
+        """Number of clips in the chain up to and including this segment."""
         return self.first_clip + self.nclips
 
     def section_offset(self, number: int) -> int:
@@ -290,24 +290,24 @@ class Tail(NamedTuple):
 
     @classmethod
     def unpack(cls, view: BytesLike, end: int) -> "Tail":
-        """Unpack the tail in `view`, which ends at the absolute position `end` of the file.
+        """Unpack the tail in `view`, which ends at the absolute offset `end` of the file.
 
         Raises
         ------
         FormatError
-            There is none, or it is damaged, or it is of another place.
+            The tail is missing or damaged, or it belongs at another offset.
         UnsupportedError
-            It is of a later version.
+            The version is not supported.
         """
         if len(view) != TAIL_SIZE:
-            raise TruncatedError(f"index: {len(view)} of {TAIL_SIZE} bytes of its tail are there")
+            raise TruncatedError(f"index: the tail has {len(view)} of {TAIL_SIZE} bytes")
         magic, version, flags, *fields = _TAIL.unpack_from(view)
         packed, digest = view[:-DIGEST_SIZE], bytes(view[-DIGEST_SIZE:])
         if magic != SEGMENT_MAGIC or xxh3_64_digest(packed) != digest:
             raise FormatError(f"index: no whole segment ends at byte {end}", offset=end)
         if version != _VERSION or flags:
             raise UnsupportedError(
-                f"index: version {version} with flags {flags:#x} is not known to this release"
+                f"index: version {version} with flags {flags:#x} is not supported here"
             )
         how = _HOW.unpack_from(view, TAIL_SIZE - DIGEST_SIZE - _HOW.size)
         sections = []
@@ -319,7 +319,7 @@ class Tail(NamedTuple):
         return self
 
     def _check(self, end: int) -> None:
-        """Check the sizes against each other and the bytes in front."""
+        """Check the sizes against each other and against the bytes before the segment."""
         clips, chunks, metas = self.sections
         ids_nbytes = clips.decoded - self.nclips * CLIP_SIZE - self.nformats * FORMAT_SIZE
         fits = (
@@ -343,14 +343,14 @@ class Tail(NamedTuple):
 
 
 def unpack_section(stored: BytesLike, section: Section, what: str) -> BytesLike:
-    """Return a section decoded, its digest compared.
+    """Decode a section after comparing its digest.
 
     Raises
     ------
     ChecksumMismatch
         The digests differ.
     FormatError, CodecError
-        It does not decode to its size.
+        It does not decode to the stated size.
     """
     if len(stored) != section.stored:
         raise TruncatedError(f"index: {len(stored)} of {section.stored} bytes of {what} are there")
@@ -377,22 +377,22 @@ def unpack_section(stored: BytesLike, section: Section, what: str) -> BytesLike:
 
 @dataclass(frozen=True, slots=True)
 class Clips:
-    """The section of clips: one column for each field.
+    """Section of clips: one column per field.
 
     Attributes
     ----------
     offsets : ndarray of uint64
-        Absolute position of the first chunk.
+        Absolute offset of the first chunk.
     nframes, formats : ndarray of uint32
         Number of frames; ordinal of the format.
     id_ends : ndarray of uint64
-        Where the id ends in `ids`; it starts where the one before ends.
+        End of the id in `ids`; it starts at the end of the previous one.
     hashes, order : ndarray of uint64, of uint32
-        XXH3-64 of the ids, ascending, and whose each is.
+        XXH3-64 of the ids, ascending, and the clip that each belongs to.
     rows : list of bytes
-        The formats, packed.
+        Packed formats.
     ids : bytes-like
-        The ids one behind the other, UTF-8; lone surrogates as if they were characters.
+        Concatenated ids in UTF-8; lone surrogates are encoded like other characters.
     """
 
     offsets: IntArray
@@ -414,7 +414,7 @@ class Clips:
         rows: list[bytes],
         hashes: IntArray | None = None,
     ) -> Self:
-        """Return the columns; `hashes`, in the order of the clips, are computed if not given."""
+        """Return the columns; `hashes`, in the order of the clips, are computed if missing."""
         if hashes is None:
             hashes = np.array([hash_of(each) for each in ids], "<u8")
         order = np.argsort(hashes, kind="stable").astype("<u4")
@@ -466,12 +466,12 @@ class Clips:
         return self
 
     def id_bytes(self, number: int) -> bytes:
-        """Return the id of a clip as it is stored."""
+        """Return the stored bytes of an id."""
         start = int(self.id_ends[number - 1]) if number else 0
         return bytes(self.ids[start : int(self.id_ends[number])])
 
     def find(self, id_: bytes, hash_: int) -> int:
-        """Return which clip has an id; -1 if none has."""
+        """Return the clip with this id, or -1."""
         hashes = self.hashes
         place = int(np.searchsorted(hashes, np.uint64(hash_)))
         while place < len(hashes) and hashes[place] == hash_:
@@ -482,7 +482,7 @@ class Clips:
         return -1
 
     def first_chunks(self) -> IntArray:
-        """Return which chunk of the segment is the first of each clip, and their number behind."""
+        """Return the ordinal of each clip's first chunk in the segment, then the total."""
         groups = np.array([row[1] for row in self.rows], np.int64)
         nframes = self.nframes.astype(np.int64)
         counts = -(-nframes // groups[self.formats]) if len(nframes) else nframes
@@ -490,16 +490,16 @@ class Clips:
 
 
 def ascends_to(ends: IntArray, last: int) -> bool:
-    """Return whether `ends` never fall and the last one is `last`."""
+    """Return whether `ends` are ascending and end with `last`."""
     if not len(ends):
         return last == 0
     return bool((ends[:-1] <= ends[1:]).all()) and int(ends[-1]) == last
 
 
 class Chunks:
-    """The section of chunks: stored size, without the digest, and filter of each.
+    """Section of chunks: the stored size, without the digest, and the filter of each chunk.
 
-    The bytes of the sizes lie apart, all lowest ones first: so they compress.
+    The sizes are split into bytes, all lowest bytes first, because that compresses better.
     """
 
     __slots__ = ("_planes",)
@@ -519,12 +519,12 @@ class Chunks:
         return np.ascontiguousarray(planes.T).view("<u4").reshape(-1).astype(np.int64)
 
     def filters(self, start: int, stop: int) -> bytes:
-        """Return filters, a byte each."""
+        """Return the filters, one byte each."""
         return self._planes[4, start:stop].tobytes()
 
 
 class Metas:
-    """The section of metadata: JSON texts."""
+    """Section of metadata: JSON texts."""
 
     __slots__ = ("_ends", "_texts")
 
@@ -532,7 +532,7 @@ class Metas:
         self._ends = np.frombuffer(view, "<u8", nclips)
         self._texts = view[8 * nclips :]
         if not ascends_to(self._ends, len(self._texts)):
-            raise FormatError("index: the metadata do not end where they should")
+            raise FormatError("index: the section of metadata has an invalid size")
 
     @staticmethod
     def pack(texts: Sequence[BytesLike]) -> bytes:
@@ -547,14 +547,14 @@ class Metas:
 
 
 class Content(NamedTuple):
-    """What a segment says.
+    """Decoded content of a segment.
 
     Attributes
     ----------
     clips : Clips
         The section of clips.
     chunks, metas : bytes-like
-        The other sections, decoded.
+        Other sections, decoded.
     """
 
     clips: Clips
@@ -565,11 +565,11 @@ class Content(NamedTuple):
 def pack_segment(
     content: Content, *, offset: int, first_clip: int, previous: int, compress: bool
 ) -> tuple[Tail, bytes]:
-    """Return a segment for position `offset`, and its tail; other arguments as for `Tail`."""
+    """Return a segment for the offset `offset`, and its tail; other arguments as in `Tail`."""
     stored, sections = [], []
     for data in (content.clips.pack(), content.chunks, content.metas):
         part, how = bytes(data), How.RAW
-        # Not more than the file has before it: see `Tail`.
+        # Must not decode to more bytes than the file has before it: see `Tail`.
         if compress and _MIN_COMPRESSED_NBYTES <= len(data) <= min(MAX_CHUNK_NBYTES, offset):
             packed = encode(data, _SECTION_PARAMS)
             if len(packed) < len(data):
@@ -590,12 +590,12 @@ def pack_segment(
 
 
 def hash_of(id_: BytesLike) -> int:
-    """Return the hash by which an id is found."""
+    """Return the hash used to find an id."""
     return xxh3_64_intdigest(id_)
 
 
 def pack_id(id_: str) -> bytes:
-    """Return an id as it is stored."""
+    """Return the stored form of an id."""
     return id_.encode("utf-8", "surrogatepass")
 
 
@@ -625,11 +625,11 @@ def unpack_store_header(view: BytesLike) -> Header:
     Raises
     ------
     FormatError
-        It is damaged.
+        The header is damaged.
     WrongKindError
-        It is that of another kind of file.
+        The file is of another kind.
     UnsupportedError
-        The version or a feature is unknown.
+        The version or a feature is not supported.
     """
     header = Header.unpack(view, known_features=FEATURE_FRAMES)
     if header.features != FEATURE_FRAMES:

@@ -1,7 +1,7 @@
-"""Frames on their way into a store: what was given, as stored chunks one by one.
+"""Encode frames into stored chunks, one by one.
 
-Frames are an array, an iterable of arrays of one shape, or an iterable of JPEG and PNG images. Of
-an iterable only a few frames are held at a time.
+Frames are an array, an iterable of arrays of one shape, or an iterable of JPEG and PNG images. Only
+a few frames of an iterable are in memory at a time.
 """
 
 import json
@@ -21,10 +21,10 @@ from .format import Codec, FrameFormat, ImageKind
 from .lossless import GROUP_FRAMES, PRESETS, choose, encode_clip, is_aligned
 
 CODECS = ("lossless", "jpeg")
-# Frames of an iterable, or of an array that is not contiguous, that are coded together: about so
-# many bytes, and groups of eight chunks, so that frames may be coded against earlier ones.
+# Decoded bytes per batch when frames come from an iterable or a non-contiguous array. Batches are
+# whole groups of eight chunks, so that frames can be encoded relative to earlier ones.
 _BATCH_NBYTES = 16 << 20
-# Work of a thread that encodes images, next to one that encodes a Blosc chunk.
+# Cost of encoding a byte as an image relative to Blosc; scales the number of threads.
 _IMAGE_COST = 5
 _IMAGE_KINDS = {"jpeg": ImageKind.JPEG, "png": ImageKind.PNG}
 
@@ -33,16 +33,16 @@ _NOTHING = FrameFormat(Codec.LOSSLESS, 1, False, np.dtype("u1"), ())
 
 
 class Options(NamedTuple):
-    """How frames are kept.
+    """Encoding of frames.
 
     Attributes
     ----------
     codec : {"lossless", "jpeg"}
-        For arrays; images are kept as they are.
+        For arrays; images are stored unchanged.
     preset : {"fast", "small"}
-        For lossless.
+        For codec "lossless".
     quality : int
-        For jpeg, 1 to 100.
+        For codec "jpeg", 1 to 100.
     """
 
     codec: str = "lossless"
@@ -50,12 +50,12 @@ class Options(NamedTuple):
     quality: int = 90
 
     def check(self) -> "Options":
-        """Return the options.
+        """Return the options after checking them.
 
         Raises
         ------
         ValueError
-            One is out of its range.
+            An option is out of range.
         """
         if self.codec not in CODECS:
             raise ValueError(f"codec must be one of {', '.join(CODECS)}, not {self.codec!r}")
@@ -68,35 +68,35 @@ class Options(NamedTuple):
         return self
 
     def replace(self, **given: Any) -> "Options":
-        """Return the options with those that are given, not None, in place of these."""
+        """Return a copy with those of `given` that are not None."""
         return self._replace(**{k: v for k, v in given.items() if v is not None}).check()
 
 
 class EncodedClip(Protocol):
-    """A clip as stored chunks, which a writer takes one by one before it asks for the rest."""
+    """A clip as stored chunks; a writer takes all chunks before it reads the attributes."""
 
     @property
     def format(self) -> FrameFormat:
-        """What the frames are."""
+        """Format of the frames."""
         ...
 
     @property
     def nframes(self) -> int:
-        """How many there are."""
+        """Number of frames."""
         ...
 
     @property
     def text(self) -> bytes:
-        """The metadata, as `pack_meta` gives them."""
+        """Metadata as returned by `pack_meta`."""
         ...
 
     def __iter__(self) -> Iterator[tuple[bytes, int]]:
-        """Yield stored bytes and filter of each chunk."""
+        """Yield the stored bytes and the filter of each chunk."""
         ...
 
 
 class Encoder:
-    """The chunks of a clip, coded as they are iterated over: an `EncodedClip`."""
+    """Chunks of a clip, encoded while iterating: an `EncodedClip`."""
 
     def __init__(
         self, frames: Any, options: Options, nthreads: int | None, text: bytes = b"{}"
@@ -109,20 +109,20 @@ class Encoder:
         self._chunks = self._start(frames)
 
     def __iter__(self) -> Iterator[tuple[bytes, int]]:
-        """Yield stored bytes and filter of each chunk."""
+        """Yield the stored bytes and the filter of each chunk."""
         return self._chunks
 
     def _start(self, frames: Any) -> Iterator[tuple[bytes, int]]:
         if isinstance(frames, str | bytes | bytearray | memoryview | Mapping):
             raise TypeError(
-                "frames are an array, or an iterable of arrays or of JPEG or PNG images, "
+                "frames must be an array, or an iterable of arrays or of JPEG or PNG images, "
                 f"not {type(frames).__name__}"
             )
         if hasattr(frames, "__array__"):
             array = np.asarray(frames)
             _refuse_text(array.dtype)
             if not array.ndim:
-                raise ValueError("frames have no axis of frames: an array of (T, ...) is needed")
+                raise ValueError("frames must have an axis of frames: expected shape (T, ...)")
             if self._options.codec == "jpeg" and len(array):
                 return self._jpegs(iter(array), array.nbytes)
             self.format = _lossless(array.dtype, array.shape[1:])
@@ -148,7 +148,7 @@ class Encoder:
         return max(1, _BATCH_NBYTES // max(1, self.format.nbytes * together)) * together
 
     def _cut(self, array: AnyArray) -> Iterator[AnyArray]:
-        """Yield the frames of an array, contiguous, without a copy of a whole one."""
+        """Yield contiguous parts of an array, without copying the whole array."""
         if array.flags.c_contiguous and is_aligned(array):
             yield array
             return
@@ -186,7 +186,7 @@ class Encoder:
             chunks = _Chunks(batch, group)
             if scheme is None:
                 scheme = choose(chunks, self._options.preset)
-                if group > 1:  # the last chunk of several frames may have fewer
+                if group > 1:  # the last chunk of small frames may be shorter
                     scheme = replace(scheme, time=None)
             nthreads = resolve_nthreads(self._nthreads, batch.nbytes)
             yield from encode_clip(chunks, scheme, nthreads)
@@ -205,7 +205,7 @@ class Encoder:
         )
 
     def _images(self, images: Iterable[Any]) -> Iterator[tuple[bytes, int]]:
-        """Keep images as they are."""
+        """Store images unchanged."""
         for stored in map(bytes, images):
             try:
                 info = image.probe(stored)
@@ -226,7 +226,7 @@ class Encoder:
 
 
 class _Chunks(Sequence[AnyArray]):
-    """Frames as what each chunk of them holds: one, or several small ones."""
+    """View of frames as chunks: one frame per chunk, or several small ones."""
 
     def __init__(self, frames: AnyArray, group: int) -> None:
         self._frames = frames
@@ -236,39 +236,39 @@ class _Chunks(Sequence[AnyArray]):
         return -(-len(self._frames) // self._group)
 
     def __getitem__(self, index: Any) -> Any:
-        """Return what a chunk holds, an array even of frames of no dimension."""
+        """Return the content of a chunk, as an array even for frames without dimensions."""
         if self._group == 1:
             return self._frames[index, ...]
         return self._frames[index * self._group : (index + 1) * self._group]
 
 
 def _refuse_text(dtype: np.dtype[Any]) -> None:
-    """Refuse arrays of text and of Python objects, which are paths more often than frames."""
+    """Refuse arrays of text and of Python objects, which usually hold paths."""
     if dtype.kind in "OTU":
         raise _not_frames(f"an array of {'Python objects' if dtype.kind == 'O' else 'text'}")
 
 
 def _not_frames(found: str) -> TypeError:
     return TypeError(
-        f"frames are numbers or JPEG or PNG images (bytes), not {found}: bloscpack.frames.ingest "
-        "reads files, as bloscpack.frames.listing finds them"
+        f"frames must be numbers or JPEG or PNG images (bytes), not {found}: "
+        "bloscpack.frames.ingest reads files found by bloscpack.frames.listing"
     )
 
 
 def _lossless(dtype: np.dtype[Any], shape: tuple[int, ...]) -> FrameFormat:
-    """Return the format of frames of this kind; what cannot be kept is refused."""
+    """Return the lossless format of frames of this kind, or raise if they cannot be stored."""
     form = FrameFormat.lossless(dtype, shape)
     form.pack()
     return form
 
 
 def pack_meta(meta: Mapping[str, Any] | None) -> bytes:
-    """Return metadata of a clip as JSON; numpy's numbers and arrays become plain ones.
+    """Return metadata of a clip as JSON; numpy numbers and arrays become plain values.
 
     Raises
     ------
     TypeError, ValueError
-        They are no mapping, or hold something that JSON has not.
+        `meta` is not a mapping, or holds a value that JSON cannot represent.
     """
     if meta is None:
         return b"{}"
@@ -286,7 +286,7 @@ def _plain(value: Any) -> Any:
             return plain
     if isinstance(value, Mapping):
         return dict(value)
-    raise TypeError(f"meta: a {type(value).__name__} is no JSON value: {value!r:.80}")
+    raise TypeError(f"meta: a {type(value).__name__} is not a JSON value: {value!r:.80}")
 
 
 _encode = json.JSONEncoder(separators=(",", ":"), default=_plain).encode

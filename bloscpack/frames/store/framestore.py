@@ -1,8 +1,8 @@
 """A frame store: clips by id, read frame by frame, and appended to.
 
-Opening reads the end of the file, where the index is; a read of frames fetches just their chunks.
-Nothing is held open but the file, and reads are positional: threads and forked children share a
-store.
+Opening a store reads the index at the end of the file; reading frames fetches only their chunks.
+Only the file is kept open, and all reads are positional, so threads and forked children can share
+a store.
 """
 
 import os
@@ -40,15 +40,15 @@ if TYPE_CHECKING:
     from ...storage.remote.upload import Upload
 
 _ATTRS_ADVICE = (
-    "attrs of a frame store are given to bloscpack.frames.create; copy.deepcopy(attrs) gives "
-    "values of your own"
+    "attrs of a frame store are set in bloscpack.frames.create; copy.deepcopy(attrs) returns "
+    "a copy that can be changed"
 )
-# Clips that are kept, so that reading one again finds its chunks at once.
+# Number of clips in the cache; reading a cached clip again does not look up its chunks.
 _MAX_KEPT_CLIPS = 1024
 
 
 class Ids(Sequence[str]):
-    """The ids of a store, in order; each is decoded when it is asked for."""
+    """Ids of a store, in order; each is decoded on access."""
 
     __slots__ = ("_index", "_nclips")
 
@@ -64,7 +64,7 @@ class Ids(Sequence[str]):
     @overload
     def __getitem__(self, index: slice) -> list[str]: ...
     def __getitem__(self, index: int | slice) -> str | list[str]:
-        """Return an id, or a list of some."""
+        """Return an id, or a list of ids."""
         if isinstance(index, slice):
             return [self._index.id(number) for number in range(*index.indices(self._nclips))]
         number = range(self._nclips)[index]
@@ -84,25 +84,25 @@ class Ids(Sequence[str]):
 class FrameStore:
     """Clips of frames in one file, by id.
 
-    Made by `bloscpack.frames.open` and `bloscpack.frames.create`.
+    Returned by `bloscpack.frames.open` and `bloscpack.frames.create`.
 
     Attributes
     ----------
     name : str or None
-        The path, as it was given; None for bytes.
+        The path as it was given; None for bytes.
     mode : {"r", "a"}
         Whether clips can be appended.
     attrs : dict
-        The JSON values kept with the store.
+        JSON values stored with the store.
     verify : bool
-        Whether the checksum of each chunk is compared.
+        Whether the checksum of each chunk is compared when it is read.
     nthreads : int or None
-        Threads that encode and decode, unless a call says it.
+        Default number of threads for encoding and decoding.
 
     Notes
     -----
     Reading is positional and stateless, so threads and forked children may share a store. A store
-    open for reading pickles as the path of its file and what tells whether that is still the same.
+    open for reading pickles as the path of its file and an identity, to detect a replaced file.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class FrameStore:
         storage_options: Mapping[str, Any] | None = None,
         locking: bool = True,
     ) -> Self:
-        """Make a new store, open for appending; see `bloscpack.frames.create`."""
+        """Create a store and open it for appending; see `bloscpack.frames.create`."""
         options = Options(codec, preset, quality).check()
         upload = upload_for(path, storage_options)
         self = cls.__new__(cls)
@@ -184,21 +184,21 @@ class FrameStore:
         verify: bool = True,
         nthreads: int | None = None,
     ) -> Self:
-        """Return a store that reads from `source` and closes it.
+        """Return a store that reads from `source` and takes ownership of it.
 
         Parameters
         ----------
         source : ByteSource
-            The file; it is closed if it is none of a store.
+            The file; it is closed if it is not a frame store.
         state : (int, bytes), optional
-            The `_state` of another handle: of what was appended since nothing is seen.
+            The `_state` of another handle; clips appended after it are not visible.
 
         Raises
         ------
         FileChangedError
-            The file is not the one that `_state` is of.
+            The file is not the one described by `state`.
         FormatError, UnsupportedError
-            It is damaged, or of another kind.
+            The file is damaged, or of another kind.
         """
         self = cls.__new__(cls)
         self._read_index(source, state, verify, nthreads)
@@ -222,12 +222,12 @@ class FrameStore:
 
     @property
     def _state(self) -> tuple[int, bytes]:
-        """What tells this state of the file from others: where its index ends, and a digest."""
+        """Identity of this state of the file: the end of its index, and a digest."""
         return self._index.end, _identity_of(self._source, self._front, self._index)
 
     @property
     def mode(self) -> str:
-        """Whether clips can be appended: "r" or "a"."""
+        """Mode of the store: "r" for reading, "a" for appending."""
         return "r" if self._writer is None else "a"
 
     @property
@@ -237,34 +237,34 @@ class FrameStore:
 
     @property
     def attrs(self) -> dict[str, Any]:
-        """The JSON values kept with the store, as `create` was given them; read-only.
+        """JSON values stored by `create`; read-only.
 
         Raises
         ------
         FormatError
-            They are damaged.
+            The metadata of the file are damaged.
         """
         attrs = self._metadata().get("attrs")
         return read_only(attrs if isinstance(attrs, dict) else {}, _ATTRS_ADVICE)
 
     @property
     def codec(self) -> str:
-        """How arrays are kept unless `append` is told otherwise."""
+        """Codec of arrays, unless `append` is called with another."""
         return self._options().codec
 
     @property
     def preset(self) -> str:
-        """The preset of lossless that is used unless `append` is told otherwise."""
+        """Preset of lossless encoding, unless `append` is called with another."""
         return self._options().preset
 
     @property
     def quality(self) -> int:
-        """The quality of JPEG that is used unless `append` is told otherwise."""
+        """JPEG quality, unless `append` is called with another."""
         return self._options().quality
 
     @property
     def nframes(self) -> int:
-        """Number of frames of all clips."""
+        """Number of frames in all clips."""
         return self._index.nframes
 
     @property
@@ -274,15 +274,15 @@ class FrameStore:
         return self._source.size()
 
     def _id_hashes(self) -> IntArray:
-        """Return the hash of each id, as uint64, in no order."""
+        """Return the hash of each id, as uint64, unordered."""
         return self._index.hashes()
 
     def _ids_with(self, hash_: int) -> list[str]:
-        """Return the ids of a hash, nearly always one."""
+        """Return the ids with this hash, nearly always one."""
         return self._index.ids_with(hash_)
 
     def summary(self) -> Summary:
-        """Return how many clips, frames and chunks there are, and of which kinds."""
+        """Count clips, frames and chunks, by frame format."""
         return summarize(self._index)
 
     def _metadata(self) -> dict[str, Any]:
@@ -303,7 +303,7 @@ class FrameStore:
             raise error from err
 
     def keys(self) -> Sequence[str]:
-        """Return the ids, in order: a view, which decodes each when it is asked for."""
+        """Return the ids, in order: a view that decodes each on access."""
         return Ids(self._index)
 
     def __len__(self) -> int:
@@ -316,12 +316,12 @@ class FrameStore:
         return isinstance(key, str) and self._index.find(key) >= 0
 
     def __getitem__(self, key: str) -> StoreClip:
-        """Return a clip, of which nothing is decoded yet.
+        """Return a clip, without decoding any frame.
 
         Raises
         ------
         NotFoundError
-            There is none of this id.
+            No clip has this id.
         FormatError
             The index is damaged.
         """
@@ -330,11 +330,11 @@ class FrameStore:
             return clip
         self._check_open()
         if not isinstance(key, str):
-            raise TypeError(f"an id is a str, not {type(key).__name__}")
+            raise TypeError(f"an id must be a str, not {type(key).__name__}")
         try:
             ordinal = self._index.find(key)
             if ordinal < 0:
-                raise NotFoundError(f"there is no clip {key!r:.80} among {len(self)}")
+                raise NotFoundError(f"no clip {key!r:.80} among {len(self)}")
             clip = StoreClip(self, self._source, self._index, key, ordinal)
         except BloscpackError as err:
             err.path = self.name
@@ -351,27 +351,27 @@ class FrameStore:
         out: AnyArray | Sequence[AnyArray] | None = None,
         nthreads: int | None = None,
     ) -> AnyArray | list[AnyArray]:
-        """Read frames of many clips at once, sorted by place and decoded on all cores.
+        """Read frames of many clips at once, sorted by offset and decoded on all cores.
 
         Parameters
         ----------
         requests : iterable of (id, selection)
             Selections as for `StoreClip.read`.
         out : ndarray or sequence of ndarray, optional
-            What would be returned; filled.
+            Arrays for the result, of the same form; filled and returned.
         nthreads : int, optional
-            Threads that decode; as given to `open` by default.
+            Decoding threads; by default the number given to `open`.
 
         Returns
         -------
         ndarray or list of ndarray
-            What ``store[id].read(selection)`` gives for each request: one array of shape
-            ``(len(requests), ...)`` if they agree in shape and dtype, else one for each.
+            The result of ``store[id].read(selection)`` for each request: one array of shape
+            ``(len(requests), ...)`` if all agree in shape and dtype, else one array each.
 
         Raises
         ------
         NotFoundError
-            There is no clip of an id.
+            No clip has a requested id.
         IndexError, TypeError, ValueError, FormatError, CodecError
             As for `StoreClip.read`.
         """
@@ -381,7 +381,7 @@ class FrameStore:
 
     def append(
         self,
-        id: str,  # noqa: A002 - what it is
+        id: str,  # noqa: A002 - the natural name
         frames: Any,
         meta: Mapping[str, Any] | None = None,
         *,
@@ -394,53 +394,53 @@ class FrameStore:
         Parameters
         ----------
         id : str
-            Its name: any text that no other clip has.
+            Name of the clip: any text that no other clip has.
         frames : array_like or iterable
-            An array of shape ``(T, *frame shape)`` and any dtype without fields and Python
-            objects; an iterable of frames, all of one shape and dtype, of which only some are held
-            at a time; or an iterable of JPEG or PNG images (bytes), which are kept as they are.
+            An array of shape ``(T, *frame shape)`` and any dtype without fields and Python objects;
+            an iterable of frames of one shape and dtype, of which only some are in memory at a
+            time; or an iterable of JPEG or PNG images (bytes), which are stored unchanged.
         meta : mapping, optional
-            JSON values to keep with the clip; numpy's numbers and arrays become plain ones.
+            JSON values to store with the clip; numpy numbers and arrays become plain values.
         codec, preset, quality : optional
-            As for `create`, for this clip.
+            As in `create`, for this clip only.
 
         Raises
         ------
         TypeError, ValueError
-            There is such a clip, or something does not fit; nothing was changed.
+            The id is taken, or an argument is invalid; nothing was changed.
         FormatError, UnsupportedError
-            An image is none; nothing was changed.
+            An image is invalid; nothing was changed.
         OSError
-            Writing failed; the store is as it was.
+            Writing failed; the store is unchanged.
         LockedError
-            The store was opened before a fork, in another process.
+            The store was opened by another process, before a fork.
 
         Notes
         -----
-        When this returns, the clip is there for everyone who opens the file, and outlives the
-        process; it is durable after `flush` or `close`.
+        When this returns, every process that opens the file sees the clip, and it survives a crash
+        of this process. It is durable, safe from power loss, after `flush` or `close`.
         """
         writer = self._open_writer()
         options = self._options().replace(codec=codec, preset=preset, quality=quality)
         writer.append(id, frames, meta, options, self.nthreads)
 
     def _append_encoded(self, id: str, clip: EncodedClip) -> None:  # noqa: A002
-        """Append a clip that was encoded elsewhere, by an `Encoder` of the same release.
+        """Append a clip that was encoded elsewhere by an `Encoder` of the same release.
 
         Raises
         ------
         TypeError, ValueError, LockedError, OSError
-            As by `append`.
+            As in `append`.
         """
         self._open_writer().append_encoded(id, clip)
 
     def flush(self) -> None:
-        """Make everything durable that was appended, and the index short.
+        """Make all appended clips durable, and merge the index segments.
 
         Raises
         ------
         UnsupportedError
-            The store is to be an object behind a URL, which appears when it is closed.
+            The store is being written to a URL, where it appears when it is closed.
         """
         writer = self._open_writer()
         if self._upload is not None:
@@ -448,14 +448,14 @@ class FrameStore:
         writer.flush()
 
     def refresh(self) -> None:
-        """See the clips that were appended since the store was opened.
+        """Make clips visible that were appended since the store was opened.
 
         Raises
         ------
         FileChangedError
-            The file is another one: open it anew.
+            The file was replaced: open it again.
         OSError
-            It is gone.
+            The file is missing.
         """
         self._check_open()
         if is_remote(self._source):
@@ -472,13 +472,13 @@ class FrameStore:
         except BloscpackError as err:
             err.path = self.name
             raise
-        # Clips that were had before keep what they are of.
+        # Clips returned earlier keep reading the old file and index.
         self._source, self._front, self._index, self._clips = source, front, index, {}
 
     def close(self) -> None:
-        """Close the store, with all that was appended made durable; idempotent.
+        """Close the store and make all appended clips durable; idempotent.
 
-        To a URL this sends the store; if that fails there is none.
+        For a URL this uploads the store; if the upload fails, no object is created.
         """
         is_open, self._is_open = self._is_open, False
         try:
@@ -496,13 +496,13 @@ class FrameStore:
 
     def __exit__(self, *exc: object) -> None:
         if self._upload is not None and any(exc):
-            self._upload.discard()  # what is sent is sent as a whole
+            self._upload.discard()  # an upload appears whole or not at all
             self._upload = None
-        # A clip is appended as a whole or not at all: those that are there stay.
+        # A clip is appended whole or not at all, so the clips in the file stay.
         self.close()
 
     def __del__(self) -> None:
-        # Of an object whose making failed there may be no attributes.
+        # After a failed __init__ there may be no attributes.
         writer = getattr(self, "_writer", None)
         if writer is None or not self._is_open or not writer.is_mine:
             return
@@ -518,16 +518,16 @@ class FrameStore:
             writer.abandon()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as the place of the file and its identity, not as its content."""
+        """Pickle as the place and the identity of the file, not as its content."""
         return _reopen, (self._place(), self._state, self.verify, self.nthreads)
 
     def _place(self) -> str | bytes | RemotePlace:
-        """Return what opens the file in another process: a path, a URL, or the bytes themselves.
+        """Return what opens the file in another process: a path, a URL, or its bytes.
 
         Raises
         ------
         TypeError
-            It is a file object, which belongs to its process, or open for appending.
+            It is a file object, which belongs to its process, or it is open for appending.
         """
         self._check_open()
         if self._writer is not None:
@@ -550,7 +550,7 @@ class FrameStore:
         return f"<bloscpack.frames.FrameStore {self.name!r} of {len(self)} clips{state}>"
 
     def _check_open(self) -> None:
-        """Refuse a store that is closed."""
+        """Raise if the store is closed."""
         if not self._is_open:
             raise ValueError("I/O operation on a closed frame store")
 
@@ -561,19 +561,19 @@ class FrameStore:
         return self._writer
 
 
-# Stored bytes of the first and of the last clip that must be the same: their digests are elsewhere.
+# Stored bytes compared at the start of the first and last clip; the full digests are in the index.
 _LOOK_NBYTES = 64
 
 
 def _identity_of(source: ByteSource, front: Front, index: Index) -> bytes:
-    """Return what tells a state of a store from others.
+    """Return a digest that identifies a state of a store.
 
-    That is its header, the end of its index, and how its first and its last clip begin; or, of a
-    remote one, its version.
+    It covers the header, the end of the index, and the beginning of the first and the last clip;
+    for a remote store, its version.
     """
     parts = [front.head[: front.header.size], index.segments[-1].tail.pack()]
     if is_remote(source):
-        parts.append(source.tag.encode())  # tells more, without a request
+        parts.append(source.tag.encode())  # more reliable, and needs no request
     elif index.nclips:
         places = (index.offset_of(ordinal) for ordinal in (0, index.nclips - 1))
         parts += [bytes(source.read_at(place, _LOOK_NBYTES)) for place in places]
@@ -581,12 +581,12 @@ def _identity_of(source: ByteSource, front: Front, index: Index) -> bytes:
 
 
 def _as_of(source: ByteSource, end: int, identity: bytes) -> tuple[Front, Index]:
-    """Return front and index of a store as it was when its index ended at `end`.
+    """Return front and index of a store as of the time when its index ended at `end`.
 
     Raises
     ------
     FileChangedError
-        The file is another one, or holds less.
+        The file was replaced or truncated.
     """
     try:
         front = Front(source)
@@ -594,19 +594,19 @@ def _as_of(source: ByteSource, end: int, identity: bytes) -> tuple[Front, Index]
         if index is not None and _identity_of(source, front, index) == identity:
             return front, index
     except (FormatError, UnsupportedError):
-        pass  # it was none of these when the handle was made
-    raise FileChangedError("the file is not the one that was opened, or holds less; open it anew")
+        pass  # it was a valid store when the handle was made
+    raise FileChangedError("the file was replaced or truncated since it was opened; open it again")
 
 
 def _continued(
     opened: ByteSource, source: ByteSource, front: Front, index: Index
 ) -> tuple[Front, Index]:
-    """Return front and index of a store as it is now, which must have been as `index` says."""
+    """Return front and index of the current store, which must be a continuation of `index`."""
     front, before = _as_of(source, index.end, _identity_of(opened, front, index))
     later = Finder(source, source.size()).find()
     return front, later if later.nclips >= before.nclips else before
 
 
 def _reopen(place: Any, state: tuple[int, bytes], verify: bool, nthreads: int | None) -> FrameStore:
-    """Return the store that was pickled, opened anew: as it was, whatever was appended since."""
+    """Return the pickled store, reopened in the same state, without clips appended since."""
     return FrameStore._over(open_source(place), state, verify=verify, nthreads=nthreads)

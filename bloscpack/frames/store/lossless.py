@@ -1,8 +1,8 @@
-"""The lossless frame codec: which filters suit a clip, and chunks from frames and back.
+"""The lossless frame codec: chooses filters for a clip, and encodes and decodes chunks.
 
-A chunk is the residuals of a frame, or of a few small ones, as a Blosc chunk. Which filters it has
-stands beside it in the index. What suits a clip is found by trying on a sample of it: cameras,
-animation, depth, masks and features differ more than any rule knows.
+A chunk holds the residuals of a frame, or of a few small ones, as a Blosc chunk; its filters are
+stored in the index. Filters are chosen by trying them on a sample of the clip, as cameras,
+animation, depth, masks and features differ more than any fixed rule covers.
 """
 
 from collections import Counter
@@ -28,7 +28,7 @@ from ...parallel.scratch import Scratch
 from ...parallel.threads import map_ordered
 from ...types import AnyArray, BytesLike
 
-# Frames that refer to each other, none to more than 3 others; see `reference_of`.
+# Frames that refer to each other; reading one needs at most 3 others, see `reference_of`.
 GROUP_FRAMES = 8
 PRESETS = ("fast", "small")
 
@@ -36,20 +36,21 @@ _MAX_CHANNELS = 4
 _SAMPLE_NBYTES = 1 << 16
 _SAMPLE_BANDS = 4
 _MAX_TIME_PLACES = 8
-# How much smaller a dearer way must be. Frames that refer to others cost a single read up to three
-# more; sums along rows cost 20 us a frame of 320 x 240; long matches are slower than literals.
+# Size, relative to a cheaper scheme, below which a costlier one is preferred. Frames that refer to
+# others cost a single read up to three more; row sums cost 20 us per frame of 320 x 240; long
+# matches are slower to decode than literals.
 _WORTH_TIME = {"fast": 0.7, "small": 0.8}
 _WORTH_LEFT = {"fast": 0.92, "small": 0.97}
 _WORTH_MATCHES = 0.9
-# Masks, of which nearly nothing is left, are read fast by Zstandard too.
+# Masks compress to almost nothing, and then Zstandard decodes fast, too.
 _WORTH_ZSTD = 0.75
 _TINY = 32
 
 
 class Filter(IntFlag):
-    """What was done to a frame before the codec, in this order; stored on disk.
+    """Transforms applied to a frame before the codec, in this order; stored on disk.
 
-    The meaning of each is in ``ext/frame.pyx`` and docs/formats/frames.md.
+    ``ext/frame.pyx`` and docs/formats/frames.md define each of them.
     """
 
     PLANES = _kernel.PLANES
@@ -58,16 +59,16 @@ class Filter(IntFlag):
     ZIGZAG = _kernel.ZIGZAG
     TIME = _kernel.TIME
     BITS = _kernel.BITS
-    STRIDED = 0x40  # with TIME: which frame is referred to
+    STRIDED = 0x40  # with TIME: selects which frame is referred to
 
 
 ALL_FILTERS = sum(Filter)
-# As plain numbers, which are ten times as fast.
+# As plain ints, which are ten times as fast as IntFlag members.
 TIME, _BITS, _STRIDED = int(Filter.TIME), int(Filter.BITS), int(Filter.STRIDED)
 
 
 class Geometry(NamedTuple):
-    """How the filters see a chunk: rows of pixels of channels of items."""
+    """Layout of a chunk for the filters: rows of pixels of channels of items."""
 
     rows: int
     width: int
@@ -76,10 +77,10 @@ class Geometry(NamedTuple):
 
     @classmethod
     def of(cls, shape: Sequence[int], itemsize: int) -> "Geometry":
-        """Return that of an array of `shape`, none of whose lengths is 0.
+        """Return the geometry of an array of `shape`, all of whose lengths are positive.
 
-        Up to 4 items along a last axis of three or more are channels; what stands before the last
-        axis that is none are rows.
+        A last axis of up to 4 items, in an array of three or more axes, holds channels. The axes
+        before the last axis that does not hold channels are rows.
         """
         channels = 1
         if len(shape) >= 3 and shape[-1] <= _MAX_CHANNELS:
@@ -92,17 +93,17 @@ class Geometry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """How the frames of a clip are encoded.
+    """Encoding of the frames of a clip.
 
     Attributes
     ----------
     params : CodecParams
-        The codec of a frame by itself.
+        Codec of a frame that does not refer to another.
     filters : int
-        Its filters.
+        Filters of such a frame.
     time : Scheme or None
-        The codec and the filters, TIME among them, of a frame that refers to another; None if none
-        does.
+        Codec and filters, including TIME, of a frame that refers to another; None if no frame of
+        the clip does.
     """
 
     params: CodecParams
@@ -111,7 +112,7 @@ class Scheme:
 
 
 def choose(frames: Sequence[AnyArray], preset: str) -> Scheme:
-    """Return the scheme for a clip of these chunks, found by trying on a sample.
+    """Return the scheme for a clip of these chunks, chosen by trials on a sample.
 
     Parameters
     ----------
@@ -122,8 +123,8 @@ def choose(frames: Sequence[AnyArray], preset: str) -> Scheme:
 
     Notes
     -----
-    Depends on the frames and the preset alone. About 64 KiB of one frame are looked at, and 16
-    KiB of up to 32 others.
+    The result depends on the frames and the preset alone. The sample is about 64 KiB of one frame
+    and 16 KiB each of up to 32 others.
     """
     sample = _band(frames[len(frames) // 2])
     best, best_size = None, 0
@@ -133,13 +134,13 @@ def choose(frames: Sequence[AnyArray], preset: str) -> Scheme:
             continue
         if best is None or size < best_size * _worth(scheme, best, preset):
             best, best_size = scheme, size
-    if best is None:  # there is always a candidate
-        raise ValueError(f"no way to encode {sample.dtype}")
+    if best is None:  # cannot happen: there is always a candidate
+        raise ValueError(f"no scheme encodes {sample.dtype}")
     return replace(_fitted(best, frames[0]), time=_choose_time(frames, best, preset))
 
 
 def _choose_time(frames: Sequence[AnyArray], alone: Scheme, preset: str) -> Scheme | None:
-    """Return how frames refer to others, if that is worth it."""
+    """Return the scheme of frames that refer to others, or None if it saves too little."""
     nplaces = min(_MAX_TIME_PLACES, len(frames) // 4)
     if not nplaces or frames[0].itemsize not in (1, 2, 4, 8):
         return None
@@ -148,7 +149,7 @@ def _choose_time(frames: Sequence[AnyArray], alone: Scheme, preset: str) -> Sche
     alone_sizes = [_trial_size(band, None, alone) for band in bands]
     best, best_size = None, _WORTH_TIME[preset] * sum(alone_sizes)
     filters = int(_TIME_OF[preset]) | alone.filters & ~(Filter.UP | Filter.LEFT)
-    # How often frames of a group refer so many back.
+    # Number of frames of a group that refer back by each distance.
     distances = Counter(k - reference_of(k, filters) for k in range(1, GROUP_FRAMES))
     for params in dict.fromkeys((alone.params, _matches(preset, frames[0].itemsize))):
         scheme = Scheme(params, filters)
@@ -164,9 +165,9 @@ def _choose_time(frames: Sequence[AnyArray], alone: Scheme, preset: str) -> Sche
 
 
 def encode_group(frames: Sequence[AnyArray], scheme: Scheme) -> Iterator[tuple[bytes, int]]:
-    """Yield the chunk and the filters of each of up to `GROUP_FRAMES` frames that belong together.
+    """Yield the chunk and the filters of each of up to `GROUP_FRAMES` frames of one group.
 
-    Without `Scheme.time` they may be any number.
+    Without `Scheme.time` there may be any number of frames.
     """
     key_size = 0
     for index, frame in enumerate(frames):
@@ -176,7 +177,7 @@ def encode_group(frames: Sequence[AnyArray], scheme: Scheme) -> Iterator[tuple[b
         else:
             reference = frames[reference_of(index, scheme.time.filters)]
             chunk, filters = _encode(frame, reference, scheme.time)
-            if len(chunk) >= key_size:  # a cut, or the camera moves: alone it may be smaller
+            if len(chunk) >= key_size:  # after a cut or a camera move, it may be smaller alone
                 alone = _encode(frame, None, scheme)
                 if len(alone[0]) < len(chunk):
                     chunk, filters = alone
@@ -198,10 +199,12 @@ def encode_clip(
 
 
 def reference_of(index: int, filters: int) -> int:
-    """Return the frame of a group that frame `index` of it refers to, if it does.
+    """Return the frame of a group that frame `index` refers to.
 
-    The nearest one of a tree in which every second, fourth or eighth frame of the group needs none
-    of those between. With STRIDED the odd ones need none of those between them either, but for the
+    References form a tree: a reader of every second, fourth or eighth frame of the group needs none
+    of the frames in between, because each frame refers to the nearest frame that allows this. With
+    STRIDED, odd frames need none of the frames between them either, except the first of the group;
+    they refer to frames that are further away.
     first of the group; they refer to frames that are further away.
     """
     if not filters & _STRIDED:
@@ -211,7 +214,7 @@ def reference_of(index: int, filters: int) -> int:
 
 
 def is_aligned(array: AnyArray) -> bool:
-    """Return whether a contiguous array lies where the kernel may see it: numpy allows more."""
+    """Return whether a contiguous array is aligned to its items; numpy does not guarantee it."""
     address: int = array.__array_interface__["data"][0]
     return array.itemsize not in (2, 4, 8) or address % array.itemsize == 0
 
@@ -224,20 +227,20 @@ def decode_chunk(
     Parameters
     ----------
     chunk : bytes-like
-        As `encode_group` gave it; checked already against its digest, but trusted in nothing.
+        Output of `encode_group`; its digest has been checked, but the content is not trusted.
     filters : int
-        Its filters.
+        Filters of the chunk.
     geometry : Geometry
-        Of what it holds.
+        Geometry of the decoded content.
     reference : bytes-like or None
-        The frame it refers to, where `filters` has TIME.
+        Frame that the chunk refers to, if `filters` has TIME.
     out : memoryview of bytes
-        Where the frame goes; overlaps the others nowhere.
+        Receives the frame; must not overlap the other buffers.
 
     Raises
     ------
     CodecError
-        The chunk does not decode to a frame of this form with these filters.
+        The chunk does not decode to a frame of this geometry with these filters.
     """
     if not filters:
         decode_into(chunk, out)
@@ -261,12 +264,12 @@ def _encode(frame: AnyArray, reference: AnyArray | None, scheme: Scheme) -> tupl
         chunk = encode(residuals, scheme.params)
         if len(chunk) < len(raw) + CHUNK_HEADER_SIZE:
             return chunk, filters
-    # Without filters what cannot be made smaller is at least read as it is.
+    # Without filters, incompressible data are at least fast to read.
     return encode(raw, scheme.params), 0
 
 
 def _of_pixels(filters: int) -> int:
-    """Return the filters that the kernel knows."""
+    """Return the filters that the kernel implements."""
     return filters & ~_STRIDED if filters & TIME else filters
 
 
@@ -275,7 +278,7 @@ def _bytes_of(array: AnyArray) -> memoryview:
 
 
 def _band(frame: AnyArray, nbytes: int = _SAMPLE_NBYTES) -> AnyArray:
-    """Return bands of rows from all over a frame, of about `nbytes`, as one frame."""
+    """Return bands of rows from the whole frame, about `nbytes` in total, as one frame."""
     rows, width, channels, itemsize = Geometry.of(frame.shape, frame.itemsize)
     pixels = frame.reshape(rows, width, channels)
     count = max(1, nbytes // (_SAMPLE_BANDS * width * channels * itemsize))
@@ -287,15 +290,15 @@ def _band(frame: AnyArray, nbytes: int = _SAMPLE_NBYTES) -> AnyArray:
 
 def _trial_size(sample: AnyArray, reference: AnyArray | None, scheme: Scheme) -> int:
     scheme = _fitted(scheme, sample)
-    if scheme.params.codec == "lz4hc":  # as good for comparing, and faster
+    if scheme.params.codec == "lz4hc":  # lz4 ranks schemes as well, and is faster
         scheme = replace(scheme, params=replace(scheme.params, clevel=3))
     return len(_encode(sample, reference, scheme)[0])
 
 
 def _matches(preset: str, itemsize: int) -> CodecParams:
-    """Return the codec of a preset for what repeats itself."""
+    """Return the codec of a preset for repetitive data."""
     if preset == "fast":
-        # Level 9 would be 1 to 2 % smaller, and take four times as long.
+        # Level 9 would be 1 to 2 % smaller, but take four times as long.
         return CodecParams("lz4hc", 5, Shuffle.BYTE, itemsize)
     if preset == "small":
         return CodecParams("zstd", 2, Shuffle.BYTE, itemsize)
@@ -303,10 +306,10 @@ def _matches(preset: str, itemsize: int) -> CodecParams:
 
 
 def _candidates(geometry: Geometry, dtype: np.dtype[Any], preset: str) -> Iterator[Scheme]:
-    """Yield what to try on a clip, the cheapest to decode first."""
+    """Yield the schemes to try on a clip, the cheapest to decode first."""
     channels, itemsize = geometry.channels, geometry.itemsize
     matches = _matches(preset, min(itemsize, MAX_TYPESIZE))
-    # Shuffled by pixels, each channel has bytes of its own.
+    # When whole pixels are shuffled, the bytes of each channel are separate.
     typesize = min(itemsize * channels, MAX_TYPESIZE)
     yield Scheme(replace(matches, typesize=typesize))
     if itemsize > 1:
@@ -330,15 +333,15 @@ def _candidates(geometry: Geometry, dtype: np.dtype[Any], preset: str) -> Iterat
         yield Scheme(matches, int(extra | predictor))
 
 
-# LZ4 does not know that small numbers are more frequent than others; as bit planes they repeat.
+# LZ4 has no entropy coder, so small numbers only compress if their bit planes repeat.
 _BITS_OF = {"fast": Filter.BITS | Filter.ZIGZAG, "small": Filter(0)}
-# Clips are read with strides, from any frame on: from odd ones in two thirds of the time, for 15 %
-# more bytes.
+# Clips are read with a stride from any frame on. STRIDED reads from odd frames take two thirds of
+# the time, for 15 % more bytes.
 _TIME_OF = {"fast": Filter.TIME | Filter.STRIDED, "small": Filter.TIME}
 
 
 def _residual(preset: str, matches: CodecParams) -> CodecParams:
-    """Return the codec of a preset for what does not repeat itself."""
+    """Return the codec of a preset for residuals, which do not repeat."""
     if preset == "fast":
         return CodecParams("lz4", 9, Shuffle.NONE, 1, residual=True)
     return replace(matches, clevel=1, residual=True)
@@ -349,7 +352,7 @@ def _is_zstd(scheme: Scheme) -> bool:
 
 
 def _worth(scheme: Scheme, best: Scheme, preset: str) -> float:
-    """Return the part of the size of `best` that `scheme` must not exceed to be preferred."""
+    """Return the fraction of the size of `best` below which `scheme` is preferred."""
     worth = 1.0
     if scheme.filters & Filter.LEFT and not best.filters & Filter.LEFT:
         worth *= _WORTH_LEFT[preset]
@@ -360,17 +363,17 @@ def _worth(scheme: Scheme, best: Scheme, preset: str) -> float:
     return worth
 
 
-# Each block of residuals has Huffman codes of its own: they should fit what they are for.
+# Each block of residuals has its own Huffman codes, so blocks should match parts of similar data.
 _RESIDUAL_BLOCK = 48 << 10
 _MATCHES_BLOCK = 256 << 10
 _MIN_BLOCK = 512
 
 
 def _fitted(scheme: Scheme, frame: AnyArray) -> Scheme:
-    """Return the scheme with blocks for frames like this one.
+    """Return the scheme with a block size that suits frames like this one.
 
-    They end with the planes, for LZ4 with those of bits, and hold a multiple of 8 items: C-Blosc
-    leaves out the bit shuffle of others without a word.
+    Blocks end at the ends of planes (of bit planes for LZ4) and hold a multiple of 8 items, because
+    C-Blosc silently skips the bit shuffle of other sizes.
     """
     params = scheme.params
     if scheme.filters & _BITS and not _is_zstd(scheme):

@@ -1,7 +1,7 @@
 """Several frame stores as one source of clips.
 
-Where a large set lies in several files, they are opened together: ids are looked up in one table,
-and one batch reads from all of them. Few of the files are open at a time.
+A large set may be split over several files, which are opened together. Ids are looked up in one
+table, and one batch reads from all files. Only a limited number of files is open at a time.
 """
 
 import os
@@ -31,14 +31,14 @@ _State = tuple[int, bytes]
 
 
 class _Loaded(NamedTuple):
-    """What is known of all files.
+    """Tables of all files.
 
     Attributes
     ----------
     stores : tuple of FrameStore
-        One for each file.
+        One store per file.
     hashes, numbers : ndarray of uint64, of uint32
-        Hashes of all ids, ascending, and which store has each.
+        Hashes of all ids, ascending, and the ordinal of the store that has each.
     """
 
     stores: tuple[FrameStore, ...]
@@ -46,7 +46,7 @@ class _Loaded(NamedTuple):
     numbers: AnyArray
 
     def candidates(self, id_: str) -> Iterator[FrameStore]:
-        """Yield the stores that have a clip of the hash of an id: one, if it is there."""
+        """Yield the stores that have a clip with the hash of this id, usually one or none."""
         hash_ = np.uint64(hash_of(pack_id(id_)))
         place = int(np.searchsorted(self.hashes, hash_))
         while place < len(self.hashes) and self.hashes[place] == hash_:
@@ -55,40 +55,40 @@ class _Loaded(NamedTuple):
 
 
 class ManyStores:
-    """Several frame stores as one, their clips in the order of the files.
+    """Several frame stores as one, with their clips in the order of the files.
 
-    Made by `bloscpack.frames.open` of a list of paths.
+    Returned by `bloscpack.frames.open` for a list of paths.
 
     Parameters
     ----------
     paths : sequence of str, PathLike, bytes-like or binary file
-        The stores.
+        Stores to open.
     verify : bool, default True
         Compare the checksum of each chunk when it is read.
     nthreads : int, optional
-        Threads that decode.
+        Decoding threads.
     max_open : int, default 64
-        Files that are open at a time.
+        Largest number of files open at a time.
 
     Attributes
     ----------
     name : str
-        The first path, and how many more there are.
+        The first path, and the number of further paths.
     names : list of (str or None)
         The paths as they were given; None for bytes.
 
     Raises
     ------
     ValueError
-        Two of the files have a clip of one id; or there is no file.
+        Two files have clips with the same id, or `paths` is empty.
     FormatError, UnsupportedError, OSError
-        A file is no store, is damaged or cannot be opened; the message names it.
+        A file is not a frame store, is damaged or cannot be opened; the message names it.
 
     Notes
     -----
-    The index of every file is read at once, so that ids that are there twice are found before
-    anything else is done. Threads and forked children may share a handle. It pickles as the places
-    of its files, as a `FrameStore` does; the files are opened again on first use.
+    All indices are read at once, so duplicate ids are found before anything else happens. Threads
+    and forked children may share a handle. It pickles as the places of its files, like a
+    `FrameStore`; the files are opened again on first use.
     """
 
     def __init__(
@@ -101,14 +101,14 @@ class ManyStores:
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         if isinstance(paths, str | bytes | os.PathLike):
-            raise TypeError(f"paths is a list, not {type(paths).__name__}")
+            raise TypeError(f"paths must be a list, not {type(paths).__name__}")
         if verify not in (True, False):
             raise ValueError(f"verify must be True or False, not {verify!r}")
         if max_open < 1:
             raise ValueError(f"max_open must be at least 1, not {max_open}")
         self._set(list(paths), None, verify, nthreads, max_open, storage_options)
         if not self._places:
-            raise ValueError("no file was named: a list of at least one path is needed")
+            raise ValueError("paths is empty: at least one path is needed")
         self._load()
 
     def _set(
@@ -132,7 +132,7 @@ class ManyStores:
         self.name: str | None = f"{self.names[0] or 'memory'}{more}" if places else None
 
     def _load(self) -> _Loaded:
-        """Return what is known of the files, which are opened if that has not been done."""
+        """Return the tables of the files, which are opened if necessary."""
         loaded = self._loaded
         if not self._is_open:
             raise ValueError("I/O operation on closed frame stores")
@@ -172,16 +172,16 @@ class ManyStores:
 
     @property
     def stores(self) -> tuple[FrameStore, ...]:
-        """The single stores, which are closed together with this."""
+        """Single stores; `close` closes them, too."""
         return self._load().stores
 
     @property
     def nframes(self) -> int:
-        """Number of frames of all clips."""
+        """Number of frames in all clips."""
         return sum(store.nframes for store in self.stores)
 
     def keys(self) -> Sequence[str]:
-        """Return the ids, in the order of the files: a view, which decodes each when asked for."""
+        """Return the ids, in the order of the files: a view that decodes each on access."""
         return ManyIds([store.keys() for store in self.stores])
 
     def __len__(self) -> int:
@@ -195,21 +195,21 @@ class ManyStores:
         return isinstance(key, str) and any(key in each for each in loaded.candidates(key))
 
     def __getitem__(self, key: str) -> StoreClip:
-        """Return a clip, of which nothing is decoded yet.
+        """Return a clip, without decoding any frame.
 
         Raises
         ------
         NotFoundError
-            There is none of this id in any file.
+            No clip in any file has this id.
         FormatError
             The index is damaged.
         """
         if not isinstance(key, str):
-            raise TypeError(f"an id is a str, not {type(key).__name__}")
+            raise TypeError(f"an id must be a str, not {type(key).__name__}")
         for store in self._load().candidates(key):
             with suppress(NotFoundError):
                 return store[key]
-        error = NotFoundError(f"there is no clip {key!r:.80} among {len(self)}")
+        error = NotFoundError(f"no clip {key!r:.80} among {len(self)}")
         error.path = self.name
         raise error
 
@@ -220,22 +220,22 @@ class ManyStores:
         out: AnyArray | Sequence[AnyArray] | None = None,
         nthreads: int | None = None,
     ) -> AnyArray | list[AnyArray]:
-        """Read frames of many clips at once, whichever files they are in.
+        """Read frames of many clips at once, from any of the files.
 
-        Parameters, result and errors are those of `FrameStore.read`.
+        Parameters, result and errors are the same as for `FrameStore.read`.
         """
         planned = [(self[id_], selection) for id_, selection in requests]
         return read_batch(planned, out=out, nthreads=nthreads or self.nthreads)
 
     def refresh(self) -> None:
-        """See the clips that were appended to any of the files since they were opened.
+        """Make clips visible that were appended to any of the files since they were opened.
 
         Raises
         ------
         ValueError
-            By now two files have a clip of one id; nothing was changed.
+            Two files now have clips with the same id; nothing was changed.
         FileChangedError
-            A file is another one: open them anew.
+            A file was replaced: open the files again.
         """
         stores = self._load().stores
         for store in stores:
@@ -256,7 +256,7 @@ class ManyStores:
         self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as the places of the files and what tells whether they are still the same."""
+        """Pickle as the places and the identities of the files."""
         stores = self._load().stores
         places, states = [each._place() for each in stores], [each._state for each in stores]
         return _reopen, (places, states, self.verify, self.nthreads, self._max_open)
@@ -270,7 +270,7 @@ class ManyStores:
 
 
 class ManyIds(Sequence[str]):
-    """The ids of several stores, one store after the other."""
+    """Ids of several stores, one store after the other."""
 
     __slots__ = ("_ends", "_parts")
 
@@ -286,7 +286,7 @@ class ManyIds(Sequence[str]):
     @overload
     def __getitem__(self, index: slice) -> list[str]: ...
     def __getitem__(self, index: int | slice) -> str | list[str]:
-        """Return an id, or a list of some."""
+        """Return an id, or a list of ids."""
         if isinstance(index, slice):
             return [self[number] for number in range(*index.indices(len(self)))]
         number = range(len(self))[index]
@@ -318,7 +318,7 @@ def _loaded(stores: Sequence[FrameStore]) -> _Loaded:
     Raises
     ------
     ValueError
-        Two have a clip of one id.
+        Two stores have clips with the same id.
     """
     parts = [store._id_hashes() for store in stores]
     hashes = np.concatenate(parts)
@@ -334,7 +334,7 @@ def _loaded(stores: Sequence[FrameStore]) -> _Loaded:
 def _check_same_hash(
     stores: Sequence[FrameStore], hashes: AnyArray, numbers: AnyArray, start: int
 ) -> None:
-    """Refuse ids that are there twice among those of one hash, the first of which is at `start`."""
+    """Raise if two stores share an id, among the ids of one hash; the first is at `start`."""
     stop = int(np.searchsorted(hashes, hashes[start], "right"))
     owners: dict[str, FrameStore] = {}
     for number in dict.fromkeys(numbers[start:stop].tolist()):
@@ -355,7 +355,7 @@ def _reopen(
     nthreads: int | None,
     max_open: int,
 ) -> ManyStores:
-    """Return the handle that was pickled; its files are opened on first use."""
+    """Return the pickled handle; its files are opened on first use."""
     many = ManyStores.__new__(ManyStores)
     many._set(places, states, verify, nthreads, max_open)
     return many

@@ -1,8 +1,8 @@
-"""Making a new, whole store of the whole clips of a damaged one.
+"""Recover a damaged store: write a new store with all of its undamaged clips.
 
-The index need not be whole for that. Segments are looked for from the end of the file: each is
-behind the clips that it tells of, so the search goes on in front of them. Where one is damaged,
-those that it was merged from are found. Chunks are copied as they are stored.
+The index need not be intact. The search for segments runs from the end of the file. A segment
+follows the clips it describes, so the search continues before those. If a segment is damaged, the
+segments that were merged into it are found instead. Chunks are copied in stored form.
 """
 
 from array import array
@@ -36,14 +36,14 @@ from .format import (
 from .frameencoding import Options
 from .segments import Finder, Index, Segment
 from .storefront import Front, pack_front
-from .verify import mended_front, whole_segment
+from .verify import standard_front, whole_segment
 
-# Blocks of the search for segments.
+# Bytes per read when searching for segments.
 _FIRST_BLOCK_NBYTES = 1 << 12
 _BLOCK_NBYTES = 1 << 20
-# What segments that turn out to be damaged may cost, in sizes of the file: they may overlap.
+# Limit on bytes read for damaged segments, in multiples of the file size: they may overlap.
 _MAX_VAIN = 4
-# What a segment of the new index holds.
+# Limits of a segment of the new index.
 _MAX_CLIPS = 1 << 20
 _MAX_CHUNKS = 1 << 24
 _MAX_METAS_NBYTES = 1 << 28
@@ -51,14 +51,14 @@ _MAX_METAS_NBYTES = 1 << 28
 
 @dataclass(frozen=True, slots=True)
 class FoundClip:
-    """A clip of the damaged store.
+    """Clip of the damaged store.
 
     Attributes
     ----------
     index : Index
-        That of the segment that tells of it.
+        Index of the segment that describes it.
     place : Place
-        Where it is.
+        Its location.
     """
 
     index: Index
@@ -71,7 +71,7 @@ class FoundClip:
 
     @property
     def nbytes(self) -> int:
-        """Decoded size in bytes; 0 if its format is unknown here."""
+        """Decoded size in bytes; 0 if its format is not supported here."""
         try:
             row = self.index.row(self.place.ordinal)
         except (BloscpackError, ImportError):
@@ -86,30 +86,30 @@ def recover_store(
     nthreads: int | None = None,
     progress: Progress | None = None,
 ) -> Report:
-    """Write a new store with every whole clip of a damaged one.
+    """Write a new store with every undamaged clip of a damaged one.
 
     Parameters
     ----------
     source : ByteSource
-        The damaged store; it is only read.
+        The damaged store, which is only read.
     dst : str, PathLike or binary file
-        The new one, which appears whole or not at all.
+        The new store, which appears complete or not at all.
     nthreads : int, optional
-        Threads that decode, to check what was found.
+        Decoding threads, for checking the clips.
     progress : callable, optional
-        Called with (bytes done, bytes in all), stored, again and again.
+        Called repeatedly with (bytes done, bytes in total), stored bytes.
 
     Returns
     -------
     Report
-        `damage` lists what is missing and why, `saved` counts the chunks that are not.
+        `damage` lists what is missing and why; `saved` counts the chunks that were copied.
 
     Raises
     ------
     FormatError
-        No clip is whole; `dst` is not touched.
+        No clip is intact; `dst` is unchanged.
     FileChangedError
-        The file was changed meanwhile; `dst` is not touched.
+        The file changed during the recovery; `dst` is unchanged.
     """
     salvage = Salvage(source)
     checker = ClipChecker(source, nthreads, lambda nbytes: None)
@@ -135,13 +135,13 @@ def recover_store(
 
 
 def _front_bytes(source: ByteSource) -> tuple[bytes, list[Damage]]:
-    """Return the front of the new store, with the old metadata if they are sound, and damage."""
+    """Return the front of the new store, with the old metadata if undamaged, and the damage."""
     damage = []
     try:
         front = Front(source)
     except BloscpackError as err:
         damage.append(Damage(str(err.args[0]), None, 0, MAX_HEADER_SIZE))
-        front = mended_front(source)
+        front = standard_front(source)
     offset = front.header.size
     try:
         front.metadata  # noqa: B018 - decoded on access
@@ -154,20 +154,20 @@ def _front_bytes(source: ByteSource) -> tuple[bytes, list[Damage]]:
 
 
 class Salvage:
-    """The clips that some whole segment of a store tells of.
+    """Clips that the intact segments of a store describe.
 
     Attributes
     ----------
     clips : list of FoundClip
-        In the order of the file; ids differ, and no two overlap.
+        In file order; their ids differ, and none overlap.
     nclips : int
-        Clips there were, as far as can be told.
+        Number of clips the store had, as far as it is known.
     has_index : bool
-        Whether any segment was found.
+        Whether any intact segment was found.
     is_damaged : bool
         Whether segments are missing.
     notices : list of str
-        What is worth knowing.
+        Remarks for the user.
     """
 
     def __init__(self, source: ByteSource) -> None:
@@ -185,7 +185,7 @@ class Salvage:
         self.clips.reverse()
 
     def missing(self) -> Iterator[Damage]:
-        """Yield the clips of which nothing is known."""
+        """Yield damage for the clips that no intact segment describes."""
         yield from self._lost.values()
         known = {clip.place.ordinal for clip in self.clips} | self._lost.keys()
         expected = 0
@@ -193,7 +193,7 @@ class Salvage:
             if ordinal > expected:
                 one = ordinal == expected + 1
                 names = f"clip {expected}" if one else f"clips {expected} to {ordinal - 1}"
-                yield Damage(f"{names} of {self.nclips}: no whole index tells where they are")
+                yield Damage(f"{names} of {self.nclips}: no whole index locates them")
             expected = max(expected, ordinal + 1)
 
     def _search(self) -> None:
@@ -207,7 +207,7 @@ class Salvage:
             end = self._take(segment)
 
     def _take(self, segment: Segment) -> int:
-        """Take the clips of a segment, and return where what lies before them ends."""
+        """Add the clips of a segment, and return the end of the data before them."""
         end, first = segment.tail.offset, segment.tail.first_clip
         index = Index(self._finder, [segment])
         for ordinal in reversed(range(first, segment.tail.total)):
@@ -225,14 +225,14 @@ class Salvage:
         return end
 
     def _segment_before(self, end: int) -> Segment | None:
-        """Return the last whole segment up to `end`; nearly always it ends there."""
+        """Return the last intact segment up to `end`; it nearly always ends there."""
         segment = self._segment_at(end)
         stop, step = end, _FIRST_BLOCK_NBYTES
         overlap = len(SEGMENT_MAGIC) - 1
         while segment is None and stop >= TAIL_SIZE:
             stop = self._holes.data_before(stop)
             start = max(0, stop - step)
-            # A magic may lie across the border of two blocks.
+            # A magic may cross the border of two blocks.
             block = bytes(self._source.read_at(start, min(end, stop + overlap) - start))
             place = block.rfind(SEGMENT_MAGIC)
             while place >= 0 and segment is None:
@@ -243,7 +243,7 @@ class Salvage:
         return segment
 
     def _segment_at(self, end: int) -> Segment | None:
-        """Return the segment that ends at `end` if it is whole."""
+        """Return the segment that ends at `end` if it is intact."""
         if end < TAIL_SIZE:
             return None
         try:
@@ -259,7 +259,7 @@ class Salvage:
 
 
 class _NewIndex:
-    """The index of the new store, as it grows."""
+    """Index of the new store while it is written."""
 
     def __init__(self) -> None:
         self.first_clip = self.previous = 0
@@ -278,7 +278,7 @@ class _NewIndex:
 
     @property
     def is_full(self) -> bool:
-        """Whether what is there should become a segment."""
+        """Whether the clips added so far should become a segment."""
         return (
             len(self.offsets) >= _MAX_CLIPS
             or len(self._cbytes) >= _MAX_CHUNKS
@@ -286,7 +286,7 @@ class _NewIndex:
         )
 
     def add(self, clip: FoundClip, offset: int) -> None:
-        """Take a clip whose first chunk is at `offset` now."""
+        """Add a clip whose first chunk is now at `offset`."""
         index, ordinal = clip.index, clip.place.ordinal
         row = index.format_bytes(ordinal)
         _, cbytes, filters = index.chunks_of(ordinal)
@@ -301,7 +301,7 @@ class _NewIndex:
         self._texts_nbytes += len(text)
 
     def pack(self, offset: int) -> bytes:
-        """Return a segment for position `offset`, and begin the next one."""
+        """Return a segment for the offset `offset`, and start the next one."""
         clips = Clips.of(
             np.array(self.offsets, "<u8"),
             np.array(self._nframes, "<u4"),
@@ -329,7 +329,7 @@ def _write(
     clips: list[FoundClip],
     progress: Progress | None,
 ) -> int:
-    """Write the new store, and return how many chunks it has."""
+    """Write the new store, and return its number of chunks."""
     sink.write(front)
     position, nchunks, done = len(front), 0, 0
     total = sum(clip.place.end - clip.place.start for clip in clips)
@@ -353,7 +353,7 @@ def _write(
 
 
 def _checked_chunks(source: ByteSource, clip: FoundClip) -> Iterator[bytes]:
-    """Yield the chunks of a clip with their digests, compared once more."""
+    """Yield the chunks of a clip with their digests, which are compared once more."""
     offsets, cbytes, _ = clip.index.chunks_of(clip.place.ordinal)
     for offset, nbytes in zip(offsets.tolist(), cbytes.tolist(), strict=True):
         stored = bytes(source.read_at(offset, nbytes + DIGEST_SIZE))

@@ -1,10 +1,10 @@
-"""The index of an open frame store: the chain of segments, found from the end of the file.
+"""The index of an open frame store: a chain of segments, found from the end of the file.
 
-The last segment that is whole counts, with those it leads to. What lies behind it is an append that
-was not finished. A segment that is damaged is replaced by those that it was merged from: they lie
-before it and lead to just as many clips.
+The last intact segment is valid, together with those it leads to. Bytes after it are an unfinished
+append. A damaged segment is replaced by the segments that were merged into it: they precede it and
+lead to the same number of clips.
 
-Only the clips section of each segment is read when a store is opened; the others on first use.
+Opening a store reads only the clips section of each segment; the others are read on first use.
 """
 
 from collections.abc import Iterator
@@ -33,11 +33,11 @@ from .format import (
     unpack_section,
 )
 
-# The index of nearly every small store, in one read.
+# Enough for the index of nearly every small store, in one read.
 TAIL_NBYTES = 1 << 16
-# The ids of segments of fewer clips are found by a dict: there may be hundreds of these.
+# Segments of fewer clips find ids with a dict, as there may be hundreds of these segments.
 _FEW_CLIPS = 64
-# What a search may read, in sizes of the file: each byte is a few times part of something.
+# Limit on a search, in multiples of the file size: segments overlap, so bytes are read repeatedly.
 _MAX_SEARCH = 8
 _BLOCK_NBYTES = 1 << 20
 
@@ -45,16 +45,16 @@ SECTION_NAMES = ("clips", "chunks", "metadata")
 
 
 class ClipRow(NamedTuple):
-    """What the index says of a clip.
+    """Row of a clip in the index.
 
     Attributes
     ----------
     offset : int
-        Absolute position of its first chunk.
+        Absolute offset of its first chunk.
     nframes : int
         Number of frames.
     format : FrameFormat
-        What they are.
+        Format of the frames.
     """
 
     offset: int
@@ -63,7 +63,7 @@ class ClipRow(NamedTuple):
 
 
 class Segment:
-    """A segment of the index; its sections of chunks and metadata are read on first use."""
+    """Segment of the index; its sections of chunks and metadata are read on first use."""
 
     __slots__ = ("_chunks", "_first_chunks", "_formats", "_metas", "_source", "clips", "tail")
 
@@ -88,12 +88,12 @@ class Segment:
         Raises
         ------
         FormatError, CodecError
-            They are damaged.
+            The section of clips is damaged.
         """
         return cls(source, tail, Clips.unpack(read_section(source, tail, 0), tail))
 
     def row(self, number: int) -> ClipRow:
-        """Return what is said of a clip."""
+        """Return the row of a clip."""
         clips = self.clips
         which = int(clips.formats[number])
         form = self._formats.get(which)
@@ -114,7 +114,7 @@ class Segment:
         return self._metas
 
     def chunk_range(self, number: int) -> tuple[int, int]:
-        """Return the chunks of a clip, from and to, as ordinals in the segment."""
+        """Return the first and last (exclusive) chunk of a clip, as ordinals in the segment."""
         return int(self._first_chunks[number]), int(self._first_chunks[number + 1])
 
     def content(self) -> Content:
@@ -124,7 +124,7 @@ class Segment:
 
 
 def read_section(source: ByteSource, tail: Tail, number: int) -> BytesLike:
-    """Read a section and decode it, its digest compared."""
+    """Read a section, compare its digest and decode it."""
     section = tail.sections[number]
     offset = tail.section_offset(number)
     try:
@@ -136,16 +136,16 @@ def read_section(source: ByteSource, tail: Tail, number: int) -> BytesLike:
 
 
 class Index:
-    """The clips of a store, as of some segment that was the last.
+    """Clips of a store as of a certain last segment.
 
     Attributes
     ----------
     nclips : int
         Number of clips.
     end : int
-        Absolute position behind the last segment.
+        Absolute offset after the last segment.
     size : int
-        Size of the file when it was looked at.
+        Size of the file when it was opened.
     """
 
     def __init__(self, finder: "Finder", segments: list[Segment]) -> None:
@@ -169,16 +169,16 @@ class Index:
 
     @property
     def nframes(self) -> int:
-        """Number of frames of all clips."""
+        """Number of frames in all clips."""
         return sum(int(each.clips.nframes.sum(dtype=np.int64)) for each in self.segments)
 
     @property
     def end(self) -> int:
-        """Absolute position behind the last segment."""
+        """Absolute offset after the last segment."""
         return self.segments[-1].tail.end
 
     def add(self, segment: Segment, replaced: int) -> None:
-        """Put a segment at the end, in the place of the last `replaced` ones."""
+        """Add a segment at the end, replacing the last `replaced` segments."""
         kept = self.segments[: len(self.segments) - replaced]
         if replaced:
             self._few = {}
@@ -188,7 +188,7 @@ class Index:
         self.segments = (*kept, segment)
 
     def find(self, id_: str) -> int:
-        """Return the ordinal of a clip; -1 if there is none of this id."""
+        """Return the ordinal of a clip, or -1 if no clip has this id."""
         data = pack_id(id_)
         ordinal = self._few.get(data, -1)
         if ordinal >= 0:
@@ -202,11 +202,11 @@ class Index:
         return -1
 
     def hashes(self) -> IntArray:
-        """Return the hash of each id, as uint64, in no order."""
+        """Return the hash of each id, as uint64, unordered."""
         return np.concatenate([segment.clips.hashes for segment in self.segments])
 
     def ids_with(self, hash_: int) -> list[str]:
-        """Return the ids of a hash: nearly always one."""
+        """Return the ids with this hash, nearly always one."""
         found = []
         for clips in (segment.clips for segment in self.segments):
             start, stop = (
@@ -217,7 +217,7 @@ class Index:
         return found
 
     def _locate(self, ordinal: int) -> tuple[Segment, int]:
-        """Return the segment of a clip, and which of its clips that is."""
+        """Return the segment of a clip, and its ordinal there."""
         for segment in reversed(self.segments):
             if segment.tail.first_clip <= ordinal:
                 return segment, ordinal - segment.tail.first_clip
@@ -228,17 +228,17 @@ class Index:
         return unpack_id(self.id_bytes(ordinal))
 
     def id_bytes(self, ordinal: int) -> bytes:
-        """Return the id of a clip as it is stored."""
+        """Return the stored bytes of the id of a clip."""
         segment, number = self._locate(ordinal)
         return segment.clips.id_bytes(number)
 
     def format_bytes(self, ordinal: int) -> bytes:
-        """Return the format of a clip as it is stored."""
+        """Return the stored bytes of the format of a clip."""
         segment, number = self._locate(ordinal)
         return segment.clips.rows[int(segment.clips.formats[number])]
 
     def offset_of(self, ordinal: int) -> int:
-        """Return where the first chunk of a clip is, whatever its frames are."""
+        """Return the offset of the first chunk of a clip, even if its format is not supported."""
         segment, number = self._locate(ordinal)
         return int(segment.clips.offsets[number])
 
@@ -254,7 +254,7 @@ class Index:
                 yield unpack_id(segment.clips.id_bytes(number))
 
     def row(self, ordinal: int) -> ClipRow:
-        """Return what is said of a clip."""
+        """Return the row of a clip."""
         segment, number = self._locate(ordinal)
         return segment.row(number)
 
@@ -279,7 +279,7 @@ class Index:
         return offset + steps - cbytes - DIGEST_SIZE, cbytes, chunks.filters(start, stop)
 
     def meta(self, ordinal: int) -> bytes:
-        """Return the metadata of a clip, JSON."""
+        """Return the metadata of a clip as JSON."""
         while True:
             segment, number = self._locate(ordinal)
             try:
@@ -288,7 +288,7 @@ class Index:
                 self._replace(segment, err)
 
     def content(self, segment: Segment) -> Content:
-        """Return all sections of a segment; of a damaged one, which is replaced, the error."""
+        """Return all sections of a segment; replace the segment and raise if it is damaged."""
         try:
             return segment.content()
         except (FormatError, CodecError) as err:
@@ -296,12 +296,12 @@ class Index:
             raise
 
     def _replace(self, segment: Segment, err: FormatError | CodecError) -> None:
-        """Put those before it in the file in the place of a damaged segment.
+        """Replace a damaged segment by the segments before it in the file.
 
         Raises
         ------
         FormatError, CodecError
-            There are none: `err`.
+            There are none; this is `err`.
         """
         found = self._finder.stand_in(segment.tail)
         if found is None:
@@ -313,14 +313,14 @@ class Index:
 
 
 class Finder:
-    """Finds whole segments in a file, from the end.
+    """Finds intact segments in a file, searching from the end.
 
     Parameters
     ----------
     source : ByteSource
         The file.
     size : int
-        How much of it to look at, in bytes.
+        Number of bytes of the file to search.
     """
 
     def __init__(self, source: ByteSource, size: int) -> None:
@@ -333,39 +333,39 @@ class Finder:
         self.name = source.name or "memory"
 
     def read_at(self, offset: int, nbytes: int) -> BytesLike:
-        """Return bytes of the file, those near the end without reading them again."""
+        """Return bytes of the file, from memory if they are near the end."""
         if offset >= self._start:
             return self._window[offset - self._start : offset - self._start + nbytes]
         return self._source.read_at(offset, nbytes)
 
     def find(self) -> Index:
-        """Return the index that counts.
+        """Return the index of the last intact chain.
 
         Raises
         ------
         FormatError
-            No segment is whole.
+            No segment is intact.
         """
         chain = self._chain(self._tail(self.size))
         if chain is None:
             for tail in self._tails_before(self.size):
                 chain = self._chain(tail)
                 if chain is not None:
-                    self._tell(chain[-1].tail.end)
+                    self._log_ignored_bytes(chain[-1].tail.end)
                     break
         if chain is None:
             raise FormatError(
                 "no index is whole, so that no clip can be found; "
-                "'blpk frames verify' tells what is there"
+                "'blpk frames verify' lists what is there"
             )
         return Index(self, chain)
 
     def find_at(self, end: int) -> Index | None:
-        """Return the index as of the segment that ends at `end`; None if there is none."""
+        """Return the index as of the segment that ends at `end`, or None."""
         chain = self._chain(self._tail(end))
         return None if chain is None else Index(self, chain)
 
-    def _tell(self, end: int) -> None:
+    def _log_ignored_bytes(self, end: int) -> None:
         notice(
             "%s: the last %d bytes are not a whole clip and are ignored "
             "(an append that was not finished)",
@@ -374,12 +374,12 @@ class Finder:
         )
 
     def stand_in(self, tail: Tail) -> list[Segment] | None:
-        """Return a chain of as many clips that ends before a damaged segment; None without one."""
+        """Return a chain with the same number of clips before a damaged segment, or None."""
         self._bad.add(tail.end)
         return self._chain_of(tail.offset, tail.total)
 
     def _tail(self, end: int) -> Tail | None:
-        """Return the tail of the segment that ends at `end` if it is whole."""
+        """Return the tail of the segment that ends at `end`, or None if it is damaged."""
         if end < TAIL_SIZE or end in self._bad:
             return None
         view = self.read_at(end - TAIL_SIZE, TAIL_SIZE)
@@ -391,7 +391,7 @@ class Finder:
             return None
 
     def _segment(self, tail: Tail) -> Segment | None:
-        """Return a segment if its clips are whole."""
+        """Return a segment, or None if its clips are damaged."""
         if tail.end in self._bad:
             return None
         self._spend(tail.sections[0].stored)
@@ -402,7 +402,7 @@ class Finder:
             return None
 
     def _chain(self, last: Tail | None) -> list[Segment] | None:
-        """Return the segments that end with `last`; None if one is not whole or missing."""
+        """Return the segments that end with `last`; None if one is damaged or missing."""
         segment = None if last is None else self._segment(last)
         if segment is None:
             return None
@@ -414,7 +414,7 @@ class Finder:
             before = self._segment_of(self._tail(tail.previous), tail.first_clip)
             before = before or self._segment_before(tail.previous, tail.first_clip)
             if before is None:
-                # Whatever leads to this one leads nowhere, unless another takes its place.
+                # A chain through this segment is incomplete unless a replacement is found.
                 self._bad.add(tail.end)
                 chain.pop()
             else:
@@ -433,9 +433,9 @@ class Finder:
         return self._segment(tail) if tail is not None and tail.total == total else None
 
     def _segment_before(self, end: int, total: int) -> Segment | None:
-        """Return the last whole segment up to `end` whose chain has `total` clips.
+        """Return the last intact segment up to `end` whose chain has `total` clips.
 
-        Those of fewer clips end the search: they lie before all of more.
+        A segment whose chain has fewer clips ends the search: those before it have even fewer.
         """
         for tail in self._tails_before(end):
             if tail.total < total:
@@ -446,12 +446,12 @@ class Finder:
         return None
 
     def _tails_before(self, end: int) -> Iterator[Tail]:
-        """Yield whole tails that end at `end` or earlier, the last first."""
+        """Yield intact tails that end at `end` or earlier, the last first."""
         stop, holes = end, Holes(self._source)
         while stop >= TAIL_SIZE:
             stop = holes.data_before(stop)
             start = max(0, stop - _BLOCK_NBYTES)
-            # A magic may lie across the border of two blocks.
+            # A magic may cross the border of two blocks.
             block = bytes(self.read_at(start, min(end, stop + len(SEGMENT_MAGIC) - 1) - start))
             self._spend(len(block))
             place = block.rfind(SEGMENT_MAGIC)
@@ -464,14 +464,14 @@ class Finder:
             stop = start
 
     def _spend(self, nbytes: int) -> None:
-        """Count what is read: no file makes a search go on for long."""
+        """Count bytes read, so that no file can make a search run for long."""
         self._left -= nbytes
         if self._left < 0:
             raise FormatError("the index is damaged in too many places; no clip can be found")
 
 
 class _Near:
-    """The file of a finder, read through what that has read already."""
+    """The file of a finder, read through the finder's buffer."""
 
     def __init__(self, finder: Finder) -> None:
         self.name = finder._source.name
@@ -486,11 +486,11 @@ class _Near:
         return self._finder.read_at(offset, nbytes)
 
     def close(self) -> None:
-        """Do nothing: the file is somebody else's."""
+        """Do nothing: the caller owns the file."""
 
 
 def has_magic(source: ByteSource, start: int, stop: int) -> bool:
-    """Return whether there are marks of a segment between two positions of a file."""
+    """Return whether there is a segment magic between two offsets of a file."""
     holes = Holes(source)
     rest = b""
     position = start
@@ -501,13 +501,13 @@ def has_magic(source: ByteSource, start: int, stop: int) -> bool:
         rest = block[1 - len(SEGMENT_MAGIC) :]
         position += _BLOCK_NBYTES
         data = holes.data_from(position)
-        if data > position:  # the mark starts with what is not 0
+        if data > position:  # the magic starts with a byte that is not 0
             position, rest = data, b""
     return False
 
 
 def merged(parts: list[Content]) -> Content:
-    """Return what several segments say, one behind the other, as one."""
+    """Merge the content of consecutive segments into one."""
     rows: dict[bytes, int] = {}
     formats, hashes, ids, texts = [], [], [], []
     for clips, _, metas in parts:

@@ -1,7 +1,7 @@
-"""The front of a frame store: what kind of file it is, and the metadata of the whole.
+"""Front of a frame store: the header, and the metadata of the whole store.
 
-The clips are found without it. So only the header is checked when a store is opened: damage in the
-metadata loses these and no frame.
+Clips are found without the metadata, so opening a store only checks the header. Damaged metadata
+lose the attributes, but no frame.
 """
 
 from collections.abc import Mapping
@@ -14,27 +14,27 @@ from ...storage.protocol import ByteSource
 from ...types import BytesLike
 from .format import CHECKSUM, CONTAINER, store_header, unpack_store_header
 
-# Header and metadata of nearly every store, in one read.
+# Enough for header and metadata of nearly every store, in one read.
 FRONT_NBYTES = 4096
 
 
 def pack_front(options: Mapping[str, Any], attrs: Mapping[str, Any]) -> bytes:
-    """Return header and metadata section of a store.
+    """Return the header and metadata section of a store.
 
     Parameters
     ----------
     options : mapping
-        What appending does by default: codec, preset and quality.
+        Defaults for appending: codec, preset and quality.
     attrs : mapping
-        The user's.
+        Attributes given by the user.
 
     Raises
     ------
     TypeError, ValueError
-        `attrs` are no JSON values.
+        `attrs` are not JSON values.
     """
     metadata = {"container": CONTAINER, **options, "attrs": dict(attrs)}
-    # Not compressed, so that the bytes do not depend on which zlib there is; nothing grows here.
+    # Not compressed, so that the bytes do not depend on the zlib version; the section never grows.
     section = pack_section(
         metadata, checksum=CHECKSUM, codec="None", level=0, reserve=lambda nbytes: nbytes
     )
@@ -42,19 +42,19 @@ def pack_front(options: Mapping[str, Any], attrs: Mapping[str, Any]) -> bytes:
 
 
 class Front:
-    """Header and metadata of a store, the latter decoded on first use.
+    """Header and metadata of a store; the metadata are decoded on first use.
 
     Parameters
     ----------
     source : ByteSource
         The file.
     head : bytes-like, optional
-        Its first bytes, if they were read already: `FRONT_NBYTES`, or all of a smaller file.
+        First bytes of the file, if they have been read: `FRONT_NBYTES`, or all of a smaller file.
 
     Raises
     ------
     FormatError, UnsupportedError
-        It is no frame store, or its header is damaged.
+        The file is not a frame store, or its header is damaged.
     """
 
     def __init__(self, source: ByteSource, head: BytesLike | None = None) -> None:
@@ -65,12 +65,12 @@ class Front:
 
     @property
     def end(self) -> int:
-        """Absolute position behind the metadata.
+        """Absolute offset after the metadata.
 
         Raises
         ------
         FormatError
-            Their header is damaged.
+            The metadata header is damaged.
         """
         return self.header.size + self._metadata_header().section_size
 
@@ -79,12 +79,12 @@ class Front:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """The metadata of the file.
+        """Metadata of the file.
 
         Raises
         ------
         FormatError
-            They are damaged, or not those of a frame store.
+            They are damaged, or are not those of a frame store.
         """
         if self._metadata is None:
             self._metadata = self._read_metadata()

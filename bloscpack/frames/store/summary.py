@@ -1,4 +1,4 @@
-"""What a frame store holds, told from its index alone."""
+"""Summary of a frame store, computed from its index alone."""
 
 from typing import NamedTuple
 
@@ -10,17 +10,17 @@ from .segments import Index
 
 
 class Summary(NamedTuple):
-    """What a store holds, as its index tells.
+    """Summary of the content of a store.
 
     Attributes
     ----------
     nclips, nframes, nchunks : int
-        How many.
+        Number of clips, frames and chunks.
     nbytes : int
-        Decoded size in bytes; of images that differ in shape, as if all of a clip were as the
+        Decoded size in bytes; images of a clip that differ in shape are counted as if like the
         first.
     formats : list of (FrameFormat, int, int)
-        What frames there are, and how many clips and frames of each; those first that have most.
+        Each frame format with its number of clips and frames, the most frequent first.
     """
 
     nclips: int
@@ -31,7 +31,7 @@ class Summary(NamedTuple):
 
 
 def summarize(index: Index) -> Summary:
-    """Return what an index tells of all clips; formats that are unknown are left out."""
+    """Return a summary of all clips; formats that are not supported are left out."""
     counts: dict[bytes, tuple[int, int]] = {}
     nchunks = 0
     for segment in index.segments:

@@ -1,7 +1,7 @@
-"""Checking a frame store from front to end: which frames are damaged, and which index segments.
+"""Verify a frame store from front to end: find damaged frames and index segments.
 
-Every byte of a store belongs to its front, to a chunk or to a segment, so that a flipped bit is
-found wherever it is: in segments, too, that were merged since and that nobody reads any more.
+Every byte of a store belongs to its front, to a chunk or to a segment, so a flipped bit is found
+anywhere, even in segments that have been merged and are no longer read.
 """
 
 from ...container.writer import Progress
@@ -17,7 +17,7 @@ from .summary import Summary, summarize
 
 
 def is_frame_store(source: ByteSource) -> bool:
-    """Return whether a file is a frame store, by its header or, if that is damaged, by its end."""
+    """Return whether a file is a frame store, by its header or, if that is damaged, its end."""
     try:
         Front(source)
     except (FormatError, WrongKindError):  # a damaged header may look like another kind
@@ -28,7 +28,7 @@ def is_frame_store(source: ByteSource) -> bool:
 
 
 def _tail_at(source: ByteSource, end: int) -> Tail | None:
-    """Return the tail of a segment that ends at `end`; None if there is none."""
+    """Return the tail of the segment that ends at `end`, or None."""
     try:
         return Tail.unpack(source.read_at(max(0, end - TAIL_SIZE), TAIL_SIZE), end)
     except (FormatError, UnsupportedError):
@@ -38,41 +38,41 @@ def _tail_at(source: ByteSource, end: int) -> Tail | None:
 def verify_store(
     source: ByteSource, *, nthreads: int | None = None, progress: Progress | None = None
 ) -> Report:
-    """Check front, index and every frame of a store.
+    """Check the front, the index and every frame of a store.
 
     Parameters
     ----------
     source : ByteSource
-        The file; it is only read.
+        The file, which is only read.
     nthreads : int, optional
-        Threads that decode; as many as there are processors, at most 8, by default.
+        Decoding threads; by default one per processor, at most 8.
     progress : callable, optional
-        Called with (bytes done, bytes in all), decoded, again and again.
+        Called repeatedly with (bytes done, bytes in total), decoded bytes.
 
     Returns
     -------
     Report
-        Damage names clips and their frames. What lies behind the last clip is no damage if it can
-        be the start of one, whose append was not finished; `notices` tell how much it is.
+        Damage names clips and their frames. Bytes after the last clip are not damage if they can be
+        the start of an unfinished append; `notices` state how many there are.
 
     Raises
     ------
     NotBloscpackError
         The file is of another kind.
     UnsupportedError
-        It is of an unknown version.
+        The version is not supported.
     """
-    return _Examination(source).run(nthreads, progress)
+    return _StoreVerification(source).run(nthreads, progress)
 
 
-def mended_front(source: ByteSource) -> Front:
-    """Return the front of a store whose header is damaged: all stores have the same."""
+def standard_front(source: ByteSource) -> Front:
+    """Return the front of a store with a damaged header, as the header of all stores is equal."""
     header = store_header().pack()
     return Front(source, header + bytes(source.read_at(len(header), FRONT_NBYTES - len(header))))
 
 
-class _Examination:
-    """The check of a store, as it was when it began: a writer may append meanwhile."""
+class _StoreVerification:
+    """Check of a store as of its start: a writer may append at the same time."""
 
     def __init__(self, source: ByteSource) -> None:
         self._source = source
@@ -83,7 +83,6 @@ class _Examination:
         self._done = 0
 
     def run(self, nthreads: int | None, progress: Progress | None) -> Report:
-        """Check everything."""
         data_offset = self._check_front()
         frames: list[Damage] = []
         state = "absent"
@@ -95,7 +94,7 @@ class _Examination:
         else:
             self._summary = summarize(index)
             frames = self._check_clips(index, data_offset, nthreads, progress)
-            self._judge_rest(index.end, finder)
+            self._check_rest(index.end, finder)
             state = "damaged" if self._index_damage else "valid"
         damage = [*self._front, *frames, *self._index_damage]
         return Report(
@@ -108,14 +107,14 @@ class _Examination:
         )
 
     def _check_front(self) -> int | None:
-        """Return where the data begin; None where that is not known."""
+        """Return where the data begin, or None if that is not known."""
         try:
             front = Front(self._source)
         except (FormatError, WrongKindError) as err:
             if not is_frame_store(self._source):
                 raise
             self._front.append(Damage(str(err.args[0]), None, 0, MAX_HEADER_SIZE))
-            front = mended_front(self._source)
+            front = standard_front(self._source)
         end: int | None = None
         try:
             end = front.end
@@ -171,7 +170,7 @@ class _Examination:
                 checker.add(index, ordinal, FormatError(f"index: its id {why}"))
 
     def _check_segments(self, index: Index, data_offset: int | None, places: list[Place]) -> None:
-        """Check that whatever lies between the chunks of clips are whole segments."""
+        """Check that the data between the chunks of clips are intact segments."""
         start, end = data_offset, index.end
         first = min([index.segments[0].tail.offset, *(place.start for place in places)])
         if start is not None and start > first:
@@ -195,8 +194,8 @@ class _Examination:
                 return
             end = tail.offset
 
-    def _judge_rest(self, end: int, finder: Finder) -> None:
-        """Tell damaged segments behind the last whole one from an append that was not finished."""
+    def _check_rest(self, end: int, finder: Finder) -> None:
+        """Distinguish damaged segments after the last intact one from an unfinished append."""
         size = finder.size
         if end == size:
             return
@@ -208,13 +207,13 @@ class _Examination:
             self._index_damage.append(Damage(what, None, end, size))
         else:
             self._notices.append(
-                f"{size - end} bytes behind the last clip, at offset {end}, are no whole clip: an "
-                "append that was not finished"
+                f"{size - end} bytes behind the last clip, at offset {end}, are not a whole clip: "
+                "an append that was not finished"
             )
 
 
 def whole_segment(source: ByteSource, tail: Tail) -> Segment | None:
-    """Return the segment that a tail is of, if all of it is sound."""
+    """Return the segment of a tail, or None if any part of it is damaged."""
     try:
         segment = Segment.read(source, tail)
         Metas(segment.content().metas, tail.nclips)
@@ -224,6 +223,6 @@ def whole_segment(source: ByteSource, tail: Tail) -> Segment | None:
 
 
 def _resembles_tail(view: bytes, end: int) -> bool:
-    """Return whether bytes that end at `end` are a tail whose magic is damaged."""
+    """Return whether the bytes before `end` are a tail whose magic is damaged."""
     offset, nbytes = (int.from_bytes(view[at : at + 8], "little") for at in (40, 48))
     return len(view) == TAIL_SIZE and offset + nbytes == end

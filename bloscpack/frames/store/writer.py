@@ -1,12 +1,12 @@
-"""Writing a frame store: clips one behind the other, each with its index behind it.
+"""Writing a frame store: clips one after the other, each followed by its index segment.
 
-Nothing that counts is ever overwritten, so that no crash and no failed write harms what was there:
-what lies behind the last whole segment is of no clip. A clip counts as soon as its
-segment is written, and is durable after `flush`.
+Valid data are never overwritten, so no crash and no failed write damages existing clips. Bytes
+after the last intact segment belong to no clip. A clip is part of the store as soon as its segment
+is written, and is durable after `flush`.
 
-The segment of a single clip leads to the one before. So that the chain stays short, segments are
-merged now and then: every one that holds not more than twice what was merged so far. A chain of n
-clips then has about log n segments, and n clips cost n log n bytes of index.
+The segment of a single clip leads to the previous one. To keep the chain short, segments are merged
+now and then: all of the last ones that hold at most twice as much as what has been merged so far. A
+chain of n clips then has about log n segments, and n clips cost n log n bytes of index.
 """
 
 import os
@@ -28,23 +28,23 @@ from .frameencoding import EncodedClip, Encoder, Options, pack_meta
 from .segments import Finder, Segment, has_magic, merged
 from .storefront import Front, pack_front
 
-# Stored bytes that are written by one call.
+# Stored bytes per write call.
 _WRITE_NBYTES = 1 << 20
-# Segments of a chain before some are merged without being asked to.
+# Length of the chain from which segments are merged without a flush.
 _MAX_SINGLE = 256
-# What a merged segment may hold, so that none takes long to read.
+# Limit on a merged segment, so that none takes long to read.
 _MAX_CLIPS = 1 << 20
 _MAX_CHUNKS = 1 << 24
 _MAX_METAS_NBYTES = 1 << 28
 
 
 class StoreWriter:
-    """A frame store open for appending, locked; made by `create` or `open`.
+    """Frame store open for appending, locked; made by `create` or `open`.
 
     Attributes
     ----------
     source : FileSource
-        The file, for reading.
+        The file, open for reading.
     index : Index
         All clips.
     front : Front
@@ -53,7 +53,7 @@ class StoreWriter:
 
     def __init__(self, file: UpdateFile) -> None:
         self._file = file
-        # Reads are for forked children, too.
+        # Forked children use it for reading, too.
         self.source = FileSource(file.path)
         self.source.name = file.name
         self.front = Front(self.source)
@@ -76,19 +76,19 @@ class StoreWriter:
         overwrite: bool,
         locking: bool = True,
     ) -> Self:
-        """Make an empty store, durably.
+        """Create an empty store, durably.
 
         Raises
         ------
         FileExistsError
-            There is a file of this name, and `overwrite` is False.
+            A file of this name exists, and `overwrite` is False.
         LockedError
             A writer has the file open that would be replaced.
         """
         name, target = os.fspath(path), os.path.realpath(path)
         if not overwrite and os.path.lexists(target):
             raise FileExistsError(
-                f"{name!r} exists already: open it with mode 'a' to append, or give overwrite=True"
+                f"{name!r} exists already: open it with mode 'a' to append, or pass overwrite=True"
             )
         front = pack_front(options._asdict(), attrs or {})
         none = np.zeros(0, "<u8")
@@ -105,26 +105,26 @@ class StoreWriter:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, locking: bool = True) -> Self:
-        """Open a store for appending; what a writer that died has left behind it is cut off.
+        """Open a store for appending; an unfinished append of a killed writer is cut off.
 
         Raises
         ------
         LockedError
             Another writer has it open.
         FormatError, UnsupportedError
-            It is damaged, or of another kind.
+            The file is damaged, or of another kind.
         """
         file = UpdateFile.open(path, locking=locking)
         with closed_on_error(file, os.fspath(path)):
             self = cls(file)
-            self._settle()
+            self._cut_unfinished()
         return self
 
-    def _settle(self) -> None:
-        """Cut off an append that was not finished.
+    def _cut_unfinished(self) -> None:
+        """Cut off an unfinished append.
 
-        Where there are marks of a segment in it, it may be damaged instead: then it stays, and what
-        is appended goes behind it.
+        If it contains a segment magic, it may be a damaged segment instead. Then it is kept, and
+        new clips are appended after it.
         """
         size = self._file.size()
         if self._end == size:
@@ -137,7 +137,7 @@ class StoreWriter:
 
     @property
     def name(self) -> str:
-        """The path, as the caller called it."""
+        """The path as the caller gave it."""
         return self._file.name or self._file.path
 
     def append(
@@ -159,7 +159,7 @@ class StoreWriter:
     def _append(self, id_: str, start: Callable[[], EncodedClip]) -> None:
         self._check_process()
         if not isinstance(id_, str):
-            raise TypeError(f"an id is a str, not {type(id_).__name__}")
+            raise TypeError(f"an id must be a str, not {type(id_).__name__}")
         with self._lock:
             self._check_usable()
             if self.index.find(id_) >= 0:
@@ -176,7 +176,7 @@ class StoreWriter:
             if self._single >= _MAX_SINGLE:
                 try:
                     self._merge()
-                except OSError as err:  # the clip is there; the next flush tries again
+                except OSError as err:  # the clip is in the file; the next flush tries again
                     notice("%s: the index could not be merged: %s", self.name, err)
 
     def _write_clip(self, id_: str, encoder: EncodedClip) -> tuple[Segment, int]:
@@ -217,7 +217,7 @@ class StoreWriter:
         return made, tail.end
 
     def _write_segment(self, position: int, data: bytes) -> None:
-        """Write something that ends with a segment."""
+        """Write data that end with a segment."""
         try:
             self._file.write_at(position, data)
         except BaseException:
@@ -225,9 +225,10 @@ class StoreWriter:
             raise
 
     def _cut(self, *, durably: bool = False) -> None:
-        """Cut off what a failed append has written.
+        """Cut off the bytes that a failed append has written.
 
-        A whole segment may be there, of something that nobody was told of: what is written over its
+        They may include an intact segment of a clip that was never reported as appended. Data
+        written over its chunks must not be taken for them, not even after a power failure.
         chunks must not be taken for them, not even after a loss of power.
         """
         try:
@@ -239,7 +240,7 @@ class StoreWriter:
             self._is_broken = True
 
     def flush(self) -> None:
-        """Make everything durable, and the index short; nothing is done if nothing was appended."""
+        """Make all clips durable and merge the index; does nothing if nothing was appended."""
         self._check_process()
         with self._lock:
             self._check_usable()
@@ -247,14 +248,14 @@ class StoreWriter:
 
     def _flush(self) -> None:
         if self._is_dirty:
-            # What a merged segment leads to must be on the disk before it is.
+            # A merged segment must not be on disk before the segments it leads to.
             self._file.sync()
             if self._merge():
                 self._file.sync()
             self._is_dirty = False
 
     def _merge(self) -> bool:
-        """Write one segment for the last ones of the chain, and return whether that was needed."""
+        """Merge the last segments of the chain into one, and return whether that was needed."""
         while True:
             segments = self._mergeable()
             if len(segments) < 2:
@@ -263,7 +264,7 @@ class StoreWriter:
             try:
                 content = merged([self.index.content(each) for each in segments])
             except (FormatError, CodecError):
-                # A damaged one was replaced, or that was not possible: then all stay as they are.
+                # If a segment is damaged, replaced or not, the chain stays unchanged.
                 if segments == self._mergeable():
                     self._single = 0
                     return False
@@ -285,7 +286,7 @@ class StoreWriter:
         return True
 
     def _mergeable(self) -> list[Segment]:
-        """Return the segments to merge: the last ones, as far as each is not far larger."""
+        """Return the segments to merge: the last ones, up to one that is far larger."""
         taken: list[Segment] = []
         nclips = nchunks = nbytes = 0
         for segment in reversed(self.index.segments):
@@ -305,7 +306,7 @@ class StoreWriter:
         return taken[::-1]
 
     def close(self) -> None:
-        """Flush and give the lock back; idempotent."""
+        """Flush and release the lock; idempotent."""
         if os.getpid() != self._pid:
             self._file.close()
             return
@@ -319,16 +320,16 @@ class StoreWriter:
 
     @property
     def is_mine(self) -> bool:
-        """Whether this process opened the store; a forked child did not."""
+        """Whether this process opened the store; False in a forked child."""
         return os.getpid() == self._pid
 
     def abandon(self) -> None:
-        """Give the lock back and sync nothing."""
+        """Release the lock without syncing anything."""
         self._is_open = False
         self._file.close()
 
     def _check_process(self) -> None:
-        """Refuse a forked child, before it waits for a lock that nobody will give back."""
+        """Raise in a forked child, before it waits for a lock that is never released."""
         if os.getpid() != self._pid:
             raise forked_error(self._pid, self.name)
 

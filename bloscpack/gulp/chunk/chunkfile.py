@@ -1,9 +1,9 @@
 """A chunk of a Gulp directory: a file of JPEG records and its index.
 
-An instance keeps the index and, while it is open for writing, a file. It is read by position,
-through a descriptor of each call, so that threads, forked children and iterations do not disturb
-each other. What is written counts when the index is: data first, then the index under a temporary
-name, synced and renamed.
+An instance holds the index and, while it is open for writing, a file. Each read uses positional
+access through its own descriptor, so threads, forked children and iterations are independent.
+Written frames become visible with the index: data first, then the index under a temporary name,
+synced and renamed.
 """
 
 import io
@@ -32,12 +32,12 @@ Frames = list[Any]
 
 
 def extract_input_for_getitem(element: Any) -> tuple[str, Any]:
-    """Return id and selector of an index: ``id`` or ``(id, selector)``.
+    """Split an index into id and selector: ``id`` or ``(id, selector)``.
 
     Raises
     ------
     TypeError
-        It is neither an int, a str nor such a pair.
+        The index is not an int, a str or such a pair.
     """
     if isinstance(element, tuple) and len(element) == 2:
         return str(element[0]), element[1]
@@ -47,17 +47,17 @@ def extract_input_for_getitem(element: Any) -> tuple[str, Any]:
 
 
 class GulpChunk:
-    """A pair of files with items, each a list of frames and metadata.
+    """A pair of files with items, each with a list of frames and metadata.
 
     Parameters
     ----------
     data_file_path, meta_file_path : str or PathLike
-        The file of the frames and that of the index; they need not exist.
+        Data file and index; they need not exist.
     serializer : AbstractSerializer, optional
-        How the index is kept.
+        Reads and writes the index.
     jpeg_decoder : callable, optional
-        Makes what is returned for a frame of its JPEG bytes; by default the pixels. Others than
-        the default are called in order, in the calling thread.
+        Converts the JPEG bytes of a frame to the result; by default to an array of pixels. Any
+        other decoder is called in order, in the calling thread.
 
     Attributes
     ----------
@@ -77,14 +77,14 @@ class GulpChunk:
         self.data_file_path = data_file_path
         self.meta_file_path = meta_file_path
         self.meta_dict: Any = self._get_or_create_dict()
-        # Whom each id of the directory belongs to, shared by its chunks.
+        # Owner of each id of the directory, shared by its chunks.
         self._owners: dict[str, Any] = {}
         self._opened: list[IO[bytes]] = []
         self._last: IO[bytes] | None = None
 
     @property
     def fp(self) -> IO[bytes] | None:
-        """The data file as it was opened last, if it is open or has been."""
+        """The data file as opened last, even if it has been closed since; None if never opened."""
         try:
             return self._opened[-1]
         except IndexError:
@@ -95,14 +95,14 @@ class GulpChunk:
         self._last = file
 
     def __getstate__(self) -> dict[str, Any]:
-        """Open files and the ids of the directory stay behind."""
+        """Leave out open files and the ids of the directory."""
         return {**self.__dict__, "_owners": {}, "_opened": [], "_last": None}
 
     def __contains__(self, id_: object) -> bool:
         return str(id_) in self.meta_dict
 
     def __getitem__(self, element: Any) -> tuple[Frames, dict[Any, Any]]:
-        """Return `read_frames` of ``chunk[id]`` or ``chunk[id, selector]``."""
+        """Return ``read_frames`` of ``chunk[id]`` or ``chunk[id, selector]``."""
         id_, selector = extract_input_for_getitem(element)
         return self.read_frames(id_, selector)
 
@@ -111,18 +111,18 @@ class GulpChunk:
 
     @contextmanager
     def open(self, flag: str = "rb") -> Iterator[None]:
-        """Open the chunk for the length of a ``with`` block.
+        """Open the chunk for the duration of a ``with`` block.
 
         Parameters
         ----------
         flag : {"rb", "wb", "ab"}
-            Read; write anew; append. "wb" empties the chunk, index included. At the end of the
-            block what was written is flushed; after an error nothing of it counts.
+            Read, overwrite or append. "wb" empties the chunk, including the index. At the end of
+            the block, written items are flushed; after an error they are discarded.
 
         Raises
         ------
         NotImplementedError
-            Another flag.
+            The flag is another one.
         OSError
             The file cannot be opened.
         """
@@ -132,7 +132,7 @@ class GulpChunk:
         self._opened.append(file)
         try:
             if flag == "wb":
-                self._forget()
+                self._clear_index()
             yield
             if flag != "rb":
                 self.flush()
@@ -145,32 +145,32 @@ class GulpChunk:
             self._opened.remove(file)
             file.close()
 
-    def _forget(self) -> None:
-        """Empty the index, on disk too: it would point into new data."""
+    def _clear_index(self) -> None:
+        """Empty the index, on disk as well, because it would refer to the old data."""
         self.meta_dict = OrderedDict()
-        self._disown()
+        self._release_ids()
         with suppress(FileNotFoundError):
             disk.unlink(os.fspath(self.meta_file_path))
 
     def _roll_back(self, file: IO[bytes], flag: str) -> None:
-        """Take back what was appended; of a chunk written anew leave no file behind."""
+        """Undo an append; remove the data file if the chunk was being overwritten."""
         with suppress(OSError, ValueError):
             file.close()
         if flag == "wb":
             with suppress(OSError):
                 disk.unlink(os.fspath(self.data_file_path))
         self.meta_dict = self._get_or_create_dict()
-        self._disown()
+        self._release_ids()
 
-    def _disown(self) -> None:
-        """Give up the ids that the index does not have."""
+    def _release_ids(self) -> None:
+        """Release the ids that are not in the index."""
         own = [id_ for id_, owner in self._owners.items() if owner == self.data_file_path]
         for id_ in own:
             if id_ not in self.meta_dict:
                 del self._owners[id_]
 
     def flush(self) -> None:
-        """Write out the frames, then the index; both are durable afterwards."""
+        """Write the frames, then the index; both are durable afterwards."""
         file = self._file()
         with disk.naming(os.fsdecode(self.data_file_path)):
             file.flush()
@@ -179,44 +179,44 @@ class GulpChunk:
         self.serializer.dump(self.meta_dict, self.meta_file_path)
 
     def append(self, id_: Any, meta_data: Any, frames: Iterable[Any]) -> None:
-        """Append an item; the chunk is open for writing.
+        """Append an item; the chunk must be open for writing.
 
         Parameters
         ----------
         id_ : str or other
-            Its id is ``str(id_)``. To an item of this chunk frames are added; its metadata stay.
+            The id is ``str(id_)``. If the chunk has it, frames are added and its metadata stay.
         meta_data : mapping
-            What JSON can say; numpy's numbers are converted.
+            JSON-serializable; numpy numbers are converted.
         frames : iterable of (ndarray or bytes)
-            Arrays, uint8 of ``(H, W)`` or ``(H, W, 3)``, are encoded; JPEG bytes are kept as they
-            are.
+            Arrays, uint8 of ``(H, W)`` or ``(H, W, 3)``, are encoded; JPEG bytes are stored
+            unchanged.
 
         Raises
         ------
         DuplicateIdException
             Another chunk of the directory has this id.
         TypeError
-            The metadata are no mapping, or not JSON.
+            The metadata are not a mapping, or not JSON-serializable.
         ValueError
             A frame cannot be encoded.
 
         Notes
         -----
-        After an error the item is not there at all.
+        After an error nothing of the item is stored.
         """
         id_ = str(id_)
         check = getattr(self.serializer, "check", None)
         if check is not None:
-            dict(meta_data)  # that is how it is read
+            dict(meta_data)  # readers convert it to a dict
             check(meta_data)
-        self._own(id_)
-        # Encoded before the first is written, so that an item is whole or absent.
+        self._claim_id(id_)
+        # Encoded before the first write, so that an item is stored whole or not at all.
         encoded = list(encode_frames(frames))
         self._append_meta(id_, meta_data)
         for data in encoded:
             self._write_frame(id_, data)
 
-    def _own(self, id_: str) -> None:
+    def _claim_id(self, id_: str) -> None:
         owner = self._owners.setdefault(id_, self.data_file_path)
         if owner != self.data_file_path:
             raise DuplicateIdException(f"{os.fsdecode(owner)} has an item {id_!r:.80} already")
@@ -234,7 +234,7 @@ class GulpChunk:
         self._item(id_)["frame_info"].append(info)
 
     def _item(self, id_: Any) -> Any:
-        """Return the entry of an item in the index, a new one if there is none."""
+        """Return the index entry of an item, creating it if necessary."""
         id_ = str(id_)
         if id_ not in self.meta_dict:
             self.meta_dict[id_] = self._default_factory()
@@ -252,7 +252,7 @@ class GulpChunk:
         return OrderedDict()
 
     def _file(self) -> IO[bytes]:
-        """Return the file to write to, which may be open for reading too, or the last one."""
+        """Return the file to write to: one also open for reading, or the one opened last."""
         opened = reversed(self._opened)
         file = next((file for file in opened if file.writable()), self.fp)
         if file is None:
@@ -262,28 +262,28 @@ class GulpChunk:
         return file
 
     def read_frames(self, id_: Any, slice_: Selector = None) -> tuple[Frames, dict[Any, Any]]:
-        """Return frames and metadata of an item; the chunk is open.
+        """Return the frames and metadata of an item; the chunk must be open.
 
         Parameters
         ----------
         id_ : int or str
-            The item.
+            Id of the item.
         slice_ : slice, or list or array of int, optional
-            Which frames, in this order; all by default.
+            Frames to return, in this order; all by default.
 
         Returns
         -------
         frames : list
-            Arrays, or what `jpeg_decoder` makes.
+            Arrays, or the results of `jpeg_decoder`.
         meta_data : dict
             A shallow copy.
 
         Raises
         ------
         UnknownItemError
-            There is no such item; a TypeError and a KeyError.
+            No item has this id; a TypeError and a KeyError.
         TypeError, IndexError
-            The selector is of another kind, or a frame is out of range.
+            The selector has another type, or a frame is out of range.
         FormatError, FrameError
             The index or a frame is damaged; both are ValueErrors.
         ValueError
@@ -298,10 +298,10 @@ class GulpChunk:
             )
         if not file.readable():
             raise io.UnsupportedOperation("the chunk is open for writing")
-        return self._read(FileObjectSource(file), id_, slice_)  # a file that the caller has set
+        return self._read(FileObjectSource(file), id_, slice_)  # a file set by the caller
 
     def _read_item(self, id_: Any, slice_: Selector = None) -> tuple[Frames, dict[Any, Any]]:
-        """Return what `read_frames` does; the chunk need not be open."""
+        """Implement `read_frames`; the chunk need not be open."""
         with closing(FileSource(self.data_file_path)) as source:
             return self._read(source, id_, slice_)
 
@@ -323,7 +323,7 @@ class GulpChunk:
             raise
 
     def _get_frame_infos(self, id_: Any) -> tuple[list[Any], dict[Any, Any]] | None:
-        """Return places of frames and a copy of the metadata; None if there is no such item."""
+        """Return frame places and a copy of the metadata; None if no item has this id."""
         id_ = str(id_)
         if id_ not in self.meta_dict:
             return None
@@ -333,7 +333,7 @@ class GulpChunk:
         except (KeyError, IndexError, TypeError, ValueError) as err:
             raise FormatError(f"item {id_!r:.80}: no frame_info and meta_data: {err!r}") from err
         if not isinstance(triplets, list):
-            raise FormatError(f"item {id_!r:.80}: its frame_info is no list")
+            raise FormatError(f"item {id_!r:.80}: its frame_info is not a list")
         return triplets, meta_data
 
     def iter_all(
@@ -344,9 +344,9 @@ class GulpChunk:
         Parameters
         ----------
         accepted_ids : iterable of str, optional
-            Items to take; in the order of the chunk.
+            Ids of the items to return, in the order of the chunk.
         shuffle : bool, optional
-            In random order, by ``numpy.random.shuffle``.
+            Shuffle the items, with ``numpy.random.shuffle``.
         """
         ids = list(self.meta_dict)
         if accepted_ids is not None:

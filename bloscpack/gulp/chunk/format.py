@@ -22,29 +22,29 @@ DATA_PREFIX, DATA_SUFFIX = "data", ".gulp"
 META_PREFIX, META_SUFFIX = "meta", ".gmeta"
 ALIGNMENT = 4
 
-# A file of this size has 40 million frames; it would be read and parsed as a whole.
+# An index of this size lists 40 million frames; it is read and parsed as a whole.
 MAX_META_NBYTES = 1 << 30
-# Objects and arrays in an index: so many, and one more for so many bytes. A triplet has at least
-# 9 characters; but 1 MB of "{},{},{},..." would become 80 MB of Python objects.
+# Limit on objects and arrays in an index: a constant, plus one per this many bytes. A triplet has
+# at least 9 characters, but 1 MB of "{},{},{},..." would become 80 MB of Python objects.
 _FREE_BRACKETS = 1 << 14
 _NBYTES_PER_BRACKET = 8
-# No file system has larger files; sums of two such numbers fit into 64 bits.
+# No file system has larger files, and sums of two such numbers fit into 64 bits.
 MAX_OFFSET = 10**18
 
 _NUMBER = re.compile(r"\d+")
 
 
 class ImgInfo(NamedTuple):
-    """Where a frame lies.
+    """Location of a frame.
 
     Attributes
     ----------
     loc : int
-        Position of its record in the data file, in bytes.
+        Offset of its record in the data file, in bytes.
     pad : int
         Bytes of padding at the end of the record.
     length : int
-        Bytes of the record, with the padding.
+        Size of the record in bytes, including the padding.
     """
 
     loc: int
@@ -53,14 +53,14 @@ class ImgInfo(NamedTuple):
 
 
 class ChunkNames(NamedTuple):
-    """The files of a chunk.
+    """File names of a chunk.
 
     Attributes
     ----------
     number : int
-        Of the chunk.
+        Number of the chunk.
     data, meta : str
-        Names, or paths, of the two files.
+        Names, or paths, of the data file and the index.
     """
 
     number: int
@@ -69,16 +69,16 @@ class ChunkNames(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """What the names in a folder say.
+    """Chunks found among the file names of a folder.
 
     Attributes
     ----------
     chunks : list of ChunkNames
-        In the order of GulpIO2: that of the names as text, so that 10 comes before 2.
+        In GulpIO2's order, which sorts names as text: 10 comes before 2.
     orphans : list of str
-        Data files without an index, as a writer leaves them that was killed.
+        Data files without an index, as a killed writer leaves them.
     next_number : int
-        The first one above all that are used, by orphans too.
+        One more than the highest number in use, including orphans.
     """
 
     chunks: list[ChunkNames]
@@ -87,7 +87,7 @@ class Listing(NamedTuple):
 
 
 def chunk_names(number: int) -> ChunkNames:
-    """Return the names of the files of a chunk, as they are written."""
+    """Return the file names for writing a chunk."""
     return ChunkNames(
         number,
         f"{DATA_PREFIX}_{number}{DATA_SUFFIX}",
@@ -98,19 +98,19 @@ def chunk_names(number: int) -> ChunkNames:
 def list_chunks(names: Iterable[str]) -> Listing:
     """Return the chunks among the files of a folder.
 
-    Any ``data*.gulp`` and ``meta*.gmeta`` counts; the first digits in a name are the number.
+    Any ``data*.gulp`` and ``meta*.gmeta`` counts; the first digits in a name are its number.
 
     Raises
     ------
     DirectoryError
-        A name has no number, two have the same, or an index has no data file.
+        A name has no number, two have the same number, or an index has no data file.
     """
     listed = list(names)
     data = _by_number(listed, DATA_PREFIX, DATA_SUFFIX)
     meta = _by_number(listed, META_PREFIX, META_SUFFIX)
     for number, name in meta.items():
         if number not in data:
-            raise DirectoryError(f"{name}: there is no data file of chunk {number}")
+            raise DirectoryError(f"{name}: chunk {number} has no data file")
     order = sorted(data, key=data.__getitem__)
     return Listing(
         [ChunkNames(number, data[number], meta[number]) for number in order if number in meta],
@@ -135,31 +135,31 @@ def _by_number(names: list[str], prefix: str, suffix: str) -> dict[int, str]:
 
 
 def padding(nbytes: int) -> int:
-    """Return how many NULs follow an image of `nbytes` bytes."""
+    """Return the number of NULs that follow an image of `nbytes` bytes."""
     return -nbytes % ALIGNMENT
 
 
 def check_jpeg(image: BytesLike) -> None:
-    """Refuse a frame that is no JPEG; images of other kinds are no frames of GulpIO2.
+    """Raise unless a frame is a JPEG, as GulpIO2 stores no other images.
 
     Raises
     ------
     FormatError
-        It does not start as one.
+        It does not start as a JPEG.
     """
     if image[:2] != b"\xff\xd8":
         raise FormatError(f"no JPEG: it starts with {bytes(image[:4])!r}")
 
 
 def dump_meta(thing: Any) -> str:
-    """Return an index, or any JSON value, as the text that GulpIO2 writes.
+    """Serialize an index, or any JSON value, to the same text as GulpIO2.
 
-    numpy's numbers and arrays, as values and as keys, are written as Python's.
+    numpy numbers and arrays, as values and as keys, are written like those of Python.
 
     Raises
     ------
     TypeError
-        Something in it is no JSON value.
+        It contains something that is not a JSON value.
     """
     try:
         return json.dumps(thing, default=_plain)
@@ -185,7 +185,7 @@ def _with_plain_keys(thing: Any) -> Any:
 
 
 def decode_text(data: bytes) -> str:
-    """Return the text of an index after bounding what it can become.
+    """Decode the text of an index after limiting the number of objects in it.
 
     Raises
     ------
@@ -207,7 +207,7 @@ def decode_text(data: bytes) -> str:
 
 
 def check_meta_nbytes(nbytes: int) -> None:
-    """Refuse an index too large to be read.
+    """Raise if an index is too large to be read.
 
     Raises
     ------
@@ -219,12 +219,12 @@ def check_meta_nbytes(nbytes: int) -> None:
 
 
 def load_meta(data: bytes) -> Any:
-    """Return the value in the JSON text `data`; objects become OrderedDicts.
+    """Parse the JSON text `data`; objects become OrderedDicts.
 
     Raises
     ------
     FormatError
-        The bytes are not JSON, or the outermost object has two members of one name.
+        The bytes are not JSON, or the outermost object repeats a name.
     """
     outermost = 0
 
@@ -244,12 +244,12 @@ def load_meta(data: bytes) -> Any:
 
 
 def frame_info(triplet: Any) -> ImgInfo:
-    """Return a triplet of an index, checked.
+    """Return a triplet of an index after checking it.
 
     Raises
     ------
     FormatError
-        It is not three integers, or they are no place in a file.
+        It is not three integers, or they are not a valid location.
     """
     if not (
         isinstance(triplet, list | tuple)

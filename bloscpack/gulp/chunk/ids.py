@@ -1,4 +1,4 @@
-"""The ids in a gulp directory, read without opening it as one."""
+"""Ids of a Gulp directory, read without opening it as one."""
 
 import os
 
@@ -7,12 +7,12 @@ from .format import check_meta_nbytes, list_chunks, load_meta
 
 
 def existing_ids(folder: str | os.PathLike[str]) -> set[str]:
-    """Return the ids of all items; none if the folder does not exist.
+    """Return the ids of all items; an empty set if the folder does not exist.
 
     Raises
     ------
     FormatError
-        The files do not fit together, or an index is damaged.
+        The files do not match each other, or an index is damaged.
     """
     try:
         names = os.listdir(folder)
@@ -30,14 +30,14 @@ def chunk_ids(meta_path: str) -> list[str]:
     Raises
     ------
     FormatError
-        It is damaged.
+        The index is damaged.
     """
     try:
         with open(meta_path, "rb") as file:
             check_meta_nbytes(os.fstat(file.fileno()).st_size)
             index = load_meta(file.read())
         if not isinstance(index, dict):
-            raise FormatError("the index is no JSON object")
+            raise FormatError("the index is not a JSON object")
     except BloscpackError as err:
         err.path = meta_path
         raise

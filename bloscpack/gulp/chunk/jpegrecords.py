@@ -1,4 +1,4 @@
-"""The records of a chunk: frames to JPEGs and back, on several threads."""
+"""Records of a chunk: frames encoded as JPEG and decoded, on several threads."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,8 +15,8 @@ from ..gulperrors import FrameError
 from ..utils import img_to_jpeg_bytes, jpeg_bytes_to_img
 from .format import ImgInfo, check_jpeg, frame_info
 
-# What coding a stored byte of a JPEG takes, in bytes of a Blosc chunk, for the number of threads:
-# about 7 pixels' worth, each of which takes 5 times as long.
+# Cost of encoding or decoding a stored byte of a JPEG relative to Blosc; scales the number of
+# threads. A byte stands for about 7 pixels, each of which takes 5 times as long.
 _WORK_PER_STORED_BYTE = 32
 _WORK_PER_PIXEL_BYTE = 5
 
@@ -27,7 +27,7 @@ def read_records(
     wanted: Sequence[tuple[int, Any]],
     decoder: Callable[[bytes], Any],
 ) -> list[Any]:
-    """Return what `decoder` makes of frames.
+    """Decode frames of an item.
 
     Parameters
     ----------
@@ -35,15 +35,15 @@ def read_records(
         The data file.
     id_ : str
         The item, for messages.
-    wanted : sequence of (int, triplet)
+        Id of the item, for messages.
         Ordinal and place of each frame.
     decoder : callable
-        GulpIO2's own is called in threads, others in order in the calling thread.
+        GulpIO2's own decoder runs in threads, any other in order in the calling thread.
 
     Raises
     ------
     FormatError, FrameError
-        A frame is damaged, or its place is none.
+        A frame is damaged, or its location is invalid.
     """
     infos = [_checked(triplet, id_, number) for number, triplet in wanted]
     numbers = [number for number, _ in wanted]
@@ -89,9 +89,9 @@ def _check_ends(id_: str, numbers: list[int], infos: list[ImgInfo], size: int) -
 
 
 class _Budget:
-    """Memory for the frames of one call: what their file can hold, if records are not shared.
+    """Memory limit for the frames of one call: what their file can hold without shared records.
 
-    A frame that the caller repeats counts once.
+    A frame that is selected several times counts once.
     """
 
     def __init__(self, id_: str, size: int, nframes: int, distinct: int) -> None:
@@ -100,7 +100,7 @@ class _Budget:
         self._left = (image.MAX_NBYTES + image.MAX_EXPANSION * size) * repeats
 
     def spend(self, nbytes: int) -> None:
-        """Count the bytes of a frame; threads that race may count one less."""
+        """Count the bytes of a frame; concurrent calls may miss some."""
         self._left -= nbytes
         if self._left < 0:
             raise FormatError(
@@ -117,12 +117,12 @@ def _decode(decoder: Callable[[bytes], Any], data: bytes, id_: str, number: int)
 
 
 def encode_frame(frame: Any) -> bytes:
-    """Return the JPEG of a frame; bytes are one already.
+    """Encode a frame as JPEG; bytes are returned unchanged.
 
     Raises
     ------
     ValueError
-        JPEG does not hold such an array, or the bytes are no JPEG.
+        JPEG cannot represent such an array, or the bytes are not a JPEG.
     """
     if not isinstance(frame, bytes | bytearray | memoryview):
         return _encoder()(frame)
@@ -131,9 +131,9 @@ def encode_frame(frame: Any) -> bytes:
 
 
 def _encoder() -> Callable[[Any], bytes]:
-    """Return what encodes frames: ``fileio.img_to_jpeg_bytes``.
+    """Return the encoder of frames: ``fileio.img_to_jpeg_bytes``.
 
-    Programs replace it there, to store frames with other settings or as they are.
+    Programs replace it there, to store frames with other settings or unchanged.
     """
     encoder: Callable[[Any], bytes] = getattr(
         sys.modules.get("bloscpack.gulp.fileio"), "img_to_jpeg_bytes", img_to_jpeg_bytes
@@ -142,9 +142,9 @@ def _encoder() -> Callable[[Any], bytes]:
 
 
 def encode_frames(frames: Iterable[Any]) -> Iterator[bytes]:
-    """Return the JPEGs of frames, made on as many threads as they are worth.
+    """Encode frames as JPEG, on as many threads as the work justifies.
 
-    An encoder of the caller is called in order, in the calling thread.
+    An encoder set by the caller runs in order, in the calling thread.
     """
     if _encoder() is not img_to_jpeg_bytes:
         return map(encode_frame, frames)

@@ -1,10 +1,10 @@
-"""Indices as pickles, which GulpIO2 writes with its `pickle_serializer`.
+"""Pickled indices, which GulpIO2 writes with its `pickle_serializer`.
 
 A pickle is a program. Before it runs, its instructions are compared with the few that build plain
-values, and carried out on sizes instead of values: how deep each value is nested, and how many
-values it has if every reference to it is followed. So a small file cannot become a value that takes
-for ever to hash, compare or print. Only then is it built, and two types may be named in it:
-`OrderedDict`, and GulpIO2's `ImgInfo`.
+values, and simulated on sizes instead of values: how deeply each value is nested, and how many
+values it has if every reference is followed. A small file therefore cannot become a value that
+takes for ever to hash, compare or print. Only then is the value built. The pickle may name two
+types: `OrderedDict`, and GulpIO2's `ImgInfo`.
 """
 
 import io
@@ -20,7 +20,7 @@ import numpy as np
 from ...exceptions import FormatError
 from .format import ImgInfo, check_meta_nbytes
 
-# Protocol 4 is what GulpIO2 writes on every Python from 3.8 on.
+# GulpIO2 writes protocol 4 on every Python from 3.8 on.
 _PROTOCOL = 4
 
 _TYPES: dict[tuple[str, str], Any] = {
@@ -28,12 +28,12 @@ _TYPES: dict[tuple[str, str], Any] = {
     ("gulpio2.fileio", "ImgInfo"): ImgInfo,
     ("gulpio.fileio", "ImgInfo"): ImgInfo,
 }
-# An index is four deep; metadata may be nested further.
+# An index is four levels deep; metadata may be nested further.
 _MAX_DEPTH = 64
-# Values in an index, shared ones counted at every reference: this many, and some for each byte.
+# Limit on values in an index, counted at every reference: a constant, and some for each byte.
 _FREE_VALUES = 1 << 16
 _VALUES_PER_BYTE = 16
-# Longer ones take quadratic time to print; of 8 bytes only a few can share a hash in a set.
+# Longer integers take quadratic time to print; few of 8 bytes can share a hash in a set.
 _MAX_INT_NBYTES = 128
 _MAX_HASHED_INT_NBYTES = 8
 
@@ -44,12 +44,12 @@ class _Unpickler(pickle.Unpickler):
             return _TYPES[module, name]
         except KeyError:
             raise FormatError(
-                f"the pickled index names {module}.{name}; only OrderedDict and ImgInfo are made"
+                f"the pickled index names {module}.{name}; only OrderedDict and ImgInfo are allowed"
             ) from None
 
 
 def load_pickle(data: bytes) -> Any:
-    """Return the value in a pickled index.
+    """Load a pickled index.
 
     Raises
     ------
@@ -67,12 +67,12 @@ def load_pickle(data: bytes) -> Any:
         raise
     except MemoryError:
         raise
-    except Exception as err:  # a wrong order of instructions raises nearly anything
+    except Exception as err:  # invalid sequences of instructions raise nearly anything
         raise FormatError(f"the pickled index is damaged: {err}") from err
 
 
 def _check_instructions(data: bytes) -> None:
-    """Refuse a pickle that builds anything but plain values of bounded depth and size."""
+    """Raise if a pickle builds anything but plain values of limited depth and size."""
     machine = _Machine(_FREE_VALUES + _VALUES_PER_BYTE * len(data))
     instructions = pickletools.genops(data)
     count = 0
@@ -84,7 +84,7 @@ def _check_instructions(data: bytes) -> None:
         except ValueError as err:
             raise FormatError(f"the pickled index is damaged: {err}") from err
         name, count = opcode.name, count + 1
-        # The place in a table that is made as large as it takes.
+        # The argument is an index into a table that grows to it.
         if name == "LONG_BINPUT" and (argument is None or argument > count):
             raise FormatError("the pickled index is damaged: LONG_BINPUT", offset=position)
         try:
@@ -97,18 +97,18 @@ def _check_instructions(data: bytes) -> None:
 
 
 class _Size:
-    """The size of a value that a pickle builds.
+    """Size of a value that a pickle builds.
 
     Attributes
     ----------
     depth : int
-        Levels of containers, 0 for what is not a container.
+        Levels of containers; 0 if it is not a container.
     count : int
-        Values in it and itself, shared ones counted at every reference.
+        Number of values in it, plus itself; shared values count at every reference.
     is_hashable : bool
-        It may be a key or in a set.
+        Whether it may be a key or a member of a set.
     is_fixed : bool
-        It cannot grow, or must not because it was referred to again.
+        Whether it must not grow: it cannot, or it has been referred to.
     """
 
     __slots__ = ("count", "depth", "is_fixed", "is_hashable")
@@ -126,8 +126,8 @@ _LONG: Final = _Size(0, 1)
 _TYPE: Final = _Size(0, 1)
 _EMPTY_TUPLE: Final = _Size(1, 1)
 
-# What protocols 2 to 5 use for plain values. Not among them: BUILD, which sets attributes, POP,
-# which only values that contain themselves need, and all that names objects in other ways.
+# Instructions of protocols 2 to 5 for plain values. Left out: BUILD, which sets attributes; POP,
+# which only self-containing values need; and all other ways of naming objects.
 _PUSHED: Final = {
     "BINUNICODE": _SCALAR,
     "SHORT_BINUNICODE": _SCALAR,
@@ -147,17 +147,17 @@ _PUSHED: Final = {
 }
 _POPPED_BY_TUPLE: Final = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 _MADE_OF_MARKED: Final = frozenset(("TUPLE", "LIST", "DICT", "FROZENSET"))
-# Instructions that add to a container, and how many values they take; 0: all above the mark.
+# Instructions that add to a container, with the number of values taken; 0: all above the mark.
 _GROWN_BY: Final = {"APPEND": 1, "APPENDS": 0, "SETITEM": 2, "SETITEMS": 0, "ADDITEMS": 0}
 
 
 class _Machine:
-    """Carries out the instructions of a pickle on the sizes of values.
+    """Simulates the instructions of a pickle on the sizes of values.
 
     Parameters
     ----------
     most : int
-        Values that there may be.
+        Largest number of values allowed.
     """
 
     def __init__(self, most: int) -> None:
@@ -167,7 +167,7 @@ class _Machine:
         self._memo: dict[int, _Size] = {}
 
     def run(self, name: str, argument: Any) -> None:
-        """Carry out an instruction; IndexError or KeyError if what it needs is not there."""
+        """Run an instruction; IndexError or KeyError if its operands are missing."""
         stack = self._stack
         if name in _PUSHED:
             stack.append(_PUSHED[name])
@@ -192,7 +192,7 @@ class _Machine:
             self._build(name)
 
     def _build(self, name: str) -> None:
-        """Carry out an instruction that makes a container or puts values into one."""
+        """Run an instruction that creates a container or adds values to one."""
         if name in ("EMPTY_LIST", "EMPTY_DICT", "EMPTY_SET"):
             self._make((), is_fixed=False)
         elif name in _MADE_OF_MARKED:
@@ -203,7 +203,7 @@ class _Machine:
         elif name == "NEWOBJ":
             self._make(self._pop(2), is_fixed=False)
         elif name == "REDUCE":
-            # With arguments an OrderedDict would take keys of any type from them.
+            # With arguments, an OrderedDict would take keys of any type from them.
             if self._pop(2)[1] is not _EMPTY_TUPLE:
                 raise FormatError(
                     "the pickled index calls a type with arguments, which no index does"
@@ -232,7 +232,7 @@ class _Machine:
         self._stack.append(made)
 
     def _grow(self, values: Sequence[_Size]) -> None:
-        """Put values into the container on top of the stack."""
+        """Add values to the container on top of the stack."""
         into = self._stack[-1]
         if into.is_fixed:
             raise FormatError("the pickled index changes a value after referring to it again")
@@ -266,7 +266,7 @@ def _integer(value: int) -> _Size:
 
 
 def _checked(name: str, values: Sequence[_Size]) -> Sequence[_Size]:
-    """Return the values of a container: keys and entries of sets are text and small numbers."""
+    """Return the values of a container; keys and members of sets must be text or small numbers."""
     if name in ("DICT", "SETITEM", "SETITEMS"):
         if not all(key.is_hashable for key in islice(values, 0, None, 2)):
             raise FormatError("the pickled index has a key other than text and numbers of 64 bits")
@@ -278,12 +278,12 @@ def _checked(name: str, values: Sequence[_Size]) -> Sequence[_Size]:
 
 
 def dump_pickle(thing: Any) -> bytes:
-    """Return an index as a pickle that GulpIO2 and `load_pickle` read.
+    """Pickle an index so that GulpIO2 and `load_pickle` can read it.
 
     Raises
     ------
     TypeError
-        It holds what `load_pickle` refuses.
+        It contains a value that `load_pickle` refuses.
     """
     data = pickle.dumps(_plain(thing), protocol=_PROTOCOL)
     try:
@@ -294,7 +294,7 @@ def dump_pickle(thing: Any) -> bytes:
 
 
 def _plain(thing: Any) -> Any:
-    """Return `thing` with tuples for ImgInfos, whose module GulpIO2 does not know, and no numpy."""
+    """Return `thing` without numpy, and with tuples for ImgInfos, whose module GulpIO2 lacks."""
     if isinstance(thing, ImgInfo):
         return tuple(thing)
     if isinstance(thing, OrderedDict):

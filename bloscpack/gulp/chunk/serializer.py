@@ -1,4 +1,4 @@
-"""How the index of a chunk is kept: as JSON text, or pickled. An index is replaced as a whole."""
+"""Serializers of the index of a chunk: JSON text or pickle. An index is replaced as a whole."""
 
 import os
 from abc import ABC, abstractmethod
@@ -19,21 +19,21 @@ class AbstractSerializer(ABC):
 
     @abstractmethod
     def load(self, file_name: Path) -> Any:
-        """Return what the file `file_name` holds."""
+        """Return the content of the file `file_name`."""
 
     @abstractmethod
     def dump(self, thing: Any, file_name: Path) -> None:
         """Write `thing` to the file `file_name`."""
 
     def check(self, meta_data: Any) -> None:  # noqa: B027 - those of programs need not have it
-        """Raise what `dump` would raise for these metadata; TypeError, as a rule."""
+        """Raise the error that `dump` would raise for these metadata, usually a TypeError."""
 
 
 class JSONSerializer(AbstractSerializer):
-    """The index as JSON text, which every Gulp directory has."""
+    """Index as JSON text, as in every standard Gulp directory."""
 
     def load(self, file_name: Path) -> Any:
-        """Return the value in a file; objects become OrderedDicts.
+        """Return the content of a file; objects become OrderedDicts.
 
         Raises
         ------
@@ -48,20 +48,20 @@ class JSONSerializer(AbstractSerializer):
         Raises
         ------
         TypeError
-            `thing` is not JSON; the file is left alone.
+            `thing` is not JSON-serializable; the file is unchanged.
         """
         _replace(file_name, dump_meta(thing).encode("ascii"))
 
     def check(self, meta_data: Any) -> None:
-        """Raise a TypeError if these metadata are not JSON."""
+        """Raise a TypeError if these metadata are not JSON-serializable."""
         dump_meta(meta_data)
 
 
 class PickleSerializer(AbstractSerializer):
-    """The index as a pickle, of which nothing but an index is accepted."""
+    """Index as a pickle; only indices are accepted when reading."""
 
     def load(self, file_name: Path) -> Any:
-        """Return the value in a file.
+        """Return the content of a file.
 
         Raises
         ------
@@ -76,7 +76,7 @@ class PickleSerializer(AbstractSerializer):
         Raises
         ------
         TypeError
-            `thing` is more than plain values; the file is left alone.
+            `thing` is more than plain values; the file is unchanged.
         """
         _replace(file_name, dump_pickle(thing))
 

@@ -1,8 +1,8 @@
-"""The index of a chunk as text, of which only the places of its items are noted.
+"""The index of a chunk as text, with the location of each item in the text.
 
-An index of a million frames is 23 MB of text and 170 MB of Python objects. So the text is kept, one
-pass finds where each item has its triplets and its metadata, and those are parsed when the item is
-used. Text that is not laid out as GulpIO2 writes it is parsed and written anew that way. Pure.
+An index of a million frames is 23 MB of text, or 170 MB of Python objects. Therefore the text is
+kept, one pass locates the triplets and the metadata of each item, and they are parsed when the item
+is used. Text in another layout than GulpIO2's is parsed, and serialized again in that layout. Pure.
 """
 
 import json
@@ -17,28 +17,28 @@ from .format import MAX_OFFSET, decode_text, dump_meta, frame_info, load_meta
 
 Triplets = np.ndarray[Any, np.dtype[np.int64]]
 
-# Nothing is matched twice: the repetitions give nothing back.
+# Possessive repetitions: nothing is matched twice.
 _NUMBER = r"-?(?:0|[1-9][0-9]{0,17}+)"
 _TRIPLET = rf"\[{_NUMBER}, {_NUMBER}, {_NUMBER}\]"
 _TRIPLETS = rf"\[(?:{_TRIPLET}(?:, {_TRIPLET})*+)?\]"
 _ID = r'"([^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+)"'
 _ITEM = re.compile(_ID + rf': \{{"frame_info": (null|{_TRIPLETS}), "meta_data": ')
 _scan_value = json.JSONDecoder().raw_decode
-# In place of a triplet that is none: no frame lies there.
+# Replaces an invalid triplet: no frame is at that location.
 _NOWHERE = (-1, -1, -1)
 
 
 class ItemPlace(NamedTuple):
-    """Where an item is in the text of an index.
+    """Location of an item in the text of an index.
 
     Attributes
     ----------
     id : str
-        Of the item.
+        Id of the item.
     frames : tuple of int
-        First position of its triplets, and the one behind them.
+        Start and end of the text of its triplets.
     meta_data : tuple of int
-        The same of its metadata.
+        Start and end of the text of its metadata.
     """
 
     id: str
@@ -47,12 +47,12 @@ class ItemPlace(NamedTuple):
 
 
 def scan_index(data: bytes) -> tuple[str, list[ItemPlace]]:
-    """Return the text of an index, and where its items are in it.
+    """Return the text of an index, and the location of its items.
 
     Raises
     ------
     FormatError
-        It is not JSON, no object of objects, or has an id twice.
+        It is not JSON, not an object of objects, or repeats an id.
     """
     text = decode_text(data)
     places = _scan(text)
@@ -60,14 +60,14 @@ def scan_index(data: bytes) -> tuple[str, list[ItemPlace]]:
         text = _laid_out(load_meta(data))
         places = _scan(text)
         if places is None:
-            raise FormatError("the index is no object of items")
+            raise FormatError("the index is not an object of items")
     if len({place.id for place in places}) != len(places):
         raise FormatError("the index has an id more than once")
     return text, places
 
 
 def _scan(text: str) -> list[ItemPlace] | None:
-    """Return the places of the items; None if the text is not laid out as GulpIO2 does it."""
+    """Return the locations of the items; None if the layout is not GulpIO2's."""
     try:
         return list(_items(text))
     except (ValueError, RecursionError):
@@ -75,7 +75,7 @@ def _scan(text: str) -> list[ItemPlace] | None:
 
 
 def _items(text: str) -> Iterator[ItemPlace]:
-    """Yield the places of the items; a ValueError where the layout is another."""
+    """Yield the locations of the items; raise ValueError if the layout is another."""
     if text == "{}":
         return
     if not text.startswith("{"):
@@ -103,9 +103,9 @@ def _items(text: str) -> Iterator[ItemPlace]:
 
 
 def _laid_out(items: Any) -> str:
-    """Return the text of an index as GulpIO2 would write it; what is missing is null."""
+    """Return the text of an index in GulpIO2's layout; missing parts become null."""
     if not isinstance(items, dict):
-        raise FormatError(f"the index is no object of items but a {type(items).__name__}")
+        raise FormatError(f"the index is a {type(items).__name__}, not an object of items")
     entries = {}
     for id_, item in items.items():
         frames = item.get("frame_info") if isinstance(item, dict) else None
@@ -117,11 +117,11 @@ def _laid_out(items: Any) -> str:
     try:
         return dump_meta(entries)
     except (ValueError, RecursionError) as err:
-        raise FormatError(f"the index is no JSON that we write: {err}") from err
+        raise FormatError(f"the index cannot be written as JSON: {err}") from err
 
 
 def _valid(triplets: list[Any]) -> list[tuple[int, ...]]:
-    """Return what can be triplets; `_NOWHERE` instead of what cannot."""
+    """Return the triplets, with `_NOWHERE` in place of invalid ones."""
     return [_checked(triplet) for triplet in triplets]
 
 
@@ -133,18 +133,18 @@ def _checked(triplet: Any) -> tuple[int, ...]:
 
 
 def parse_triplets(text: str) -> Triplets:
-    """Return the triplets in the text of an item.
+    """Parse the triplets of an item.
 
     Returns
     -------
     ndarray of int64
-        ``(T, 3)``: loc, pad and length of each frame, in bytes; all -1 where these are no place in
-        a file.
+        ``(T, 3)``: loc, pad and length of each frame, in bytes; all -1 if these are not a valid
+        location.
 
     Raises
     ------
     FormatError
-        There is no list of them.
+            The text is not a list.
     """
     if text == "null":
         raise FormatError("it has no list frame_info")
@@ -156,18 +156,18 @@ def parse_triplets(text: str) -> Triplets:
 
 
 def parse_entries(text: str) -> list[Any] | None:
-    """Return all metadata in the text of an item, of any type; None if there is no list."""
+    """Parse all metadata of an item, of any type; None if the text is not a list."""
     entries: list[Any] | None = _parse_entries(text)
     return entries
 
 
 def parse_meta_data(text: str) -> dict[str, Any]:
-    """Return the metadata in the text of an item: the first of its list.
+    """Parse the metadata of an item: the first entry of its list.
 
     Raises
     ------
     FormatError
-        There is no list, it is empty, or its first entry is no object.
+        The text is not a list, or it is empty, or its first entry is not an object.
     """
     entries = _parse_entries(text)
     try:
@@ -177,7 +177,7 @@ def parse_meta_data(text: str) -> dict[str, Any]:
 
 
 def _parse_entries(text: str) -> Any:
-    # The scan has parsed the text once, but perhaps from a caller less deep in calls.
+    # The text was parsed once by the scan, but possibly with more stack space left.
     try:
         return json.loads(text)
     except RecursionError as err:

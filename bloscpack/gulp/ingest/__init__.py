@@ -1,1 +1,1 @@
-"""Ingest into a Gulp directory: adapters, plan, journal and chunks."""
+"""Ingest into a Gulp directory: adapters, journal, and the processes that write chunks."""

@@ -1,9 +1,9 @@
-"""What an ingest reads from: adapters, which list items and give their frames.
+"""Base classes of adapters, which list the items of an ingest and return their frames.
 
-An item is a dict of ``id``, ``meta`` (a dict) and ``frames`` (a list). Ours never stop at an item
-that cannot be read: it comes with no frames and says why under ``error``; the ingest leaves it out
-and reports it. Ids and names that come from files are taken literally and may not lead out of the
-folder that the items lie in.
+An item is a dict of ``id``, ``meta`` (a dict) and ``frames`` (a list). Our adapters do not stop at
+an item that cannot be read: they return it without frames and with the reason under ``error``, and
+the ingest skips and reports it. Ids and names from files are taken literally, and must not lead out
+of the folder of the items.
 """
 
 import errno
@@ -22,27 +22,27 @@ from ..utils import remove_entries_with_duplicate_ids
 Path = str | os.PathLike[str]
 Item = dict[str, Any]
 
-# What says nothing about the item that was read at the time.
+# Errors that are unrelated to the item that was being read.
 _OUR_OWN_TROUBLE = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC}
 
 
 class AbstractDatasetAdapter(ABC):
-    """A set of items to be ingested; inherit from it and say how to get yours.
+    """A set of items to ingest; subclass it for your own data.
 
-    An adapter travels to worker processes, so it must be picklable, and should list its items in
+    An adapter is sent to worker processes, so it must be picklable, and should list its items in
     the constructor and read frames in `iter_data`. It may have a method ``item_ids()`` that returns
-    the ids of all items in order, as text: then an ingest looks for ids that are there already
-    before it starts, and knows the order of an ingest that was interrupted. A method ``prepare()``
-    is called once, before the first chunk is written.
+    the ids of all items in order, as strings. Then an ingest looks for ids that are already in the
+    directory before it starts, and recognizes the order of an interrupted ingest. A method
+    ``prepare()`` is called once, before the first chunk is written.
     """
 
     @abstractmethod
     def iter_data(self, slice_element: slice | None = None) -> Iterator[Item]:
         """Yield the items of a slice, all by default.
 
-        Each is a dict: ``id`` (str or int); ``meta``, a dict that JSON holds; ``frames``, a list of
-        uint8 arrays ``(H, W)`` or ``(H, W, 3)``, or of JPEGs that are stored as they are: bytes, or
-        paths of files. Without frames an item is left out; ``error``, a str, may then say why.
+        Each is a dict: ``id`` (str or int); ``meta``, a JSON-serializable dict; ``frames``, a list
+        of uint8 arrays ``(H, W)`` or ``(H, W, 3)``, or of JPEGs to store unchanged, as bytes or
+        paths of files. An item without frames is skipped; ``error``, a str, may give the reason.
         """
 
     @abstractmethod
@@ -51,10 +51,10 @@ class AbstractDatasetAdapter(ABC):
 
 
 class Custom20BNAdapterMixin:
-    """Numbers for labels, kept in ``label2idx.json``.
+    """Label numbers, stored in ``label2idx.json``.
 
-    It takes `output_folder` and, to be written, `labels2idx` from the class that it is mixed into;
-    `data` holds dicts.
+    The class that it is mixed into provides `output_folder` and, for writing, `labels2idx`; `data`
+    holds dicts.
     """
 
     output_folder: Path
@@ -62,31 +62,31 @@ class Custom20BNAdapterMixin:
     labels2idx: dict[Any, int]
 
     def check_if_label2idx_exists(self) -> bool:
-        """Return whether the file is there."""
+        """Return whether the file exists."""
         return Labels(self.output_folder).exists()
 
     def read_label2idx(self) -> dict[str, int]:
-        """Return what the file says."""
+        """Return the content of the file."""
         return Labels(self.output_folder).read()
 
     def create_label2idx_dict(self, label_name: str) -> dict[Any, int]:
-        """Return numbers for the labels of `data`; those of the file are kept."""
+        """Return numbers for the labels of `data`, keeping those in the file."""
         return Labels(self.output_folder).number(entry[label_name] for entry in self.data)
 
     def write_label2idx_dict(self) -> None:
-        """Write `labels2idx`, unless the file says it already."""
+        """Write `labels2idx`, unless the file has this content already."""
         Labels(self.output_folder).write(self.labels2idx)
 
 
 class ListedAdapter(AbstractDatasetAdapter):
-    """Items listed in `all_meta`; a subclass says how to read the frames of one.
+    """Items listed in `all_meta`; subclasses read the frames of an item.
 
     Parameters
     ----------
     all_meta : list of dict
-        One for each item.
+        One dict per item.
     shuffle : bool
-        Put them into random order (`random.shuffle`; seed `random` to have the same one again).
+        Shuffle the items (`random.shuffle`; seed `random` to repeat an order).
     """
 
     def __init__(self, all_meta: list[Item], *, shuffle: bool) -> None:
@@ -103,7 +103,7 @@ class ListedAdapter(AbstractDatasetAdapter):
         return [str(self._id(meta)) for meta in self.all_meta]
 
     def leave_out(self, ids: Collection[str]) -> int:
-        """Take items of these ids from the list and return how many there were."""
+        """Remove the items with these ids from the list, and return their number."""
         before, ids = len(self), set(text_list("ids", ids))
         self.all_meta = [meta for meta in self.all_meta if str(self._id(meta)) not in ids]
         return before - len(self)
@@ -125,47 +125,47 @@ class ListedAdapter(AbstractDatasetAdapter):
         return meta["id"]
 
     def _meta(self, meta: Item) -> Item:
-        """Return what is stored with the item."""
+        """Return the metadata to store with the item."""
         return meta
 
     def prepare(self) -> None:
-        """Write what belongs beside the chunks, unless it is there."""
+        """Write the files that belong beside the chunks, unless they exist."""
 
     @abstractmethod
     def _frames(self, meta: Item) -> Sequence[Any]:
-        """Return the frames of an item; an error leaves the item out."""
+        """Return the frames of an item; if it raises, the item is skipped."""
 
 
 class LabelledAdapter(ListedAdapter):
-    """Listed items with labels that have numbers."""
+    """Listed items whose labels have numbers."""
 
     output_folder: Path
     label2idx: dict[Any, int]
 
     def create_label2idx_dict(self) -> dict[Any, int]:
-        """Return numbers for the labels of `data`; those of ``label2idx.json`` are kept."""
+        """Return numbers for the labels of `data`, keeping those in ``label2idx.json``."""
         return Labels(self.output_folder).number(entry["label"] for entry in self.data)
 
     def write_label2idx_dict(self) -> None:
-        """Write ``label2idx.json``, unless it says this already."""
+        """Write ``label2idx.json``, unless it has this content already."""
         Labels(self.output_folder).write(self.label2idx)
 
     data: Sequence[dict[str, Any]]
 
     def prepare(self) -> None:
-        """Write ``label2idx.json``, unless it is there."""
+        """Write ``label2idx.json``, unless it exists."""
         self.write_label2idx_dict()
 
 
 def drop_or_refuse_duplicates(
     entries: list[Item], output_folder: Path, *, remove: bool
 ) -> list[Item]:
-    """Return `entries` without ids that come twice or are in the folder already, if asked for.
+    """Return `entries`, on request without repeated ids and ids that are in the folder.
 
     Raises
     ------
     DuplicateIdException
-        Ids come twice and are not to be removed, or nothing is left.
+        Ids are repeated and are not to be removed, or no entry is left.
     """
     if remove:
         return remove_entries_with_duplicate_ids(output_folder, entries)
@@ -174,12 +174,12 @@ def drop_or_refuse_duplicates(
 
 
 def refuse_duplicates(ids_and_names: Sequence[tuple[str, str]]) -> None:
-    """Refuse items that would have one id: their frames would become one clip.
+    """Raise if two items have the same id, as their frames would become one clip.
 
     Raises
     ------
     DuplicateIdException
-        Two have the same; it names both.
+        Two items have the same id; the message names both.
     """
     first: dict[str, str] = {}
     for id_, name in ids_and_names:
@@ -197,7 +197,7 @@ def inside(folder: Path, name: Any) -> str:
     Raises
     ------
     ValueError
-        It would lead out of the folder.
+        It leads out of the folder.
     """
     text = str(name)
     parts = text.replace(os.sep, "/").split("/")
@@ -207,9 +207,9 @@ def inside(folder: Path, name: Any) -> str:
 
 
 def walk(folder: Path, extensions: Sequence[str]) -> list[str]:
-    """Return the paths of all files below a folder that end in one of `extensions`, sorted.
+    """Return the sorted paths of all files below a folder that end in one of `extensions`.
 
-    Hidden files and folders are left out; links are followed, not in circles.
+    Hidden files and folders are skipped; links are followed, but not in circles.
     """
     found: list[str] = []
     ends = tuple(text_list("file_extensions", extensions))

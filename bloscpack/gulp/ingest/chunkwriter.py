@@ -1,4 +1,4 @@
-"""Writing what an adapter yields to chunks."""
+"""Writing the items of an adapter to chunks."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from ..gulperrors import DuplicateIdException
 
 
 def calculate_chunk_slices(items_per_chunk: int, num_items: int) -> list[slice]:
-    """Return the slices of `num_items` items that make chunks of `items_per_chunk` each.
+    """Return slices that divide `num_items` items into chunks of `items_per_chunk` each.
 
     Raises
     ------
@@ -35,14 +35,14 @@ class ChunkWriter:
         self.adapter = adapter
 
     def write_chunk(self, output_chunk: GulpChunk, input_slice: slice) -> None:
-        """Write the items of a slice to a chunk, which is emptied before.
+        """Write the items of a slice to a chunk, which is emptied first.
 
-        Items without frames are left out, and named on standard output.
+        Items without frames are skipped, and printed to standard output.
 
         Raises
         ------
         DuplicateIdException
-            Two of the items have the same id.
+            Two items have the same id.
         """
         seen: set[str] = set()
         with output_chunk.open("wb"):
@@ -54,5 +54,5 @@ class ChunkWriter:
                 if len(item["frames"]) > 0:
                     output_chunk.append(item["id"], item["meta"], item["frames"])
                 else:
-                    # To standard output, as GulpIO2 does.
+                    # On standard output, as in GulpIO2.
                     print(f"Failed to write video with id: {id_}; no frames")  # noqa: T201

@@ -1,7 +1,7 @@
 """Adapters for images: in folders, in a list, and as the frames of clips.
 
-With ``keep_jpegs`` files that are JPEG already are stored as they are, neither decoded nor
-encoded, which is several times as fast and loses nothing; GulpIO2 always encodes anew.
+With ``keep_jpegs`` JPEG files are stored unchanged instead of being decoded and encoded again, as
+GulpIO2 always does. That is several times as fast, and loses no quality.
 """
 
 import os
@@ -27,14 +27,14 @@ _EXTENSIONS = (".jpg", ".png")
 
 
 def read_image(path: str, size: int, *, keep_jpegs: bool) -> Any:
-    """Return the pixels of an image file, or the bytes of a JPEG that is to be kept.
+    """Return the pixels of an image file, or with `keep_jpegs` the bytes of a JPEG file.
 
     Raises
     ------
     ImageNotFound
-        It is missing, or no image.
+        The file is missing or not an image.
     FormatError
-        It is to be kept, and its header is damaged.
+        The JPEG is stored unchanged, but its header is damaged.
     """
     if keep_jpegs and size < 1:
         with open(path, "rb") as file:
@@ -49,29 +49,29 @@ def read_image(path: str, size: int, *, keep_jpegs: bool) -> Any:
 
 
 class Custom20BNCsvJpegAdapter(ListedAdapter, Custom20BNAdapterMixin):
-    """Clips listed in a CSV file, frames as JPEG files.
+    """Clips listed in a CSV file, with JPEG files as frames.
 
     Parameters
     ----------
     csv_file : str or PathLike
         Rows ``id;label``.
     folder : str or PathLike
-        Holds ``<id>/*.jpg``; the frames are sorted by name.
+        Contains ``<id>/*.jpg``; the frames are sorted by name.
     output_folder : str or PathLike
-        For ``label2idx.json``.
+        Folder of ``label2idx.json``.
     shuffle : bool, optional
-        Put the items into random order.
+        Shuffle the items.
     frame_size : int, optional
-        Pixels of the shorter edge; -1 leaves frames as they are.
+        Pixels of the shorter edge; -1 keeps the size of frames.
     shm_dir_path : str or PathLike, optional
-        Not used.
+        Ignored.
     keep_jpegs : bool, optional
-        Store the files as they are, if they are not resized.
+        Store JPEG files unchanged if they are not resized.
 
     Raises
     ------
     DuplicateIdException
-        An id comes twice.
+        An id is repeated.
     FormatError
         A row has no label.
     """
@@ -102,7 +102,7 @@ class Custom20BNCsvJpegAdapter(ListedAdapter, Custom20BNAdapterMixin):
         return read_csv(csv_file)
 
     def get_meta(self) -> list[Item]:
-        """Return what is stored with each item: ``id``, ``label`` and ``idx``."""
+        """Return the metadata stored with each item: ``id``, ``label`` and ``idx``."""
         return [
             {"id": entry["id"], "label": entry["label"], "idx": self.labels2idx[entry["label"]]}
             for entry in self.data
@@ -116,7 +116,7 @@ class Custom20BNCsvJpegAdapter(ListedAdapter, Custom20BNAdapterMixin):
         return [read_image(path, self.frame_size, keep_jpegs=self.keep_jpegs) for path in paths]
 
     def prepare(self) -> None:
-        """Write ``label2idx.json``, unless it is there."""
+        """Write ``label2idx.json``, unless it exists."""
         self.write_label2idx_dict()
 
 
@@ -128,20 +128,20 @@ class ImageListAdapter(LabelledAdapter):
     input_file : str or PathLike
         Lines ``path,label``.
     output_folder : str or PathLike
-        For ``label2idx.json``.
+        Folder of ``label2idx.json``.
     root_folder : str or PathLike, optional
-        What the paths are in; they may not lead out of it. By default they are taken as they are.
+        Folder that the paths are relative to and must stay in. By default paths are used as given.
     shuffle : bool, optional
-        Put the items into random order.
+        Shuffle the items.
     img_size : int, optional
-        Pixels of the shorter edge; -1 leaves images as they are.
+        Pixels of the shorter edge; -1 keeps the size of images.
     keep_jpegs : bool, optional
-        Store JPEG files as they are, if they are not resized.
+        Store JPEG files unchanged if they are not resized.
 
     Raises
     ------
     DuplicateIdException
-        Two images have one id: the name of the file behind ``label-``.
+        Two images have the same id: ``label-`` and the file name.
     FormatError
         A line has no label.
     """
@@ -172,7 +172,7 @@ class ImageListAdapter(LabelledAdapter):
         return read_image_list(input_file)
 
     def get_meta(self) -> list[Item]:
-        """Return an entry for each image: ``id``, ``label``, ``path`` and ``idx``."""
+        """Return one entry per image: ``id``, ``label``, ``path`` and ``idx``."""
         return [{**entry, "idx": self.label2idx[entry["label"]]} for entry in self.data]
 
     def _meta(self, meta: Item) -> Item:
@@ -186,41 +186,41 @@ class ImageListAdapter(LabelledAdapter):
 
 
 class FolderAdapter(LabelledAdapter):
-    """Files of a tree, each labelled by the folder it lies in."""
+    """Files in a folder tree, each labelled with the name of its folder."""
 
     file_extensions: Sequence[str]
 
     def parse_folder(self, folder: Path) -> list[Item]:
-        """Return the files as dicts of ``id``, ``label`` and ``path``, the folder it lies in."""
+        """Return the files as dicts of ``id``, ``label`` and ``path``, the folder of the file."""
         return files_by_folder(folder, self.file_extensions)
 
     def get_meta(self) -> list[Item]:
-        """Return what is stored with each file: ``id``, ``label``, ``path`` and ``idx``."""
+        """Return the metadata stored with each file: ``id``, ``label``, ``path`` and ``idx``."""
         return [{**entry, "idx": self.label2idx[entry["label"]]} for entry in self.data]
 
 
 class ImageFolderAdapter(FolderAdapter):
-    """Images in a tree of folders; the folder an image lies in is its label.
+    """Images in a folder tree, each labelled with the name of its folder.
 
     Parameters
     ----------
     folder : str or PathLike
-        The tree; a slash at the end makes no difference.
+        Root of the tree; a trailing slash makes no difference.
     output_folder : str or PathLike
-        For ``label2idx.json``.
+        Folder of ``label2idx.json``.
     file_extensions : sequence of str, optional
-        How names of images end.
+        Suffixes of image files.
     shuffle : bool, optional
-        Put the items into random order.
+        Shuffle the items.
     img_size : int, optional
-        Pixels of the shorter edge; -1 leaves images as they are.
+        Pixels of the shorter edge; -1 keeps the size of images.
     keep_jpegs : bool, optional
-        Store JPEG files as they are, if they are not resized.
+        Store JPEG files unchanged if they are not resized.
 
     Raises
     ------
     DuplicateIdException
-        Two images have one id: ``<last folder>-<name of the file>``.
+        Two images have the same id: ``<last folder>-<file name>``.
     """
 
     def __init__(
@@ -252,7 +252,7 @@ def files_by_folder(folder: Path, extensions: Sequence[str]) -> list[Item]:
     Raises
     ------
     DuplicateIdException
-        Two have one id.
+        Two files have the same id.
     """
     paths = walk(folder, extensions)
     entries = []
@@ -265,5 +265,5 @@ def files_by_folder(folder: Path, extensions: Sequence[str]) -> list[Item]:
 
 
 def path_of(meta: Item) -> str:
-    """Return the path of the file of an entry of `files_by_folder`."""
+    """Return the path of the file in an entry of `files_by_folder`."""
     return os.path.join(str(meta["path"]), str(meta["id"])[len(str(meta["label"])) + 1 :])

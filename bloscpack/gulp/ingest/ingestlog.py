@@ -1,8 +1,9 @@
-"""The journal of an ingest: what was planned and what is done, for the next run after a crash.
+"""Journal of an ingest: the plan and the finished chunks, so that a run can continue after a crash.
 
-It lies, with the chunks that are being written, in the folder ``.ingest`` of the gulp directory,
-which is gone when the ingest is done. It is text, one JSON value in a line: the plan, then one line
-for each chunk, synced before its files get their names. It is locked while the ingest runs.
+The journal is in the folder ``.ingest`` of the Gulp directory, beside the chunks being written; the
+folder is removed at the end of the ingest. It is text with one JSON value per line: the plan, then
+one line per chunk, synced before the files of the chunk get their names. It is locked during the
+ingest.
 """
 
 import json
@@ -17,19 +18,19 @@ from ..chunk.format import chunk_names
 
 FOLDER = ".ingest"
 _NAME = "journal"
-# A line has the ids of items that were left out; the file is ours, but may be damaged.
+# Limit on a line, which lists the ids of skipped items: the file may be damaged.
 _MAX_NBYTES = 1 << 28
 
 
 class Plan(NamedTuple):
-    """What an ingest is to do.
+    """Plan of an ingest.
 
     Attributes
     ----------
     items, items_per_chunk : int
-        How many items there are, and go into a chunk.
+        Number of items in total, and per chunk.
     ids : str or None
-        A digest of the ids in order, if they are known ahead.
+        Digest of the ids in order, if they are known in advance.
     """
 
     items: int
@@ -38,20 +39,20 @@ class Plan(NamedTuple):
 
 
 class Done(NamedTuple):
-    """A chunk that is written.
+    """A chunk that has been written.
 
     Attributes
     ----------
     position : int
         Ordinal of the chunk in the plan.
     number : int
-        In the names of its files.
+        Number of the chunk, as in the names of its files.
     nbytes : list of int
         Sizes of the data file and the index.
     items, frames : int
-        How many it has.
+        Number of items and frames in the chunk.
     skipped : list of [id, reason]
-        Items that were left out.
+        Items that were skipped.
     """
 
     position: int
@@ -63,14 +64,14 @@ class Done(NamedTuple):
 
 
 class Journal:
-    """The journal of a gulp directory, locked; a context manager.
+    """Journal of a Gulp directory, locked; a context manager.
 
     Parameters
     ----------
     folder : str
-        The gulp directory.
+        The Gulp directory.
     plan : Plan
-        What is to be done. What an ingest of the same plan has done before a crash is in `done`.
+        Plan of the ingest. `done` lists what an interrupted ingest of the same plan has finished.
 
     Attributes
     ----------
@@ -82,7 +83,7 @@ class Journal:
     Raises
     ------
     LockedError
-        Another ingest is at work there.
+        Another ingest is running in this directory.
     """
 
     def __init__(self, folder: str, plan: Plan) -> None:
@@ -106,7 +107,7 @@ class Journal:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        """Give the lock back; the journal stays if something is done, but not all."""
+        """Release the lock; the journal stays if some chunks are done, but not all."""
         try:
             if not self.is_finished:
                 self._remove_leftovers()
@@ -116,7 +117,7 @@ class Journal:
             os.close(self._fd)
 
     def begin(self) -> None:
-        """Note the plan, unless it is taken up; what was noted of another one is lost."""
+        """Record the plan unless it is resumed; entries of another plan are deleted."""
         if not self.is_resumed:
             with disk.naming(self._path):
                 disk.truncate(self._fd, 0)
@@ -125,12 +126,12 @@ class Journal:
             self.is_other = False
 
     def add(self, chunk: Done) -> None:
-        """Note that a chunk is written; durable when this returns."""
+        """Record that a chunk is written; durable when this returns."""
         self._append(chunk._asdict())
         self.done[chunk.position] = chunk
 
     def is_there(self, chunk: Done) -> bool:
-        """Return whether the files of a chunk have their names."""
+        """Return whether the files of a chunk have their final names."""
         names = chunk_names(chunk.number)
         try:
             sizes = [
@@ -142,14 +143,14 @@ class Journal:
         return sizes == chunk.nbytes
 
     def finish(self) -> None:
-        """Remove the journal, and all that is beside it."""
+        """Remove the journal and its folder."""
         self.is_finished = True
         shutil.rmtree(self.scratch, ignore_errors=True)
 
     def new_name(self, position: int) -> str:
-        """Return a path, without suffix, for a chunk until it gets its names.
+        """Return a temporary path, without suffix, for a chunk.
 
-        It is new: a worker of an ingest that was killed may still be at the old one.
+        It is always a new path, as a worker of a killed ingest may still be writing to the old one.
         """
         return os.path.join(self.scratch, f"{position}-{os.urandom(4).hex()}")
 
@@ -160,7 +161,7 @@ class Journal:
             os.makedirs(self.scratch, exist_ok=True)
             try:
                 fd = os.open(self._path, flags, 0o666)
-            except FileNotFoundError:  # the ingest that had it has removed the folder
+            except FileNotFoundError:  # the ingest that used it has removed the folder
                 continue
             try:
                 is_mine = not is_locking() or try_lock_for_writing(fd, self._path)
@@ -175,10 +176,10 @@ class Journal:
                     return fd
             except FileNotFoundError:
                 pass
-            os.close(fd)  # removed between opening and locking it
+            os.close(fd)  # removed between opening and locking
 
     def _read(self) -> tuple[Plan | None, list[Done], int]:
-        """Return the plan, the chunks, and where the last whole line ends."""
+        """Return the plan, the chunks, and the offset after the last complete line."""
         data = b""
         while len(data) < _MAX_NBYTES and (part := os.pread(self._fd, 1 << 20, len(data))):
             data += part
@@ -189,10 +190,10 @@ class Journal:
                 return None, [], 0
             return Plan(**lines[0]), [Done(**line) for line in lines[1:]], end
         except (ValueError, TypeError, RecursionError):
-            return None, [], 0  # damaged: as if it were not there
+            return None, [], 0  # damaged: ignored
 
     def _remove_leftovers(self) -> None:
-        """Remove chunks that were being written when an ingest died."""
+        """Remove unfinished chunks of an interrupted ingest."""
         for name in os.listdir(self.scratch):
             if name != _NAME:
                 disk.unlink(os.path.join(self.scratch, name))

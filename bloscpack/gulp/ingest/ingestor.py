@@ -1,11 +1,11 @@
-"""Ingest: the items of an adapter into new chunks of a gulp directory, in several processes.
+"""Ingest the items of an adapter into new chunks of a Gulp directory, in several processes.
 
-Workers write chunks in a hidden folder; the parent gives them their names, in order, after checking
-that no id comes twice. So the directory holds whole chunks at any time, and the same bytes come out
-for any number of workers. (Data file and index get their names one right after the other. A process
-killed in between leaves a data file that `GulpDirectory` leaves out and GulpIO2 stumbles over,
-until the ingest is finished.) An ingest that died goes on where it was when it is started again
-with the same items in the same order (`bloscpack.gulp.ingest.ingestlog`).
+Workers write chunks to a hidden folder. The parent process renames them, in order, after checking
+that no id is repeated. The directory therefore holds complete chunks at all times, and its bytes do
+not depend on the number of workers. (The data file and the index are renamed one after the other. A
+process killed in between leaves a data file that `GulpDirectory` ignores and GulpIO2 fails on,
+until the ingest is finished.) An interrupted ingest continues when it is started again with the
+same items in the same order (`bloscpack.gulp.ingest.ingestlog`).
 """
 
 import json
@@ -35,14 +35,14 @@ Progress = Callable[[int, int], None]
 
 
 class SkippedItem(NamedTuple):
-    """An item that was left out.
+    """An item that was skipped.
 
     Attributes
     ----------
     id : str
-        Of the item.
+        Id of the item.
     reason : str
-        Why.
+        Reason for skipping it.
     """
 
     id: str
@@ -51,18 +51,18 @@ class SkippedItem(NamedTuple):
 
 @dataclass(slots=True)
 class IngestReport:
-    """What an ingest did.
+    """Result of an ingest.
 
     Attributes
     ----------
     chunks : list of int
         Numbers of the chunks that hold the items.
     items, frames : int
-        How many were stored.
+        Number of items and frames stored.
     skipped : list of SkippedItem
-        Items that were left out.
+        Items that were skipped.
     nresumed : int
-        How many of the chunks were there from an ingest that was interrupted.
+        Number of chunks taken over from an interrupted ingest.
     """
 
     chunks: list[int] = field(default_factory=list)
@@ -80,24 +80,24 @@ class IngestReport:
 
 
 class GulpIngestor:
-    """Ingests the items of an adapter; call it.
+    """Ingest of the items of an adapter; call the instance to run it.
 
     Parameters
     ----------
     adapter : AbstractDatasetAdapter
-        Gives the items. With more than one worker it must be picklable, unless processes are
-        forked; it is sent once to each.
+        Source of the items. With more than one worker it must be picklable, unless processes are
+        forked; it is sent to each worker once.
     output_folder : str or PathLike
-        The gulp directory; made if it does not exist.
+        The Gulp directory, created if it does not exist.
     videos_per_chunk : int
-        Items in a chunk.
+        Items per chunk.
     num_workers : int
-        Processes; 1 works in this one.
+        Number of processes; 1 means this process only.
     progress : callable, optional
-        Called with the number of chunks that are done and that of all. By default a bar is shown
-        (by tqdm, if that is installed) where standard error is a terminal.
+        Called with the number of chunks done and their total. By default a bar is shown (by tqdm,
+        if it is installed) if standard error is a terminal.
     on_skip : callable, optional
-        Called with each `SkippedItem`. By default a `BloscpackWarning` at the end has their
+        Called with each `SkippedItem`. By default a `BloscpackWarning` at the end states their
         number and the first of them; the report lists them all.
 
     Raises
@@ -131,29 +131,29 @@ class GulpIngestor:
         Returns
         -------
         IngestReport
-            What was written, and what left out: items without frames and such as cannot be
+            Chunks written and items skipped: those without frames, and those that cannot be
             encoded.
 
         Warns
         -----
         BloscpackWarning
-            Items were left out and `on_skip` is not given; the adapter yields fewer items than its
-            length; or no item could be stored, so that the new chunks are empty.
+            Items were skipped and `on_skip` is not given; the adapter yields fewer items than its
+            length; or no item could be stored, so the new chunks are empty.
 
         Raises
         ------
         AssertionError
             The adapter is empty, or `videos_per_chunk` is less than 1.
         DuplicateIdException
-            An id comes twice, or is in the directory already.
+            An id is repeated, or is already in the directory.
         LockedError
             Another ingest is writing to the directory.
 
         Notes
         -----
-        An error of the adapter ends the ingest; a note on the error says at which item. Chunks
-        that are finished stay, and the next call goes on behind them, if the adapter has as many
-        items (and, where it tells its ids, the same in the same order).
+        An error of the adapter ends the ingest, with a note that names the item. Finished chunks
+        stay, and the next call continues after them, provided that the adapter has the same number
+        of items (and, if it lists its ids, the same ids in the same order).
         """
         folder = os.fsdecode(self.output_folder)
         if len(self.adapter) == 0:
@@ -203,7 +203,7 @@ class GulpIngestor:
         return report
 
     def _warn_of_missing(self, report: IngestReport) -> None:
-        """Warn of chunks without items, and of items that the adapter counts but does not yield."""
+        """Warn of chunks without items, and of items that are counted but not yielded."""
         count = len(self.adapter)
         yielded = report.items + len(report.skipped)
         if yielded < count:
@@ -221,7 +221,7 @@ class GulpIngestor:
             )
 
     def _add(self, report: IngestReport, chunk: Done) -> None:
-        """Take note of a chunk that is done, and tell what is not in it."""
+        """Add a finished chunk to the report, and report the items it skipped."""
         report.add(chunk)
         for id_, reason in chunk.skipped:
             if self._on_skip is not None:
@@ -229,7 +229,7 @@ class GulpIngestor:
 
 
 class _Task(NamedTuple):
-    """A chunk to be written."""
+    """Task of a worker: write one chunk."""
 
     position: int
     number: int
@@ -238,12 +238,12 @@ class _Task(NamedTuple):
 
     @property
     def paths(self) -> tuple[str, str]:
-        """Where data and index are until the chunk gets its names."""
+        """Temporary paths of data and index."""
         return f"{self.stem}.gulp", f"{self.stem}.gmeta"
 
 
 class _Result(NamedTuple):
-    """A chunk that is written."""
+    """A chunk that has been written."""
 
     ids: list[str]
     frames: int
@@ -270,7 +270,7 @@ def _write_chunk(adapter: AbstractDatasetAdapter, task: _Task) -> _Result:
 
 
 def _write_item(chunk: GulpChunk, item: dict[str, Any], id_: str, result: _Result) -> int:
-    """Append an item to a chunk and return its number of frames, 0 if it is left out."""
+    """Append an item to a chunk, and return its number of frames, or 0 if it is skipped."""
     if id_ in chunk:
         raise DuplicateIdException(f"the adapter yields two items of id {id_!r:.80}")
     frames = item["frames"]
@@ -280,7 +280,7 @@ def _write_item(chunk: GulpChunk, item: dict[str, Any], id_: str, result: _Resul
     try:
         chunk.append(item["id"], item["meta"], [_content(frame) for frame in frames])
     except (ValueError, FileNotFoundError) as err:
-        # A frame that JPEG does not hold, or a path of none; nothing of the item is written.
+        # A frame that JPEG cannot represent, or a missing file; nothing of the item is written.
         result.skipped.append([id_, str(err)])
         return 0
     result.ids.append(id_)
@@ -288,7 +288,7 @@ def _write_item(chunk: GulpChunk, item: dict[str, Any], id_: str, result: _Resul
 
 
 def _content(frame: Any) -> Any:
-    """Return what a chunk stores for a frame: of a path, the bytes of that file."""
+    """Return the content to store for a frame: for a path, the bytes of the file."""
     if isinstance(frame, str | os.PathLike):
         with open(frame, "rb") as file:
             return file.read()
@@ -296,7 +296,7 @@ def _content(frame: Any) -> Any:
 
 
 def _publish(journal: Journal, task: _Task, result: _Result, present: set[str]) -> Done:
-    """Give the files of a chunk their names, after noting that it is done."""
+    """Give the files of a chunk their final names, after recording that it is done."""
     twice = next((id_ for id_ in result.ids if id_ in present), None)
     if twice is not None:
         raise DuplicateIdException(
@@ -314,7 +314,7 @@ def _publish(journal: Journal, task: _Task, result: _Result, present: set[str]) 
 
 
 def _resume(journal: Journal) -> list[Done]:
-    """Return the chunks that an interrupted ingest has finished; forget those it has not quite."""
+    """Return the chunks that an interrupted ingest has finished, and discard incomplete ones."""
     for done in list(journal.done.values()):
         if not journal.is_there(done):
             del journal.done[done.position]
@@ -323,7 +323,7 @@ def _resume(journal: Journal) -> list[Done]:
 
 
 def _remove_orphan(folder: str, done: Done) -> None:
-    """Remove the data file of a chunk whose index did not get its name any more."""
+    """Remove the data file of a chunk whose index was never renamed."""
     names = chunk_names(done.number)
     data, meta = (os.path.join(folder, name) for name in (names.data, names.meta))
     is_orphan = os.path.exists(data) and not os.path.exists(meta)
@@ -334,7 +334,7 @@ def _remove_orphan(folder: str, done: Done) -> None:
 def _refuse_present(
     ids: list[str], slices: list[slice], present: set[str], journal: Journal
 ) -> None:
-    """Refuse ids that the directory has already, and such as come twice, before all work."""
+    """Raise, before any work is done, if ids are repeated or already in the directory."""
     seen: set[str] = set()
     for id_ in ids:
         if id_ in seen:
@@ -356,7 +356,7 @@ def _refuse_present(
 
 
 def _ids_of(adapter: AbstractDatasetAdapter) -> list[str] | None:
-    """Return the ids of all items if the adapter tells them."""
+    """Return the ids of all items, or None if the adapter does not list them."""
     item_ids = getattr(adapter, "item_ids", None)
     if item_ids is None:
         return None
@@ -371,7 +371,7 @@ def _digest(ids: list[str]) -> str:
 
 
 class _Bar:
-    """Tells how many chunks are done: the caller's function, or a bar on a terminal."""
+    """Progress display: calls the caller's function, or shows a bar on a terminal."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:
         self._progress = progress
@@ -388,7 +388,7 @@ class _Bar:
             self._bar.close()
 
     def show(self, done: int) -> None:
-        """Tell that so many chunks are done."""
+        """Show the number of finished chunks."""
         if self._progress is not None:
             self._progress(done, self._total)
         elif self._bar is not None:
@@ -396,7 +396,7 @@ class _Bar:
 
 
 def _make_bar(total: int) -> Any:
-    """Return a bar of tqdm, None if that is not installed: work is done without it."""
+    """Return a tqdm bar, or None if tqdm is not installed, as the bar is optional."""
     try:
         with importing:
             from tqdm import tqdm

@@ -1,4 +1,4 @@
-"""The files that list items: JSON, CSV, and lists of paths. Errors name file and line."""
+"""Readers of files that list items: JSON, CSV, and lists of paths. Errors name file and line."""
 
 import csv
 import gzip
@@ -47,15 +47,15 @@ def _load(path: Path, file: Any) -> Any:
 
 
 def entries_of(path: Path, content: Any, *keys: str) -> list[Entry]:
-    """Return `content`, a list of objects that have `keys`.
+    """Return `content` after checking that it is a list of objects with `keys`.
 
     Raises
     ------
     FormatError
-        It is something else.
+        It is not such a list.
     """
     if not isinstance(content, list):
-        raise FormatError(f"{os.fspath(path)}: a list of objects is needed")
+        raise FormatError(f"{os.fspath(path)}: expected a list of objects")
     for number, entry in enumerate(content):
         missing = [key for key in keys if not isinstance(entry, dict) or key not in entry]
         if missing:
@@ -64,20 +64,20 @@ def entries_of(path: Path, content: Any, *keys: str) -> list[Entry]:
 
 
 def objects_of(path: Path, content: Any) -> dict[str, Entry]:
-    """Return `content`, an object of objects.
+    """Return `content` after checking that it is an object of objects.
 
     Raises
     ------
     FormatError
-        It is something else.
+        It is not such an object.
     """
     if not isinstance(content, dict) or not all(isinstance(v, dict) for v in content.values()):
-        raise FormatError(f"{os.fspath(path)}: an object of id: object is needed")
+        raise FormatError(f"{os.fspath(path)}: expected an object of id: object")
     return content
 
 
 def read_csv(path: Path, *, label: str | None = None) -> list[Entry]:
-    """Return the rows ``id;label`` of a file; `label` is for rows without one.
+    """Return the rows ``id;label`` of a file; rows without a label get `label`.
 
     Raises
     ------
@@ -91,14 +91,14 @@ def read_csv(path: Path, *, label: str | None = None) -> list[Entry]:
             if len(row) == 1 and label is not None:
                 entries.append({"id": row[0], "label": label})
             elif len(row) == 1:
-                raise FormatError(f"{os.fspath(path)}, line {rows.line_num}: no label behind a ';'")
+                raise FormatError(f"{os.fspath(path)}, line {rows.line_num}: no label after a ';'")
             elif row:
                 entries.append({"id": row[0], "label": row[1]})
     return entries
 
 
 def read_image_list(path: Path) -> list[Entry]:
-    """Return the lines ``path,label`` of a file; blanks around both are dropped.
+    """Return the lines ``path,label`` of a file, with blanks around both removed.
 
     Raises
     ------
@@ -112,7 +112,7 @@ def read_image_list(path: Path) -> list[Entry]:
                 continue
             image, comma, label = (part.strip() for part in line.rpartition(","))
             if not (image and comma and label):
-                raise FormatError(f"{os.fspath(path)}, line {number}: 'path,label' is needed")
+                raise FormatError(f"{os.fspath(path)}, line {number}: expected 'path,label'")
             id_ = os.path.basename(f"{label}-{image}")
             entries.append({"id": id_, "label": label, "path": image})
     return entries

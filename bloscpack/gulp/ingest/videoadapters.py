@@ -1,7 +1,7 @@
 """Adapters for videos, decoded in memory (`bloscpack.media.video`).
 
-A video that is damaged or cut short is left out and reported; with ``keep_damaged`` the frames
-that decode are stored, and the report says what is missing.
+Damaged or truncated videos are skipped and reported. With ``keep_damaged`` their decodable frames
+are stored, and the report lists what is missing.
 """
 
 import os
@@ -35,26 +35,26 @@ _TRIMMED = re.compile(r"(.+)_\d{6}_\d{6}")
 
 
 class VideoAdapter(ListedAdapter):
-    """Videos; a subclass says which file belongs to an entry."""
+    """Videos; subclasses locate the file of an entry."""
 
     frame_size: int
     frame_rate: float | None = None
     keep_damaged = False
 
     def get_bursted_frames(self, video_path: Path) -> list[Frame]:
-        """Return the frames of a video, resized.
+        """Return the frames of a video, resized if requested.
 
         Raises
         ------
         FormatError
-            It is no video, damaged or cut short (unless `keep_damaged`), or has no frames.
+            It is not a video, has no frames, or is damaged or truncated (unless `keep_damaged`).
         """
         with read_video(video_path, frame_rate=self.frame_rate) as video:
             frames = [resize_by_short_edge(frame, self.frame_size) for frame in video]
         if not video.report.ok and not self.keep_damaged:
             raise FormatError(video.report.describe())
         if not frames:
-            raise FormatError(f"{os.fspath(video_path)}: no frames in it")
+            raise FormatError(f"{os.fspath(video_path)}: the video has no frames")
         return frames
 
 
@@ -66,32 +66,32 @@ class Custom20BNJsonVideoAdapter(VideoAdapter, Custom20BNAdapterMixin):
     json_file : str or PathLike
         ``.json`` or ``.json.gz``: a list of objects with an ``id`` and a label.
     folder : str or PathLike
-        Holds ``<id>/*.mp4``, exactly one.
+        Contains ``<id>/*.mp4``, exactly one per id.
     output_folder : str or PathLike
-        For ``label2idx.json``.
+        Folder of ``label2idx.json``.
     shuffle : bool, optional
-        Put the items into random order.
+        Shuffle the items.
     frame_size : int, optional
-        Pixels of the shorter edge; -1 leaves frames as they are.
+        Pixels of the shorter edge; -1 keeps the size of frames.
     frame_rate : float, optional
-        Frames per second; 0 takes every frame.
+        Frames per second; 0 reads every frame.
     shm_dir_path : str or PathLike, optional
-        Not used.
+        Ignored.
     label_name : str, optional
-        The key of the label.
+        Key of the label.
     remove_duplicate_ids : bool, optional
-        Leave out ids that are in the output folder already, and the second of two in the list.
+        Skip ids that are already in the output folder, and repeated ids.
     keep_damaged : bool, optional
-        Store what decodes of damaged videos.
+        Store the decodable frames of damaged videos.
 
     Raises
     ------
     RuntimeError
         The file has another suffix.
     FormatError
-        It does not hold such a list.
+        It does not contain such a list.
     DuplicateIdException
-        An id comes twice, or all are there already.
+        An id is repeated, or all ids are already in the output folder.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class Custom20BNJsonVideoAdapter(VideoAdapter, Custom20BNAdapterMixin):
         return read_gz_json(gz_json_file)
 
     def get_meta(self) -> list[Item]:
-        """Return what is stored with each item: ``id``, ``label`` and ``idx``."""
+        """Return the metadata stored with each item: ``id``, ``label`` and ``idx``."""
         return _labelled(self.data, self.label_name, self.labels2idx)
 
     def _frames(self, meta: Item) -> Sequence[Any]:
@@ -147,7 +147,7 @@ class Custom20BNJsonVideoAdapter(VideoAdapter, Custom20BNAdapterMixin):
         return self.get_bursted_frames(path)
 
     def prepare(self) -> None:
-        """Write ``label2idx.json``, unless it is there."""
+        """Write ``label2idx.json``, unless it exists."""
         self.write_label2idx_dict()
 
 
@@ -159,18 +159,18 @@ class Custom20BNCsvWebmAdapter(VideoAdapter, Custom20BNAdapterMixin):
     csv_file : str or PathLike
         Rows ``id;label``, or ``id`` alone, whose label is "dummy".
     folder : str or PathLike
-        Holds ``<id>.webm``.
+        Contains ``<id>.webm``.
     output_folder : str or PathLike
-        For ``label2idx.json``.
+        Folder of ``label2idx.json``.
     shuffle, frame_size, frame_rate, shm_dir_path, remove_duplicate_ids, keep_damaged : optional
         As in `Custom20BNJsonVideoAdapter`.
     label_name : str, optional
-        ``"label"``, the only column that there is.
+        Must be ``"label"``, the only label column of the file.
 
     Raises
     ------
     DuplicateIdException
-        An id comes twice, or all are there already.
+        An id is repeated, or all ids are already in the output folder.
     """
 
     def __init__(
@@ -189,7 +189,7 @@ class Custom20BNCsvWebmAdapter(VideoAdapter, Custom20BNAdapterMixin):
     ) -> None:
         self.data = self.read_csv(csv_file)
         if label_name not in ("label", "id"):
-            raise ValueError(f"label_name: a CSV file has id and label, not {label_name!r}")
+            raise ValueError(f"label_name must be 'label' for a CSV file, not {label_name!r}")
         self.label_name = label_name
         self.output_folder = output_folder
         self.labels2idx = self.create_label2idx_dict(label_name)
@@ -208,7 +208,7 @@ class Custom20BNCsvWebmAdapter(VideoAdapter, Custom20BNAdapterMixin):
         return read_csv(csv_file, label="dummy")
 
     def get_meta(self) -> list[Item]:
-        """Return what is stored with each item: ``id``, ``label`` and ``idx``."""
+        """Return the metadata stored with each item: ``id``, ``label`` and ``idx``."""
         return _labelled(self.data, self.label_name, self.labels2idx)
 
     def get_single_video_file_path(self, folder_name: Path, format_: str = "webm") -> str:
@@ -217,7 +217,7 @@ class Custom20BNCsvWebmAdapter(VideoAdapter, Custom20BNAdapterMixin):
         Raises
         ------
         AssertionError
-            It is not there.
+            The file does not exist.
         """
         path = f"{os.fspath(folder_name)}.{format_}"
         if not os.path.isfile(path):
@@ -229,28 +229,28 @@ class Custom20BNCsvWebmAdapter(VideoAdapter, Custom20BNAdapterMixin):
         return self.get_bursted_frames(path)
 
     def prepare(self) -> None:
-        """Write ``label2idx.json``, unless it is there."""
+        """Write ``label2idx.json``, unless it exists."""
         self.write_label2idx_dict()
 
 
 class VideoFolderAdapter(FolderAdapter, VideoAdapter):
-    """Videos in a tree of folders, at their own frame rate; the folder is the label.
+    """Videos in a folder tree at their own frame rate, labelled with the name of the folder.
 
     Parameters
     ----------
     folder : str or PathLike
-        The tree; a slash at the end makes no difference.
+        Root of the tree; a trailing slash makes no difference.
     output_folder : str or PathLike
-        For ``label2idx.json``.
+        Folder of ``label2idx.json``.
     file_extensions : sequence of str, optional
-        How names of videos end.
+        Suffixes of video files.
     shuffle, frame_size, shm_dir_path, keep_damaged : optional
         As in `Custom20BNJsonVideoAdapter`.
 
     Raises
     ------
     DuplicateIdException
-        Two videos have one id: ``<last folder>-<name of the file>``.
+        Two videos have the same id: ``<last folder>-<file name>``.
     """
 
     def __init__(
@@ -279,7 +279,7 @@ class VideoFolderAdapter(FolderAdapter, VideoAdapter):
 
 
 class _StoredMetaAdapter(VideoAdapter):
-    """Files in `vid_storage`; their metadata are in a JSON file, by id."""
+    """Files in `vid_storage`, with their metadata by id in a JSON file."""
 
     json_storage: dict[str, Item]
 
@@ -306,9 +306,9 @@ class ActivitynetAdapter(_StoredMetaAdapter):
     json_file : str or PathLike
         ``{"database": {id: {"subset": ..., ...}, ...}}``; the inner object is the metadata.
     folder : str or PathLike
-        Holds the videos; those without an entry are not taken, nor partial downloads (``part``).
+        Contains the videos; files without an entry and partial downloads (``part``) are ignored.
     shuffle, frame_size, shm_dir_path, keep_damaged : optional
-        As in `Custom20BNJsonVideoAdapter`. Without shuffling the order is that of the names.
+        As in `Custom20BNJsonVideoAdapter`. Unshuffled items are in the order of the file names.
     phase : str, optional
         The subset.
     """
@@ -365,9 +365,9 @@ class KineticsAdapter(_StoredMetaAdapter):
     json_file : str or PathLike
         ``{id: {...}, ...}``; the inner object is the metadata.
     folder : str or PathLike
-        Holds a folder of videos for each label.
+        Contains a folder of videos per label.
     shuffle, frame_size, shm_dir_path, keep_damaged : optional
-        As in `Custom20BNJsonVideoAdapter`. Without shuffling the order is that of the paths.
+        As in `Custom20BNJsonVideoAdapter`. Unshuffled items are in the order of the paths.
     """
 
     def __init__(
@@ -394,7 +394,7 @@ class KineticsAdapter(_StoredMetaAdapter):
         return objects_of(json_file, read_json(json_file))
 
     def set_video_storage(self) -> None:
-        """List the videos, as paths that begin with `folder`."""
+        """List the videos, as paths that start with `folder`."""
         self.vid_storage = sorted(
             os.path.join(self.folder, label, name)
             for label in os.listdir(self.folder)
@@ -404,7 +404,7 @@ class KineticsAdapter(_StoredMetaAdapter):
         )
 
     def _id_of(self, file: str) -> str:
-        """Return the id in a name; one that has an entry, if any reading of the name has."""
+        """Return the id in a file name, preferring a reading that has an entry."""
         stem = os.path.basename(file).removesuffix(".mp4")
         trimmed = _TRIMMED.fullmatch(stem)
         readings = [trimmed[1]] if trimmed else []
@@ -425,7 +425,7 @@ def _labelled(data: Sequence[Item], label_name: str, numbers: dict[Any, int]) ->
 
 
 def _rate(frame_rate: float) -> float | None:
-    """Return a frame rate; 0 stands for every frame."""
+    """Return a frame rate, or None for 0, which means every frame."""
     rate = float(frame_rate)
     if not rate >= 0:
         raise ValueError(f"frame_rate must be at least 0, not {frame_rate}")
