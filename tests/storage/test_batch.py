@@ -78,7 +78,7 @@ def test_sources_are_read_apart() -> None:
 
 
 def test_a_short_source_is_named(source: ByteSource) -> None:
-    with pytest.raises(TruncatedError, match="6 are there") as caught:
+    with pytest.raises(TruncatedError, match="found 6") as caught:
         taken(source, [(0, 10), (len(CONTENT) - 6, 7)])
     assert caught.value.path == source.name
 
@@ -119,5 +119,5 @@ def test_pieces_that_are_read_straight_to_their_place(
 def test_a_piece_read_straight_past_the_end(source: ByteSource) -> None:
     target = bytearray(100)
     piece = Piece(source, len(CONTENT) - 60, 100, lambda view: None, memoryview(target))
-    with pytest.raises(TruncatedError, match="100 bytes at offset 2097092: 60 are there"):
+    with pytest.raises(TruncatedError, match="100 bytes expected at offset 2097092; found 60"):
         fetch([piece], nthreads=1, nbytes=1)

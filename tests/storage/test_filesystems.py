@@ -458,6 +458,6 @@ class TestFolderThatIsSwapped:
             folder.reopen("x", made)
         (tmp_path / "out/x").unlink()
         os.link(tmp_path / "precious", tmp_path / "out/x")
-        with pytest.raises(OSError, match="was replaced while it was written"):
+        with pytest.raises(OSError, match="was replaced while it was being written"):
             folder.reopen("x", made)
         assert (tmp_path / "precious").read_bytes() == b"precious"

@@ -13,7 +13,7 @@ import pytest
 
 from bloscpack.exceptions import RemoteError, UnsupportedError
 from bloscpack.storage.remote import retry
-from bloscpack.storage.remote.errors import TransientError, named
+from bloscpack.storage.remote.errors import TransientError, translate
 from bloscpack.storage.remote.source import HEAD_NBYTES, RemoteSource
 
 from ..servers import Answer, FileServer, S3Server, running
@@ -164,7 +164,7 @@ class EndpointConnectionError(Exception):
     ids=lambda each: getattr(each, "__name__", type(each).__name__),
 )
 def test_what_may_pass(error: Exception, status: int | None, expected: type[Exception]) -> None:
-    assert type(named(error, status, "a")) is expected
+    assert type(translate(error, status, "a")) is expected
 
 
 def test_a_failure_ends_the_other_requests(

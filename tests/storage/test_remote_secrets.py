@@ -109,9 +109,9 @@ def test_a_chain(tmp_path: Path) -> None:
 
 def test_words_are_one_line() -> None:
     """Whatever a server sends in the place of a status."""
-    from bloscpack.storage.remote.errors import words
+    from bloscpack.storage.remote.errors import message_of
 
-    found = words(ValueError("a\n  b " + 1000 * "c"))
+    found = message_of(ValueError("a\n  b " + 1000 * "c"))
     assert found.startswith("ValueError: a b ccc")
     assert len(found) < 600
 

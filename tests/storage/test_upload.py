@@ -326,7 +326,7 @@ class TestParts:
         s3.always = "500"
         with pytest.raises(RemoteError, match="part"):
             bp.save("s3://box/lost", LARGE, storage_options=s3.options)
-        assert "parts of it stay" in warned.text
+        assert "invisible parts remain" in warned.text
 
     def test_no_access(self, s3: S3Server) -> None:
         s3.always = "403"
