@@ -53,7 +53,7 @@ def test_content(checksum: str, offsets: bool) -> None:
 
 @pytest.mark.parametrize("index", [-1, 5, 2**63])
 def test_chunk_out_of_range(index: int) -> None:
-    with open_bytes(make()) as container, pytest.raises(IndexError, match="there are 5 chunks"):
+    with open_bytes(make()) as container, pytest.raises(IndexError, match="the file has 5 chunks"):
         container.read_chunk(index)
 
 
