@@ -83,7 +83,7 @@ def test_trailing_bytes_are_left_alone(data: bytes) -> None:
 @each_header
 def test_every_proper_prefix_is_truncated(data: bytes) -> None:
     for length in range(len(data)):
-        with pytest.raises(TruncatedError, match=r"header: .* bytes are there"):
+        with pytest.raises(TruncatedError, match=r"header: found .* bytes"):
             Header.unpack(data[:length])
 
 
