@@ -260,7 +260,7 @@ class Appender:
     def _check_usable(self) -> None:
         if self.is_broken:
             raise ValueError(
-                "an earlier write has failed; close the file to restore the state of the last flush"
+                "writing has failed before; close the file to restore the state of the last flush"
             )
         self._growth.check_mine()
 

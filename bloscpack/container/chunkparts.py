@@ -180,8 +180,8 @@ def sorted_parts(records: Iterable[PartRecord], job: str) -> list[PartRecord]:
             raise ValueError(f"parts overlap: {last}, and {record}")
         elif not last.is_same(record):
             raise ValueError(
-                f"{record} were written twice with different content: the code that produces them "
-                "must give the same result each time"
+                f"{record} were written twice, and differ: the code that produces them must give "
+                "the same result each time"
             )
     return found
 

@@ -1,4 +1,4 @@
-"""The header and the offset table: hand-written bytes, in both directions."""
+"""Header and offset table: hand-written bytes, in both directions."""
 
 import struct
 
@@ -71,7 +71,7 @@ def test_pack(data: bytes) -> None:
 
 @pytest.mark.parametrize("data", [V1, V2], ids=NAMES.get)
 def test_old_versions_are_not_written(data: bytes) -> None:
-    with pytest.raises(UnsupportedError, match="read, not written"):
+    with pytest.raises(UnsupportedError, match="read but not written"):
         HEADERS[data].pack()
 
 

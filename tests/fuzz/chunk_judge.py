@@ -91,7 +91,7 @@ def chunks() -> list[tuple[str, bytes]]:
 
 
 def snappy_stream(rng: Random, nbytes: int) -> bytes:
-    """A sound Snappy stream that decodes to `nbytes` of whatever comes of it."""
+    """Return a valid Snappy stream that decodes to `nbytes` arbitrary bytes."""
     stream, done = bytearray(), 0
     left = nbytes
     while True:

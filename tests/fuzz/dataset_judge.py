@@ -1,7 +1,7 @@
 """Read damaged datasets through every way in, and say what is wrong with the outcome.
 
-There are no checksums, so a value may be another one. But every way in must give the same one, what
-is read must be in the file, and damage to one sample must not change the others.
+A dataset has no checksums, so a value may be wrong. But every way to read must return the same one,
+what is read must be in the file, and damage to one sample must not change the others.
 """
 
 import pickle
@@ -208,7 +208,7 @@ class DatasetJudge:
             if images.shape[1:] != (3, 6, 9) or len(images) != len(targets):
                 self.fault(f"batches: {images.shape} with {targets.shape}")
             if not np.isfinite(images).all():
-                self.fault("batches: values that are no numbers")
+                self.fault("batches: values that are not numbers")
 
     def _check_original(self, dataset: Any, rng: Random) -> None:
         """By Benzina's own names."""

@@ -24,7 +24,7 @@ FILES = ReferenceFolder("benzina")
 
 @dataclass(frozen=True)
 class SampleFacts:
-    """What a sample is before it is damaged."""
+    """A sample before it is damaged."""
 
     start: int
     end: int
@@ -39,7 +39,7 @@ class DatasetVector:
     name: str
     data: bytes
     samples: tuple[SampleFacts, ...]
-    # Those of the file, so many, and of the first samples, at their places in the file.
+    # Boxes of the file, a limited number, and of the first samples, at their places in the file.
     boxes: tuple[BoxHeader, ...]
     nouter: int
 

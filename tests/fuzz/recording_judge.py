@@ -150,7 +150,7 @@ class RecordingJudge:
 
     def _check_content(self, name: str, block: Any, rng: Random) -> None:
         spec = block.spec
-        # There is no decoder for JPEG XL here.
+        # We have no decoder for JPEG XL.
         allowed = (ImportError,) if getattr(spec, "image_format", "") == vrs.ImageFormat.JXL else ()
         conversions = list(vrs.ImageConversion)
         for conversion in (conversions[0], rng.choice(conversions)):
@@ -160,7 +160,7 @@ class RecordingJudge:
                 allowed=allowed,
             )
             if found is not NOTHING and not isinstance(found, np.ndarray):
-                self.fault(f"{name}: an array that is none")
+                self.fault(f"{name}: not an array")
             is_whole = found is not NOTHING and conversion is vrs.ImageConversion.RAW_BUFFER
             if is_whole and block.kind != "audio" and found.tobytes() != bytes(block.data):
                 self.fault(f"{name}: other bytes than its own")
@@ -307,7 +307,7 @@ class RecordingJudge:
         clip = self.attempt(f"{stream.id}.frames", lambda: stream.frames)
         if clip is NOTHING or not len(clip):
             return
-        # Frames that differ are read one by one; there is no decoder for JPEG XL here.
+        # Frames that differ are read one by one; we have no decoder for JPEG XL.
         allowed = (ImportError, ValueError)
         self.attempt("shape", lambda: (clip.shape, clip.dtype, clip.meta), allowed=allowed)
         rows, start = clip.rows.tolist(), rng.randrange(len(clip))

@@ -1,4 +1,4 @@
-"""VRS recordings to be damaged: what they hold, where their fields are, and how to build them anew.
+"""VRS recordings to be damaged: their content, the places of their fields, and how to rebuild them.
 
 Places and values come from walks over the bytes that are made here. A rebuilt recording has other
 tags or payloads, and sizes, record headers and an index that fit them: what is damaged gets past

@@ -55,7 +55,7 @@ class StoreJudge:
 
     @property
     def is_array(self) -> bool:
-        """Whether the header says by now that the file is one of an array or of bytes."""
+        """Return whether the damaged header now declares a file of an array or of bytes."""
         return self.data[:4] == b"blpk" and (self.data[4] != 4 or not self.data[40] & 1)
 
     def attempt(self, what: str, read: Any, *, allowed: str = "") -> Any:

@@ -26,7 +26,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True)
 class SoundClip:
-    """What a clip holds: frames that may differ in shape, or one array of them."""
+    """Content of a clip: frames that may differ in shape, or one array of them."""
 
     frames: tuple[Array, ...]
     meta: dict[str, Any]

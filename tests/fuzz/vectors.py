@@ -72,7 +72,7 @@ class Vector:
 
     @cached_property
     def array(self) -> np.ndarray[Any, Any] | None:
-        """What `bloscpack.load` gives; bytes as uint8."""
+        """Result of `bloscpack.load`; bytes as uint8."""
         return None if self.payload is None else bp.load(self.data)
 
     @cached_property

@@ -5,8 +5,8 @@ It is a program of its own, so that a crash or memory without bounds ends it and
     python tests/fuzz/worker.py KIND SEED FIRST COUNT [PROGRESS]
 
 KIND is ``files``, ``chunks``, ``stores``, ``recordings`` or ``datasets``. Faults go to standard
-output, one JSON object a line. The number of the case at work is kept in the file PROGRESS, for
-whoever looks after a crash. To look at one case again, run it with COUNT 1.
+output, one JSON object per line. The file PROGRESS holds the number of the current case, which
+identifies it after a crash. To repeat one case, run it with COUNT 1.
 """
 
 import json

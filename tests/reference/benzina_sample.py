@@ -76,7 +76,7 @@ def first(data: bytes, box: Box, *kinds: bytes) -> dict[bytes, Box]:
 
 
 def need(box: Box, nbytes: int) -> int:
-    """Return where the payload is, which has at least so many bytes."""
+    """Return the position of the payload, which has at least `nbytes` bytes."""
     if box[1] - box[0] < nbytes:
         raise FaultError(SHORT, box[0])
     return box[0]

@@ -34,7 +34,7 @@ def bounds(frame: int, start: int, size: int, padding: str) -> tuple[float, floa
 
 
 def is_inside(at: Array, low: float, high: float, margin: float) -> Array:
-    """Return which coordinates are samples; NaN is none."""
+    """Return which coordinates are samples; NaN is not."""
     with np.errstate(invalid="ignore"):
         return (at >= low - margin) & (at <= high + margin)
 

@@ -1,4 +1,4 @@
-"""Batches of pieces: what is read in how many calls, and what is decoded."""
+"""Batches of pieces: number of reads, and decoded content."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def source(request: pytest.FixtureRequest, tmp_path: Path) -> ByteSource:
 
 
 def taken(source: ByteSource, places: list[tuple[int, int]], nthreads: int = 1) -> list[bytes]:
-    """Return what the pieces at `places` hold."""
+    """Return the content of the pieces at `places`."""
     found = [b""] * len(places)
 
     def keep(number: int, view: memoryview) -> None:

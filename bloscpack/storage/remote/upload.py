@@ -53,8 +53,8 @@ def check_writable(url: str) -> None:
     """Raise UnsupportedError if URLs of this scheme cannot be written to."""
     if url.startswith(("http://", "https://")):
         error = UnsupportedError(
-            "cannot write to a web server: write a file and copy it to the folder that the server "
-            "serves, or write to its object store through another URL"
+            "nothing can be written to a web server: write a file and copy it to the folder that "
+            "the server serves, or write to its object store through another URL"
         )
         error.path = shown(url)
         raise error
