@@ -13,9 +13,8 @@ from store_entries import store_readers
 
 # Memory that any file may cost beyond its actual size.
 MAX_EXTRA_NBYTES = 64 << 20
-if os.environ.get(
-    "BLOSCPACK_SANITIZE"
-):  # its shadow memory also grows with memory that is only reserved
+# The shadow memory of the sanitizer also grows with memory that is only reserved.
+if os.environ.get("BLOSCPACK_SANITIZE"):
     MAX_EXTRA_NBYTES = 1 << 40
 MAX_SECONDS = 60  # a guard against hanging, long enough for busy machines
 
