@@ -1,12 +1,12 @@
 # cython: boundscheck=False, wraparound=False, freethreading_compatible=True
-# boundscheck is off because every index into a typed buffer is the constant 0, after its length was
-# checked to be positive.
-"""Blosc-1 chunks: compress, decompress, decompress a range of bytes.
+# boundscheck is off because every index into a typed buffer is the constant 0, used only after a
+# check that the length is positive.
+"""Blosc-1 chunks: compression, decompression, decompression of a range of bytes.
 
-The kernel knows a chunk and nothing else: no file, no checksum, no default. Decoding trusts no
-field: the chunk header is validated against the bytes given, and a destination must be of exactly
-the size the chunk declares, or nothing is decoded. Failures come back as a negative code; naming
-them is the caller's job.
+The kernel handles single chunks: it has no files, checksums or default options. Decoding trusts no
+field: the chunk header is checked against the given bytes, and the destination must have exactly
+the size that the chunk declares. Otherwise nothing is decoded. Failures are returned as negative
+codes, which the caller turns into errors.
 
 Chunks of Zstandard and LZ4 are decoded block by block (`block.pxd`), the others by C-Blosc.
 """
@@ -54,7 +54,7 @@ from blosc_c cimport (
 )
 
 
-# Refusals of our own, apart from C-Blosc's small negative codes.
+# Error codes of this kernel, distinct from the small negative codes of C-Blosc.
 cdef enum:
     REFUSED_CHUNK = -101
     REFUSED_SIZE = -102
@@ -70,7 +70,7 @@ MAX_NBYTES = BLOSC_MAX_BUFFERSIZE
 
 
 cdef class Workspace:
-    """Contexts and scratch memory of one thread's work, used again by whoever comes next."""
+    """Contexts and scratch memory of one call, reused by later calls of any thread."""
 
     cdef Scratch scratch
     cdef size_t room
@@ -81,7 +81,7 @@ cdef class Workspace:
         free(self.scratch.streams)
 
     cdef bint prepare(self, size_t blocksize, bint encode) noexcept nogil:
-        """Make room for blocks of `blocksize`; return whether there is memory."""
+        """Allocate memory for blocks of `blocksize`; return False if there is not enough."""
         if encode:
             if self.scratch.cctx == NULL:
                 self.scratch.cctx = create_encoder()
@@ -98,8 +98,8 @@ cdef class Workspace:
                 and (self.scratch.cctx if encode else self.scratch.dctx) != NULL)
 
 
-# As many workspaces as threads ever worked at once, up to a limit; blocks larger than usual are
-# not kept. Popping from and appending to a list is one step for all threads.
+# Idle workspaces, as many as threads have worked concurrently, up to a limit; those for unusually
+# large blocks are freed. `pop` and `append` of a list are atomic, so no lock is needed.
 cdef list idle = []
 
 cdef enum:
@@ -124,9 +124,9 @@ def compress(const uint8_t[::1] src not None, int typesize, int clevel, int shuf
              bytes codec not None, size_t blocksize, bint residual):
     """Return `src` as one Blosc chunk, or C-Blosc's negative code.
 
-    `blocksize` 0 lets C-Blosc choose. With a block size, Zstandard chunks are made here, byte for
-    byte those of C-Blosc; with `residual` Zstandard and LZ4 chunks are, by a search for residuals
-    instead of level `clevel`. Others ignore it.
+    With `blocksize` 0, C-Blosc chooses the block size. With any other size, Zstandard chunks are
+    encoded here, byte for byte as by C-Blosc. With `residual`, Zstandard and LZ4 chunks are encoded
+    here by a search for residuals instead of level `clevel`. Other codecs ignore `residual`.
     """
     cdef size_t nbytes = src.shape[0]
     cdef int code
@@ -162,7 +162,7 @@ cdef enum:
 
 
 cdef object shrink(bytes chunk, Py_ssize_t nbytes):
-    # A copy of the used part: the chunk is usually far smaller than its worst case.
+    # Copy the used part, as a chunk is usually far smaller than the worst case.
     return PyBytes_FromStringAndSize(PyBytes_AS_STRING(chunk), nbytes)
 
 
@@ -192,7 +192,7 @@ cdef int encode_chunk(const uint8_t *source, size_t nbytes, size_t typesize, int
         if position < room:
             stored = encode_block(source + index * blocksize, length, flags, typesize, clevel,
                                   residual, out + position, room - position, &workspace.scratch)
-        if stored == 0:  # as it is: one copy, no blocks
+        if stored == 0:  # incompressible: stored as one copy, without blocks
             out[2] = flags | FLAG_MEMCPY
             memcpy(out + HEADER_NBYTES, source, nbytes)
             position = HEADER_NBYTES + nbytes
@@ -204,7 +204,7 @@ cdef int encode_chunk(const uint8_t *source, size_t nbytes, size_t typesize, int
 
 
 def decompress_into(const uint8_t[::1] chunk not None, uint8_t[::1] out not None):
-    """Decode `chunk` into `out`, whose size must be exactly the decoded size; return a code."""
+    """Decode `chunk` into `out`, whose size must be the decoded size; return a size or code."""
     cdef size_t nbytes = 0
     if not is_sound(chunk, &nbytes):
         return REFUSED_CHUNK
@@ -243,7 +243,7 @@ def decompress_range_into(const uint8_t[::1] chunk not None, size_t start,
 
 cdef int getitem_range(const uint8_t *chunk, size_t nbytes, size_t start, size_t count,
                        uint8_t *out) noexcept nogil:
-    """Decode a range by C-Blosc, which counts in items."""
+    """Decode a range by C-Blosc, which takes positions in items."""
     cdef size_t typesize = chunk[3]
     cdef size_t blocksize = little_endian(chunk + 8)
     cdef size_t first, stop, length
@@ -251,12 +251,12 @@ cdef int getitem_range(const uint8_t *chunk, size_t nbytes, size_t start, size_t
     cdef int code
     if typesize == 0:
         return REFUSED_CHUNK
-    # C-Blosc decodes only whole splits of a block and copies the rest from memory it never wrote.
+    # C-Blosc decodes only whole splits of a block, and would copy the rest from unwritten memory.
     if splits_of(chunk[2], typesize, blocksize) > 1 and blocksize % typesize:
         return REFUSED_CHUNK
     first = start // typesize
     stop = (start + count + typesize - 1) // typesize
-    if stop * typesize > nbytes:  # bytes at the end that do not fill an item
+    if stop * typesize > nbytes:  # the range includes bytes at the end that do not fill an item
         first, length = 0, nbytes
     else:
         length = (stop - first) * typesize
@@ -278,10 +278,10 @@ cdef int getitem_range(const uint8_t *chunk, size_t nbytes, size_t start, size_t
 
 
 def extent_of_range(const uint8_t[::1] head not None, size_t start, size_t stop):
-    """Return the part of a chunk that is needed to decode bytes `start` to `stop`, not empty.
+    """Return the part of a chunk that is needed to decode bytes `start` to `stop` (not empty).
 
-    `head` is the header of the chunk with all block starts. The result is (0, stored size) where
-    C-Blosc needs the whole chunk, None if the header is not sound.
+    `head` is the header of the chunk with all block starts. The result is (0, stored size) if
+    C-Blosc needs the whole chunk, and None if the header is invalid.
     """
     cdef Chunk chunk
     cdef size_t low, high, cbytes
@@ -301,10 +301,10 @@ def extent_of_range(const uint8_t[::1] head not None, size_t start, size_t stop)
 
 def decompress_blocks_into(const uint8_t[::1] head not None, const uint8_t[::1] stored not None,
                            size_t low, size_t start, uint8_t[::1] out not None):
-    """Decode bytes ``start .. start + len(out)`` of a chunk of which only a part is there.
+    """Decode bytes ``start .. start + len(out)`` of a chunk from only a part of it.
 
-    `head` is its header with all block starts, `stored` its bytes from `low` on, as
-    `extent_of_range` gives them. Returns a code.
+    `head` is its header with all block starts, and `stored` its bytes from `low` on, the part
+    that `extent_of_range` returned. Returns a size or code.
     """
     cdef Chunk chunk
     cdef size_t room = out.shape[0]
@@ -332,11 +332,11 @@ def decompress_blocks_into(const uint8_t[::1] head not None, const uint8_t[::1] 
 
 
 def new_bytes(size_t nbytes):
-    """Return bytes that are not written yet, and a writable view of them.
+    """Return an uninitialised bytes object and a writable view of it.
 
-    For decoding into once, before anyone else sees the bytes. Memory that nothing was decoded into
-    is not touched, so that a chunk that lies costs address space only. The view does not keep the
-    bytes alive: release it first.
+    The bytes may be filled once, before any other code sees them. Memory that is not decoded into
+    is not touched, so a chunk with a false size costs only address space. The view does not keep
+    the bytes alive: release it first.
     """
     cdef bytes out = PyBytes_FromStringAndSize(NULL, nbytes)
     return out, PyMemoryView_FromMemory(PyBytes_AS_STRING(out), nbytes, PyBUF_WRITE)
@@ -353,9 +353,9 @@ cdef bint is_sound(const uint8_t[::1] chunk, size_t *nbytes):
     return cbytes <= MAX_BLOSCLZ_STREAM or has_sound_streams(&chunk[0], cbytes, nbytes[0])
 
 
-# A BlosClz stream of over 8 MiB can make its decoder overflow a length and write anywhere (c-blosc
-# issue 405). A chunk larger than that has each of its streams looked at; honest ones pass, since a
-# stream is never larger than what it decodes to and C-Blosc's own blocks end at 4 MiB.
+# In a BlosClz stream of over 8 MiB, a length can overflow and make the decoder write out of bounds
+# (c-blosc issue 405). Therefore all streams of a larger chunk are checked. Valid ones pass, as a
+# stream is never larger than its decoded size and the blocks of C-Blosc are at most 4 MiB.
 cdef enum:
     MAX_BLOSCLZ_STREAM = 8 << 20
 

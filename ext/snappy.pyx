@@ -1,9 +1,10 @@
 # cython: boundscheck=False, wraparound=False, freethreading_compatible=True
-# boundscheck is off because every read is preceded by a comparison with `end`, every write by one
-# with `room`, in `decode`.
-"""Snappy blocks: decompress (google/snappy, format_description.txt).
+# boundscheck is off because `decode` compares the position with `end` before every read, and with
+# `room` before every write.
+"""Decompression of Snappy blocks (google/snappy, format_description.txt).
 
-The wheel's C-Blosc is built without Snappy; files that other builds wrote with it are still read.
+C-Blosc in our wheels is built without Snappy, but files that other builds wrote with it must be
+readable.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
@@ -11,7 +12,7 @@ from libc.string cimport memcpy
 
 
 def decompress_into(const uint8_t[::1] block not None, uint8_t[::1] out not None):
-    """Decode `block` into `out`, which it must fill exactly; return whether it did."""
+    """Decode `block` into `out`; return whether it filled `out` exactly."""
     cdef bint ok
     cdef size_t cbytes = block.shape[0]
     cdef size_t room = out.shape[0]

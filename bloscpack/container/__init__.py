@@ -1,1 +1,1 @@
-"""The Bloscpack container: header, metadata, offset table and a stream of Blosc chunks."""
+"""Bloscpack container: header, metadata, offset table and a sequence of Blosc chunks."""

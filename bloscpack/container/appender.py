@@ -1,8 +1,8 @@
-"""Content onto the end of a container: cut into chunks, compressed on all cores, written in order.
+"""Appending to a container: content is cut into chunks, compressed on all cores, written in order.
 
-Full chunks wait until there are enough to keep all threads busy; then they are compressed together
-and written as they come. What does not fill a chunk stays decoded in memory and is compressed when
-it is committed. So memory holds a few chunks per thread, whatever is appended.
+Full chunks are collected until there are enough for all threads, then compressed together and
+written in order. Content that does not fill a chunk stays decoded in memory and is compressed on
+commit. Memory therefore holds a few chunks per thread, however much is appended.
 """
 
 import os
@@ -28,21 +28,22 @@ _DEFAULT_CLEVEL = {"zstd": 3, "lz4hc": 9}
 
 
 def default_clevel(codec: str) -> int:
-    """Return the level that is used where none is asked for."""
+    """Return the default compression level of a codec."""
     return _DEFAULT_CLEVEL.get(codec, 5)
 
 
 class Appender:
-    """Appends content to one container; made by `open` or `create`.
+    """Appends content to one container; created by `open` or `create`.
 
-    Not for use by two threads at once.
+    Not thread-safe.
 
     Attributes
     ----------
     nbytes : int
         Decoded size of all content, committed or not.
     is_broken : bool
-        Writing has failed: nothing more is taken, and what was not committed is rolled back.
+        Whether writing has failed: further calls are refused, and closing rolls back everything
+        that was not committed.
     """
 
     def __init__(
@@ -53,12 +54,12 @@ class Appender:
         self._params = params
         self._checksum = growth.header.checksum
         self._chunk_size = growth.header.chunk_size
-        # Bytes behind the last full chunk, and full chunks not compressed yet.
+        # Bytes after the last full chunk, and full chunks that are not compressed yet.
         self._tail = bytearray(tail)
         self._waiting: list[bytes] = []
         self._committed_tail = bytes(tail)
         self._is_dirty = not growth.is_published
-        # As `save` does, a new file of some size has the size of its blocks chosen by trying.
+        # The block size of a large enough new file is chosen by trial, as in `save`.
         self._tries_blocks = not growth.is_published and params.clevel > 0
         self._nthreads = resolve_nthreads(nthreads, 1 << 62)
 
@@ -66,18 +67,18 @@ class Appender:
     def open(
         cls, path: str | os.PathLike[str], *, nthreads: int | None = None, locking: bool = True
     ) -> tuple["Appender", Any]:
-        """Open a file for appending, and return its metadata too.
+        """Open a file for appending; also return its metadata.
 
         Raises
         ------
         LockedError
             Another writer has it open.
         UnsupportedError, ValueError
-            It cannot grow: see `check_appendable`.
+            It cannot be appended to: see `check_appendable`.
         FormatError, CodecError
             It is damaged.
         OSError
-            It is not there, or cannot be written.
+            It does not exist or cannot be written.
         """
         file = UpdateFile.open(path, locking=locking)
         try:
@@ -105,12 +106,12 @@ class Appender:
         nthreads: int | None = None,
         locking: bool = True,
     ) -> "Appender":
-        """Start a new file, which appears when it is committed first.
+        """Start a new file, which appears on the first commit.
 
         Raises
         ------
         LockedError
-            A writer has the file open that would be replaced.
+            A writer has the file to be replaced open.
         """
         target = os.path.realpath(path)
         replaced = None
@@ -133,7 +134,7 @@ class Appender:
 
     @property
     def is_published(self) -> bool:
-        """Whether the file is there: committed once, or opened."""
+        """Whether the file exists: it was opened, or committed once."""
         return self._growth.is_published
 
     @property
@@ -142,11 +143,11 @@ class Appender:
         return self._growth.is_mine
 
     def check_mine(self) -> None:
-        """Check that this process opened the file; errors as for `Growth.check_mine`."""
+        """Check that this process opened the file; raises as `Growth.check_mine` does."""
         self._growth.check_mine()
 
     def append(self, content: memoryview) -> None:
-        """Take `content`, which is the caller's again when this returns."""
+        """Append `content`; the caller may change the buffer after this returns."""
         self._check_usable()
         if not content:
             return
@@ -172,7 +173,7 @@ class Appender:
         return batch
 
     def _with_blocks_chosen(self, pieces: Iterator[BytesLike]) -> Iterator[BytesLike]:
-        """Return `pieces`; the first time, the first of them tells how large blocks should be."""
+        """Return `pieces`; on the first call, choose the block size by trials on the first one."""
         if not self._tries_blocks:
             return pieces
         self._tries_blocks = False
@@ -192,7 +193,7 @@ class Appender:
             yield content[start : start + self._chunk_size]
 
     def _write(self, pieces: Iterator[BytesLike]) -> None:
-        """Compress full chunks and write them; what was not taken then is lost to the caller."""
+        """Compress and write full chunks; after an error the appender is broken."""
         try:
             for encoded in map_ordered(self._encode, pieces, self._nthreads):
                 self._growth.add(encoded)
@@ -206,13 +207,13 @@ class Appender:
         return Encoded(len(content), chunk, self._checksum.digest(chunk), xxh3_64_digest(chunk))
 
     def _last(self) -> Encoded | None:
-        """Return the last chunk, None if all are full."""
+        """Return the last chunk if it is not full, else None."""
         return self._encode(self._tail) if self._tail or not self._growth.nfull else None
 
     def commit(self, metadata: Any, *, is_changed: bool = False) -> None:
-        """Make everything durable that was appended; `is_changed` tells that metadata are new.
+        """Make everything that was appended durable, and also `metadata` if `is_changed`.
 
-        If there is nothing to do, nothing is done.
+        Does nothing without changes.
         """
         self._check_usable()
         if not self._is_dirty and not is_changed:
@@ -228,7 +229,7 @@ class Appender:
         self._is_dirty = False
 
     def view(self) -> OverlaySource:
-        """Return the file with all that was appended, for reading."""
+        """Return a source for the file including everything that was appended."""
         self._check_usable()
         if self._waiting:
             self._write(iter(self._waiting))
@@ -239,16 +240,16 @@ class Appender:
             raise
 
     def rollback(self) -> None:
-        """Give up what was appended since the last commit."""
+        """Discard everything that was appended since the last commit."""
         self._waiting = []
         self._tail = bytearray(self._committed_tail)
         self._growth.rollback()
         self._is_dirty = not self._growth.is_published
 
     def close(self) -> None:
-        """Close the file and give the lock back; what was not committed is rolled back.
+        """Roll back what was not committed, close the file and release the lock.
 
-        In a forked child it does nothing but close its own copy.
+        A forked child only closes its copy of the descriptor.
         """
         try:
             if self._growth.is_mine:
@@ -259,13 +260,13 @@ class Appender:
     def _check_usable(self) -> None:
         if self.is_broken:
             raise ValueError(
-                "writing has failed before; close the file, which goes back to the last flush"
+                "writing has failed before; close the file to restore the state of the last flush"
             )
         self._growth.check_mine()
 
 
 def _params_of(container: Container) -> CodecParams:
-    """Return how the chunks of a file are compressed: as the last full one, or as the only one."""
+    """Return the compression parameters of the last full chunk of a file, or of its only chunk."""
     is_full = container.last_chunk == container.chunk_size
     index = container.nchunks - 1 if is_full else max(container.nchunks - 2, 0)
     header = container.fetch(index).header
@@ -273,13 +274,13 @@ def _params_of(container: Container) -> CodecParams:
 
 
 def params_like(header: ChunkHeader, is_full: bool) -> CodecParams:
-    """Return the parameters that make such a chunk; the level is the codec's default.
+    """Return parameters that produce chunks like this one; the level is the default of the codec.
 
-    A chunk that is not full may have had one small block, which says nothing of larger chunks.
+    A chunk that is not full may consist of one small block, whose size does not suit larger chunks.
     """
     codec = header.codec if header.codec in CODECS else DEFAULT_CODEC
     typesize = max(header.typesize, 1)
     blocksize = header.blocksize if is_full or header.blocksize < header.nbytes else 0
     if header.is_split and codec != "zstd" and typesize <= MAX_SPLITS:
-        blocksize //= typesize  # C-Blosc is told the bytes of one stream
+        blocksize //= typesize  # C-Blosc takes the size of one stream
     return CodecParams(codec, default_clevel(codec), header.shuffle, typesize, blocksize)

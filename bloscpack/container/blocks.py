@@ -1,7 +1,7 @@
-"""The blocks of a chunk: how large they are made, and how they are read by themselves.
+"""Blocks of a chunk: the choice of their size, and reading some of them.
 
-A block has no checksum of its own: blocks are read alone only of chunks whose checksum was
-compared, or need not be.
+A block has no checksum of its own. Blocks are read separately only if the checksum of their chunk
+has already been compared, or verification is off.
 """
 
 from dataclasses import replace
@@ -20,18 +20,18 @@ from ..storage.protocol import ByteSource
 from ..types import BytesLike
 from .chunk import PROBE_NBYTES
 
-# Decoded sizes of a block that are tried. LZ4 has a stream for each byte of the items, in blocks of
-# at least 64 KiB.
+# Block sizes to try, in decoded bytes. LZ4 splits a block into a stream per byte of an item, so its
+# blocks are at least 64 KiB.
 _SMALL_BLOCKS = {
     "zstd": (16 << 10, 32 << 10, 64 << 10),
     "lz4": (64 << 10, 128 << 10, 256 << 10),
     "lz4hc": (64 << 10, 128 << 10, 256 << 10),
 }
-# What small blocks may cost in size.
+# Largest growth of the compressed size that small blocks may cause.
 _MAX_GROWTH = 1.028
-# Smaller blocks than this part of a chunk are slower to write and gain little.
+# Largest number of blocks per chunk; more are slower to write and gain little.
 _MAX_BLOCKS = 32
-# Content of at least so many bytes is worth trying, on a sample of at most as many as the other.
+# Smallest content for which sizes are tried, and size of the sample, in bytes.
 MIN_SAMPLED_NBYTES = 4 << 20
 SAMPLE_NBYTES = 512 << 10
 
@@ -39,32 +39,32 @@ SAMPLE_NBYTES = 512 << 10
 def with_small_blocks(
     params: CodecParams, sample: BytesLike, chunk_nbytes: int, *, nthreads: int = 1
 ) -> CodecParams:
-    """Return `params` with the smallest blocks that hardly compress worse than C-Blosc's choice.
+    """Return `params` with the smallest block size that compresses about as well as the default.
 
-    Part of a chunk then costs little more to decode than its bytes.
+    With small blocks, reading part of a chunk decodes few bytes besides the requested ones.
 
     Parameters
     ----------
     params : CodecParams
-        With the block size that C-Blosc chooses.
+        Parameters with the block size that C-Blosc chooses.
     sample : bytes-like
-        Some of the content, compressed with each candidate.
+        Sample of the content, compressed with each candidate.
     chunk_nbytes : int
-        Size of a chunk, of which a block is at least a thirty-second part.
+        Size of a chunk in bytes; a block is at least 1/32 of it.
     nthreads : int
-        Threads that try.
+        Number of threads for the trials.
     """
     splits = params.codec != "zstd" and 1 < params.typesize <= MAX_SPLITS
     tried = [params]
     for nbytes in _SMALL_BLOCKS.get(params.codec, ()) if params.clevel else ():
         if nbytes * _MAX_BLOCKS >= chunk_nbytes:
-            # C-Blosc counts the bytes of one stream where there are several.
+            # With several streams per block, C-Blosc takes the size of one stream.
             tried.append(replace(params, blocksize=nbytes // params.typesize if splits else nbytes))
 
     def size_with(candidate: CodecParams) -> int:
         return len(encode(sample, candidate))
 
-    # All of the iterator is used: one that is dropped midway swallows an interrupt.
+    # The iterator is exhausted, because one that is dropped midway swallows an interrupt.
     own, *sizes = map_ordered(size_with, tried[:2], nthreads)
     for small in tried[1:]:
         nbytes = sizes.pop() if sizes else size_with(small)
@@ -79,14 +79,16 @@ def read_head(source: ByteSource, offset: int, nbytes: int) -> bytes:
     Raises
     ------
     FormatError
-        No such chunk is there.
+        It is not a chunk, or of another decoded size.
     """
     head = source.read_at(offset, PROBE_NBYTES)
     header = ChunkHeader.unpack(head)
     if header.head_size > len(head):
         head = source.read_at(offset, header.head_size)
     if header.nbytes != nbytes:
-        raise FormatError(f"decodes to {header.nbytes} bytes, not {nbytes}", offset=offset)
+        raise FormatError(
+            f"decoded size is {header.nbytes} bytes, expected {nbytes}", offset=offset
+        )
     return bytes(head[: header.head_size])
 
 
@@ -100,13 +102,14 @@ def read_blocks_into(
     source : ByteSource
         The file.
     head : (int, bytes)
-        Offset of the chunk, and what `read_head` gives.
+        Offset of the chunk, and the result of `read_head`.
 
     Returns
     -------
     bool
-        False where the whole chunk is needed: its codec has no such blocks, or it is not what it
-        was. Then whoever reads all of it finds the words for it.
+        False if the whole chunk must be read: its codec does not support partial decoding, or
+        the chunk has changed or is damaged. Reading the whole chunk then raises the proper
+        error.
     """
     offset, front = head
     try:

@@ -1,4 +1,4 @@
-"""One stored chunk and its digest: read, compared, not decoded."""
+"""Reading stored chunks and comparing their digests, without decoding."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -10,23 +10,23 @@ from ..format.codec import ChunkHeader
 from ..storage.protocol import ByteSource
 from .chunktable import check_left
 
-# Read where a chunk starts whose size is not known: its header, and a small chunk as a whole.
+# First read of a chunk of unknown size: enough for its header, and for a small chunk as a whole.
 PROBE_NBYTES = 4096
-# The most that is read at once for several chunks.
+# Largest read for several chunks at once.
 _MAX_RUN_NBYTES = 4 << 20
 
 
 class StoredChunk(NamedTuple):
-    """A chunk as it lies in the file.
+    """Chunk as stored in the file.
 
     Attributes
     ----------
     offset : int
         Absolute position of the chunk.
     data : memoryview
-        The Blosc chunk, its digest not included.
+        The Blosc chunk without its digest.
     header : ChunkHeader
-        Its first 16 bytes.
+        Its decoded header, the first 16 bytes.
     """
 
     offset: int
@@ -42,18 +42,18 @@ def read_stored(
     check: bool,
     probe_nbytes: int = PROBE_NBYTES,
 ) -> tuple[memoryview, ChunkHeader]:
-    """Return the bytes of the chunk at `offset` and its header, the digest compared if `check`.
+    """Return the bytes and the header of the chunk at `offset`; compare the digest if `check`.
 
-    `following` is the offset of the next chunk where it is known: one read then fetches all that
-    lies before it, and the digest speaks before the header is looked at. Otherwise a first read
-    of `probe_nbytes` tells the size, which bounds the second; a small chunk is all in the first.
+    `following` is the offset of the next chunk, if known: one read then fetches everything before
+    it, and the digest is compared before the header is interpreted. Otherwise a first read of
+    `probe_nbytes` gives the size of the chunk for a second read, which a small chunk does not need.
 
     Raises
     ------
     ChecksumMismatch
-        The stored and the computed digest differ.
+        The stored and the computed digests differ.
     FormatError
-        The chunk is truncated, or its header contradicts what is there.
+        The chunk is truncated, or its header contradicts the position of the next chunk.
     """
     header = None
     if following is None:
@@ -69,7 +69,7 @@ def read_stored(
         cbytes = max(nbytes - row.nbytes, 0)
         stored = source.read_at(offset, nbytes)
     if nbytes > len(stored):
-        raise TruncatedError(f"{len(stored)} of {nbytes} bytes came", offset=offset)
+        raise TruncatedError(f"got {len(stored)} of {nbytes} bytes", offset=offset)
     view = stored if type(stored) is memoryview else memoryview(stored)
     data, expected = view[:cbytes], view[cbytes:nbytes]
     if check:
@@ -87,7 +87,7 @@ def read_stored(
         header = ChunkHeader.unpack(data)
         if header.cbytes != cbytes:
             raise FormatError(
-                f"stored size {header.cbytes}, but the next chunk leaves it {cbytes} bytes",
+                f"stored size is {header.cbytes} bytes, but the next chunk begins after {cbytes}",
                 offset=offset,
             )
     return data, header
@@ -96,24 +96,24 @@ def read_stored(
 def read_run(
     source: ByteSource, offsets: Sequence[int], end: int | None, digest_size: int
 ) -> list[tuple[memoryview, memoryview]]:
-    """Return chunks that follow each other and their digests, not compared, by one read.
+    """Return consecutive chunks and their digests, which are not compared, by one read.
 
     Parameters
     ----------
     source : ByteSource
         The file.
     offsets : sequence of int
-        Of the chunks, ascending.
+        Offsets of the chunks, ascending.
     end : int or None
-        Offset of what follows the last; None if it is not known, the last is then left out.
+        End of the last chunk and its digest; None if unknown, the last chunk is then left out.
     digest_size : int
-        Bytes of a digest.
+        Size of a digest in bytes.
 
     Returns
     -------
     list of (memoryview, memoryview)
-        None of them where that would be far more than usual. What the file does not hold is
-        missing in the views.
+        Chunks and digests; empty if they would exceed 4 MiB. Views are shorter where the file
+        ends.
     """
     bounds = [*offsets] if end is None else [*offsets, end]
     start = bounds[0]

@@ -1,32 +1,32 @@
-"""What an open container remembers of its chunks, so that small reads stay small.
+"""Cache of facts about the chunks of an open container, so that small reads stay cheap.
 
-Whose checksum was compared, where the blocks of a chunk start, and the content of one chunk that
-is read again and again. Everything here may be lost at any time and is found again: threads that
-race on it lose a little work and nothing else.
+It holds which checksums were compared, where the blocks of a chunk start, and the content of one
+chunk that is read repeatedly. Every entry can be recomputed, so no lock is needed: threads that
+race lose a little work and nothing else.
 """
 
-# Chunks whose block starts are remembered: some hundred bytes each.
+# Largest number of cached chunk heads, some hundred bytes each.
 _MAX_HEADS = 4096
-# A usual block; the least that a read decodes.
+# Typical size of a block, the least that a read decodes.
 _BLOCK_NBYTES = 1 << 15
 
 
 class ChunkMemory:
-    """The memory of one container.
+    """Cache of one container.
 
     Parameters
     ----------
     nchunks : int
-        Number of chunks, as far as the file can hold so many.
+        Number of chunks, at most as many as the file has room for.
     """
 
-    __slots__ = ("_checked", "_heads", "_kept", "_nchunks", "_run")
+    __slots__ = ("_checked", "_content", "_heads", "_nchunks", "_run")
 
     def __init__(self, nchunks: int) -> None:
         self._nchunks = nchunks
         self._checked: bytearray | None = None
         self._heads: dict[int, tuple[int, bytes]] = {}
-        self._kept: tuple[int, bytes] = (-1, b"")
+        self._content: tuple[int, bytes] = (-1, b"")
         self._run: tuple[int, int] = (-1, 0)
 
     def is_checked(self, index: int) -> bool:
@@ -35,7 +35,7 @@ class ChunkMemory:
         return checked is not None and index < len(checked) and checked[index] != 0
 
     def set_checked(self, index: int) -> None:
-        """Remember that the checksum of chunk `index` was compared."""
+        """Record that the checksum of chunk `index` was compared."""
         if self._checked is None:
             self._checked = bytearray(self._nchunks)
         if index < len(self._checked):
@@ -46,25 +46,25 @@ class ChunkMemory:
         return self._heads.get(index)
 
     def set_head(self, index: int, offset: int, head: bytes) -> tuple[int, bytes]:
-        """Remember them, and return them."""
+        """Store the offset and head of chunk `index`, and return both."""
         if len(self._heads) >= _MAX_HEADS:
             self._heads = {}
         self._heads[index] = found = (offset, head)
         return found
 
     def content(self, index: int) -> bytes | None:
-        """Return the content of chunk `index` if it is the one that is kept."""
-        kept, content = self._kept
-        return content if kept == index else None
+        """Return the content of chunk `index` if it is cached, else None."""
+        cached, content = self._content
+        return content if cached == index else None
 
     def keep(self, index: int, content: bytes) -> None:
-        """Keep the content of chunk `index` instead of another."""
-        self._kept = index, content
+        """Cache the content of chunk `index`, replacing that of another chunk."""
+        self._content = index, content
 
     def count_run(self, index: int, nbytes: int) -> int:
-        """Add a read of `nbytes` of chunk `index`; return about how much was decoded in a row.
+        """Add a read of `nbytes` of chunk `index`; return the total of consecutive reads of it.
 
-        That is since another chunk was read; a read decodes at least a block.
+        Each read counts as at least one block, the least that is decoded.
         """
         last, total = self._run
         total = max(nbytes, _BLOCK_NBYTES) + (total if last == index else 0)

@@ -1,12 +1,12 @@
-"""A container made by many: each compresses some of the chunks, one joins them.
+"""Containers written in parallel: workers compress parts, one process joins them.
 
-A part holds chunks one behind the other, each with its checksum, just as they lie in the file. Who
-wrote it gives a small record of it to the one who joins: that one checks that the records are of
-all chunks, writes header, metadata and offset table, copies the parts and adds the trailer. Nothing
-is compressed twice, and the file is byte for byte the one that a single process writes.
+A part holds consecutive chunks with their checksums, exactly as they are stored in the file. The
+worker passes a small record of the part to the joining process. That process checks that the
+records cover all chunks, writes the header, metadata and offset table, copies the parts and adds
+the trailer. Nothing is compressed twice, and the file is byte for byte the one that a single
+process writes.
 
-A part has a key that no other one has. So a task may run twice, and whichever record counts is that
-of a whole part.
+Every part has a unique key. A task may therefore run twice: either record describes a whole part.
 """
 
 import os
@@ -34,24 +34,24 @@ _BLOCK_NBYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class PartRecord:
-    """What is known of a part; it is small and pickles.
+    """Description of a part; small and picklable.
 
     Attributes
     ----------
     job : str
-        The id of the job that it is for.
+        Id of the job.
     key : str
-        What the part is called there.
+        Name of the part within the job.
     start, stop : int
-        The rows in it.
+        Rows in the part.
     first : int
-        The first of its chunks.
+        Index of its first chunk.
     sizes : bytes
-        The stored size of each chunk with its checksum, u32.
+        Stored size of each chunk with its checksum, u32.
     digests : bytes
-        The XXH3 of each chunk as stored, without its checksum.
+        XXH3 of each stored chunk, without its checksum.
     digest : bytes
-        The XXH3 of the whole part.
+        XXH3 of the whole part.
     """
 
     job: str
@@ -78,7 +78,7 @@ class PartRecord:
         return (size for (size,) in _SIZE.iter_unpack(self.sizes))
 
     def is_same(self, other: "PartRecord") -> bool:
-        """Return whether the other one is of the same chunks with the same content."""
+        """Return whether the other part holds the same chunks with the same content."""
         same = (self.first, self.sizes, self.digests) == (other.first, other.sizes, other.digests)
         return same and self.digest == other.digest
 
@@ -97,24 +97,24 @@ def write_part(
     *,
     nthreads: int = 1,
 ) -> PartRecord:
-    """Compress some chunks of a file into a part.
+    """Compress some chunks of a file and write them as a part.
 
     Parameters
     ----------
     store : PartStore
-        Where it is put.
+        Destination of the part.
     job : str
-        The id of the job.
+        Id of the job.
     rows : (int, int)
-        For the record.
+        Range of rows, for the record.
     first : int
-        The first chunk.
+        Index of the first chunk.
     header : Header
-        Of the file.
+        Header of the file.
     chunks : iterable of bytes-like
-        The content, one piece for each chunk.
+        The content, one piece per chunk.
     params : CodecParams
-        How to compress each.
+        Compression parameters.
 
     Raises
     ------
@@ -138,7 +138,7 @@ def write_part(
 
 
 class _DigestedSink:
-    """Takes what goes to another sink, and the XXH3 of it."""
+    """Sink that passes data on to another sink and computes their XXH3."""
 
     def __init__(self, sink: ByteSink) -> None:
         self._sink = sink
@@ -150,28 +150,28 @@ class _DigestedSink:
         self._sink.write(data)
 
     def digest(self) -> bytes:
-        """Return the XXH3 of all that was written."""
+        """Return the XXH3 of everything that was written."""
         return self._state.digest()
 
 
 def sorted_parts(records: Iterable[PartRecord], job: str) -> list[PartRecord]:
-    """Return the records in the order of their chunks, each part once.
+    """Return the records in chunk order, without duplicates.
 
     Raises
     ------
     TypeError
-        One is no record.
+        An item is not a record.
     ValueError
-        One is of another job; parts overlap, or are of the same rows and differ.
+        A record belongs to another job, parts overlap, or two parts of the same rows differ.
     """
     found: list[PartRecord] = []
     given = list(records)
     for record in given:
         if not isinstance(record, PartRecord):
-            raise TypeError(f"expected a PartRecord, as write returns it, not {record!r:.100}")
+            raise TypeError(f"expected a PartRecord, as returned by write, not {record!r:.100}")
         if record.job != job:
             raise ValueError(f"{record} were written for another job ({record.job}, not {job})")
-    # By key too, so that it does not matter in which order they come.
+    # Also sorted by key, so that the order of `records` does not matter.
     for record in sorted(given, key=lambda each: (each.first, each.stop, each.key)):
         last = found[-1] if found else None
         if last is None or record.first >= last.first + last.nchunks:
@@ -180,14 +180,14 @@ def sorted_parts(records: Iterable[PartRecord], job: str) -> list[PartRecord]:
             raise ValueError(f"parts overlap: {last}, and {record}")
         elif not last.is_same(record):
             raise ValueError(
-                f"{record} were written twice, and differ: what makes them must give the same "
-                "each time it runs"
+                f"{record} were written twice, and differ: the code that produces them must give "
+                "the same result each time"
             )
     return found
 
 
 def missing_chunks(parts: Sequence[PartRecord], nchunks: int) -> list[tuple[int, int]]:
-    """Return the runs (start, stop) of the chunks of a file that none of these parts has.
+    """Return the runs (start, stop) of chunks that no part holds.
 
     Raises
     ------
@@ -201,7 +201,7 @@ def missing_chunks(parts: Sequence[PartRecord], nchunks: int) -> list[tuple[int,
             missing.append((done, part.first))
         done = part.first + part.nchunks
         if done > nchunks:
-            raise ValueError(f"{part} are more than the file is to hold")
+            raise ValueError(f"{part} exceed the size of the file")
     if done < nchunks:
         missing.append((done, nchunks))
     return missing
@@ -217,33 +217,33 @@ def join_parts(
     nthreads: int = 1,
     progress: Progress | None = None,
 ) -> None:
-    """Make the file of all parts.
+    """Write the file from all parts.
 
     Parameters
     ----------
     store : PartStore
-        Where they are.
+        Place of the parts.
     header : Header
-        Of the file.
+        Header of the file.
     section : bytes
         The metadata section.
     parts : sequence of PartRecord
-        In order (`sorted_parts`), of all chunks (`missing_chunks`).
+        Records in order (`sorted_parts`) that cover all chunks (`missing_chunks`).
     verify : bool
-        Read each part before it is copied, and compare the digests of its chunks.
+        Read each part before it is copied, and compare its digest.
     nthreads : int
-        Threads that verify.
+        Number of threads that verify.
     progress : callable, optional
-        Called with (bytes copied, bytes in all) after each part.
+        Called with (bytes copied, total bytes) after each part.
 
     Raises
     ------
     FileNotFoundError
-        A part is gone.
+        A part is missing.
     TruncatedError, ChecksumMismatch
-        A part is not as it was written.
+        A part has changed since it was written.
     LockedError
-        A writer has the file open that would be replaced.
+        A writer has the file to be replaced open.
     OSError
         The file cannot be written.
     """
@@ -266,7 +266,7 @@ def join_parts(
 def is_joined(
     store: PartStore, header: Header, section: bytes, parts: Sequence[PartRecord]
 ) -> bool:
-    """Return whether the file that is there is the one that these parts make."""
+    """Return whether the existing file is the one that these parts make."""
     head = header.pack() + section
     offsets, trailer = _end_of(header, head, parts)
     last = trailer[-1]
@@ -276,7 +276,7 @@ def is_joined(
         return False
     try:
         size = offsets[-1] + list(parts[-1].iter_sizes())[-1] + sum(map(len, trailer))
-        # The digests in it are of the front, of all entries and of all chunks.
+        # Its digests cover the front, all entries and all chunks.
         return source.size() == size and source.read_at(size - len(last), len(last)) == last
     finally:
         source.close()
@@ -285,7 +285,7 @@ def is_joined(
 def _end_of(
     header: Header, head: bytes, parts: Sequence[PartRecord]
 ) -> tuple[list[int], list[bytes]]:
-    """Return the offsets of all chunks and the parts of the trailer."""
+    """Return the offsets of all chunks, and the trailer as a list of pieces."""
     sizes = (size for part in parts for size in part.iter_sizes())
     offsets = list(accumulate(sizes, initial=len(head) + header.table_size))
     end = offsets.pop()
@@ -294,7 +294,7 @@ def _end_of(
 
 
 class _Check:
-    """Checks that a part is what its record says."""
+    """Function that checks a part against its record."""
 
     def __init__(self, store: PartStore, *, reads: bool) -> None:
         self._store = store
@@ -306,7 +306,7 @@ class _Check:
         except FileNotFoundError as err:
             raise FileNotFoundError(
                 err.errno,
-                f"the part with {part} is gone; write it again, or abort",
+                f"the part with {part} is missing; write it again, or abort",
                 self._store.name,
             ) from err
         try:
@@ -322,7 +322,7 @@ class _Check:
         nbytes, size = part.nbytes, source.size()
         if size != nbytes:
             raise TruncatedError(
-                f"the part with {part} has {size} bytes, {nbytes} were written; write it again"
+                f"the part with {part} has {size} bytes, expected {nbytes}; write it again"
             )
         if not self._reads:
             return
@@ -335,7 +335,7 @@ class _Check:
                 state.update(source.read_at(*block))
         if state.digest() != part.digest:
             raise ChecksumMismatch(
-                f"the part with {part} is not as it was written; write it again",
+                f"the part with {part} has changed since it was written; write it again",
                 name="xxh3_64",
                 expected=part.digest,
                 actual=state.digest(),

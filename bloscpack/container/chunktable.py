@@ -1,9 +1,9 @@
-"""Finding the chunks of a file: by the offset table, or by following the chunks themselves.
+"""Location of chunks, by the offset table or by following the chunk headers.
 
-An entry of the table is used only if the trailer vouches for its page or, without a trailer, if it
-fits its neighbours and the file. Without a table, or where it is wrong, the place of a chunk
-follows from the headers of those before it: chunks are adjacent and in order, and each tells its
-own size.
+An entry of the table is used only if its page matches the trailer or, without a trailer, if it is
+consistent with its neighbours and the file size. Without a table, or where it is wrong, the offset
+of a chunk follows from the headers of all chunks before it: chunks are adjacent and in order, and
+each header has the size of its chunk.
 """
 
 from itertools import pairwise
@@ -16,14 +16,14 @@ from ..storage.protocol import ByteSource
 from ..storage.remote.prefetch import is_remote
 from ..types import BytesLike
 
-# Entries of the offset table fetched at once, and from one such window to the next: an entry is
-# compared with the one before and the one behind it, so windows share two.
+# Entries of the offset table that are fetched at once, and the distance between such windows.
+# Windows overlap by two entries, as an entry is compared with the ones before and after it.
 _WINDOW_ENTRIES = 4096
 _WINDOW_STEP = _WINDOW_ENTRIES - 2
 
 
 class ChunkTable:
-    """Where the chunks of one file lie.
+    """Offsets of the chunks of one file.
 
     Parameters
     ----------
@@ -32,9 +32,9 @@ class ChunkTable:
     header : Header
         Its header.
     offset : int
-        Position of the offset table; of the first chunk if there is none.
+        Position of the offset table; of the first chunk if the file has no table.
     trailer : Trailer, optional
-        The trailer, if it is of this state of the file.
+        The trailer, if it describes the current state of the file.
     """
 
     def __init__(
@@ -47,28 +47,28 @@ class ChunkTable:
         self._last_chunk = header.last_chunk
         self._offset = offset
         self._data_offset = offset + header.table_size
-        # Whether the table, fetched in one window, was found to lead to the last chunk.
+        # Whether a table that fits one window leads to the last chunk; None if not checked yet.
         self._is_whole: bool | None = None
-        # First index and entries of the window fetched last.
+        # First index and entries of the last window fetched.
         self._window: tuple[int, tuple[int, ...]] = (0, ())
-        # Page and digests fetched last, empty where they are damaged.
+        # Last page of digests fetched; empty if it is damaged.
         self._digests: tuple[int, BytesLike] = (-1, b"")
-        # Offsets of chunks 0, 1, ... as far as their own headers were followed. No lock, which a
-        # forked child might find locked for ever: all threads find the same.
+        # Offsets of chunks 0, 1, ... as far as the headers have been followed. There need not be a
+        # lock, which a forked child might inherit locked: all threads find the same offsets.
         self._chain = [self._data_offset]
 
     def entry(self, index: int) -> tuple[int, int | None]:
-        """Return the offsets of a chunk and of the next one, None for the last, by the table.
+        """Return the offsets, from the table, of a chunk and of the next one (None for the last).
 
         Raises
         ------
         FormatError
-            The entry does not fit its neighbours, or its page not the trailer.
+            The entry contradicts its neighbours, or its page contradicts the trailer.
         TruncatedError
-            The table, or the chunk by it, goes beyond the end of the file.
+            The table, or the chunk at the offset, extends beyond the end of the file.
         """
         if self._trailer is not None:
-            return self._vouched_entry(self._trailer, index)
+            return self._verified_entry(self._trailer, index)
         low, high = max(index - 1, 0), min(index + 2, self._nchunks)
         first, entries = self._window
         if low < first or high > first + len(entries):
@@ -79,7 +79,7 @@ class ChunkTable:
         following = around[-1] if index < self._nchunks - 1 else None
         if not fits or offset < self._data_offset or not (following is None or following > offset):
             raise FormatError(
-                f"offset table: entry {index} is {offset}, which does not fit its neighbours",
+                f"offset table: entry {index} is {offset}, which contradicts its neighbours",
                 offset=self._offset + OFFSET_SIZE * index,
                 field="offsets",
             )
@@ -87,13 +87,13 @@ class ChunkTable:
         size = self._source.size()
         if end > size:
             raise TruncatedError(
-                f"chunk {index} at offset {offset}: goes on to {end}, the file ends at {size}",
+                f"chunk {index} at offset {offset}: extends to {end}, but the file ends at {size}",
                 offset=offset,
             )
         return offset, following
 
-    def _vouched_entry(self, trailer: Trailer, index: int) -> tuple[int, int | None]:
-        """Return what `entry` does; at the end of a page the next chunk is not looked up."""
+    def _verified_entry(self, trailer: Trailer, index: int) -> tuple[int, int | None]:
+        """Return the same as `entry`, but None for the next chunk at the end of a page."""
         first, entries = self._window
         if not first <= index < first + len(entries):
             first = index // PAGE_CHUNKS * PAGE_CHUNKS
@@ -104,18 +104,18 @@ class ChunkTable:
         following = entries[at + 1] if at + 1 < len(entries) else None
         if index == self._nchunks - 1:
             following = trailer.offset
-        # Whoever makes a file makes its trailer too: bounds are checked all the same.
+        # The trailer of a hostile file may match wrong entries, so bounds are checked all the same.
         end = trailer.offset if following is None else following
         if not self._data_offset <= offset < end <= trailer.offset:
             raise FormatError(
-                f"offset table: entry {index} is {offset}, which is not before the next chunk",
+                f"offset table: entry {index} is {offset}, expected an offset before {end}",
                 offset=self._offset + OFFSET_SIZE * index,
                 field="offsets",
             )
         return offset, following
 
     def digest(self, index: int) -> bytes | None:
-        """Return the XXH3 of a chunk by the trailer; None if it is not known, or damaged."""
+        """Return the XXH3 of a chunk from the trailer; None if it is unknown or damaged."""
         trailer = self._trailer
         if trailer is None:
             return None
@@ -130,14 +130,14 @@ class ChunkTable:
         return digest if digest and digest != UNKNOWN_DIGEST else None
 
     def entries(self) -> tuple[int, ...]:
-        """Return the used entries of the table, checked as far as table and trailer tell.
+        """Return the used entries of the table after checking their order and the trailer.
 
         Raises
         ------
         FormatError
-            They do not start at the first chunk and ascend, or are not those of the trailer.
+            They do not start at the first chunk, do not ascend, or contradict the trailer.
         TruncatedError
-            The table goes beyond the end of the file.
+            The table extends beyond the end of the file.
         """
         offsets = tuple(
             entry
@@ -146,16 +146,16 @@ class ChunkTable:
         )
         if offsets[0] != self._data_offset or not _ascend(offsets):
             raise FormatError(
-                "offset table: the entries do not start at the first chunk and ascend",
+                "offset table: the entries do not ascend from the first chunk",
                 offset=self._offset,
                 field="offsets",
             )
         return offsets
 
     def chained(self, index: int) -> int:
-        """Return the offset of a chunk, found through the headers of those before it.
+        """Return the offset of a chunk, found by following the headers of those before it.
 
-        Index `nchunks` gives the position behind the last chunk and its digest.
+        Index `nchunks` gives the end of the last chunk and its digest.
 
         Raises
         ------
@@ -171,12 +171,12 @@ class ChunkTable:
                 check_left(self._source, position, end - position)
             except BloscpackError as err:
                 raise at_chunk(err, known - 1, position) from None
-            # Not append: another thread may have been here.
+            # Not append: another thread may have added the same entry.
             chain[known : known + 1] = [end]
         return chain[index]
 
     def chained_header(self, index: int) -> ChunkHeader:
-        """Return the Blosc header of a chunk whose offset was followed."""
+        """Return the Blosc header of a chunk whose offset `chained` has found."""
         return self._header_at(self._chain[index])
 
     def _header_at(self, offset: int) -> ChunkHeader:
@@ -198,17 +198,17 @@ class ChunkTable:
         return window
 
     def _leads_to_last(self, entries: tuple[int, ...]) -> bool:
-        """Return whether both ends of a whole table are right.
+        """Return whether both ends of a complete table are correct.
 
-        Neighbours look right in a table that is shifted or leaves a chunk out, and an old chunk
-        behind the end (an append may leave one) looks like a last one.
+        In a table that is shifted or lacks a chunk, neighbours are still consistent. An old chunk
+        after the end, which an append may leave, looks like a last chunk.
         """
         if entries[0] != self._data_offset or not _ascend(entries):
             return False
         if entries[-1] > self._source.size():
             return False
         if is_remote(self._source):
-            return True  # the checksum of the chunk that is read has to tell
+            return True  # to save a request; the checksum of the chunk that is read detects errors
         try:
             last = self._header_at(entries[-1])
             if len(entries) > 1:
@@ -222,16 +222,16 @@ class ChunkTable:
     def _fetch(self, first: int, count: int) -> tuple[int, ...]:
         start, nbytes = self._offset + OFFSET_SIZE * first, OFFSET_SIZE * count
         data = self._source.read_at(start, nbytes)
-        if len(data) < nbytes:  # the table was whole when the file was opened
+        if len(data) < nbytes:  # the table was complete when the file was opened
             raise TruncatedError(
-                f"offset table: {len(data)} of {nbytes} bytes came from offset {start}",
+                f"offset table: got {len(data)} of {nbytes} bytes at offset {start}",
                 offset=start,
             )
         trailer, page = self._trailer, first // PAGE_CHUNKS
         if trailer is not None and not trailer.matches_entries(page, data):
             raise FormatError(
-                f"offset table: entries {first} to {first + count - 1} differ from what the "
-                "trailer has recorded",
+                f"offset table: entries {first} to {first + count - 1} differ from the digest in "
+                "the trailer",
                 offset=start,
                 field="offsets",
             )
@@ -243,37 +243,37 @@ def _ascend(offsets: tuple[int, ...]) -> bool:
 
 
 def check_room(source: ByteSource, what: str, offset: int, nbytes: int) -> None:
-    """Check that the file goes on for `nbytes` from `offset`; call it before reading that much.
+    """Check, before a large read, that the file has `nbytes` at `offset`.
 
     Raises
     ------
     TruncatedError
-        It does not.
+        The file ends before.
     """
     left = source.size() - offset
     if nbytes > left:
         raise TruncatedError(
-            f"{what}: {max(left, 0)} of {nbytes} bytes are there at offset {offset}", offset=offset
+            f"{what}: found {max(left, 0)} of {nbytes} bytes at offset {offset}", offset=offset
         )
 
 
 def check_left(source: ByteSource, offset: int, nbytes: int) -> None:
-    """Check that a chunk and its digest, `nbytes` from `offset`, end within the file.
+    """Check that a chunk and its digest, `nbytes` at `offset`, end within the file.
 
     Raises
     ------
     TruncatedError
-        They do not.
+        The file ends before.
     """
     left = source.size() - offset
     if nbytes > left:
         raise TruncatedError(
-            f"stored size and digest, {nbytes} bytes, exceed the {left} bytes left", offset=offset
+            f"stored size with digest, {nbytes} bytes, exceeds the {left} bytes left", offset=offset
         )
 
 
 def at_chunk(err: BloscpackError, index: int, offset: int) -> BloscpackError:
-    """Return `err` with the chunk it is about put in front of its message."""
+    """Prefix the message of `err` with the index and offset of the chunk, and return it."""
     err.args = (f"chunk {index} at offset {offset}: {err.args[0]}",)
     if isinstance(err, ChecksumError):
         err.index = index

@@ -1,8 +1,8 @@
-"""The front of a file, header and metadata section, and the trailer that vouches for it.
+"""Reader of the front of a file, header and metadata section, and of the trailer that covers it.
 
-The trailer is looked for at the end of the file. It is self-validating, so it can be told from
-other bytes there; whether it is of this state of the file, the front decides. Where the front is
-damaged, the copy of it in the trailer can be put in its place.
+The trailer is searched for at the end of the file. It has its own checksum, which distinguishes it
+from other bytes there. Its digest of the front decides whether it describes the current state of
+the file. If the front is damaged, the copy of it in the trailer can be used instead.
 """
 
 from dataclasses import dataclass, field
@@ -16,21 +16,21 @@ from ..format.trailer import TAIL_SIZE, TRAILER_MAGIC, Trailer, is_current, unpa
 from ..storage.protocol import ByteSource
 from ..types import BytesLike
 
-# The trailer of nearly every file but for its digests, in one read: pages of a million chunks.
+# Read at the end: the trailer of nearly every file except its digests; pages of a million chunks.
 TAIL_NBYTES = 8192
-# Header, metadata and the first offsets of nearly every file, in one read.
+# Read at the beginning: header, metadata and the first offsets of nearly every file.
 HEAD_NBYTES = 4096
 
 
 class TrailerState(NamedTuple):
-    """What the end of a file was found to be.
+    """Trailer of a file and its state.
 
     Attributes
     ----------
     trailer : Trailer or None
         The trailer; None unless it is valid.
     name : str
-        "valid"; "absent"; "stale": of an earlier state of the file; "damaged": there was one.
+        "valid", "absent", "stale" (it describes an earlier state of the file) or "damaged".
     """
 
     trailer: Trailer | None
@@ -43,16 +43,16 @@ DAMAGED = TrailerState(None, "damaged")
 
 
 def has_trailer_magic(tail: BytesLike) -> bool:
-    """Return whether `tail`, the end of a file, may be that of a trailer."""
+    """Return whether `tail`, the end of a file, has the magic of a trailer."""
     return tail[-TAIL_SIZE : len(TRAILER_MAGIC) - TAIL_SIZE] == TRAILER_MAGIC
 
 
 def read_trailer(
     source: ByteSource, tail: BytesLike | None = None, size: int | None = None
 ) -> Trailer | None:
-    """Return the trailer of a file if it is whole, of whatever state of the file it is.
+    """Return the trailer of a file if it is intact, even if it describes an earlier state.
 
-    `tail` are the last bytes of the file, of `size` bytes, if they were read already.
+    `tail` is the end of the file, and `size` the file size, if they were read already.
     """
     if tail is None or size is None:
         size = source.size()
@@ -64,7 +64,7 @@ def read_trailer(
     return trailer
 
 
-def judge_trailer(
+def check_trailer(
     source: ByteSource,
     tail: BytesLike,
     file_size: int,
@@ -79,18 +79,18 @@ def judge_trailer(
     source : ByteSource
         The file.
     tail : bytes-like
-        Its last bytes, which have the magic of a trailer.
+        Its last bytes, with the magic of a trailer.
     file_size : int
-        Its size when they were read.
+        Its size when `tail` was read.
     header, meta : Header, MetadataHeader or None
-        Of the front.
+        Headers of the front.
     head : bytes-like
-        Header and metadata section as they are stored; only their beginning will do.
+        Stored header and metadata section, or only their beginning.
 
     Raises
     ------
     FormatError
-        The front is damaged: it is not that of the trailer.
+        The front is damaged: it does not match the trailer.
     """
     trailer = read_trailer(source, tail, file_size)
     if trailer is None:
@@ -105,7 +105,7 @@ def judge_trailer(
 
 
 class PatchedSource:
-    """A file with other bytes in front, for reading; as long as the file."""
+    """Source that replaces the first bytes of a file; the size is unchanged."""
 
     def __init__(self, source: ByteSource, head: bytes) -> None:
         self.name: str | None = source.name
@@ -113,11 +113,11 @@ class PatchedSource:
         self.head = head
 
     def size(self) -> int:
-        """Return the size of the file."""
+        """Return the size of the file in bytes."""
         return self._source.size()
 
     def read_at(self, offset: int, nbytes: int) -> BytesLike:
-        """Return a copy where the new front is concerned, else what the file gives."""
+        """Return a copy if the new front is touched, else the result of the file itself."""
         data = self._source.read_at(offset, nbytes)
         if offset >= len(self.head):
             return data
@@ -130,40 +130,40 @@ class PatchedSource:
 
 
 def with_recorded_front(source: ByteSource) -> PatchedSource | None:
-    """Return `source` with the front that its trailer has a copy of; None without such a copy."""
+    """Return `source` with the front replaced by the copy in its trailer; None without a copy."""
     trailer = read_trailer(source)
     if trailer is None or not trailer.head:
         return None
     try:
         Header.unpack(trailer.head)
     except BloscpackError:
-        return None  # no writer makes such a copy
-    # Of large metadata there is no copy: those in front must do.
+        return None  # the trailer is not from a writer of ours
+    # Large metadata are not copied to the trailer; those of the file itself are used.
     return PatchedSource(source, trailer.head)
 
 
 @dataclass(slots=True)
 class Front:
-    """What is known of the front of a damaged file.
+    """Front of a possibly damaged file, as far as it can be read.
 
     Attributes
     ----------
     header : Header
-        As stored, or from the trailer.
+        The stored header, or its copy in the trailer.
     meta : MetadataHeader or None
-        Header of the metadata section; None without a section, and if it is lost.
+        Header of the metadata section; None if the section is missing or lost.
     section : bytes
-        The metadata section; empty if there is none, or it is lost.
+        The metadata section; empty if it is missing or lost.
     table_offset : int or None
-        Where the offset table starts; None if it cannot be known.
+        Offset of the offset table; None if unknown.
     trailer : Trailer or None
-        A trailer that is whole.
+        The trailer, if it is intact.
     is_current : bool
-        It is of this state of the file.
+        Whether the trailer describes the current state of the file.
     faults : list of (str, int, int)
-        What is lost, with the bytes.
+        Description, start and stop of each damaged range.
     restored : str
-        What was wrong with the front that the trailer's copy stands for; empty if nothing was.
+        Reason why the front was replaced by its copy in the trailer; empty if it was not.
     """
 
     header: Header
@@ -177,7 +177,7 @@ class Front:
 
     @property
     def metadata(self) -> Any:
-        """The JSON value of the section; None without one."""
+        """JSON value of the metadata section; None without a section."""
         if self.meta is None:
             return None
         data = stored_data(self.meta, self.section)
@@ -185,14 +185,14 @@ class Front:
 
 
 def find_front(source: ByteSource) -> Front:
-    """Return the front of a file, from its trailer if the one in front is damaged.
+    """Return the front of a file, or its copy in the trailer if it is damaged.
 
     Raises
     ------
     NotBloscpackError
-        The file is of another kind.
+        It is not a Bloscpack file.
     FormatError
-        The header is damaged, and no trailer has a copy of it.
+        The header is damaged, and the file has no copy of it in a trailer.
     UnsupportedError
         The version is unknown.
     """
@@ -212,22 +212,22 @@ def find_front(source: ByteSource) -> Front:
         if trailer is None:
             if isinstance(err, NotBloscpackError | UnsupportedError):
                 raise
-            why = "and no trailer has a copy of it: nothing can be saved"
+            why = "no trailer has a copy of it, so nothing can be recovered"
             raise FormatError(f"{err.args[0]}; {why}", offset=err.offset) from None
         error = err
     return _recorded_front(source, trailer, str(error.args[0]))
 
 
 def find_recorded_front(source: ByteSource, front: Front) -> Front | None:
-    """Return the front of which the trailer has a copy, where `front` seems to have grown since.
+    """Return the copy of the front in the trailer if `front` seems to be of a later state.
 
-    A damaged size of the last chunk looks like an append; which of the two it is, the chunks tell.
+    A damaged size of the last chunk looks like an append; the caller must compare the chunks.
     """
     trailer = front.trailer
     if trailer is None or front.is_current:
         return None
     try:
-        recorded = _recorded_front(source, trailer, "header: it seemed to have grown")
+        recorded = _recorded_front(source, trailer, "header: it describes a larger file")
     except BloscpackError:
         return None
     return recorded if recorded.header != front.header else None
@@ -252,7 +252,7 @@ def _read_front(source: ByteSource) -> Front:
         return Front(header, faults=[(f"{err.args[0]}; the metadata are lost", position, end)])
     size = meta.section_size
     if position + size > source.size():
-        why = "metadata: cut; they are lost"
+        why = "metadata: truncated; they are lost"
         return Front(header, faults=[(why, position, source.size())])
     section = bytes(source.read_at(position, size))
     front = Front(header, meta, section, position + size)

@@ -1,12 +1,13 @@
-"""A container that grows at its end, in place under a journal or as a new file.
+"""Growth of a container at its end, in place under a journal or as a new file.
 
-Chunks are added one by one and count once they are committed. In place, what an addition overwrites
-(the front, a last chunk that is not full, the trailer) is kept in a journal until then. A new file
-is put into its place by a rename. A file becomes a new one where it cannot grow in place: the
-offset table is full, or the metadata do not fit any more; its chunks are copied as they are stored.
+Chunks are added one by one and become part of the file on commit. In place, the bytes that are
+overwritten (the front, a last chunk that is not full, the trailer) are saved in a journal until the
+commit. A new file replaces the old one by a rename. A file that cannot grow in place is copied to a
+new one with its chunks as stored. This happens when the offset table is full, or when the metadata
+do not fit their section any more.
 
-Only full chunks are added; a last one that is not full is given to `commit`, and overwritten by
-what is added next. So a file that has only full chunks loses nothing but its trailer meanwhile.
+Only full chunks are added. A last chunk that is not full is passed to `commit`, and the next added
+chunk overwrites it. Between commits, a file with only full chunks therefore loses only its trailer.
 """
 
 import os
@@ -23,27 +24,29 @@ from ..storage.overlay import OverlaySource, Patch
 from ..storage.update import UpdateFile, forked_error
 from .reader import Container
 
-# A new file waits in memory until it has so many bytes; its front is then made to measure.
+# A new file is buffered in memory up to this size; a file that is committed before has an offset
+# table that fits its number of chunks.
 _HELD_NBYTES = 4 << 20
-# Entries of the offset table of a file whose length is not known, and by how much it grows.
+# Initial entries of the offset table of a file of unknown length, and the factor by which a full
+# table grows.
 RESERVED_ENTRIES = 8192
 _TABLE_GROWTH = 8
-# Those of a file whose length is known, as in bloscpack 0.16: it can grow elevenfold in place.
+# Spare entries per chunk of a file of known length, as in bloscpack 0.16: it can grow elevenfold.
 SPARE_PER_CHUNK = 10
 _SPARE_METADATA_NBYTES = 64
 
 
 class Encoded(NamedTuple):
-    """A compressed chunk.
+    """Compressed chunk.
 
     Attributes
     ----------
     nbytes : int
         Decoded size.
     chunk, digest : bytes
-        What is stored, one behind the other.
+        Stored bytes: the chunk, followed by its digest.
     strong : bytes
-        The XXH3 of the chunk, for the trailer.
+        XXH3 of the chunk, for the trailer.
     """
 
     nbytes: int
@@ -53,7 +56,7 @@ class Encoded(NamedTuple):
 
 
 class _State(NamedTuple):
-    """What a rollback goes back to."""
+    """Committed state, which a rollback restores."""
 
     nfull: int
     position: int
@@ -65,14 +68,14 @@ class _State(NamedTuple):
 
 
 class Growth:
-    """A container that takes chunks at its end; made by `open` or `create`.
+    """Container that chunks can be added to; created by `open` or `create`.
 
     Attributes
     ----------
     header : Header
-        As it was committed last; of a new file, without chunks.
+        Header as last committed; that of a new file counts no chunks.
     nfull : int
-        Full chunks, committed or not.
+        Number of full chunks, committed or not.
     """
 
     def __init__(
@@ -84,14 +87,14 @@ class Growth:
         self._name = name
         self._file = file
         self._locking = locking
-        # The file that a new one will replace, locked.
+        # The locked file that a new one will replace.
         self._replaced: UpdateFile | None = None
-        self._held: list[bytes] = []
+        self._buffer: list[bytes] = []
         self._offsets = array("q")
         self._digests = bytearray()
         self._section = b""
         self._metadata: Any = None
-        # Entries of the offset table: in all, and those that the file has already.
+        # Entries of the offset table in total, and those already written to the file.
         self._entries = 0
         self._written = 0
         self._data_offset = 0
@@ -100,16 +103,16 @@ class Growth:
 
     @classmethod
     def open(cls, file: UpdateFile, container: Container, *, locking: bool = True) -> "Growth":
-        """Let the file of `container` grow, which reads from `file`; it keeps the file.
+        """Prepare to add to `container`, which reads from `file`; takes ownership of `file`.
 
         Raises
         ------
         UnsupportedError
-            The file has no offset table, or is of an old version.
+            The file has no offset table, or an old format version.
         ValueError
-            It was packed from nothing and has no chunk size.
+            It was packed from empty content and has no chunk size.
         FormatError
-            Its end is damaged.
+            The end of the file is damaged.
         """
         header = container.header
         check_appendable(container)
@@ -119,7 +122,8 @@ class Growth:
         stored = container.fetch(last)
         if stored.offset != offsets[last]:
             raise FormatError(
-                f"offset table: entry {last} is {offsets[last]}, which is not the last chunk",
+                f"offset table: entry {last} is {offsets[last]}, but the last chunk is at "
+                f"{stored.offset}",
                 field="offsets",
             )
         is_full = container.last_chunk == container.chunk_size
@@ -150,7 +154,7 @@ class Growth:
         *,
         locking: bool = True,
     ) -> "Growth":
-        """Start a new container that will be at `target`, in place of `replaced`."""
+        """Start a new container that will be at `target` and replace `replaced`."""
         self = cls(target, name, header, None, locking=locking)
         self._replaced = replaced
         self._section, self._metadata = new_section(metadata), metadata
@@ -167,11 +171,11 @@ class Growth:
         return self._committed is not None
 
     def add(self, encoded: Encoded) -> None:
-        """Write a full chunk behind the others."""
+        """Write a full chunk after the others."""
         self._make_room(self.nfull + 1)
         nbytes = len(encoded.chunk) + len(encoded.digest)
         if self._file is None:
-            self._held += encoded[1:3]
+            self._buffer += encoded[1:3]
             if self._position + nbytes > _HELD_NBYTES:
                 self._note(encoded, nbytes)
                 self._start_file(RESERVED_ENTRIES, self._section)
@@ -192,9 +196,9 @@ class Growth:
         Parameters
         ----------
         last : Encoded or None
-            The last chunk, if it is not full. There must be one if there is no full one.
+            The last chunk, if it is not full. Required if the file has no full chunk.
         metadata : JSON value
-            The metadata now; None if the file has none.
+            The current metadata; None if the file has none.
         """
         nchunks = self.nfull + (last is not None)
         section = self._fit_section(metadata)
@@ -219,7 +223,7 @@ class Growth:
         file.write_at(self._position, *parts)
         if file.size() > size:
             file.truncate(size)
-        # The next entry was spare, and nothing looked at it: let it be marked so.
+        # The next entry is spare and may hold anything; `Container.check_end` expects the mark.
         marked = UNUSED_ENTRY * min(header.max_app_chunks, 1)
         first = len(head) + OFFSET_SIZE * self._written
         file.write_at(first, pack_offsets(entries[self._written :]) + marked)
@@ -237,7 +241,7 @@ class Growth:
         self._committed = self._state()
 
     def rollback(self) -> None:
-        """Go back to what was committed last; of a new file nothing is left."""
+        """Restore the last committed state; a new file is removed."""
         if self._file is not None and self._file.is_temporary:
             self._file.close()
             self._file = None
@@ -245,7 +249,7 @@ class Growth:
                 self._file, self._replaced = self._replaced, None
         elif self._file is not None:
             self._file.undo()
-        self._held = []
+        self._buffer = []
         state = self._committed
         if state is None:
             return
@@ -257,7 +261,7 @@ class Growth:
         self._section, self._metadata = state.section, state.metadata
 
     def close(self) -> None:
-        """Close the file; what was not committed is not undone, but a new file goes."""
+        """Close the file without a rollback; a new file that was not committed is removed."""
         try:
             if self._file is not None:
                 self._file.close()
@@ -275,17 +279,17 @@ class Growth:
         Raises
         ------
         LockedError
-            It was forked from the one that did.
+            It was forked from the process that did.
         """
         if not self.is_mine:
             raise forked_error(self._pid, self._name)
 
     def view(self, last: Encoded | None) -> OverlaySource:
-        """Return the file as it would be after a commit, without its trailer, for reading."""
+        """Return a source for the file as it would be after a commit, without a trailer."""
         nchunks = self.nfull + (last is not None)
         self._make_room(nchunks)
         if self._file is None:
-            raise ValueError("nothing was written yet")
+            raise ValueError("nothing has been written yet")
         entries = self._offsets[self._written :]
         if last is not None:
             entries.append(self._position)
@@ -318,7 +322,7 @@ class Growth:
         )
 
     def _begin(self) -> None:
-        """Keep what will be overwritten, before the first change in place."""
+        """Save the bytes that will be overwritten, before the first change in place."""
         file = self._file
         if file is None or file.is_temporary or file.has_journal:
             return
@@ -330,7 +334,7 @@ class Growth:
         file.begin(self._data_offset, extents)
 
     def _fit_section(self, metadata: Any) -> bytes:
-        """Return the metadata section, in its place; where it does not fit, the file is moved."""
+        """Return the metadata section; if it does not fit its place, move to a new file."""
         if self._file is None:
             return new_section(metadata)
         if metadata == self._metadata:
@@ -351,19 +355,19 @@ class Growth:
         return section
 
     def _make_room(self, nchunks: int) -> None:
-        """See to it that the offset table has `nchunks` entries."""
+        """Make sure that the offset table has at least `nchunks` entries."""
         if self._file is not None and nchunks > self._entries:
             entries = max(_TABLE_GROWTH * self._entries, self._entries + RESERVED_ENTRIES, nchunks)
             self._start_file(entries, self._section)
 
     def _start_file(self, entries: int, section: bytes) -> None:
-        """Go on in a new file, with room for so many entries and for this section."""
+        """Continue in a new file whose offset table has `entries` entries, with this section."""
         new = UpdateFile.create(self._target, self._name, locking=self._locking)
         try:
             data_offset = self.header.size + len(section) + OFFSET_SIZE * entries
             front = self.header._replace(max_app_chunks=entries - self.header.nchunks)
             table = UNUSED_ENTRY * entries
-            new.write_at(0, front.pack(), section, table, *self._held)
+            new.write_at(0, front.pack(), section, table, *self._buffer)
             if self._file is not None:
                 nbytes = self._position - self._data_offset
                 new.copy_from(self._file, self._data_offset, data_offset, nbytes)
@@ -373,7 +377,7 @@ class Growth:
             raise
         shift = data_offset - self._data_offset
         self._offsets = array("q", (offset + shift for offset in self._offsets))
-        self._file, self._held = new, []
+        self._file, self._buffer = new, []
         self._data_offset, self._position = data_offset, self._position + shift
         self._entries, self._written, self._section = entries, 0, section
 
@@ -381,7 +385,7 @@ class Growth:
         if file.is_temporary:
             file.close()
         else:
-            # Readers that have it open must find in it what was committed.
+            # Readers that have the old file open must find the committed state in it.
             file.undo()
             self._replaced = file
 
@@ -392,42 +396,42 @@ class Growth:
 
 
 def check_appendable(container: Container) -> None:
-    """Check that a container can grow.
+    """Check that a container can be appended to.
 
     Raises
     ------
     UnsupportedError
-        There is no offset table, or the version is not 3 or 4.
+        It has no offset table, or its version is not 3 or 4.
     ValueError
-        The file holds no bytes and has no chunk size to go by.
+        It was packed from empty content and has no chunk size.
     """
     header = container.header
     if header.format_version < 3:
         raise UnsupportedError(
             f"appending needs format version 3 or 4, the file has {header.format_version}; "
-            "load it and save it anew"
+            "load it and save it again"
         )
     if not header.offsets:
         raise UnsupportedError(
             "appending needs an offset table, the file has none; pack it again with one, or load "
-            "it and save it anew"
+            "it and save it again"
         )
     if container.chunk_size <= 0:
         raise ValueError("cannot append to a file packed from empty content: it has no chunk size")
 
 
 def new_section(metadata: Any) -> bytes:
-    """Return the metadata section of a new file, with little room to grow, as `save` makes it."""
+    """Return the metadata section of a new file, with a little spare room, as `save` does."""
     return pack_section(metadata, reserve=lambda nbytes: nbytes + _SPARE_METADATA_NBYTES)
 
 
 def _known_digests(container: Container) -> bytearray:
-    """Return the digests of all chunks from the trailer; zeros where there is none for them.
+    """Return the digests of all chunks from the trailer; zeros without a trailer.
 
     Raises
     ------
     FormatError
-        The trailer is damaged there.
+        The digests in the trailer are damaged.
     """
     trailer = container.trailer
     if trailer is None:
@@ -437,8 +441,8 @@ def _known_digests(container: Container) -> bytearray:
         found = container.source.read_at(*trailer.page_extent(page))
         if not trailer.matches_digests(page, found):
             raise FormatError(
-                f"trailer: the digests of chunks {page * PAGE_CHUNKS} and on are damaged; "
-                "bloscpack.verify with fix=True writes it anew",
+                f"trailer: the digests from chunk {page * PAGE_CHUNKS} on are damaged; "
+                "bloscpack.verify with fix=True rewrites it",
                 offset=trailer.page_extent(page)[0],
             )
         digests += found

@@ -1,8 +1,8 @@
-"""Which file a handle is for, so that another process opens the same one and no other.
+"""Identity of an open file, so that another process opens the same state of it.
 
-A handle travels as the place of its file and the identity of what was opened there. The one who
-opens it again compares: a file that was replaced, changed, cut or appended to meanwhile is refused,
-because what was learned from the handle (its shape, its number of rows) may not hold any more.
+A handle is pickled as the place of its file and the identity of its content. The process that
+reopens it compares the identity. A file that was replaced, changed, truncated or appended to is
+refused, because facts taken from the handle, such as the number of rows, may be outdated.
 """
 
 from os import urandom
@@ -22,16 +22,16 @@ from .reader import Container
 
 
 def place_of(source: ByteSource, front_nbytes: int = 0) -> str | bytes | RemotePlace:
-    """Return what opens `source` in another process: a path, a URL, or the bytes themselves.
+    """Return the path, URL or bytes that open `source` in another process.
 
-    A front of `front_nbytes` goes with a URL if it is short, so that opening needs no request.
+    A front of up to 4 KiB is included with a URL, so that opening takes no request.
 
     Raises
     ------
     TypeError
-        It is a file object, which belongs to its process.
+        It is a file object, which another process cannot open.
     """
-    if isinstance(source, OverlaySource):  # of a file that a writer is at
+    if isinstance(source, OverlaySource):  # a file that a writer is changing
         source = source.base
     if isinstance(source, FileSource):
         return source.path
@@ -46,11 +46,11 @@ def place_of(source: ByteSource, front_nbytes: int = 0) -> str | bytes | RemoteP
 
 
 def identity_of(container: Container) -> bytes:
-    """Return what tells this state of a file from others, as it was when it was opened.
+    """Return a digest that identifies the state of a file when it was opened.
 
-    With a trailer that is the digest of all it vouches for, whenever and wherever the file was
-    copied; without one, size and time of modification have to speak for the chunks. Bytes in memory
-    travel themselves and need none: theirs is empty.
+    With a trailer, it is a digest of everything the trailer covers, and equal for all copies of the
+    file. Without one, size and modification time represent the chunks. Bytes in memory are pickled
+    themselves and have an empty identity.
     """
     source = container.source
     stamp = (0, 0)
@@ -78,9 +78,9 @@ def identity_of(container: Container) -> bytes:
 
 
 def token_of(container: Container) -> tuple[str, str]:
-    """Return text that is the same for the same content at the same place only, for caches.
+    """Return a cache key: strings that are equal only for the same content at the same place.
 
-    Of what has no place, a file object or one that is appended to, it is never the same.
+    For a source without a place, such as a file object, the key is different each time.
     """
     try:
         place = place_of(container.source)
@@ -94,19 +94,19 @@ def token_of(container: Container) -> tuple[str, str]:
 
 
 def check_identity(container: Container, identity: bytes) -> None:
-    """Check that `container` is what `identity` was taken from.
+    """Check that `container` has the given identity.
 
     Raises
     ------
     FileChangedError
-        It is not.
+        It has another one.
     """
     if identity_of(container) != identity:
         raise changed(container.name)
 
 
 def changed(name: str | None) -> FileChangedError:
-    """Return the error to raise for a file that is another one by now."""
-    error = FileChangedError("the file has changed since the handle was made; open it anew")
+    """Return the error for a file that has changed."""
+    error = FileChangedError("the file has changed since the handle was created; reopen it")
     error.path = name
     return error

@@ -1,9 +1,9 @@
-"""Reading a file that a writer appends to meanwhile.
+"""Reading a file while a writer appends to it.
 
-A writer changes the header, the metadata, the next entries of the offset table, and what lies
-behind the last full chunk; before it does, it leaves a journal with the bytes it will overwrite. An
-open reader keeps to what the file held when it was opened: of that only a last chunk that was not
-full can change, to one that starts alike and holds more.
+A writer changes the header, the metadata, the next entries of the offset table and everything after
+the last full chunk. Before it does, it writes a journal with the old bytes. An open reader sees
+the content that the file had when it was opened. Of that content, only a last chunk that was not
+full can change, into a chunk that begins with the same content and is longer.
 """
 
 from collections.abc import Iterator
@@ -16,12 +16,12 @@ from ..storage.file import FileSource
 from ..storage.protocol import ByteSource
 from .chunk import StoredChunk
 
-# How often the front of a file is read anew that a writer changes meanwhile.
+# Attempts to read the front of a file while a writer is changing it.
 ATTEMPTS = 50
 
 
 class State(Protocol):
-    """One state of a file: what is needed here of a `Container`, which imports this module."""
+    """State of a file: the part of `Container`, which imports this module, that is used here."""
 
     source: ByteSource
     follows_writers: bool
@@ -33,19 +33,19 @@ class State(Protocol):
     nbytes: int
 
     def reopened(self, source: ByteSource) -> Self:
-        """Return the state that `source` is in now."""
+        """Return the current state of `source`."""
         ...
 
     def fetch(self, index: int) -> StoredChunk:
-        """Return a chunk as it is stored."""
+        """Return a stored chunk."""
         ...
 
     def read_located(self, index: int) -> tuple[int, bytes]:
-        """Return offset and content of a chunk."""
+        """Return the offset and the content of a chunk."""
         ...
 
     def check_end(self) -> None:
-        """Check that no more chunks follow."""
+        """Check that nothing follows the last chunk."""
         ...
 
     def close(self) -> None:
@@ -54,7 +54,7 @@ class State(Protocol):
 
 
 def extends(later: State, earlier: State) -> bool:
-    """Return whether `later` may be a later state of the file of `earlier`: the front agrees."""
+    """Return whether the front of `later` is consistent with a later state of `earlier`."""
     one, two = earlier.header, later.header
     return (
         one[:5] == two[:5]
@@ -66,7 +66,7 @@ def extends(later: State, earlier: State) -> bool:
 
 
 def later_states(state: State) -> Iterator[State]:
-    """Yield the file as it is now, if a writer has it grown or is at it; a few times."""
+    """Yield the current state of the file, repeatedly while a writer is changing it."""
     file = state.source
     if not state.follows_writers or not isinstance(file, FileSource):
         return
@@ -86,9 +86,9 @@ def later_states(state: State) -> Iterator[State]:
 
 
 def old_last_chunk(state: State) -> StoredChunk | None:
-    """Return the last chunk as it was when the file was opened, None if it is only damaged.
+    """Return the last chunk as it was when the file was opened; None if it is really damaged.
 
-    What it held is made a chunk that is not compressed.
+    The old content is encoded as an uncompressed chunk.
     """
     last = state.nchunks - 1
     for later in later_states(state):
@@ -104,7 +104,7 @@ def old_last_chunk(state: State) -> StoredChunk | None:
 
 
 def has_grown(state: State) -> bool:
-    """Return whether it is a writer's doing that the file goes on behind the last chunk."""
+    """Return whether bytes after the last chunk are there because a writer has appended."""
     for later in later_states(state):
         if later.header != state.header:
             return True

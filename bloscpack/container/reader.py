@@ -1,9 +1,9 @@
-"""Reading a container: find a chunk, check it, decode it.
+"""Reader of a container: find a chunk, check it, decode it.
 
-A chunk is looked for where the offset table says, and, if what lies there is not what the header
-promises, where the chunks before it end (`chunktable.py`). Nothing is decoded before its checksum
-was compared, and nothing is allocated on the word of a field that the bytes present do not bear
-out.
+A chunk is first read at its offset in the offset table. If the bytes there do not match the header,
+it is read where the chunks before it end (`chunktable.py`). A chunk is decoded only after its
+checksum was compared, and a size from the file is compared with the bytes present before memory is
+allocated for it.
 
 A `Container` holds no position, so threads may share one.
 """
@@ -35,78 +35,80 @@ from .front import (
     ABSENT,
     HEAD_NBYTES,
     TAIL_NBYTES,
+    check_trailer,
     has_trailer_magic,
-    judge_trailer,
     with_recorded_front,
 )
 from .live import ATTEMPTS, has_grown, old_last_chunk
 
-# A file that expands more than this has all its chunk headers read before memory is allocated.
+# Largest ratio of decoded to stored size for which memory is allocated without first reading all
+# chunk headers.
 _USUAL_EXPANSION = 16
-# Stored bytes of several chunks that are fetched at once: about what the second cache of a
-# processor holds.
+# Stored bytes of several chunks that are fetched at once: about the size of a second-level cache.
 _RUN_NBYTES = 1 << 20
-# Chunks of a remote file whose headers are read, one by one, where its table is of no use.
+# Largest number of chunk headers of a remote file that are followed, one request each, if its table
+# cannot be used.
 _MAX_REMOTE_CHAIN = 4096
-# More bytes than any file or address space holds; numpy counts no further either.
+# More bytes than any file or address space holds, and the limit of numpy.
 _MAX_NBYTES = 2**63 - 1
 
 Verify = bool | Literal["always"]
-"""Whether to compare checksums: of each chunk once, never (False), or at each read."""
+"""When to compare checksums: once per chunk (True), never (False), or at each read."""
 
 
 class Container:
-    """One Bloscpack file, open for reading.
+    """Bloscpack file, open for reading.
 
     Parameters
     ----------
     source : ByteSource
-        Where the bytes are. Closed with the container.
+        Source of the file; closed with the container.
     verify : bool or "always", default True
-        Compare the checksum of a chunk the first time it is read; at each read ("always"); or
-        never (False). Where the file has none, the digest in its trailer is compared.
+        Compare the checksum of a chunk the first time it is read (True), at each read ("always")
+        or never (False). Without checksums in the file, the digest in its trailer is compared.
     replays : bool, default True
-        Roll back in the file what a writer that died has left; else it is only seen so.
+        Roll back the unfinished append of a dead writer in the file. If false, the file is only
+        read as it was before the append.
 
     Attributes
     ----------
     header : Header
-        As stored.
+        The stored header.
     metadata_header : MetadataHeader or None
-        As stored; None without a metadata section.
+        The stored metadata header; None without a metadata section.
     stored_metadata : bytes
-        The data of the metadata section as stored, their checksum compared.
+        Stored data of the metadata section, after a check of their checksum.
     data_offset : int
         Absolute position of the first chunk.
     nchunks, chunk_size, last_chunk : int
-        As in the header, or counted where the header says "unknown".
+        Values of the header, or counted if the header says "unknown".
     nbytes : int
         Decoded size of all chunks.
 
     Raises
     ------
     FormatError
-        The front of the file is damaged, or the file is of another kind (`NotBloscpackError`).
+        The front of the file is damaged, or it is not a Bloscpack file (`NotBloscpackError`).
     UnsupportedError
         The format version or the metadata format is unknown.
     """
 
     metadata_header: MetadataHeader | None = None
     stored_metadata: bytes = b""
-    # A small file is read once, as a whole: it is not worth a memory until parts are wanted.
+    # A file of one chunk is mostly read once and as a whole, so its cache is created on use.
     _memory: ChunkMemory | None = None
-    # The trailer, None if there is none that is of this state of the file; and what there is:
-    # "valid", "absent", "stale" (the file was changed) or "damaged".
+    # The trailer, if it describes the current state of the file, else None; and its state: "valid",
+    # "absent", "stale" (the file has changed since), "damaged" or "unread".
     trailer: Trailer | None = None
     trailer_state: str = ABSENT.name
     _table: ChunkTable | None = None
     _trusts_table = True
-    # The last chunk as it was when the file was opened, once a writer has made it grow.
+    # The last chunk as it was when the file was opened; set after a writer has extended it.
     _old_last: StoredChunk | None = None
     follows_writers = True
-    # Of a remote file: what was used of its front, in bytes.
+    # Bytes of the front of a remote file that were used.
     front_nbytes = 0
-    # Read of a chunk whose end is not known: of a remote one all that it can be.
+    # First read of a chunk whose end is unknown; for a remote file, the largest possible chunk.
     _probe_nbytes = PROBE_NBYTES
 
     def __init__(self, source: ByteSource, *, verify: Verify = True, replays: bool = True) -> None:
@@ -116,7 +118,7 @@ class Container:
         self.verify = verify
         try:
             if isinstance(source, FileSource):
-                self._read_settled_front(source, replays)
+                self._read_consistent_front(source, replays)
             else:
                 self._read_front()
         except BaseException as err:
@@ -127,7 +129,7 @@ class Container:
             raise
 
     def _read_front(self) -> bytes:
-        """Read header, metadata and trailer, and return the header as it is stored."""
+        """Read header, metadata and trailer, and return the stored header."""
         head = memoryview(self.source.read_at(0, HEAD_NBYTES))
         self.header = header = Header.unpack(head)
         self._table_offset = position = header.size + self._read_metadata(head)
@@ -141,7 +143,7 @@ class Container:
             self.trailer_state = ABSENT.name
             if has_trailer_magic(tail):
                 self._read_trailer(head, tail, size)
-        # No chunk can be where the table does not end, and no position lies beyond the file.
+        # The chunks begin where the table ends, so it must end within the file.
         if self.data_offset > size:
             check_room(self.source, "offset table", position, header.table_size)
         self.nchunks = nchunks = header.nchunks
@@ -180,10 +182,10 @@ class Container:
         return size
 
     def _wants_trailer(self, size: int) -> bool:
-        """Return whether the trailer is to be read, which is one more request of a remote file.
+        """Return whether to read the trailer, which takes one more request for a remote file.
 
-        What it vouches for beyond the checksums, the front, is then left to them: a chunk that is
-        looked for in a wrong place fails its own.
+        Without the trailer, an error in the front is not detected at once; but a chunk that is
+        read at a wrong offset fails its own checksum.
         """
         source, header = self.source, self.header
         if not is_remote(source):
@@ -202,18 +204,18 @@ class Container:
         )
 
     def _keep_front(self, table_offset: int) -> None:
-        """Have what is used of the front of a remote file at hand, by one request."""
+        """Fetch the used part of the front of a remote file by one request."""
         header, source = self.header, self.source
         nentries = max(header.nchunks, 0) + (header.max_app_chunks > 0) if header.offsets else 0
         self.front_nbytes = end = table_offset + OFFSET_SIZE * nentries
         if is_remote(source) and end <= MAX_RUN_NBYTES:
             source.keep_head(end)
 
-    def _read_settled_front(self, file: FileSource, replays: bool) -> None:
-        """Read the front of a file that a writer may be changing, of one state of the file.
+    def _read_consistent_front(self, file: FileSource, replays: bool) -> None:
+        """Read the front of one state of a file that a writer may be changing.
 
-        Where there is a journal, the file is seen as before the change. Where there is none, there
-        must be none afterwards either, and the header must be the same: a writer writes it last.
+        With a journal, the file is read as it was before the change. Without one, the journal must
+        still be missing after the read, and the header unchanged, as a writer writes it last.
         """
         for attempt in range(ATTEMPTS):
             before = file.settled(replays=replays)
@@ -228,14 +230,14 @@ class Container:
             except BloscpackError:
                 if before is not None or (attempt >= 2 and not file.has_journal()):
                     raise
-            # Whatever was read may be of two states.
+            # What was read may mix two states of the file.
             self.metadata_header, self.stored_metadata = None, b""
             self._table = self._memory = None
             self.trailer, self.trailer_state = ABSENT
-        raise FormatError("header: a writer changes it faster than it can be read")
+        raise FormatError("header: a writer changes it too fast to read it")
 
     def _read_trailer(self, head: memoryview, tail: memoryview, size: int) -> None:
-        found = judge_trailer(self.source, tail, size, self.header, self.metadata_header, head)
+        found = check_trailer(self.source, tail, size, self.header, self.metadata_header, head)
         self.trailer, self.trailer_state = found
         if self.trailer is None:
             notice(
@@ -245,18 +247,18 @@ class Container:
             )
 
     def _advise(self, err: BloscpackError) -> None:
-        """Add to an error of the front that the trailer has a copy of it, if that is so."""
-        with suppress(OSError):  # the first error is the one to tell
+        """Add to an error in the front a hint that the trailer has a copy, if it has one."""
+        with suppress(OSError):  # the first error is the one to raise
             if with_recorded_front(self.source) is not None:
-                advice = "its trailer has a copy of the front, bloscpack.recover makes use of it"
+                advice = "its trailer has a copy of the front, which bloscpack.recover uses"
                 err.args = (f"{err.args[0]}; {advice}",)
 
     def _count_chunks(self) -> None:
-        """Fill in what the header leaves open, by following the chunks' own headers."""
+        """Fill in the sizes that are unknown in the header by following the chunk headers."""
         table = self._chunk_table()
-        promised, end = self.nchunks, self.source.size()
+        nchunks, end = self.nchunks, self.source.size()
         index, position = 0, self.data_offset
-        while index < promised if promised >= 0 else position < end:
+        while index < nchunks if nchunks >= 0 else position < end:
             index += 1
             position = table.chained(index)
         self.nchunks = index
@@ -281,12 +283,12 @@ class Container:
 
     @property
     def metadata(self) -> Any:
-        """The JSON value of the metadata section, decoded anew; None without a section.
+        """JSON value of the metadata section, decoded at each call; None without a section.
 
         Raises
         ------
         FormatError
-            The section does not hold one.
+            The section does not hold a JSON value.
         """
         header = self.metadata_header
         if header is None:
@@ -299,7 +301,7 @@ class Container:
 
     @property
     def name(self) -> str | None:
-        """The file, for messages; None for memory."""
+        """Name of the file for messages; None for memory."""
         return self.source.name
 
     def chunk_nbytes(self, index: int) -> int:
@@ -307,22 +309,22 @@ class Container:
         return self.last_chunk if index == self.nchunks - 1 else self.chunk_size
 
     def chunk_at(self, position: int) -> int:
-        """Return the chunk that holds the byte at `position` of the content."""
+        """Return the index of the chunk that holds the byte at `position` of the content."""
         # Version 2 allows a last chunk that is larger than the others.
         last = self.nchunks - 1
         return min(position // self.chunk_size, last) if self.chunk_size else last
 
     def fetch(self, index: int) -> StoredChunk:
-        """Return chunk `index` as it is stored, checked but not decoded.
+        """Return chunk `index` as stored, checked but not decoded.
 
         Raises
         ------
         IndexError
             `index` is not 0 to ``nchunks - 1``.
         ChecksumMismatch
-            The stored and the computed digest differ.
+            The stored and the computed digests differ.
         FormatError
-            The chunk is damaged, truncated or cannot be found.
+            The chunk is damaged or truncated, or cannot be found.
 
         Notes
         -----
@@ -331,36 +333,36 @@ class Container:
         return StoredChunk(*self._fetch(index))
 
     def read_chunk_into(self, index: int, out: BytesLike) -> None:
-        """Decode chunk `index` into `out`, writable bytes of exactly ``chunk_nbytes(index)``.
+        """Decode chunk `index` into `out`, a writable buffer of ``chunk_nbytes(index)`` bytes.
 
-        Errors as for `fetch`, and `CodecError` if the chunk cannot be decoded. The GIL is
+        Raises as `fetch` does, and `CodecError` if the chunk cannot be decoded. The GIL is
         released while decoding.
         """
         offset, data, _ = self._fetch(index)
         try:
             decode_into(data, out)
         except CodecError as err:
-            raise self._named(err, index, offset) from None
+            raise self._at_chunk(err, index, offset) from None
 
     def read_chunk(self, index: int) -> bytes:
-        """Return the decoded bytes of chunk `index`, new; errors as for `read_chunk_into`."""
+        """Return the decoded bytes of chunk `index`; raises as `read_chunk_into` does."""
         return self.read_located(index)[1]
 
     def read_located(self, index: int) -> tuple[int, bytes]:
-        """Return the offset of chunk `index` and its decoded bytes, new, by one fetch."""
+        """Return the offset of chunk `index` and its decoded bytes, by one fetch."""
         offset, data, header = self._fetch(index)
         return offset, self._decode(index, offset, data, header.nbytes)
 
     def read_bytes_into(self, index: int, start: int, out: BytesLike) -> None:
         """Decode bytes ``start`` to ``start + len(out)`` of chunk `index` into `out`.
 
-        Errors as for `read_chunk_into`; `ValueError` if the chunk does not hold such bytes.
+        Raises as `read_chunk_into` does, and `ValueError` if the chunk has no such bytes.
 
         Notes
         -----
-        Only the Blosc blocks that hold the bytes are decoded and, once the checksum of the chunk
-        was compared, only they are read. A chunk that is read so again and again is decoded as a
-        whole and kept until another one is.
+        Only the Blosc blocks that hold the bytes are decoded. Once the checksum of the chunk was
+        compared, only these blocks are read. A chunk that is read repeatedly is decoded as a whole
+        and cached, in place of the previous one.
         """
         nbytes, stop = self.chunk_nbytes(index), start + len(out)
         if not 0 <= start <= stop <= nbytes:
@@ -370,7 +372,7 @@ class Container:
             memory = self._memory = ChunkMemory(self.nchunks)
         if self.verify != "always":
             content = memory.content(index)
-            # Small reads that together decoded the chunk twice will probably go on.
+            # After small reads that together decoded the chunk twice, more are likely.
             if content is None and memory.count_run(index, len(out)) > 2 * nbytes:
                 content = self.read_chunk(index)
                 memory.keep(index, content)
@@ -384,21 +386,21 @@ class Container:
         try:
             decode_range_into(data, start, out)
         except CodecError as err:
-            raise self._named(err, index, offset) from None
+            raise self._at_chunk(err, index, offset) from None
         if self._needs_no_check(index):
             memory.set_head(index, offset, bytes(data[: header.head_size]))
 
     def _find_head(self, memory: ChunkMemory, index: int) -> tuple[int, bytes] | None:
-        """Return what `ChunkMemory.head` does for a chunk that need not be checked, or None."""
+        """Return the offset and head of a chunk that need not be checked, or None."""
         if not self._needs_no_check(index) or not self.header.offsets or not self._trusts_table:
             return None
         if is_remote(self.source):
-            return None  # the whole chunk is one request, its head and its blocks are two
+            return None  # the whole chunk takes one request, its head and its blocks two
         try:
             offset = self._chunk_table().entry(index)[0]
             head = read_head(self.source, offset, self.chunk_nbytes(index))
         except BloscpackError:
-            return None  # reading the whole chunk finds the words for it
+            return None  # reading the whole chunk raises the proper error
         return memory.set_head(index, offset, head)
 
     def _needs_no_check(self, index: int) -> bool:
@@ -412,9 +414,9 @@ class Container:
         return index < self.nchunks - 1 or self.last_chunk == self.chunk_size
 
     def extent(self, first: int, stop: int | None = None) -> Extent | None:
-        """Return where chunks `first` to `stop`, by default one, lie by the offset table.
+        """Return the extent of chunks `first` to `stop`, by default one, from the offset table.
 
-        None if it does not tell. With the last chunk comes what may be part of it.
+        None if the table cannot be used. For the last chunk, the size is an upper bound.
         """
         if not self.header.offsets or not self._trusts_table or not self.nchunks:
             return None
@@ -428,7 +430,7 @@ class Container:
         return offset, (final + self._probe_nbytes if end is None else end) - offset
 
     def iter_chunks(self) -> Iterator[bytes]:
-        """Yield the decoded bytes of each chunk in order, and check that no more follow."""
+        """Yield the decoded bytes of each chunk in order, then check that no chunk follows."""
         every = range(self.nchunks)
         for group in prefetched(self.source, every, self.extent, ramps=True):
             for index in group:
@@ -436,9 +438,9 @@ class Container:
         self.check_end()
 
     def read_into(self, out: memoryview, *, nthreads: int | None = None) -> None:
-        """Decode the whole content into `out`, writable bytes of exactly `nbytes`.
+        """Decode the whole content into `out`, a writable buffer of `nbytes` bytes.
 
-        Errors as for `read_chunk_into`. Chunks are decoded in parallel.
+        Raises as `read_chunk_into` does. Chunks are decoded in parallel.
         """
         if self.nchunks == 1:
             self.read_chunk_into(0, out)
@@ -457,27 +459,27 @@ class Container:
         self.check_end()
 
     def _run_size(self, nthreads: int) -> int:
-        """Return how many chunks to fetch at once when all are read.
+        """Return the number of chunks to fetch at once when all are read.
 
-        Every fetch lets go of the interpreter's lock and takes it again, which the other threads
-        wait for; but each thread should have several runs, for the last to be short.
+        Each fetch releases and reacquires the GIL, which the other threads compete for. But each
+        thread should have several runs, so that the last one is short.
         """
         stored = (self.source.size() - self.data_offset) // max(self.nchunks, 1)
         return max(1, min(_RUN_NBYTES // max(stored, 1), self.nchunks // (4 * nthreads)))
 
     def _read_run_into(self, first: int, stop: int, out: memoryview) -> None:
-        """Decode chunks `first` to `stop` to their places in `out`, the whole content."""
+        """Decode chunks `first` to `stop` to their places in `out`, a buffer for all content."""
         found = self._fetch_run(first, stop) if stop - first > 1 else []
         for index in range(first, stop):
             start = index * self.chunk_size
             target = out[start : start + self.chunk_nbytes(index)]
             at = index - first
             if at >= len(found) or not self._decode_checked(index, *found[at], target):
-                # Alone: there may be another way to find it, and else there are words for why.
+                # Read alone, it may be found without the table; if not, the proper error is raised.
                 self.read_chunk_into(index, target)
 
     def _fetch_run(self, first: int, stop: int) -> list[tuple[memoryview, memoryview]]:
-        """Return chunks and digests by the table, in one read; as many as the table tells of."""
+        """Return chunks and digests by one read, as far as the table has their extents."""
         size = self.header.checksum.nbytes
         if not size or not self.header.offsets or not self._trusts_table:
             return []
@@ -490,7 +492,7 @@ class Container:
     def _decode_checked(
         self, index: int, data: memoryview, digest: memoryview, out: memoryview
     ) -> bool:
-        """Decode a chunk if its digest is right; return whether that was done."""
+        """Decode a chunk if its digest is correct; return whether it was decoded."""
         check = not self._needs_no_check(index)
         if check and self.header.checksum.digest(data) != digest:
             return False
@@ -503,7 +505,7 @@ class Container:
         return True
 
     def read(self, *, nthreads: int | None = None) -> bytes:
-        """Return the whole content; errors as for `read_into`."""
+        """Return the whole content; raises as `read_into` does."""
         self.check_size(self.nbytes)
         content, view = new_bytes(self.nbytes)
         with view:
@@ -511,31 +513,31 @@ class Container:
         return content
 
     def read_offsets(self) -> tuple[int, ...]:
-        """Return the used entries of the offset table, checked as far as the table alone tells.
+        """Return the used entries of the offset table after checking their order.
 
         Raises
         ------
         FormatError
-            There is no table, or its entries do not start at the first chunk and ascend.
+            The file has no table, or its entries do not ascend from the first chunk.
         """
         try:
             if not self.header.offsets or self.nchunks == 0:
-                raise FormatError("there is no offset table", field="offsets")
+                raise FormatError("the file has no offset table", field="offsets")
             return self._chunk_table().entries()
         except BloscpackError as err:
             err.path = self.name
             raise
 
     def check_size(self, nbytes: int) -> None:
-        """Check that the bytes present can decode to `nbytes`; call it before allocating that.
+        """Check, before memory is allocated, that the bytes present can decode to `nbytes`.
 
-        Where they expand more than usual all chunk headers are read, which costs little beside
-        decoding so much.
+        If the expansion is unusually high, all chunk headers are read, which is cheap compared with
+        the decoding.
 
         Raises
         ------
         FormatError
-            The header promises more chunks than the file can hold, or a chunk of another size.
+            The header has more chunks than the file can hold, or a chunk has another size.
         """
         stored = self.source.size() - self.data_offset
         smallest = self.nchunks * (CHUNK_HEADER_SIZE + self.header.checksum.nbytes)
@@ -543,7 +545,7 @@ class Container:
             if smallest > stored:
                 raise TruncatedError(
                     f"{self.nchunks} chunks need at least {smallest} bytes, "
-                    f"{max(stored, 0)} are there at offset {self.data_offset}",
+                    f"found {max(stored, 0)} at offset {self.data_offset}",
                     offset=self.data_offset,
                 )
             if nbytes > _USUAL_EXPANSION * stored:
@@ -555,11 +557,11 @@ class Container:
             raise
 
     def check_end(self) -> None:
-        """Check that the file does not go on with a chunk that the header does not count.
+        """Check that the last chunk is not followed by a chunk that the header does not count.
 
-        Bytes behind the last chunk are legal (an append that shrank the last chunk leaves some).
-        A whole chunk with the right digest is not, nor an entry of the offset table where unused
-        ones should begin: they mean that nchunks is too small.
+        Bytes after the last chunk are legal (an append that shrank the last chunk leaves some). A
+        whole chunk with the correct digest is not, nor a used entry of the offset table where the
+        unused ones should begin: they mean that nchunks is too small.
 
         Raises
         ------
@@ -568,14 +570,14 @@ class Container:
         """
         header = self.header
         if self.trailer is not None:
-            return  # it vouches for the header
+            return  # its digest covers the header
         if header.offsets:
             if header.max_app_chunks:
                 position = self._table_offset + OFFSET_SIZE * self.nchunks
                 if self.source.read_at(position, OFFSET_SIZE) != UNUSED_ENTRY:
                     if has_grown(self):
                         return
-                    raise self._too_few("the offset table has another entry")
+                    raise self._too_few_chunks_error("the offset table has another entry")
             return
         if self.nchunks == 0:
             return
@@ -590,9 +592,9 @@ class Container:
         except BloscpackError:
             return  # not a chunk: trailing bytes
         if 0 < following.nbytes <= max(self.chunk_size, self.last_chunk):
-            raise self._too_few(f"another chunk follows at offset {position}")
+            raise self._too_few_chunks_error(f"another chunk follows at offset {position}")
 
-    def _too_few(self, why: str) -> FormatError:
+    def _too_few_chunks_error(self, why: str) -> FormatError:
         error = FormatError(
             f"header: nchunks is {self.nchunks}, but {why}", offset=16, field="nchunks"
         )
@@ -600,7 +602,7 @@ class Container:
         return error
 
     def reopened(self, source: ByteSource) -> "Container":
-        """Return the container in `source` as it is now, whatever a writer does with it later."""
+        """Return a container for the current state of `source`, which does not follow writers."""
         later = Container(source, verify=self.verify, replays=False)
         later.follows_writers = False
         return later
@@ -616,7 +618,7 @@ class Container:
         self.close()
 
     def _chunk_table(self) -> ChunkTable:
-        if self._table is None:  # two threads may make two: they are alike
+        if self._table is None:  # two threads may create two equal tables
             self._table = ChunkTable(self.source, self.header, self._table_offset, self.trailer)
         return self._table
 
@@ -626,10 +628,10 @@ class Container:
             with view:
                 decode_into(data, view)
         except CodecError as err:
-            raise self._named(err, index, offset) from None
+            raise self._at_chunk(err, index, offset) from None
         return content
 
-    def _named(self, err: CodecError, index: int, offset: int) -> BloscpackError:
+    def _at_chunk(self, err: CodecError, index: int, offset: int) -> BloscpackError:
         err.path = self.name
         return at_chunk(err, index, offset)
 
@@ -637,12 +639,12 @@ class Container:
         """Return the fields of `StoredChunk`; see `fetch`."""
         if not 0 <= index < self.nchunks:
             raise IndexError(
-                f"chunk index {index} is out of range: there are {self.nchunks} chunks"
+                f"chunk index {index} is out of range: the file has {self.nchunks} chunks"
             )
         if self._old_last is not None and index == self.nchunks - 1:
             return self._old_last
         try:
-            # An only chunk lies where the first one must, whatever a table says.
+            # A single chunk is at a known offset, so the table is not needed.
             if self.nchunks == 1:
                 return self._load(0, self.data_offset, None)
             if not self.header.offsets or not self._trusts_table:
@@ -664,10 +666,11 @@ class Container:
             return self._load(index, offset, following)
         except BloscpackError as by_table:
             if is_remote(self.source) and (offset != UNKNOWN or index > _MAX_REMOTE_CHAIN):
-                # A request for each chunk before it, only to find the same damage.
+                # Following the headers would take a request for each chunk before this one, only to
+                # find the same damage.
                 raise
-            # The table may be wrong (an interrupted write leaves it empty) and the chunks right:
-            # bloscpack 0.16 reads by their own sizes alone.
+            # The table may be wrong although the chunks are intact: an interrupted write leaves it
+            # empty, and bloscpack 0.16 does not use it to read.
             try:
                 chained = table.chained(index)
                 found = self._load(index, chained, None)
@@ -675,14 +678,14 @@ class Container:
                 if offset != UNKNOWN and chained in (UNKNOWN, offset):
                     raise by_table from None
                 raise
-            # What is read from now on must fit this: one file, one way to find chunks.
+            # All later reads follow the headers too: one file, one way to find its chunks.
             self._trusts_table = False
             return found
 
     def _load(
         self, index: int, offset: int, following: int | None
     ) -> tuple[int, memoryview, ChunkHeader]:
-        """Return the chunk at `offset`, which is to be chunk `index`, its checksum compared."""
+        """Read the chunk at `offset`, compare its checksum and check that it can be `index`."""
         row = self.header.checksum
         check = not self._needs_no_check(index)
         try:
@@ -705,14 +708,14 @@ class Container:
         return offset, data, header
 
     def compare_trailer(self, index: int, stored: StoredChunk) -> None:
-        """Compare chunk `index` with its digest in the trailer, if that is known.
+        """Compare chunk `index` with its digest in the trailer, if known.
 
-        Reading does so by itself where the file has no checksums.
+        Reading does this itself if the file has no checksums.
 
         Raises
         ------
         ChecksumMismatch
-            They differ.
+            The digests differ.
         """
         offset, data, _ = stored
         expected = self._chunk_table().digest(index)

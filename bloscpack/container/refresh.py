@@ -1,4 +1,4 @@
-"""Seeing what a writer has appended to a file that is open for reading."""
+"""Refreshing an open file after a writer has appended to it."""
 
 from ..exceptions import BloscpackError, FileChangedError
 from ..storage.file import FileSource
@@ -9,14 +9,14 @@ from .reader import Container
 
 
 def refreshed(container: Container) -> Container | None:
-    """Return the file of `container` as it is now; None if it has not changed.
+    """Return the current state of the file of `container`; None if it has not changed.
 
     Raises
     ------
     FileChangedError
-        It is no later state of the file: other content, or less.
+        It is not a later state of the same file: it has other content, or less.
     OSError
-        The file is gone.
+        The file does not exist any more.
     """
     file = container.source.base if isinstance(container.source, OverlaySource) else None
     file = container.source if file is None else file
@@ -43,15 +43,15 @@ def refreshed(container: Container) -> Container | None:
             err.path = file.name
         later.close()
         raise
-    # The earlier one is not closed: other threads may be reading through it. Its file is closed
-    # when the last of them has let it go.
+    # The earlier container is not closed, as other threads may be reading from it. Its file is
+    # closed with the last reference.
     return later
 
 
 def _check_continued(before: Container, after: Container, is_replaced: bool) -> None:
-    """Check that `after` starts with the content of `before`.
+    """Check that `after` begins with the content of `before`.
 
-    Of a file that was replaced the first, the middle and the last chunk tell.
+    If the file was replaced, the first, the middle and the last chunk are compared.
     """
     if not is_replaced:
         is_continued = extends(after, before)
@@ -64,9 +64,7 @@ def _check_continued(before: Container, after: Container, is_replaced: bool) -> 
             and _starts_alike(before, after)
         )
     if not is_continued:
-        raise FileChangedError(
-            "the file is not the one that was opened, or holds less; open it anew"
-        )
+        raise FileChangedError("the file is not the one that was opened, or holds less; reopen it")
 
 
 def _starts_alike(before: Container, after: Container) -> bool:

@@ -1,13 +1,12 @@
-"""Finding whole chunks in a damaged or truncated file.
+"""Search for intact chunks in a damaged or truncated file.
 
-The bytes are swept from front to back: where a chunk is whole, the next one follows; where one is
-not, the next header is looked for whose chunk has the right digest. That gives runs of adjacent
-chunks. Which chunks they are, something must prove: the first chunk's place, the XXH3 of the
-trailer, the offset table, the sizes that damaged chunks between two runs still tell, or the end of
-the data. A run that nothing places is reported, never guessed.
+The file is scanned from front to back. After an intact chunk the next one follows directly. After a
+damaged one, the scan looks for the next header whose chunk has a correct digest. The result is runs
+of adjacent chunks. The index of a run must be proven: by the position of the first chunk, the XXH3
+digests of the trailer, the offset table, the sizes in damaged chunks between two runs, or the end
+of the data. A run whose index is not proven is reported, never guessed.
 
-All work is linear in the size of the file: what is spent on chunks that turn out not to be any is
-bounded.
+All work is linear in the size of the file, as the work on false candidates is bounded.
 """
 
 import sys
@@ -27,24 +26,24 @@ from ..storage.protocol import ByteSource
 from ..types import BytesLike
 from .front import Front
 
-_UNUSED = -1  # an entry of the offset table that is spare
-# Bytes looked through at once for the next chunk.
+_UNUSED = -1  # spare entry of the offset table
+# Size of the blocks that are searched for the next chunk.
 _SCAN_NBYTES = 1 << 20
-# Bytes that may be digested or decoded in vain: so often the file, and so many more.
-_VAIN_FACTOR, _VAIN_NBYTES = 4, 64 << 20
+# Limit on the bytes of false candidates that are digested or decoded: 4 times the file + 64 MiB.
+_WASTE_FACTOR, _WASTE_NBYTES = 4, 64 << 20
 
 
 class FoundChunk(NamedTuple):
-    """A whole chunk of a file.
+    """Intact chunk of a file.
 
     Attributes
     ----------
     offset, cbytes : int
-        Where it lies, without its digest.
+        Extent in the file, without its digest.
     nbytes : int
-        Its decoded size.
+        Decoded size in bytes.
     digest : bytes
-        Its XXH3.
+        XXH3 of the stored chunk.
     """
 
     offset: int
@@ -54,27 +53,27 @@ class FoundChunk(NamedTuple):
 
 
 class Salvage:
-    """The whole chunks of a file, each under its index.
+    """Intact chunks of a file by index.
 
     Parameters
     ----------
     source : ByteSource
         The file.
     front : Front
-        From `find_front`.
+        Result of `find_front`.
     nthreads : int, optional
-        Threads that decode what was found.
+        Number of threads that decode the found chunks.
 
     Attributes
     ----------
     chunk_size, last_chunk, nchunks : int
-        As the header promises or, where it does not know, as the chunks tell.
+        Values of the header, or of the chunks if the header says "unknown".
     chunks : dict of int to FoundChunk
-        By index.
+        Chunks by index.
     unplaced : list of FoundChunk
-        Whole, but of an unknown index.
+        Intact chunks of unknown index.
     gave_up : bool
-        The search took too long and did not reach the end.
+        Whether the search reached its limit of work before the end of the file.
     """
 
     def __init__(self, source: ByteSource, front: Front, *, nthreads: int | None = None) -> None:
@@ -87,9 +86,9 @@ class Salvage:
         self._end = self._size
         if front.trailer is not None and front.is_current:
             self._end = front.trailer.offset
-        self._vain_left = _VAIN_FACTOR * self._size + _VAIN_NBYTES
+        self._wasted_left = _WASTE_FACTOR * self._size + _WASTE_NBYTES
         self.gave_up = False
-        # Start and bytes of the block looked through last.
+        # Start and bytes of the block searched last.
         self._block = (-_SCAN_NBYTES, b"")
         self.chunk_size, self.last_chunk = header.chunk_size, header.last_chunk
         self.nchunks = header.nchunks
@@ -111,12 +110,12 @@ class Salvage:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all chunks that are promised were found."""
+        """Whether all chunks that the header counts were found."""
         return len(self.chunks) == self.nchunks
 
     @property
     def nbytes(self) -> int:
-        """Decoded size of the file as promised."""
+        """Decoded size of the whole file, by the header."""
         return max(self.nchunks - 1, 0) * self.chunk_size + self.last_chunk
 
     def _recorded_digests(self) -> tuple[dict[bytes, list[int]], bool]:
@@ -140,11 +139,11 @@ class Salvage:
         return indices, complete
 
     def _read_table(self) -> "array[int]":
-        """Return the used entries of the offset table as stored, sound or not."""
+        """Return the used entries of the offset table as stored, unchecked."""
         start = self._front.table_offset
         if start is None or not self._front.header.offsets:
             return array("q")
-        # As many as there is room for chunks at most.
+        # At most as many as the file has room for chunks.
         room = max(self._size - start, 0) // (OFFSET_SIZE + CHUNK_HEADER_SIZE)
         return self._entries_at(start, min(max(self.nchunks, 0), room))
 
@@ -155,7 +154,7 @@ class Salvage:
         return entries
 
     def _find_start(self) -> int | None:
-        """Return where the first chunk is, and learn the sizes that the header leaves open."""
+        """Return the offset of the first chunk; also set sizes that are unknown in the header."""
         table_offset = self._front.table_offset
         if table_offset is None:
             return None
@@ -164,7 +163,7 @@ class Salvage:
             found = self._chunk_at(position, any_size=True) if position >= table_offset else None
             if found is None:
                 continue
-            # A table that ends there proves that the number of chunks in the header is wrong.
+            # A table that ends here proves that the number of chunks in the header is wrong.
             if position != start and not self._recount(table_offset, position):
                 continue
             if self.nchunks != 1 and found.nbytes != self.chunk_size:
@@ -175,14 +174,14 @@ class Salvage:
                 self.chunk_size = self._header_at(start).nbytes
             except BloscpackError as err:
                 raise FormatError(
-                    f"chunk 0 at offset {start}: {err.args[0]}; nothing else tells the size of "
-                    "chunks, so that nothing can be saved",
+                    f"chunk 0 at offset {start}: {err.args[0]}; the chunk size is not known from "
+                    "anything else, so nothing can be recovered",
                     offset=start,
                 ) from None
         return start
 
     def _recount(self, table_offset: int, start: int) -> bool:
-        """Take the number of chunks from the table, if all up to `start` is one."""
+        """Take the number of chunks from the table if it extends exactly to `start`."""
         room, rest = divmod(start - table_offset, OFFSET_SIZE)
         entries = self._entries_at(table_offset, room)
         count = 1
@@ -197,7 +196,7 @@ class Salvage:
         return ChunkHeader.unpack(self._source.read_at(position, CHUNK_HEADER_SIZE))
 
     def _chunk_at(self, position: int, *, any_size: bool = False) -> FoundChunk | None:
-        """Return the chunk at `position` if it is whole."""
+        """Return the chunk at `position` if it is intact, else None."""
         try:
             header = self._header_at(position)
         except BloscpackError:
@@ -213,7 +212,7 @@ class Salvage:
         strong = xxh3_64_digest(data)
         if self._is_whole(data, digest, strong, nbytes):
             return FoundChunk(position, cbytes, nbytes, strong)
-        self._vain_left -= cbytes if self._row.nbytes else cbytes + nbytes
+        self._wasted_left -= cbytes if self._row.nbytes else cbytes + nbytes
         return None
 
     def _is_whole(self, data: BytesLike, digest: BytesLike, strong: bytes, nbytes: int) -> bool:
@@ -244,16 +243,16 @@ class Salvage:
             yield run
 
     def _next_candidate(self, position: int) -> int:
-        """Return the next position where a header of the right size stands, or the end."""
+        """Return the next position of a header with a matching size, or the end."""
         sizes = {self.chunk_size, self.last_chunk} - {UNKNOWN, 0}
         patterns = [size.to_bytes(4, "little") for size in sizes]
         while position < self._end:
-            if self._vain_left < 0:
+            if self._wasted_left < 0:
                 self.gave_up = True
                 break
             start, block = self._block
             if not start <= position < start + _SCAN_NBYTES:
-                # A header starts with its version, which is not 0.
+                # A header begins with its version, which is not 0, so it cannot be in a hole.
                 start = position = self._holes.data_from(position)
                 block = bytes(self._source.read_at(start, _SCAN_NBYTES + CHUNK_HEADER_SIZE))
                 self._block = start, block
@@ -265,7 +264,7 @@ class Salvage:
         return self._end
 
     def _place(self, runs: list[list[FoundChunk]]) -> None:
-        """Find out which chunks those of each run are."""
+        """Assign the chunks of each run to their indices."""
         index, end = 0, self._data_offset
         for run, first in zip(runs, self._find_firsts(runs), strict=True):
             if first is None or not self._has_room(first - index, end, run[0].offset):
@@ -278,13 +277,13 @@ class Salvage:
         self._share_by_digest(runs)
 
     def _has_room(self, missing: int, end: int | None, start: int) -> bool:
-        """Return whether so many chunks can be missing between two positions."""
+        """Return whether `missing` chunks fit between two positions."""
         if end is None or missing == 0:
             return missing >= 0 and end in (None, start)
         return 0 < missing <= (start - end) // (CHUNK_HEADER_SIZE + self._row.nbytes)
 
     def _find_firsts(self, runs: list[list[FoundChunk]]) -> list[int | None]:
-        """Return the index of the first chunk of each run, None where nothing tells it."""
+        """Return the index of the first chunk of each run, None if it cannot be proven."""
         firsts = [self._first_by_proof(run) for run in runs]
         self._place_by_table(runs, firsts)
         starts = {run[0].offset: number for number, run in enumerate(runs)}
@@ -304,7 +303,7 @@ class Salvage:
         return run[-1].offset + run[-1].cbytes + self._row.nbytes
 
     def _first_by_proof(self, run: list[FoundChunk]) -> int | None:
-        """Return the index of the first chunk of `run` by its place, or by the trailer."""
+        """Return the index of the first chunk of `run` from its position or the trailer."""
         if run[0].offset == self._data_offset:
             return 0
         for number, chunk in enumerate(run):
@@ -314,7 +313,7 @@ class Salvage:
         return None
 
     def _place_by_table(self, runs: list[list[FoundChunk]], firsts: list[int | None]) -> None:
-        """Place runs by the offset table, unless it contradicts what is known without it."""
+        """Place runs by the offset table, unless it contradicts other evidence."""
         by_table: list[int | None] = [None] * len(runs)
         agreed = bool(self._table) and self._table[0] == self._data_offset
         place = {
@@ -340,9 +339,9 @@ class Salvage:
     def _hop(
         self, position: int, index: int, starts: dict[int, int], firsts: list[int | None]
     ) -> None:
-        """Follow damaged chunks from chunk `index` by their own sizes, to a run that is whole.
+        """Follow damaged chunks from chunk `index` by the sizes in their headers to an intact run.
 
-        That the sizes lead exactly to a whole chunk proves them.
+        The sizes are proven when they lead exactly to an intact chunk.
         """
         while position not in starts:
             try:
@@ -357,16 +356,16 @@ class Salvage:
             firsts[starts[position]] = index
 
     def _first_from_end(self, run: list[FoundChunk]) -> int | None:
-        """Return the index of the first chunk of the last run if that ends where the data do.
+        """Return the index of the first chunk of the last run if the run ends with the data.
 
-        Only the trailer tells where that is, and protects the number of chunks.
+        Only a current trailer has the end of the data and protects the number of chunks.
         """
         if not self._front.is_current or self._end_of(run) != self._end:
             return None
         return self.nchunks - len(run)
 
     def _fits(self, index: int, chunk: FoundChunk) -> bool:
-        """Return whether the header allows for a chunk of this size at this index."""
+        """Return whether the header allows a chunk of this size at this index."""
         if self.nchunks == UNKNOWN:
             return index >= 0
         if not 0 <= index < self.nchunks:
@@ -375,7 +374,7 @@ class Salvage:
         return nbytes in (UNKNOWN, chunk.nbytes)
 
     def _share_by_digest(self, runs: list[list[FoundChunk]]) -> None:
-        """Give every index whose digest is that of some chunk this chunk: it is the same."""
+        """Assign a chunk to every index with the same digest, as the content is the same."""
         for run in runs:
             for chunk in run:
                 for index in self._by_digest.get(chunk.digest, ()):
@@ -383,7 +382,7 @@ class Salvage:
                         self.chunks.setdefault(index, chunk)
 
     def _decode(self, nthreads: int | None) -> None:
-        """Drop what does not decode."""
+        """Drop chunks that cannot be decoded."""
         indices = sorted(self.chunks)
         failed: list[int] = []
 
@@ -399,10 +398,10 @@ class Salvage:
 
 
 def _find_size(block: bytes, size: bytes, start: int) -> int:
-    """Return the first position from `start` on of a Blosc header with this size, or -1."""
+    """Return the first position at or after `start` of a Blosc header with this size, or -1."""
     at = block.find(size, start + 4)
     while at >= 0:
-        if block[at - 4] == 2:  # version of the chunk format; the size stands 4 bytes behind it
+        if block[at - 4] == 2:  # version of the chunk format, 4 bytes before the size
             return at - 4
         at = block.find(size, at + 1)
     return -1

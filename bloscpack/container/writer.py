@@ -1,7 +1,7 @@
-"""Writing a container front to back: header, metadata, offset table, chunks with their digests.
+"""Sequential writer of a container: header, metadata, offset table, chunks with their digests.
 
-The front is written as a placeholder and filled in when all chunks are there, so that whatever
-ends early holds an offset table of unused entries, as in bloscpack 0.16, and never a wrong one.
+The offset table is first written with unused entries, as in bloscpack 0.16, and filled in after the
+last chunk. An interrupted write therefore leaves an empty table, never a wrong one.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,11 +19,11 @@ from ..storage.sink import SpoolSink
 from ..types import BytesLike
 
 Progress = Callable[[int, int], object]
-"""Called with the bytes done and the bytes in all (-1: not known)."""
+"""Called with the bytes done and the total bytes (-1 if unknown)."""
 
 
 class Writable(Protocol):
-    """What chunks are written to, front to back."""
+    """Destination that is written front to back."""
 
     def write(self, data: BytesLike) -> None:
         """Append `data`."""
@@ -31,14 +31,14 @@ class Writable(Protocol):
 
 
 class Chunking(NamedTuple):
-    """How content is cut.
+    """Division of content into chunks.
 
     Attributes
     ----------
     nchunks : int
-        Number of chunks, at least 1: empty content is one empty chunk.
+        Number of chunks, at least 1, as empty content is one empty chunk.
     chunk_size, last_chunk : int
-        Decoded bytes of every chunk but the last, and of the last.
+        Decoded size in bytes of every chunk but the last, and of the last.
     """
 
     nchunks: int
@@ -47,7 +47,7 @@ class Chunking(NamedTuple):
 
     @classmethod
     def of(cls, nbytes: int, chunk_size: int) -> "Chunking":
-        """Cut `nbytes` into chunks of `chunk_size`, which is kept as it is."""
+        """Divide `nbytes` into chunks of `chunk_size`, even if it is larger than `nbytes`."""
         if nbytes == 0:
             return cls(1, chunk_size, 0)
         nchunks = -(-nbytes // chunk_size)
@@ -59,7 +59,7 @@ class Chunking(NamedTuple):
         return (self.nchunks - 1) * self.chunk_size + self.last_chunk
 
     def cut(self, content: memoryview) -> Iterable[memoryview]:
-        """Yield the chunks of `content`, views."""
+        """Yield the chunks of `content` as views."""
         if self.nchunks == 1:
             yield content
             return
@@ -76,9 +76,9 @@ def build_header(
     max_app_chunks: int,
     meta_checksum: Checksum | None,
 ) -> Header:
-    """Return the header for `chunking`, of the lowest version that can say it.
+    """Return the header for `chunking`, of the lowest version that supports it.
 
-    `checksum` is that of the chunks, `meta_checksum` that of the metadata, None without any.
+    `checksum` is that of the chunks; `meta_checksum` that of the metadata, None without metadata.
     """
     header = Header(
         version_for(checksum, meta_checksum or checksum),
@@ -111,26 +111,26 @@ def write_container(
     Parameters
     ----------
     sink : ByteSink
-        Empty.
+        Empty sink.
     header : Header
-        With the final number and sizes of chunks.
+        Header with the final number and sizes of chunks.
     section : bytes
-        The metadata section, empty without one.
+        The metadata section; empty without metadata.
     chunks : iterable of bytes-like
         ``header.nchunks`` pieces of content, contiguous bytes.
     params : CodecParams
-        How to compress each.
+        Compression parameters.
     nthreads : int
-        Threads that compress; the bytes written do not depend on it.
+        Number of compression threads; it does not affect the bytes written.
     progress : callable, optional
-        Called with (bytes done, bytes in all) after each chunk.
+        Called with (bytes done, total bytes) after each chunk.
     trailer : bool, default False
-        Write the trailer behind the last chunk; bloscpack 0.16 did not.
+        Write the trailer after the last chunk, which bloscpack 0.16 did not.
 
     Raises
     ------
     ValueError
-        `chunks` holds another number of chunks or bytes than `header` says.
+        The number of chunks or bytes in `chunks` differs from that in `header`.
     """
     head = header.pack() + section
     table_offset = len(head)
@@ -151,8 +151,8 @@ def write_container(
     )
     if len(offsets) != header.nchunks or done != total:
         raise ValueError(
-            f"content changed while it was packed: {done} bytes in {len(offsets)} chunks came, "
-            f"{total} bytes in {header.nchunks} chunks were promised"
+            f"content changed while it was being packed: got {done} bytes in {len(offsets)} "
+            f"chunks, expected {total} bytes in {header.nchunks} chunks"
         )
     if header.offsets:
         sink.write_at(table_offset, pack_offsets(offsets))
@@ -172,11 +172,11 @@ def write_stream(
     nthreads: int = 1,
     progress: Progress | None = None,
 ) -> None:
-    """Write a container whose length is known only when its content has ended.
+    """Write a container whose length is known only at the end of its content.
 
-    The compressed chunks wait in memory, or in a temporary file once they are many. `start` is
+    The compressed chunks are buffered in memory, or in a temporary file above 16 MiB. `start` is
     then called with the number of content bytes and returns the header and the metadata section.
-    The rest is as for `write_container`.
+    All other parameters are as in `write_container`.
     """
     spool = SpoolSink()
     try:
@@ -204,27 +204,27 @@ def write_chunks(
     total: int,
     digests: list[bytes] | None = None,
 ) -> tuple[list[int], int, int]:
-    """Compress chunks and write each with its checksum, the first at `position` of the file.
+    """Compress chunks and write each with its checksum, beginning at `position` of the file.
 
     Parameters
     ----------
     sink : ByteSink
-        Written to from where it is.
+        Appended to.
     position : int
-        The offset in the file that the next byte written to `sink` has.
+        Offset in the file of the next byte written to `sink`.
     total : int
-        Decoded bytes in all, for `progress`; -1 if not known.
+        Total decoded size in bytes, for `progress`; -1 if unknown.
     digests : list of bytes, optional
-        Receives the XXH3 of each chunk as stored.
+        Receives the XXH3 of each stored chunk.
 
     Returns
     -------
     offsets : list of int
-        Of the chunks.
+        Offsets of the chunks.
     nbytes : int
-        Decoded bytes.
+        Total decoded size in bytes.
     end : int
-        The offset behind the last one.
+        Offset after the last chunk and its digest.
     """
     offsets = []
     done = 0

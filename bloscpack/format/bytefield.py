@@ -1,7 +1,7 @@
-"""Reading fixed-width fields from untrusted bytes.
+"""Fixed-width fields of untrusted bytes.
 
-All numbers on disk are little-endian. A format module unpacks through `unpack_fields`, so that a
-short buffer is a `TruncatedError` that names what is missing, never a ``struct.error``.
+All numbers on disk are little-endian. Format modules unpack with `unpack_fields`, so that a short
+buffer raises a `TruncatedError` that names the struct, never a ``struct.error``.
 """
 
 from struct import Struct
@@ -10,8 +10,6 @@ from typing import Any
 from ..exceptions import TruncatedError
 from ..types import BytesLike
 
-# What internal functions take and give as bytes; public ones take any buffer.
-
 
 def unpack_fields(layout: Struct, view: BytesLike, at: int, what: str) -> tuple[Any, ...]:
     """Unpack `layout` from position `at` of `view`.
@@ -19,10 +17,10 @@ def unpack_fields(layout: Struct, view: BytesLike, at: int, what: str) -> tuple[
     Raises
     ------
     TruncatedError
-        `view` ends before the last field; `what` names the struct in the message.
+        `view` ends before the last field; `what` is the name of the struct for the message.
     """
     if len(view) - at < layout.size:
         raise TruncatedError(
-            f"{what}: {max(len(view) - at, 0)} of {layout.size} bytes are there", offset=at
+            f"{what}: found {max(len(view) - at, 0)} of {layout.size} bytes", offset=at
         )
     return layout.unpack_from(view, at)

@@ -1,11 +1,11 @@
-"""The checksums: on-disk id, name, digest size and function, one row each.
+"""Table of checksums: on-disk id, name, digest size and function.
 
-Ids 0 to 8 are those of bloscpack 0.16 and frozen; 9 and 10 need format version 4 (a reader of
-version 3 would fail on them). The ids are stored on disk: never renumbered, never reused; 128 to
+Ids 0 to 8 are those of bloscpack 0.16 and frozen. Ids 9 and 10 need format version 4, as a reader
+of version 3 would fail on them. The ids are stored on disk: never renumber or reuse them. 128 to
 255 are private and never written by us. To add a checksum, add a row.
 
-A digest is kept as the bytes that are stored: adler32 and crc32 as little-endian u32, the hashes
-in their own byte order, XXH3 in its canonical (big-endian) form.
+Digests are represented by their stored bytes: adler32 and crc32 as little-endian u32, the hashes in
+their own byte order, XXH3 in its canonical (big-endian) form.
 """
 
 from collections.abc import Callable
@@ -19,13 +19,13 @@ from ..types import BytesLike
 
 Digest = Callable[[BytesLike], bytes]
 
-# The last id that a reader of format version 3 knows.
+# Largest id that a reader of format version 3 knows.
 LAST_V3_ID = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Checksum:
-    """One row of the table.
+    """Row of the table.
 
     Attributes
     ----------
@@ -34,9 +34,9 @@ class Checksum:
     name : str
         As in bloscpack 0.16, ``"None"`` for no checksum.
     nbytes : int
-        Size of the digest.
+        Size of the digest in bytes.
     digest : callable
-        Buffer to digest, as stored on disk.
+        Function from a buffer to the stored bytes of its digest.
     """
 
     id: int
@@ -45,7 +45,7 @@ class Checksum:
     digest: Digest
 
     def __reduce__(self) -> tuple[Callable[[int], "Checksum"], tuple[int]]:
-        """Pickle as the id: functions do not."""
+        """Pickle as the id, because the function cannot be pickled."""
         return checksum_by_id, (self.id,)
 
 
@@ -63,7 +63,7 @@ def _crc32(data: BytesLike) -> bytes:
 
 def _hashlib(name: str) -> Digest:
     def digest(data: BytesLike) -> bytes:
-        import hashlib  # on use: OpenSSL takes 3 ms to load, and few files need it
+        import hashlib  # loaded on use: OpenSSL takes 3 ms, and few files need it
 
         return hashlib.new(name, data, usedforsecurity=False).digest()
 
@@ -88,7 +88,7 @@ _BY_NAME = {row.name: row for row in CHECKSUMS}
 
 
 def checksum_by_id(id_: int) -> Checksum:
-    """Return the row of an id read from a file.
+    """Return the row of an id from a file.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def checksum_by_id(id_: int) -> Checksum:
     if id_ < len(CHECKSUMS):
         return CHECKSUMS[id_]
     if id_ >= 128:
-        raise UnsupportedError(f"checksum: id {id_} is private to some other program")
+        raise UnsupportedError(f"checksum: id {id_} is private to another program")
     raise FormatError(f"checksum: id {id_} is not assigned", field="checksum")
 
 
@@ -114,5 +114,5 @@ def checksum_by_name(name: str | None) -> Checksum:
     """
     row = _BY_NAME.get("None" if name is None else name)
     if row is None:
-        raise NoSuchChecksum(f"checksum {name!r} does not exist; there are {', '.join(_BY_NAME)}")
+        raise NoSuchChecksum(f"checksum {name!r} does not exist; choose from {', '.join(_BY_NAME)}")
     return row

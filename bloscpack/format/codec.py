@@ -1,8 +1,8 @@
-"""The Blosc-1 chunk: names and ids, parameters, encode, decode, decode a part.
+"""Blosc-1 chunks: names and ids, parameters, encoding, full and partial decoding.
 
-A chunk starts with a 16-byte header (C-Blosc, README_CHUNK_FORMAT.rst) that says how large it is,
-stored and decoded. Both are checked against the bytes present before anything is allocated or
-decoded, and decoding goes into a buffer of exactly the declared size.
+A chunk begins with a 16-byte header (C-Blosc, README_CHUNK_FORMAT.rst) that holds its stored and
+its decoded size. Both are checked against the bytes present before anything is allocated or
+decoded, and the chunk is decoded into a buffer of exactly the declared size.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from ..exceptions import CodecError, FormatError, NoSuchCodec, TruncatedError, U
 from ..types import BytesLike
 
 BLOSC_VERSION = _blosc.VERSION
-# The kernel calls inner functions of C-Blosc, so only the series it was written for will do.
+# The kernel calls internal functions of C-Blosc, so it works only with the 1.21 series.
 _EXPECTED_BLOSC = "1.21."
 if not BLOSC_VERSION.startswith(_EXPECTED_BLOSC):
     raise ImportError(
@@ -47,29 +47,29 @@ _FLAG_NOT_SPLIT = 0x10
 # Bits 5 to 7 of the flags byte, stored on disk: the format of the compressed streams.
 STREAM_FORMATS = {0: "blosclz", 1: "lz4", 2: "snappy", 3: "zlib", 4: "zstd"}
 
-# The most a stream can expand, by design of its format: an upper bound for what an honest chunk
-# can decode to. LZ4 and BlosClz lengths grow by 255 a byte, a Snappy copy makes 64 bytes of 3, a
-# DEFLATE match 258 of 2 bits, and a Zstandard block of 4 bytes makes up to 128 KiB.
+# Largest expansion of a stream that its format allows: an upper bound for the decoded size of a
+# valid chunk. LZ4 and BlosClz lengths grow by 255 per byte, a Snappy copy expands 3 bytes to 64, a
+# DEFLATE match 2 bits to 258 bytes, and a Zstandard block 4 bytes to at most 128 KiB.
 _MAX_EXPANSION = (256, 256, 64, 1040, 1 << 16, 0, 0, 0)  # by stream format
 
 
 class Shuffle(IntEnum):
-    """The filter before the codec, numbered as C-Blosc's argument."""
+    """Filter before the codec; the numbers are those of C-Blosc."""
 
     NONE = 0
     BYTE = 1
     BIT = 2
 
 
-# Names to compress with; lz4hc writes the lz4 format.
+# Names for compression; lz4hc writes the lz4 format.
 CODECS = _blosc.CODECS
 
-# Bytes to decode into once; see the kernel.
+# Creates a bytes object that is filled once; see the kernel.
 new_bytes = _blosc.new_bytes
 
 
 class ChunkHeader(NamedTuple):
-    """The 16 bytes at the start of a chunk.
+    """Header of a chunk, its first 16 bytes.
 
     Attributes
     ----------
@@ -78,13 +78,13 @@ class ChunkHeader(NamedTuple):
     flags : int
         Filter, split and stream format.
     typesize : int
-        Bytes per item, for the filter.
+        Bytes per item, used by the filter.
     nbytes : int
-        Decoded size.
+        Decoded size in bytes.
     blocksize : int
-        Decoded size of a block.
+        Decoded size of a block in bytes.
     cbytes : int
-        Stored size, this header included.
+        Stored size in bytes, including this header.
     """
 
     version: int
@@ -102,30 +102,33 @@ class ChunkHeader(NamedTuple):
         Raises
         ------
         TruncatedError
-            Less than 16 bytes are there.
+            `view` has fewer than 16 bytes from `at` on.
         FormatError
-            The sizes contradict each other or the codec's limits.
+            The sizes contradict each other or exceed the expansion that the codec allows.
         UnsupportedError
-            The chunk is of Blosc 2.
+            It is a Blosc 2 chunk.
         """
         if len(view) - at < CHUNK_HEADER_SIZE:
             raise TruncatedError(
-                f"Blosc header: {max(len(view) - at, 0)} of {CHUNK_HEADER_SIZE} bytes are there"
+                f"Blosc header: found {max(len(view) - at, 0)} of {CHUNK_HEADER_SIZE} bytes"
             )
-        header = tuple.__new__(cls, _CHUNK_HEADER.unpack_from(view, at))  # _make, without its call
+        # The same as `_make`, but saves a call.
+        header = tuple.__new__(cls, _CHUNK_HEADER.unpack_from(view, at))
         version, _, flags, _, nbytes, _, cbytes = header
         if version != _CHUNK_VERSION:
             if version > _CHUNK_VERSION:
                 raise UnsupportedError(f"Blosc header: version {version} is not of Blosc 1")
-            raise FormatError(f"Blosc header: version {version}, not {_CHUNK_VERSION}")
+            raise FormatError(f"Blosc header: version is {version}, expected {_CHUNK_VERSION}")
         if cbytes < CHUNK_HEADER_SIZE:
-            raise FormatError(f"Blosc header: stored size {cbytes} is less than the header itself")
+            raise FormatError(
+                f"Blosc header: stored size {cbytes} is less than {CHUNK_HEADER_SIZE}"
+            )
         if nbytes > MAX_CHUNK_NBYTES:
             raise FormatError(f"Blosc header: decoded size {nbytes} exceeds {MAX_CHUNK_NBYTES}")
         if flags & _FLAG_MEMCPY:
             if nbytes + CHUNK_HEADER_SIZE != cbytes:
                 raise FormatError(
-                    f"Blosc header: stored size {cbytes} of an uncompressed chunk of {nbytes} bytes"
+                    f"Blosc header: stored size {cbytes} does not match {nbytes} uncompressed bytes"
                 )
         elif nbytes > cbytes * _MAX_EXPANSION[flags >> 5]:
             raise FormatError(
@@ -135,7 +138,7 @@ class ChunkHeader(NamedTuple):
 
     @property
     def codec(self) -> str:
-        """Name of the stream format (``lz4hc`` reads back as ``lz4``)."""
+        """Name of the stream format; chunks of ``lz4hc`` are ``lz4``."""
         return STREAM_FORMATS.get(self.flags >> 5, f"unassigned ({self.flags >> 5})")
 
     @property
@@ -147,12 +150,12 @@ class ChunkHeader(NamedTuple):
 
     @property
     def is_memcpy(self) -> bool:
-        """Whether the data are stored as they are."""
+        """Whether the data are stored uncompressed."""
         return bool(self.flags & _FLAG_MEMCPY)
 
     @property
     def head_size(self) -> int:
-        """Bytes of the header with the start of every block, as far as the chunk has so many."""
+        """Size in bytes of the header with all block starts; at most that of the chunk."""
         if self.is_memcpy or self.blocksize == 0:
             return CHUNK_HEADER_SIZE
         nblocks = -(-self.nbytes // self.blocksize)
@@ -160,18 +163,18 @@ class ChunkHeader(NamedTuple):
 
     @property
     def needs_expansion(self) -> bool:
-        """Whether the streams are Snappy, which this build of C-Blosc does not know."""
+        """Whether the streams are Snappy and this build of C-Blosc cannot decode them."""
         return self.codec == "snappy" and not self.is_memcpy and "snappy" not in CODECS
 
     @property
     def is_split(self) -> bool:
-        """Whether each byte of the items has a stream of its own."""
+        """Whether each byte of an item has its own stream."""
         return not self.flags & _FLAG_NOT_SPLIT
 
 
 @dataclass(frozen=True, slots=True)
 class CodecParams:
-    """How to compress a chunk; checked when made.
+    """Compression parameters of a chunk, checked on creation.
 
     Attributes
     ----------
@@ -186,8 +189,8 @@ class CodecParams:
     blocksize : int
         Bytes per block; 0 lets C-Blosc choose.
     residual : bool
-        The data are residuals of a prediction: with Zstandard and a block size that fits them they
-        are mostly Huffman coded, whatever the level; else ignored.
+        The data are residuals of a prediction. With Zstandard and a suitable block size they are
+        mostly Huffman coded, at every level; otherwise the flag is ignored.
     """
 
     codec: str = "zstd"
@@ -200,7 +203,9 @@ class CodecParams:
     def __post_init__(self) -> None:
         if self.codec not in CODECS:
             hint = " (this build of C-Blosc lacks it)" if self.codec in STREAM_NAMES else ""
-            raise NoSuchCodec(f"codec {self.codec!r}{hint}; there are {', '.join(CODECS)}")
+            raise NoSuchCodec(
+                f"codec {self.codec!r} does not exist{hint}; choose from {', '.join(CODECS)}"
+            )
         if not 0 <= self.clevel <= 9:
             raise ValueError(f"clevel must be 0 to 9, not {self.clevel!r}")
         if self.shuffle not in (0, 1, 2):
@@ -215,7 +220,7 @@ STREAM_NAMES = frozenset(STREAM_FORMATS.values())
 
 
 def encode(data: BytesLike, params: CodecParams) -> bytes:
-    """Compress `data`, contiguous bytes, to one chunk (a copy). The GIL is released.
+    """Compress `data`, contiguous bytes, to one new chunk. The GIL is released.
 
     Raises
     ------
@@ -245,7 +250,7 @@ def encode(data: BytesLike, params: CodecParams) -> bytes:
 
 
 def decode_into(chunk: BytesLike, out: BytesLike) -> None:
-    """Decode `chunk` into `out`, writable bytes of exactly the decoded size.
+    """Decode `chunk` into `out`, a writable buffer of exactly the decoded size.
 
     The GIL is released; safe from many threads.
 
@@ -265,9 +270,9 @@ def decode_into(chunk: BytesLike, out: BytesLike) -> None:
 
 
 def decode_range_into(chunk: BytesLike, start: int, out: BytesLike) -> None:
-    """Decode bytes ``start`` to ``start + len(out)`` of what `chunk` holds into `out`.
+    """Decode bytes ``start`` to ``start + len(out)`` of the content of `chunk` into `out`.
 
-    Only the Blosc blocks that hold them are decoded. Errors as for `decode_into`.
+    Only the Blosc blocks that hold these bytes are decoded. Raises as `decode_into` does.
     """
     code = _blosc.decompress_range_into(chunk, start, out)
     if code != len(out):
@@ -280,15 +285,15 @@ def decode_range_into(chunk: BytesLike, start: int, out: BytesLike) -> None:
 
 
 def extent_of_range(head: BytesLike, start: int, stop: int) -> tuple[int, int]:
-    """Return which bytes of a chunk, from and to, hold the blocks of its bytes `start` to `stop`.
+    """Return the stored range of the blocks that hold bytes `start` to `stop` of the content.
 
-    `head` is the first `ChunkHeader.head_size` bytes of the chunk. Where only the whole chunk can
-    be decoded, the extent starts at 0.
+    `head` is the first `ChunkHeader.head_size` bytes of the chunk. If only the whole chunk can be
+    decoded, the range starts at 0.
 
     Raises
     ------
     CodecError
-        The head is damaged, or the chunk does not hold such bytes.
+        The head is damaged, or the chunk has no such bytes.
     """
     extent = _blosc.extent_of_range(head, start, stop)
     if extent is None:
@@ -299,10 +304,10 @@ def extent_of_range(head: BytesLike, start: int, stop: int) -> tuple[int, int]:
 def decode_blocks_into(
     head: BytesLike, stored: BytesLike, low: int, start: int, out: BytesLike
 ) -> None:
-    """Decode bytes ``start`` to ``start + len(out)`` from a part of a chunk, `stored`.
+    """Decode bytes ``start`` to ``start + len(out)`` from `stored`, a part of a chunk.
 
-    `head` is as for `extent_of_range`, which says what part is needed; `low` is where it starts.
-    Errors as for `decode_into`.
+    `head` is as in `extent_of_range`, which returns the needed part; `low` is the start of the
+    part. Raises as `decode_into` does.
     """
     code = _blosc.decompress_blocks_into(head, stored, low, start, out)
     if code != len(out):
@@ -312,36 +317,38 @@ def decode_blocks_into(
 def _check_whole(chunk: BytesLike) -> ChunkHeader:
     header = ChunkHeader.unpack(chunk)
     if header.cbytes != len(chunk):
-        raise CodecError(f"chunk of {header.cbytes} bytes, but {len(chunk)} bytes were given")
+        raise CodecError(f"the chunk has {header.cbytes} bytes; got {len(chunk)}")
     return header
 
 
 def _decode_error(header: ChunkHeader, nbytes: int, code: int) -> CodecError:
     if code == _blosc.NO_MEMORY:
-        message = f"there is no memory for blocks of {header.blocksize} bytes"
+        message = f"not enough memory for blocks of {header.blocksize} bytes"
     elif code == _blosc.WRONG_SIZE:
-        message = f"the chunk has {header.nbytes} bytes decoded, {nbytes} were wanted"
+        message = f"the chunk decodes to {header.nbytes} bytes, expected {nbytes}"
     else:
         message = f"C-Blosc cannot decode the {header.cbytes} bytes of {header.codec} (code {code})"
     return CodecError(message, codec=header.codec, code=code)
 
 
 def _expand_snappy(chunk: BytesLike, header: ChunkHeader) -> bytes:
-    """Return a Snappy chunk with its streams decompressed and stored as they are.
+    """Return a Snappy chunk with its streams stored uncompressed, so that C-Blosc can decode it.
 
-    A Blosc-1 chunk is: header, the position of each block (u32), blocks. A block is one stream, or
-    one for each byte of the items; a stream is its size (i32) and its data, which are not
-    compressed if the size is that of the decoded stream (c-blosc, blosc.c, ``blosc_d``).
+    A Blosc-1 chunk is a header, the position of each block (u32) and the blocks. A block is one
+    stream, or one stream per byte of an item. A stream is its size (i32) and its data, which are
+    uncompressed if the size equals that of the decoded stream (c-blosc, blosc.c, ``blosc_d``).
     """
     if not 0 < header.blocksize <= header.nbytes:
-        raise CodecError(f"block size {header.blocksize} of {header.nbytes} bytes", codec="snappy")
+        raise CodecError(
+            f"block size {header.blocksize} is not 1 to {header.nbytes}", codec="snappy"
+        )
     view = memoryview(chunk)
     nblocks = -(-header.nbytes // header.blocksize)
     table = Struct(f"<{nblocks}I")
     if CHUNK_HEADER_SIZE + table.size > header.cbytes:
         raise CodecError(f"{nblocks} blocks do not fit into {header.cbytes} bytes", codec="snappy")
-    flags = header.flags & 0x1F | 1 << 5  # any codec will do for streams that are not compressed
-    # Before the flag for it (c-blosc 1.11), small blocks and wide items were not split either.
+    flags = header.flags & 0x1F | 1 << 5  # lz4; any codec accepts uncompressed streams
+    # Before c-blosc 1.11, which added the flag, small blocks and wide items were not split either.
     may_split = header.is_split and 0 < header.typesize <= MAX_SPLITS
     may_split = may_split and header.blocksize // header.typesize >= _MIN_SPLIT_NBYTES
     starts = []
@@ -351,7 +358,10 @@ def _expand_snappy(chunk: BytesLike, header: ChunkHeader) -> bytes:
         block_nbytes = min(header.blocksize, header.nbytes - index * header.blocksize)
         nstreams = header.typesize if may_split and block_nbytes == header.blocksize else 1
         if block_nbytes % nstreams:
-            raise CodecError(f"block {index} has {nstreams} streams", codec="snappy")
+            raise CodecError(
+                f"block {index}: {block_nbytes} bytes cannot be split into {nstreams} streams",
+                codec="snappy",
+            )
         starts.append(position)
         for _ in range(nstreams):
             nbytes = block_nbytes // nstreams
@@ -368,15 +378,18 @@ _MIN_SPLIT_NBYTES = 128  # c-blosc, blosc.c: MIN_BUFFERSIZE
 
 
 def _snappy_stream(view: memoryview, start: int, nbytes: int) -> tuple[BytesLike, int]:
-    """Return the decoded stream of `nbytes` at `start`, and the position behind it."""
+    """Return the decoded stream of `nbytes` at `start`, and its end."""
     first = start + _STREAM_SIZE.size
     size = _STREAM_SIZE.unpack_from(view, start)[0] if first <= len(view) else -1
     if not 0 < size <= len(view) - first:
-        raise CodecError(f"stream of {size} bytes at {start} of {len(view)}", codec="snappy")
+        raise CodecError(
+            f"stream of {size} bytes at offset {start} exceeds the chunk of {len(view)} bytes",
+            codec="snappy",
+        )
     stored = view[first : first + size]
     if size == nbytes:
         return stored, first + size
     out = bytearray(nbytes)
     if not _snappy.decompress_into(stored, out):
-        raise CodecError(f"Snappy stream at {start} is damaged", codec="snappy")
+        raise CodecError(f"the Snappy stream at offset {start} is damaged", codec="snappy")
     return out, first + size

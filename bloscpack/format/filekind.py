@@ -1,7 +1,7 @@
-"""Kinds of files and folders: how each is recognised, and the call that reads it.
+"""Kinds of files and folders: how to recognise each, and which call reads it.
 
-Every error about a file of the wrong kind gets its words here, so that a new kind is one row. Pure:
-it looks at the first bytes of a file, at the names in a folder, and reads nothing.
+All errors about a file of the wrong kind are created here, so that a new kind is one row. Pure:
+takes the first bytes of a file or the names in a folder, and reads nothing.
 """
 
 from collections import Counter
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ..exceptions import IsAFolderError, NotBloscpackError, WrongKindError
 from ..types import BytesLike
 
-# Enough of a file to recognise it: the magic of a tar archive is the farthest from the start.
+# Bytes needed to recognise a file: the magic of a tar archive is the farthest from the start.
 HEAD_NBYTES = 512
 
 BLOSCPACK_MAGIC = b"blpk"
@@ -20,24 +20,24 @@ RECORDING_MAGIC = b"VisionRe"
 MP4_BOXES = b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"uuid"
 DATASET_SUFFIX = ".bzna"
 
-# Files that an ingest reads, by their names.
+# Suffixes of files that an ingest reads.
 ARRAY_SUFFIXES = (".npy",)
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".jpe", ".png")
 VIDEO_SUFFIXES = (".mp4", ".webm", ".avi", ".mkv", ".mov", ".m4v", ".mpg", ".mpeg", ".ogv", ".ts")
 
 _DATASET_BRAND = b"bzna"
-# A Bloscpack file of version 4 has its incompatible features here; bit 0 is a frame store
-# (container/format.py).
+# Offset of the incompatible features in a Bloscpack file of version 4; bit 0 means a frame store
+# (format/header.py).
 _VERSION_AT, _FEATURES_AT, _FRAMES = 4, 40, 0x01
 
 
 class FileKind(NamedTuple):
-    """A kind of file or folder.
+    """Kind of file or folder.
 
     Attributes
     ----------
     name : str
-        With its article, for messages.
+        Name with its article, for messages.
     advice : str
         What to do with it, for messages.
     """
@@ -111,14 +111,14 @@ _SUFFIXES = {".gulp": GULP_FILE, ".gmeta": GULP_FILE}
 
 
 def identify(head: BytesLike, name: str | None = None) -> FileKind | None:
-    """Return the kind of a file; None if it is not a known one.
+    """Return the kind of a file; None if it is unknown.
 
     Parameters
     ----------
     head : bytes-like
-        Its first `HEAD_NBYTES`, or fewer.
+        Beginning of the file, up to `HEAD_NBYTES`.
     name : str, optional
-        Its path or URL: data files of a Gulp directory have no magic of their own.
+        Its path or URL, needed for data files of a Gulp directory, which have no magic.
     """
     head = bytes(head[:HEAD_NBYTES])
     if head.startswith(BLOSCPACK_MAGIC):
@@ -135,12 +135,12 @@ def identify(head: BytesLike, name: str | None = None) -> FileKind | None:
 
 
 def is_dataset_name(name: str | None) -> bool:
-    """Return whether a path or URL ends as those of Benzina datasets do."""
+    """Return whether a path or URL has the suffix of a Benzina dataset."""
     return name is not None and name.partition("?")[0].endswith(DATASET_SUFFIX)
 
 
 def check_dataset(head: BytesLike, name: str | None) -> None:
-    """Refuse a file that is not an mp4, unless it may be a dataset whose start is damaged.
+    """Refuse a file that is not an mp4, unless it may be a dataset with a damaged beginning.
 
     Raises
     ------
@@ -154,14 +154,14 @@ def check_dataset(head: BytesLike, name: str | None) -> None:
 
 
 def wrong_kind(head: BytesLike, wanted: str, name: str | None = None) -> WrongKindError:
-    """Return the error for a file that is not what a call reads.
+    """Return the error for a file of the wrong kind.
 
     Parameters
     ----------
     head : bytes-like
-        Its first `HEAD_NBYTES`, or fewer.
+        Beginning of the file, up to `HEAD_NBYTES`.
     wanted : str
-        What the call reads, with its article: "a frame store".
+        Kind that the caller reads, with its article: "a frame store".
     name : str, optional
         Its path or URL.
 
@@ -184,7 +184,7 @@ def wrong_kind(head: BytesLike, wanted: str, name: str | None = None) -> WrongKi
     return NotBloscpackError(message, offset=0, field="magic")
 
 
-# What files in a folder are, by suffix, and the call that makes something of them.
+# Content of a folder by the suffix of its files, and the call that reads it.
 _CREATE = "'blpk frames create OUT.blp FOLDER' or bloscpack.frames.ingest with listing.{} makes a "
 _CREATE += "frame store of them"
 _CONTENTS: dict[str, tuple[str, str]] = {
@@ -204,7 +204,7 @@ def not_gulp(names: Iterable[str]) -> NotBloscpackError:
     Parameters
     ----------
     names : iterable of str
-        The names of the files and folders in it.
+        Names of the files and folders in it.
     """
     lead = "a folder without pairs of .gulp and .gmeta files, so not a Gulp directory"
     return NotBloscpackError(f"{lead}: {_describe_folder(names)}")
@@ -216,7 +216,7 @@ def not_a_file(names: Iterable[str]) -> IsAFolderError:
     Parameters
     ----------
     names : iterable of str
-        The names of the files and folders in it.
+        Names of the files and folders in it.
     """
     names = list(names)
     if {".gulp", ".gmeta"} <= set(map(_suffix, names)):
@@ -227,7 +227,7 @@ def not_a_file(names: Iterable[str]) -> IsAFolderError:
 
 
 def _describe_folder(names: Iterable[str]) -> str:
-    """Return what is in a folder that is not a Gulp directory, and the call that reads it."""
+    """Describe the content of a folder that is not a Gulp directory, and the call that reads it."""
     listed = [name for name in names if not name.startswith(".") or name in _ZARR_NAMES]
     found = Counter(_suffix(name) for name in listed)
     if not listed:

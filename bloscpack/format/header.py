@@ -1,13 +1,12 @@
-"""Layout of a Bloscpack file: header, offset table, and where everything lies.
+"""Layout of a Bloscpack file: header, offset table, and the sizes of all parts.
 
 ::
 
     file   = header [metadata] [offsets] (chunk digest)*
     header = 16 bytes (version 1), 32 bytes (2 and 3), 32 + 32 bytes (4)
 
-Pure: it turns bytes into a `Header` and back and says how large each part is, but reads nothing.
-Every field is described in docs/formats/bloscpack.md; facts about versions 1 to 3 come from
-bloscpack 0.1.1, 0.2.1 and 0.16.0.
+Pure: converts bytes to a `Header` and back, and reads nothing. Every field is described in
+docs/formats/bloscpack.md; facts about versions 1 to 3 come from bloscpack 0.1.1, 0.2.1 and 0.16.0.
 """
 
 from collections.abc import Sequence
@@ -34,7 +33,7 @@ MAGIC = BLOSCPACK_MAGIC
 EXTENSION = ".blp"
 DEFAULT_VERSION = 3
 MAX_CHUNKS = 2**63 - 1
-UNKNOWN = -1  # chunk_size, last_chunk and nchunks of a stream whose end was not known
+UNKNOWN = -1  # chunk_size, last_chunk and nchunks of a stream of unknown length
 
 # Bits of the options byte, stored on disk. Bits 2 to 7 must be 0: bloscpack 0.16 refuses them.
 OPTION_OFFSETS = 0x01
@@ -51,34 +50,34 @@ EXTENSION_HEADER_SIZE = 4 + 2 + 1 + 1 + 4 + 4 + 8 + 8
 MAX_HEADER_SIZE = HEADER_SIZE + EXTENSION_HEADER_SIZE
 _HEADER_SIZES = {1: 4 + 1 + 3 + 8, 2: HEADER_SIZE, 3: HEADER_SIZE, 4: MAX_HEADER_SIZE}
 OFFSET_SIZE = 8
-UNUSED_ENTRY = b"\xff" * OFFSET_SIZE  # -1: a spare entry of the offset table, or one not filled in
+UNUSED_ENTRY = b"\xff" * OFFSET_SIZE  # -1: entry of the offset table that is spare or not filled
 
-# Incompatible features of version 4, stored on disk: who does not know one cannot read the file.
-# A frame store: chunks of any size, found by an index (docs/formats/frames.md).
+# Incompatible features of version 4, stored on disk: a reader must refuse a file with an unknown
+# one. A frame store: chunks of any size, found by an index (docs/formats/frames.md).
 FEATURE_FRAMES = 0x01
 
 
 class Header(NamedTuple):
-    """The header of a Bloscpack file.
+    """Header of a Bloscpack file.
 
     Attributes
     ----------
     format_version : int
-        1 to 4. We write 3, and 4 where version 3 cannot say it (`Header.build` picks).
+        1 to 4. We write 3, and 4 where version 3 lacks a feature (`version_for`).
     offsets, metadata : bool
         Whether an offset table and a metadata section follow.
     checksum : Checksum
-        Of every chunk, over its stored bytes.
+        Checksum of every chunk, over its stored bytes.
     typesize : int
         Bytes per item, informative; each chunk has its own. 0 to 255.
     chunk_size, last_chunk : int
-        Decoded size of every chunk but the last, and of the last, in bytes; -1 unknown.
+        Decoded size of every chunk but the last, and of the last, in bytes; -1 if unknown.
     nchunks : int
-        Number of chunks; -1 unknown, the chunks then go on to the end of the file.
+        Number of chunks; -1 if unknown, the chunks then extend to the end of the file.
     max_app_chunks : int
         Spare entries of the offset table.
     features : int
-        Incompatible features, of version 4 only.
+        Incompatible features; version 4 only.
     """
 
     format_version: int
@@ -99,17 +98,17 @@ class Header(NamedTuple):
 
     @property
     def table_size(self) -> int:
-        """Size of the offset table in bytes, its spare entries included; 0 without one."""
+        """Size of the offset table in bytes, including spare entries; 0 without a table."""
         return OFFSET_SIZE * (self.nchunks + self.max_app_chunks) if self.offsets else 0
 
     def pack(self) -> bytes:
         """Return the bytes of the header."""
         version = self.format_version
         if version < DEFAULT_VERSION:
-            raise UnsupportedError(f"header: version {version} is read, not written")
+            raise UnsupportedError(f"header: version {version} can be read but not written")
         options = OPTION_OFFSETS * self.offsets | OPTION_METADATA * self.metadata
-        # Version 4 keeps its checksum id in the extension: an id over 8 in byte 6 would make
-        # bloscpack 0.16 die of an IndexError before it looks at the version.
+        # Version 4 stores its checksum id in the extension: with an id over 8 in byte 6,
+        # bloscpack 0.16 raises an IndexError before it compares the version.
         id_ = self.checksum.id if version == DEFAULT_VERSION else 0
         head = _HEADER.pack(
             MAGIC,
@@ -139,23 +138,23 @@ class Header(NamedTuple):
 
     @classmethod
     def unpack(cls, view: BytesLike, *, known_features: int = 0) -> "Header":
-        """Unpack the header at the start of `view`.
+        """Unpack the header at the beginning of `view`.
 
         Parameters
         ----------
         view : bytes-like
-            The start of a file.
+            Beginning of a file.
         known_features : int
-            The incompatible features that the caller can read.
+            Incompatible features that the caller supports.
 
         Raises
         ------
         NotBloscpackError
-            The magic is another (a ValueError, as in bloscpack 0.16).
+            The magic is wrong (a ValueError, as in bloscpack 0.16).
         FormatVersionMismatch
             The version is not 1 to 4.
         TruncatedError
-            The header is not whole.
+            The header is incomplete.
         FormatError
             A field is out of its range.
         ChecksumMismatch
@@ -171,7 +170,7 @@ class Header(NamedTuple):
             return _unpack_short(view)
         if options & ~(OPTION_OFFSETS | OPTION_METADATA):
             raise FormatError(
-                f"header: options {options:#010b} has bits set that must be 0",
+                f"header: options {options:#010b} has reserved bits set",
                 offset=5,
                 field="options",
             )
@@ -197,9 +196,9 @@ class Header(NamedTuple):
             spare,
             features,
         )
-        header = tuple.__new__(cls, values)  # _make, without its call
+        header = tuple.__new__(cls, values)  # same as `_make`, but saves a call
         if not (
-            # The usual header, at once; whatever else is legal is looked at field by field.
+            # Fast path for the usual header; any other one is checked field by field.
             version == DEFAULT_VERSION
             and 0 < last_chunk <= chunk_size <= MAX_CHUNK_NBYTES
             and 0 < nchunks <= MAX_CHUNKS - spare
@@ -209,12 +208,12 @@ class Header(NamedTuple):
         return header
 
     def check(self) -> None:
-        """Check the fields against their ranges and each other.
+        """Check the fields for their ranges and their consistency.
 
         Raises
         ------
         FormatError
-            One is out of range; the message starts with its name.
+            A field is invalid; the message names it.
         """
         _check_range("typesize", self.typesize, 0, 255)
         _check_range("chunk_size", self.chunk_size, UNKNOWN, MAX_CHUNK_NBYTES)
@@ -222,8 +221,8 @@ class Header(NamedTuple):
         _check_range("nchunks", self.nchunks, UNKNOWN, MAX_CHUNKS)
         _check_range("max_app_chunks", self.max_app_chunks, 0, MAX_CHUNKS)
         if self.format_version == 2:
-            # Release 0.2 wrote a last_chunk above chunk_size for a requested number of chunks,
-            # and kept the last eight bytes for later.
+            # For a requested number of chunks, release 0.2 wrote a last_chunk above chunk_size. It
+            # reserved the last eight bytes.
             if self.metadata:
                 raise FormatError("options: version 2 has no metadata", offset=5, field="options")
             if self.max_app_chunks:
@@ -238,13 +237,13 @@ class Header(NamedTuple):
             )
         if self.nchunks == UNKNOWN and (self.max_app_chunks or self.offsets):
             raise FormatError(
-                "nchunks is unknown, so that there can be no offset table",
+                "nchunks is unknown, so the file cannot have an offset table",
                 offset=16,
                 field="nchunks",
             )
         if self.max_app_chunks and not self.offsets:
             raise FormatError(
-                f"max_app_chunks is {self.max_app_chunks}, but there is no offset table",
+                f"max_app_chunks is {self.max_app_chunks}, but the file has no offset table",
                 offset=24,
                 field="max_app_chunks",
             )
@@ -256,19 +255,19 @@ class Header(NamedTuple):
             )
         if self.nchunks > 1 and self.last_chunk == 0:
             raise FormatError(
-                f"last_chunk is 0, although there are {self.nchunks} chunks",
+                f"last_chunk is 0, although nchunks is {self.nchunks}",
                 offset=12,
                 field="last_chunk",
             )
 
 
 def version_for(*checksums: Checksum) -> int:
-    """Return the lowest format version that has these checksums."""
+    """Return the lowest format version that supports these checksums."""
     return DEFAULT_VERSION if all(row.id <= LAST_V3_ID for row in checksums) else 4
 
 
 def pack_offsets(offsets: Sequence[int]) -> bytes:
-    """Return entries of the offset table, absolute positions."""
+    """Return the bytes of entries of the offset table, which are absolute positions."""
     return pack(f"<{len(offsets)}q", *offsets)
 
 
@@ -278,7 +277,7 @@ def unpack_offsets(view: BytesLike) -> tuple[int, ...]:
 
 
 def _unpack_short(view: BytesLike) -> Header:
-    """Return the header of version 1, raise for what is none of ours or not whole."""
+    """Return a header of version 1; raise if the file is of another kind or too short."""
     if not MAGIC.startswith(view[:4]):
         if identify(view) is None:
             raise NotBloscpackError(
@@ -292,10 +291,8 @@ def _unpack_short(view: BytesLike) -> Header:
         if version == 1:
             return _unpack_v1(view)
         if version not in _HEADER_SIZES and len(view) >= HEADER_SIZE:
-            raise FormatVersionMismatch(
-                f"header: format version is {version}; versions 1 to 4 are known"
-            )
-    raise TruncatedError(f"header: {len(view)} of {HEADER_SIZE} bytes are there", offset=0)
+            raise FormatVersionMismatch(f"header: format version is {version}, expected 1 to 4")
+    raise TruncatedError(f"header: found {len(view)} of {HEADER_SIZE} bytes", offset=0)
 
 
 def _unpack_v1(view: BytesLike) -> Header:
@@ -307,12 +304,12 @@ def _unpack_v1(view: BytesLike) -> Header:
 
 
 def _unpack_extension(view: BytesLike, known_features: int) -> tuple[int, int]:
-    """Return checksum id and features."""
+    """Return the checksum id and the features."""
     fields = unpack_fields(_EXTENSION_HEADER, view, HEADER_SIZE, "extended header")
     magic, size, id_, _, incompatible, _, _, digest = fields
     if magic != _EXTENSION_MAGIC or size != EXTENSION_HEADER_SIZE:
         raise FormatError(
-            f"extended header: starts with {magic!r} and size {size}, not {_EXTENSION_MAGIC!r} "
+            f"extended header: magic {magic!r} and size {size}, expected {_EXTENSION_MAGIC!r} "
             f"and {EXTENSION_HEADER_SIZE}",
             offset=HEADER_SIZE,
             field="extension",
@@ -331,7 +328,7 @@ def _unpack_extension(view: BytesLike, known_features: int) -> tuple[int, int]:
         raise wrong_kind(view, "an array")
     if unknown:
         raise UnsupportedError(
-            f"extended header: features {unknown:#x} are not known to this release"
+            f"extended header: this release does not support features {unknown:#x}"
         )
     if view[6]:
         raise FormatError("header: checksum must be 0 in version 4", offset=6, field="checksum")

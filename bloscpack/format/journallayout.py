@@ -1,17 +1,17 @@
-"""The rollback journal: what an append in place overwrites, kept beside the file until it is done.
+"""Layout of the rollback journal, which saves the bytes that an append in place overwrites.
 
 ::
 
     journal = header(64) (offset(8) nbytes(8))*nregions bytes
 
-A region is a run of bytes of the file as it was. The first is the front, header and metadata
-section; the second, if there is one, goes from the first byte behind the last full chunk to the
-end of the file. The entries of the offset table that were spare are not kept: they were -1.
+A region is a range of old bytes of the file. The first is the front, header and metadata section.
+The second, if present, extends from the end of the last full chunk to the end of the file. The
+spare entries of the offset table are not saved, as they were all -1.
 
-A journal is whole or of no meaning: its digest covers all of it, and it is synced before the file
-is touched. It belongs to a file if inode and device are those it tells, or if bytes that the append
-does not touch are (a copy of both files has other inodes); where there are such bytes they must
-match in any case.
+An incomplete journal is ignored: its digest covers all of it, and it is synced before the file is
+changed. To find out whether a journal belongs to a file, a fingerprint of bytes that the append
+does not touch is compared. Inode and device are compared only without such bytes, because a copy of
+both files has other inodes.
 
 Pure: bytes in, values out. Layout: docs/formats/bloscpack.md, "Rollback journal".
 """
@@ -34,24 +34,24 @@ _HEADER = Struct("<8sHHIQQQ8sQ8s")
 JOURNAL_HEADER_SIZE = 8 + 2 + 2 + 4 + 8 + 8 + 8 + 8 + 8 + 8
 _REGION = Struct("<QQ")
 MAX_REGIONS = 2
-# What is read of a journal before its regions: all but their bytes, and the file's header.
+# First read of a journal: everything before the bytes of the regions, and the header of the file.
 JOURNAL_START_NBYTES = JOURNAL_HEADER_SIZE + MAX_REGIONS * _REGION.size + MAX_HEADER_SIZE
-# Bytes before the first one to change that tell the file.
+# Size of the unchanged bytes, before the first changed one, that the fingerprint covers.
 FINGERPRINT_NBYTES = 1 << 16
 NO_FINGERPRINT = bytes(8)
-# The header of a file, field by field: it may be half of this state and half of the next.
+# Header of a file, field by field, as it may mix fields of two states.
 _FIELDS = Struct("<8siiqq")
 
 
 class Region(NamedTuple):
-    """A run of bytes of the file, and where the journal keeps them.
+    """Range of old bytes of the file, and its position in the journal.
 
     Attributes
     ----------
     offset, nbytes : int
-        Of the run, in the file.
+        Range in the file.
     at : int
-        Its position in the journal.
+        Position of the bytes in the journal.
     """
 
     offset: int
@@ -60,7 +60,7 @@ class Region(NamedTuple):
 
 
 class Journal(NamedTuple):
-    """A journal as far as its start tells; whether it is whole, its digest decides.
+    """Fields of a journal from its beginning; the caller must still compare the digest.
 
     Attributes
     ----------
@@ -69,15 +69,15 @@ class Journal(NamedTuple):
     identity : tuple of int
         Inode and device of the file.
     fingerprint : bytes
-        XXH3 of the bytes of `fingerprint_extent`; zeros if there are none.
+        XXH3 of the bytes of `fingerprint_extent`; zeros if that is empty.
     regions : tuple of Region
         In order, not overlapping, inside the file.
     nbytes : int
-        Size of the journal.
+        Size of the journal in bytes.
     digest : bytes
         XXH3 of the journal without these 8 bytes.
     header : Header
-        The header of the file before the append.
+        Header of the file before the append.
     """
 
     file_size: int
@@ -90,20 +90,20 @@ class Journal(NamedTuple):
 
     @property
     def spare_extent(self) -> tuple[int, int]:
-        """Offset and size of the entries of the offset table that were spare."""
+        """Offset and size of the spare entries of the offset table."""
         header = self.header
         table = self.regions[0].nbytes
         return table + OFFSET_SIZE * header.nchunks, OFFSET_SIZE * header.max_app_chunks
 
     @property
     def fingerprint_extent(self) -> tuple[int, int]:
-        """Offset and size of the bytes of which `fingerprint` is the digest."""
+        """Offset and size of the bytes that `fingerprint` covers."""
         data_offset = self.regions[0].nbytes + self.header.table_size
         end = self.regions[1].offset if len(self.regions) > 1 else self.file_size
         return fingerprint_extent(data_offset, end)
 
     def fits(self, live: BytesLike) -> bool:
-        """Return whether `live`, the first 32 bytes of a file, may be of it, now or later."""
+        """Return whether `live`, the first 32 bytes of a file, are consistent with this journal."""
         if len(live) < HEADER_SIZE:
             return False
         fixed, chunk_size, _, nchunks, spare = _FIELDS.unpack_from(live)
@@ -117,7 +117,7 @@ class Journal(NamedTuple):
 
 
 def fingerprint_extent(data_offset: int, end: int) -> tuple[int, int]:
-    """Return offset and size of the bytes that tell a file, chunks before `end`."""
+    """Return the offset and size of the bytes, chunks before `end`, that identify a file."""
     start = max(data_offset, end - FINGERPRINT_NBYTES)
     return start, max(end - start, 0)
 
@@ -128,9 +128,9 @@ def pack_journal_start(
     fingerprint: bytes,
     extents: Sequence[tuple[int, int]],
 ) -> tuple[bytes, bytes]:
-    """Return the header but for its digest, and the list of regions.
+    """Return the header without its digest, and the list of regions.
 
-    The digest is the XXH3 of these two and the bytes of the regions, and goes between the two.
+    The digest is the XXH3 of these two and of the bytes of the regions; it goes between the two.
     """
     inode, device = identity
     mask = (1 << 64) - 1
@@ -150,10 +150,10 @@ def pack_journal_start(
 
 
 def unpack_journal(view: BytesLike, size: int) -> Journal | None:
-    """Return the journal that starts with `view` and has `size` bytes.
+    """Return the journal of `size` bytes that begins with `view`, or None.
 
-    `view` has `JOURNAL_START_NBYTES`, less only where the journal is shorter. None is returned for
-    what is no journal, or none that is whole as far as sizes tell.
+    `view` has `JOURNAL_START_NBYTES` bytes, fewer only if the journal is shorter. The result is
+    None if it is not a journal, or if its sizes show that it is incomplete.
     """
     if len(view) < JOURNAL_HEADER_SIZE:
         return None

@@ -1,12 +1,12 @@
-"""The metadata section: any JSON value, optionally compressed, with room to grow.
+"""Metadata section: any JSON value, optionally compressed, with room to grow.
 
 ::
 
     section = header(32) data padding digest
 
-The digest is over the data as stored and stands behind the padding (bloscpack 0.3.0 to 0.16.0).
-The original's format text puts it directly behind the data, so a section written to the letter of
-that text is read too. Pure: bytes in, values out.
+The digest covers the stored data and follows the padding (bloscpack 0.3.0 to 0.16.0). In the
+original's format description it follows the data directly, so such a section is read too. Pure:
+bytes in, values out.
 """
 
 import json
@@ -37,13 +37,13 @@ META_CODECS = ("None", "zlib")
 
 _HEADER = Struct("<8sBBBBIII8s")
 
-# Metadata may expand so far: a 1.6 MB section of a hostile file otherwise asks for 1.6 GB.
-# `pack_section` stores data that would compress better than this uncompressed, so that we read
-# what we write.
+# Limits of expansion: metadata of up to 16 MiB are free, larger ones may expand 64 times. Otherwise
+# a 1.6 MB section of a hostile file could allocate 1.6 GB. `pack_section` stores data that compress
+# better than this uncompressed, so that we can read everything we write.
 _FREE_EXPANSION_NBYTES = 16 << 20
 _MAX_EXPANSION = 64
-# So many values, and one more for each stored byte: 16 KB of "[[],[],..." else become a gigabyte
-# of Python objects.
+# Largest number of values besides one per stored byte: otherwise 16 KB of "[[],[],..." could become
+# a gigabyte of Python objects.
 _FREE_VALUES = 1 << 18
 
 _encode_json = json.JSONEncoder(separators=(",", ":")).encode
@@ -51,7 +51,7 @@ _decoder = json.JSONDecoder()
 
 
 class MetadataHeader(NamedTuple):
-    """The 32 bytes before the metadata.
+    """Header of the metadata section, 32 bytes.
 
     Attributes
     ----------
@@ -60,15 +60,15 @@ class MetadataHeader(NamedTuple):
     meta_options : int
         0.
     meta_checksum : Checksum
-        Over the stored data.
+        Checksum of the stored data.
     meta_codec : str
         ``"None"`` or ``"zlib"``.
     meta_level : int
-        0 to 9; kept when compression was dropped.
+        0 to 9; also stored if the data are not compressed after all.
     meta_size, max_meta_size, meta_comp_size : int
-        Bytes of the data: decoded, reserved, stored.
+        Size of the data in bytes: decoded, reserved, stored.
     user_codec : bytes
-        Free, 8 bytes; NULs stripped.
+        Free for the user, 8 bytes; NULs stripped.
     """
 
     magic_format: bytes
@@ -87,7 +87,7 @@ class MetadataHeader(NamedTuple):
         return METADATA_HEADER_SIZE + self.max_meta_size + self.meta_checksum.nbytes
 
     def pack(self) -> bytes:
-        """Return the 32 bytes."""
+        """Return the 32 bytes of the header."""
         return _HEADER.pack(
             self.magic_format,
             self.meta_options,
@@ -109,7 +109,7 @@ class MetadataHeader(NamedTuple):
         Raises
         ------
         TruncatedError
-            The header is not whole.
+            The header is incomplete.
         FormatError
             A field is out of its range.
         UnsupportedError
@@ -117,8 +117,7 @@ class MetadataHeader(NamedTuple):
         """
         if len(view) - at < METADATA_HEADER_SIZE:
             raise TruncatedError(
-                f"metadata header: {max(len(view) - at, 0)} of {METADATA_HEADER_SIZE} bytes are "
-                "there",
+                f"metadata header: found {max(len(view) - at, 0)} of {METADATA_HEADER_SIZE} bytes",
                 offset=at,
             )
         fields = _HEADER.unpack_from(view, at)
@@ -147,13 +146,14 @@ class MetadataHeader(NamedTuple):
             )
         if codec == 0 and size != stored:
             raise FormatError(
-                f"metadata header: meta_size {size} is not meta_comp_size {stored}, "
-                "although nothing is compressed",
+                f"metadata header: meta_size {size} differs from meta_comp_size {stored}, "
+                "although the data are not compressed",
                 field="meta_size",
             )
         if size > _FREE_EXPANSION_NBYTES and _expands_too_far(size, stored):
             raise FormatError(
-                f"metadata header: meta_size {size} is too much for {stored} stored bytes",
+                f"metadata header: meta_size {size} exceeds {_MAX_EXPANSION} times the {stored} "
+                "stored bytes",
                 field="meta_size",
             )
         values = (
@@ -167,7 +167,7 @@ class MetadataHeader(NamedTuple):
             stored,
             user.rstrip(b"\0"),
         )
-        return tuple.__new__(cls, values)  # _make, without its call
+        return tuple.__new__(cls, values)  # same as `_make`, but saves a call
 
 
 def pack_section(
@@ -183,16 +183,16 @@ def pack_section(
     Parameters
     ----------
     metadata : object
-        Anything ``json.dumps`` takes.
+        Any value that ``json.dumps`` accepts.
     checksum, codec, level
-        Names and level; compression that does not pay is dropped.
+        Names and level; data that do not become smaller are stored uncompressed.
     reserve : int or callable of the data's size, optional
-        Bytes to reserve for the data; ten times its size by default, as in bloscpack 0.16.
+        Bytes to reserve for the data; by default ten times their size, as in bloscpack 0.16.
 
     Raises
     ------
     TypeError, ValueError
-        `metadata` is no JSON value.
+        `metadata` is not a JSON value.
     MetadataSectionTooSmall
         The data do not fit into `reserve`.
     """
@@ -225,19 +225,19 @@ def pack_section(
 
 
 def stored_data(header: MetadataHeader, section: BytesLike) -> bytes:
-    """Return the data as stored in `section`, the whole section, their checksum compared.
+    """Return the stored data of a whole section after comparing their checksum.
 
     Raises
     ------
     TruncatedError
-        The section is not whole.
+        The section is incomplete.
     ChecksumMismatch
-        The stored and the computed digest differ.
+        The stored and the computed digests differ.
     """
     size = header.section_size
     if len(section) < size:
-        raise TruncatedError(f"metadata: {len(section)} of {size} bytes are there")
-    section = bytes(section)  # slices of bytes compare faster than those of views
+        raise TruncatedError(f"metadata: found {len(section)} of {size} bytes")
+    section = bytes(section)  # slices of bytes compare faster than slices of memoryviews
     end = METADATA_HEADER_SIZE + header.meta_comp_size
     data = section[METADATA_HEADER_SIZE:end]
     row = header.meta_checksum
@@ -255,7 +255,7 @@ def stored_data(header: MetadataHeader, section: BytesLike) -> bytes:
 
 
 def decode_data(data: bytes, codec: str, nbytes: int) -> Any:
-    """Return the metadata in `data`, `nbytes` long when decoded by `codec`.
+    """Decode metadata of `nbytes` decoded bytes from `data`, compressed with `codec`.
 
     Raises
     ------
@@ -280,7 +280,7 @@ def _expands_too_far(nbytes: int, stored: int) -> bool:
 def _has_too_many_values(data: bytes, stored: int) -> bool:
     if len(data) <= _FREE_VALUES:
         return False
-    # Every value but the outermost stands behind one of these.
+    # Every value except the outermost follows one of these characters.
     return sum(map(data.count, (b",", b"[", b"{"))) > _FREE_VALUES + stored
 
 
@@ -289,14 +289,14 @@ def _decode_json(text: str) -> Any:
         value, end = _decoder.raw_decode(text)
     except json.JSONDecodeError:
         end = -1
-    # Space around the value, or an error to be told: the whole decoder.
+    # White space around the value, or an error: `decode` handles both.
     return value if end == len(text) else _decoder.decode(text)
 
 
 def _inflate(data: bytes, nbytes: int) -> bytes:
     stream = zlib.decompressobj()
     try:
-        # One byte more than declared, so that too much shows as such.
+        # One byte more than declared, to detect data that are too long.
         result = stream.decompress(data, nbytes + 1)
     except zlib.error as err:
         raise FormatError(f"metadata: {err}") from err

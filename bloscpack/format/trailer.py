@@ -1,14 +1,15 @@
-"""The trailer: digests of all that versions 3 and 4 leave unprotected, behind the last chunk.
+"""Trailer after the last chunk: digests of everything that versions 3 and 4 do not protect.
 
 ::
 
     trailer = digest(8)*nchunks page(16)*npages head tail(64)
 
-A digest is the XXH3 of a chunk as stored; a page holds that of 4096 entries of the offset table and
-that of the digests beside them, so that opening reads one block whatever the number of chunks.
-`head` is a copy of header and metadata section, from which a damaged front can be rebuilt. The tail
-is the end of the file: what follows it, or does not fit the file any more, makes the trailer stale.
-Readers that know nothing of it (bloscpack 0.16) ignore bytes behind the last chunk.
+A digest is the XXH3 of a stored chunk. A page holds the XXH3 of 4096 entries of the offset table
+and the XXH3 of the digests of these chunks, so opening a file reads one block for any number of
+chunks. `head` is a copy of the header and the metadata section, from which a damaged front can be
+rebuilt. The tail is the end of the file: a trailer that is followed by other bytes, or that does
+not match the file any more, is stale. Readers that do not know the trailer (bloscpack 0.16) ignore
+bytes after the last chunk.
 
 Pure: bytes in, values out. Layout: docs/formats/bloscpack.md, "Trailer".
 """
@@ -29,8 +30,8 @@ TRAILER_MAGIC = b"BLPKTRLR"
 DIGEST_SIZE = 8
 PAGE_CHUNKS = 4096
 PAGE_SIZE = DIGEST_SIZE + DIGEST_SIZE
-# The digest of a chunk that an append found without one; also stored for that chunk whose XXH3 it
-# is, which then goes unchecked: one in 2^64.
+# Digest of a chunk that an append found without one. A chunk whose XXH3 is really 0, one in 2^64,
+# is not checked either.
 UNKNOWN_DIGEST = bytes(DIGEST_SIZE)
 
 _VERSION = 1
@@ -38,29 +39,29 @@ _VERSION = 1
 # XXH3 of the head as it is in front, XXH3 of pages, head and this tail
 _TAIL = Struct("<8sHHIQQQ8s8s8s")
 TAIL_SIZE = 8 + 2 + 2 + 4 + 8 + 8 + 8 + 8 + 8 + 8
-# Of a larger head only the header is copied: the digest still protects all of it.
+# Of a larger head only the header is copied; the digest still covers all of it.
 MAX_HEAD_NBYTES = 1 << 16
-# Pages are read when a file is opened: those of a billion chunks, and of no more.
+# Limit on the pages, which are read when a file is opened: enough for a billion chunks.
 _MAX_PAGES_NBYTES = 4 << 20
 
 
 class Trailer(NamedTuple):
-    """A trailer that is whole; whether it is of this state of the file, `matches_head` tells.
+    """Intact trailer; `matches_head` checks that it describes the current state of the file.
 
     Attributes
     ----------
     offset : int
-        Where it starts: the end of the last chunk and its digest.
+        Offset of the trailer: the end of the last chunk and its digest.
     nbytes : int
-        Its size; it ends with the file.
+        Size in bytes; the trailer ends with the file.
     nchunks : int
-        Chunks it knows.
+        Number of chunks that it covers.
     head_digest : bytes
-        XXH3 of header and metadata section.
+        XXH3 of the header and the metadata section.
     head : bytes
-        Copy of header and metadata section; only of the header if they were large.
+        Copy of the header and the metadata section; only of the header above 64 KiB.
     pages : bytes
-        Digests of each page.
+        Digests of all pages.
     """
 
     offset: int
@@ -72,11 +73,11 @@ class Trailer(NamedTuple):
 
     @property
     def digests_size(self) -> int:
-        """Bytes of the digests of all chunks, which start at `offset`."""
+        """Size in bytes of the digests of all chunks, which start at `offset`."""
         return DIGEST_SIZE * self.nchunks
 
     def matches_head(self, head: BytesLike) -> bool:
-        """Return whether `head`, header and metadata section, are those of the trailer."""
+        """Return whether `head`, the header and the metadata section, matches the trailer."""
         return xxh3_64_digest(head) == self.head_digest
 
     def page_extent(self, page: int) -> tuple[int, int]:
@@ -86,28 +87,28 @@ class Trailer(NamedTuple):
         return self.offset + DIGEST_SIZE * first, DIGEST_SIZE * count
 
     def matches_entries(self, page: int, entries: BytesLike) -> bool:
-        """Return whether `entries` of the offset table, as stored, are those of `page`.
+        """Return whether `entries`, stored entries of the offset table, match `page`.
 
-        Without an offset table `entries` is empty.
+        Without an offset table, `entries` is empty.
         """
         start = PAGE_SIZE * page
         return xxh3_64_digest(entries) == self.pages[start : start + DIGEST_SIZE]
 
     def matches_digests(self, page: int, digests: BytesLike) -> bool:
-        """Return whether `digests` of chunks, as stored, are those of `page`."""
+        """Return whether `digests`, the stored digests of chunks, match `page`."""
         start = PAGE_SIZE * page + DIGEST_SIZE
         return xxh3_64_digest(digests) == self.pages[start : start + DIGEST_SIZE]
 
 
 def unpack_trailer(view: BytesLike, file_size: int) -> tuple[Trailer | None, int]:
-    """Return the trailer whose end is the end of `view`, the last bytes of the file.
+    """Return the trailer at the end of `view`, the last bytes of the file.
 
     Returns
     -------
     trailer : Trailer or None
-        None if there is none, or `view` is too short for it, or it is damaged.
+        None if the trailer is missing or damaged, or `view` is too short for it.
     missing : int
-        Bytes that `view` needs in all if it is too short, else 0.
+        Total size that `view` must have if it is too short, else 0.
     """
     if len(view) < TAIL_SIZE or view[-TAIL_SIZE : 8 - TAIL_SIZE] != TRAILER_MAGIC:
         return None, 0
@@ -137,18 +138,18 @@ def unpack_trailer(view: BytesLike, file_size: int) -> tuple[Trailer | None, int
 def pack_trailer(
     head: bytes, offsets: Sequence[int], digests: bytes, offset: int
 ) -> Iterator[bytes]:
-    """Yield the parts of the trailer of a file.
+    """Yield the trailer of a file in pieces.
 
     Parameters
     ----------
     head : bytes
-        Header and metadata section, as they are in front.
+        Header and metadata section as stored at the front.
     offsets : sequence of int
-        The entries of the offset table, empty without one.
+        Entries of the offset table; empty without a table.
     digests : bytes
-        The XXH3 of every chunk, 8 bytes each.
+        XXH3 of every chunk, 8 bytes each.
     offset : int
-        The end of the last chunk, where the trailer goes.
+        Offset of the trailer, the end of the last chunk and its digest.
     """
     nchunks = len(digests) // DIGEST_SIZE
     pages = b"".join(
@@ -176,50 +177,50 @@ def pack_trailer(
 
 
 def trailer_nbytes(nchunks: int, head_nbytes: int) -> int:
-    """Return the size of the trailer of so many chunks with so long a copy of the front."""
+    """Return the size of a trailer for `nchunks` chunks with a copy of `head_nbytes`."""
     return DIGEST_SIZE * nchunks + PAGE_SIZE * _npages(nchunks) + head_nbytes + TAIL_SIZE
 
 
 def is_current(
     trailer: Trailer, header: Header, head: BytesLike, *, section_is_checked: bool
 ) -> bool:
-    """Return whether a trailer is of this state of the file, or of one before.
+    """Return whether a trailer describes the current state of the file, not an earlier one.
 
     Parameters
     ----------
     trailer : Trailer
-        Of the file.
+        The trailer of the file.
     header : Header
-        The header in front.
+        The header at the front.
     head : bytes-like
-        Header and metadata section in front, as they are stored.
+        Stored header and metadata section at the front.
     section_is_checked : bool
-        The metadata section has a checksum of its own, which matches.
+        Whether the metadata section has a checksum of its own, which matches.
 
     Returns
     -------
     bool
-        False if the trailer is stale: another program has appended to the file or has replaced
-        its metadata, and took no notice of the trailer.
+        False if the trailer is stale: a program that does not know trailers has appended to the
+        file or replaced its metadata.
 
     Raises
     ------
     FormatError
-        The front is not that of the trailer, and no such program makes it so: it is damaged.
+        The front differs from the copy in the trailer in a way that only damage explains.
     """
     if trailer.matches_head(head):
         return True
     try:
         recorded = Header.unpack(trailer.head)
     except BloscpackError:
-        return False  # nothing to compare with: no writer makes such a copy
+        return False  # no writer of ours makes such a copy, so it cannot be compared
     size = recorded.size
     has_section = len(trailer.head) > size
     section, before = head[size:], trailer.head[size:]
     same_section = has_section and section == before
-    # Other metadata have other data: damage alone changes only the header of the section.
-    behind = METADATA_HEADER_SIZE
-    same_data = has_section and section[behind:] == before[behind:]
+    # Replaced metadata have other data. If only the header of the section differs, it is damage.
+    data_start = METADATA_HEADER_SIZE
+    same_data = has_section and section[data_start:] == before[data_start:]
     same_place = len(head) == len(trailer.head) or not has_section
     if same_place and (same_section or section_is_checked or not header.metadata):
         if header == recorded and not same_data:
@@ -229,11 +230,11 @@ def is_current(
     changed = (name for name in header._fields if getattr(header, name) != getattr(recorded, name))
     field = next(changed, None)
     what = "metadata" if field is None else f"header: {field}"
-    raise FormatError(f"{what} differs from what the trailer has recorded", field=field)
+    raise FormatError(f"{what} differs from the copy in the trailer", field=field)
 
 
 def _is_grown(before: Header, after: Header) -> bool:
-    """Return whether an append in place makes the one header of the other."""
+    """Return whether an append in place changes the header `before` to `after`."""
     same = after._replace(
         last_chunk=before.last_chunk,
         nchunks=before.nchunks,

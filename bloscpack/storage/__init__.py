@@ -1,1 +1,1 @@
-"""Where bytes live: positional reads from, and whole-or-absent writes to, files and memory."""
+"""Storage of bytes: positional reads, and writes that appear whole or not at all."""

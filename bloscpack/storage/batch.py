@@ -1,7 +1,7 @@
-"""Fetching many stored pieces in one go: sorted, coalesced, read by position, decoded on threads.
+"""Batched reads of many stored pieces: sorted, coalesced, read by position, decoded on threads.
 
-Who wants frames says where each lies and how it is decoded into its place; in what order the file
-is read, in how many calls and by how many threads, is decided here, for every kind of source.
+The caller gives the position of each piece and a function that decodes it. This module decides
+the order of the reads, the number of calls and the number of threads, for every kind of source.
 """
 
 import os
@@ -16,30 +16,30 @@ from .file import FileSource
 from .protocol import ByteSource
 from .remote.prefetch import prefetched_pieces
 
-# What is read at once stays in a core's own cache until it is decoded.
+# Largest read of one call: it stays in the cache of a core until it is decoded.
 MAX_RUN_NBYTES = 1 << 18
-# Bytes nobody asked for that are read rather than skipped: a call costs about as much as 16 KiB of
-# these, and on several threads some waiting for the interpreter as well.
+# Largest gap that is read rather than skipped: a call costs about as much as 16 KiB of it, and
+# with several threads also some waiting for the interpreter lock.
 MAX_GAP_NBYTES = 1 << 15
-# Runs for each thread, so that none waits long for the last one.
+# Runs for each thread, so that no thread waits long for the last one.
 _RUNS_PER_THREAD = 4
 
 
 class Piece(NamedTuple):
-    """Stored bytes and what to do with them.
+    """Stored bytes and the function that decodes them.
 
     Attributes
     ----------
     source : ByteSource
-        Where they are.
+        Source of the bytes.
     offset, nbytes : int
-        Their place in it.
+        Extent in `source`.
     decode : callable
-        Takes a view of the bytes, which is valid during the call only, and puts what they hold into
-        its place. Called without order, from any thread.
+        Called with a view of the bytes, which is valid only during the call; stores the decoded
+        result itself. Called in any order and from any thread.
     into : memoryview, optional
-        Of `nbytes` bytes, where they are wanted as they are: they are read straight to there, and
-        `decode` is given this view.
+        Buffer of `nbytes` bytes for a piece that needs no decoding: the bytes are read directly
+        into it, and `decode` is called with this view.
     """
 
     source: ByteSource
@@ -55,18 +55,18 @@ def fetch(pieces: Sequence[Piece], *, nthreads: int | None, nbytes: int) -> None
     Parameters
     ----------
     pieces : sequence of Piece
-        In any order; pieces that overlap are read once and decoded each.
+        In any order; the overlap of pieces is read once.
     nthreads : int or None
-        Threads that decode; see `threads.resolve_nthreads`.
+        Threads to decode with; see `threads.resolve_nthreads`.
     nbytes : int
-        How much work the decoding is, as the decoded bytes of a Blosc chunk that takes as long.
+        Cost of decoding, as the decoded size of a Blosc chunk that takes equally long.
 
     Raises
     ------
     TruncatedError
         A source ends before a piece does.
     Exception
-        What `decode` raises; of several, that of the piece that lies first.
+        The error of `decode`; if several fail, that of the first piece in the file.
     """
     nthreads = resolve_nthreads(nthreads, nbytes)
     for group in prefetched_pieces(pieces):
@@ -79,7 +79,7 @@ def _reader(runs: list[list[Piece]]) -> Callable[[int], None]:
 
 
 def _coalesce(pieces: Sequence[Piece], nthreads: int) -> Iterator[list[Piece]]:
-    """Yield the pieces in the order they lie, in runs that are each read by one call."""
+    """Yield the pieces in file order, in runs that one call reads."""
     ordinals: dict[int, int] = {}
     for piece in pieces:
         ordinals.setdefault(id(piece.source), len(ordinals))
@@ -115,7 +115,7 @@ def _read_run(run: list[Piece]) -> None:
     if not isinstance(source, FileSource):
         _decode_run(run, source.read_at(start, nbytes))
         return
-    if nbytes > MAX_RUN_NBYTES:  # no more than what is there: sizes from a file may lie
+    if nbytes > MAX_RUN_NBYTES:  # a size from a damaged file may exceed the source
         nbytes = max(0, min(nbytes, source.size() - start))
     with Scratch(nbytes) as view, view[: source.read_into(start, view)] as stored:
         _decode_run(run, stored)
@@ -136,7 +136,8 @@ def _read_straight(piece: Piece, view: memoryview) -> None:
 
 def _cut_off(piece: Piece, found: int) -> TruncatedError:
     error = TruncatedError(
-        f"{piece.nbytes} bytes at offset {piece.offset}: {found} are there", offset=piece.offset
+        f"{piece.nbytes} bytes expected at offset {piece.offset}; found {found}",
+        offset=piece.offset,
     )
     error.path = None if piece.source.name is None else os.fspath(piece.source.name)
     return error

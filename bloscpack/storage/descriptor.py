@@ -1,6 +1,6 @@
-"""Reading an open file by position, from many threads and in forked children.
+"""Positional reads of an open file, from many threads and in forked children.
 
-``pread`` leaves the position of the file alone, which a forked child shares with its parent.
+``pread`` does not move the file position, which a forked child shares with its parent.
 """
 
 import errno
@@ -8,10 +8,10 @@ import os
 
 
 class Descriptor:
-    """A file descriptor that is closed when its last user has let it go.
+    """File descriptor that is closed when the last reference to it is dropped.
 
-    A thread that reads holds a reference meanwhile. So another thread may close the file: its
-    number is not given to another file before the read has ended.
+    A thread holds a reference while it reads. Another thread may therefore close the file: the
+    system does not reuse the number before the read has ended.
     """
 
     __slots__ = ("number",)
@@ -19,19 +19,19 @@ class Descriptor:
     def __init__(self, number: int) -> None:
         self.number = number
 
-    # Bound here: while the interpreter ends, modules are emptied before objects.
+    # Bound as a default: at interpreter exit, modules are cleared before objects are deleted.
     def __del__(self, close=os.close) -> None:  # type: ignore[no-untyped-def]
         close(self.number)
 
 
 def pread(number: int, nbytes: int, offset: int) -> bytes:
-    """Return `nbytes` from `offset`, less only at the end; a read cut short is continued."""
+    """Return `nbytes` from `offset`, fewer only at the end; continue after a short read."""
     data = os.pread(number, nbytes, offset)
     return data if len(data) == nbytes else pread_more(number, nbytes, offset, data)
 
 
 def pread_more(number: int, nbytes: int, offset: int, data: bytes) -> bytes:
-    """Return what `pread` does, `data` being what a first read gave."""
+    """Complete a short `pread`; `data` is the result of the first read."""
     parts = []
     missing = nbytes
     while data:
@@ -42,7 +42,7 @@ def pread_more(number: int, nbytes: int, offset: int, data: bytes) -> bytes:
 
 
 def pread_into(number: int, view: memoryview, offset: int) -> int:
-    """Fill `view` from `offset` and return how much of it was, less only at the end."""
+    """Fill `view` from `offset`; return the bytes read, fewer only at the end of the file."""
     done = 0
     while done < len(view):
         if hasattr(os, "preadv"):
@@ -60,7 +60,7 @@ def pread_into(number: int, view: memoryview, offset: int) -> int:
 def data_runs(number: int, most: int) -> list[tuple[int, int]] | None:
     """Return the (start, stop) of each run of data; None if the file system does not report them.
 
-    Of more runs than `most` the last one reaches to the end.
+    If there are more than `most` runs, the last one extends to the end.
     """
     size = os.fstat(number).st_size
     runs: list[tuple[int, int]] = []

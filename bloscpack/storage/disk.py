@@ -1,7 +1,7 @@
-"""Every call that changes a file or a folder, one function each.
+"""All system calls that change a file or a folder, one function each.
 
-Whatever writes goes through here, so that tests can stop it, cut it short or lose it at each step
-(`tests/faults`). Nothing here knows what the bytes mean.
+Every write goes through this module, so that tests can stop, shorten or lose it at each step
+(`tests/faults`). The module knows no file format.
 """
 
 import errno
@@ -13,18 +13,18 @@ from contextlib import contextmanager, suppress
 from ..exceptions import BloscpackError
 from ..types import BytesLike
 
-# Of macOS, where fsync leaves bytes in the memory of the drive.
+# On macOS, fsync leaves bytes in the cache of the drive; F_FULLFSYNC flushes it.
 _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
-# The call is not there for files of this file system.
+# The file system does not implement the call.
 _UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOTTY)
 _COPY_NBYTES = 1 << 20
-# How many buffers one call takes: 1024 on Linux and macOS; POSIX promises 16.
+# Buffers per pwritev: Linux and macOS take 1024; POSIX guarantees 16.
 _MAX_PARTS = 16
 
 
 @contextmanager
 def naming(name: str | None) -> Iterator[None]:
-    """Put the name of a file, as the caller knows it, into each OSError of the block."""
+    """Set the file name of each OSError of the block to `name`, the name the caller knows."""
     try:
         yield
     except BloscpackError:
@@ -36,18 +36,18 @@ def naming(name: str | None) -> Iterator[None]:
 
 
 def create(path: str) -> int:
-    """Make a new file and return its descriptor, for reading and writing.
+    """Create a file and return its descriptor, open for reading and writing.
 
     Raises
     ------
     FileExistsError
-        There is one of this name.
+        The file exists.
     """
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
 
 
 def write_at(fd: int, offset: int, *parts: BytesLike) -> None:
-    """Write `parts` one behind the other from `offset` on; all of them, or an OSError comes."""
+    """Write `parts` one after the other from `offset` on; raise OSError unless all are written."""
     total = sum(map(len, parts))
     if not total:
         return
@@ -57,7 +57,8 @@ def write_at(fd: int, offset: int, *parts: BytesLike) -> None:
     else:
         done = os.pwritev(fd, parts, offset)
         data = b"" if done == total else b"".join(parts)
-    while done < total:  # a full disk, a limit or a signal cuts it short: the next call tells
+    # A short write means a full disk, a limit or a signal: the next call raises the reason.
+    while done < total:
         step = os.pwrite(fd, memoryview(data)[done:], offset + done)
         if not step:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
@@ -65,7 +66,7 @@ def write_at(fd: int, offset: int, *parts: BytesLike) -> None:
 
 
 def copy_range(source: int, source_offset: int, target: int, offset: int, nbytes: int) -> None:
-    """Copy `nbytes` from one file to another, within the system where it can.
+    """Copy `nbytes` from one file to another, inside the kernel if possible.
 
     Raises
     ------
@@ -76,8 +77,8 @@ def copy_range(source: int, source_offset: int, target: int, offset: int, nbytes
     while nbytes:
         step = 0
         if copy is not None:
-            # File systems refuse it with many numbers, and so do sandboxes. What is really wrong,
-            # such as a full disk, the plain copy meets too.
+            # File systems and sandboxes refuse it with many error numbers. The plain copy meets
+            # real problems too, such as a full disk.
             with suppress(OSError):
                 step = copy(source, target, nbytes, source_offset, offset)
             if not step:
@@ -86,7 +87,7 @@ def copy_range(source: int, source_offset: int, target: int, offset: int, nbytes
         else:
             data = os.pread(source, min(nbytes, _COPY_NBYTES), source_offset)
             if not data:
-                raise OSError(errno.EIO, "the file ended while it was copied")
+                raise OSError(errno.EIO, "the file ended while it was being copied")
             write_at(target, offset, data)
             step = len(data)
         source_offset += step
@@ -95,12 +96,12 @@ def copy_range(source: int, source_offset: int, target: int, offset: int, nbytes
 
 
 def truncate(fd: int, size: int) -> None:
-    """Make a file so long."""
+    """Set the size of a file in bytes."""
     os.ftruncate(fd, size)
 
 
 def set_mode(fd: int, mode: int) -> None:
-    """Set the permissions of a file, where the file system has any to set."""
+    """Set the permissions of a file, if the file system has permissions."""
     try:
         os.fchmod(fd, mode)
     except OSError as err:
@@ -109,7 +110,7 @@ def set_mode(fd: int, mode: int) -> None:
 
 
 def sync(fd: int) -> None:
-    """Make what was written to a file durable: on the drive, not in its memory."""
+    """Make the content of a file durable: on the drive, not in the cache of the drive."""
     if _FULL_SYNC is not None:
         try:
             fcntl.fcntl(fd, _FULL_SYNC)
@@ -122,15 +123,15 @@ def sync(fd: int) -> None:
 
 
 def sync_folder(folder: str) -> None:
-    """Make what was created, renamed and removed in `folder` durable, where the system can."""
+    """Make creations, renames and removals in `folder` durable, if the system can."""
     try:
         fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    except PermissionError:  # it may be written to but not read: nothing opens it
+    except PermissionError:  # a folder that can be written but not read cannot be opened to sync
         return
     try:
         sync(fd)
     except OSError as err:
-        # Some network file systems have no such call; there is nothing better to do.
+        # Some network file systems do not implement it, and nothing can replace it.
         if err.errno not in _UNSUPPORTED:
             err.filename = folder
             raise
@@ -139,7 +140,7 @@ def sync_folder(folder: str) -> None:
 
 
 def replace(source: str, target: str) -> None:
-    """Rename a file, over another one if that is there."""
+    """Rename a file, replacing `target` if it exists."""
     os.replace(source, target)
 
 
@@ -149,12 +150,12 @@ def unlink(path: str) -> None:
 
 
 def make_folder(path: str) -> None:
-    """Make a folder.
+    """Create a folder.
 
     Raises
     ------
     FileExistsError
-        There is something of this name.
+        The name exists.
     """
     os.mkdir(path)
 
@@ -165,7 +166,7 @@ def remove_folder(path: str) -> None:
 
 
 def identity(fd: int) -> tuple[int, int]:
-    """Return the inode and the device of a file, which two files never share."""
+    """Return the inode and the device of a file, which together identify it."""
     status = os.fstat(fd)
     return status.st_ino, status.st_dev
 
@@ -175,19 +176,19 @@ NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
 def is_locking() -> bool:
-    """Return whether writers lock their files: not if ``BLOSCPACK_LOCKING`` is 0."""
+    """Return whether writers lock their files; ``BLOSCPACK_LOCKING=0`` turns locking off."""
     return os.environ.get(LOCKING_VARIABLE, "1") != "0"
 
 
 def try_lock(fd: int, *, shared: bool = False) -> bool:
-    """Lock an open file and return whether that was possible at once.
+    """Lock an open file without waiting; return whether the lock was acquired.
 
-    A shared lock keeps out exclusive ones only.
+    A shared lock excludes exclusive ones only.
 
     Raises
     ------
     OSError
-        The file system has no locks; its number is one of `NO_LOCKS`.
+        The file system has no locks; the errno is one of `NO_LOCKS`.
     """
     try:
         fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
@@ -197,7 +198,7 @@ def try_lock(fd: int, *, shared: bool = False) -> bool:
 
 
 def try_lock_for_writing(fd: int, name: str | None) -> bool:
-    """Lock a file that is to be written; the error for a file system without locks has advice."""
+    """Lock a file for writing; on a file system without locks, the error says what to do."""
     try:
         return try_lock(fd)
     except OSError as err:
@@ -214,5 +215,5 @@ def try_lock_for_writing(fd: int, name: str | None) -> bool:
 
 
 def unlock(fd: int) -> None:
-    """Give a lock back, for all who share the open file."""
+    """Release a lock, also for other descriptors of the same open file."""
     fcntl.flock(fd, fcntl.LOCK_UN)

@@ -1,4 +1,4 @@
-"""Bytes in local files, pipes and Python file objects."""
+"""Sources for local files, pipes and Python file objects."""
 
 import io
 import os
@@ -11,7 +11,7 @@ from weakref import WeakSet
 
 from ..format.filekind import not_a_file
 from .descriptor import Descriptor, data_runs, pread, pread_into, pread_more
-from .journal import check_unlocked, find_journal, journal_path, try_settle
+from .journal import check_unlocked, find_journal, journal_path, try_resolve_journal
 from .memory import MemorySource
 from .overlay import OverlaySource, Patch
 from .protocol import ByteSource, closed_on_error
@@ -22,14 +22,14 @@ _CLOSED = "I/O operation on a closed file"
 
 
 class FileSource:
-    """A regular file, read with ``pread``: no shared position, so threads and forks are safe.
+    """Regular file, read with ``pread``: no shared position, so threads and forks are safe.
 
     Attributes
     ----------
     path : str
-        Where it is, whatever becomes of the working directory.
+        Absolute path, so that a change of the working directory does not matter.
     stamp : tuple of int
-        Its size in bytes and its time of modification in ns when it was opened.
+        Size in bytes and modification time in ns when the file was opened.
     """
 
     def __init__(
@@ -39,9 +39,9 @@ class FileSource:
         *,
         is_link: bool | None = None,
     ) -> None:
-        # What opening small files costs is mostly calls: there are no more than needed.
+        # Opening a small file costs mostly system calls, so no call is made twice.
         self.name: str | None = (name := path if type(path) is str else os.fsdecode(path))
-        # Not normalised: behind a symbolic link ".." is another folder.
+        # Not normalised: after a symbolic link ".." is a different folder.
         self.path = name if name.startswith("/") else os.path.join(os.getcwd(), name)
         if is_link is None:
             is_link = os.path.islink(self.path)
@@ -49,7 +49,7 @@ class FileSource:
             flags = os.O_RDONLY | os.O_CLOEXEC
             descriptor = Descriptor(os.open(path, flags))
         self._descriptor: Descriptor | None = descriptor
-        # The journal lies beside the file, not beside a link to it.
+        # The journal is beside the file itself, not beside a link to it.
         self._real_path = os.path.realpath(self.path) if is_link else self.path
         self._note_stamp(descriptor)
 
@@ -64,65 +64,66 @@ class FileSource:
         return descriptor
 
     def duplicate(self) -> "FileSource":
-        """Return another source for the same open file, even if its name is gone."""
+        """Return another source for the same open file, even if its name was removed."""
         copy = FileSource(self.path, self._open_descriptor())
         copy.name = self.name
         return copy
 
     def settled(self, *, replays: bool) -> "OverlaySource | None":
-        """Return the file as it was before an append that has not ended; None if there is none.
+        """Return the file as it was before an unfinished append; None if no append is unfinished.
 
-        With `replays` the append of a dead writer is rolled back in the file, if possible.
+        With `replays`, the append of a dead writer is rolled back in the file if possible.
         """
         descriptor = self._open_descriptor()
         found = find_journal(self._real_path, descriptor.number)
         if found is None:
             return None
-        kept = FileSource(journal_path(self._real_path), Descriptor(found[0]))
+        journal_source = FileSource(journal_path(self._real_path), Descriptor(found[0]))
         journal = found[1]
-        if replays and try_settle(self._real_path, descriptor.number):
+        if replays and try_resolve_journal(self._real_path, descriptor.number):
             self._note_stamp(descriptor)
             return None
         patches = [
-            Patch(region.offset, region.nbytes, kept, region.at) for region in journal.regions
+            Patch(region.offset, region.nbytes, journal_source, region.at)
+            for region in journal.regions
         ]
         patches.append(Patch(*journal.spare_extent, None))
-        return OverlaySource(self, patches, journal.file_size, owned=(self, kept))
+        return OverlaySource(self, patches, journal.file_size, owned=(self, journal_source))
 
     def has_journal(self) -> bool:
-        """Return whether a writer is changing the file, or died while it did."""
+        """Return whether a writer is changing the file or died while changing it."""
         found = find_journal(self._real_path, self._open_descriptor().number)
         if found is not None:
             os.close(found[0])
         return found is not None
 
     def is_changed(self) -> bool:
-        """Return whether somebody has written to the file since it was opened, or is at it."""
+        """Return whether the file was written to since it was opened, or is being written to."""
         status = os.fstat(self._open_descriptor().number)
         return self.stamp != (status.st_size, status.st_mtime_ns) or self.has_journal()
 
     def is_replaced(self) -> bool:
-        """Return whether the path leads to another file by now."""
+        """Return whether the path now names a different file."""
         number = self._open_descriptor().number
         return not os.path.samestat(os.fstat(number), os.stat(self.path))
 
     def size(self) -> int:
-        """Return the current size of the file."""
+        """Return the current size in bytes."""
         descriptor = self._descriptor
         if descriptor is None:
             descriptor = self._open_descriptor()
         return os.fstat(descriptor.number).st_size
 
     def data_runs(self, most: int) -> list[tuple[int, int]] | None:
-        """Return where there are data, (start, stop) each; None if that is not known.
+        """Return the (start, stop) of each run of data; None if the system does not report them.
 
-        Of more runs than `most` the last one reaches to the end.
+        If there are more than `most` runs, the last one extends to the end.
         """
         return data_runs(self._open_descriptor().number, most)
 
     def read_at(self, offset: int, nbytes: int) -> bytes:
-        """Return a copy; a read that the system cuts short is continued."""
-        # Held while it is read from: see `Descriptor`.
+        """Return a copy; continue after a short read."""
+        # This reference keeps the descriptor open during the read: see `Descriptor`.
         descriptor = self._descriptor
         if descriptor is None:
             descriptor = self._open_descriptor()
@@ -132,23 +133,23 @@ class FileSource:
         return pread_more(descriptor.number, nbytes, offset, data)
 
     def read_into(self, offset: int, view: memoryview) -> int:
-        """Fill `view` from `offset` and return how much of it was, less only at the end."""
-        # Held while it is read from: see `Descriptor`.
+        """Fill `view` from `offset`; return the bytes read, fewer only at the end of the file."""
+        # This reference keeps the descriptor open during the read: see `Descriptor`.
         descriptor = self._descriptor
         if descriptor is None:
             descriptor = self._open_descriptor()
         return pread_into(descriptor.number, view, offset)
 
     def close(self) -> None:
-        """Close the file as soon as no thread reads from it; idempotent."""
+        """Close the file once no thread reads from it; idempotent."""
         self._descriptor = None
 
 
 class FileObjectSource:
-    """A seekable binary file object of the caller, which closing the source does not close.
+    """Seekable binary file object of the caller; closing the source does not close it.
 
-    A regular file is read by position, as by `FileSource`. With any other object a lock makes
-    each seek-and-read one step.
+    A regular file is read by position, as in `FileSource`. For any other object, a lock makes
+    each seek and read one step.
     """
 
     def __init__(self, fileobj: IO[bytes]) -> None:
@@ -160,7 +161,7 @@ class FileObjectSource:
         _LOCKED.add(self)
 
     def size(self) -> int:
-        """Return the position of the end."""
+        """Return the current size in bytes."""
         if self._is_regular:
             return os.fstat(self._file.fileno()).st_size
         with self._lock:
@@ -175,14 +176,14 @@ class FileObjectSource:
             return read_fully(self._file, nbytes)
 
     def renew_lock(self) -> None:
-        """Make a new lock."""
+        """Replace the lock, which another thread may have held at a fork."""
         self._lock = Lock()
 
     def close(self) -> None:
         """Do nothing: the file object is the caller's."""
 
 
-# Sources with locks that a forked child must not find locked: it has no thread to unlock them.
+# Sources whose locks are replaced in a forked child, which has no thread to unlock them.
 _LOCKED: WeakSet[FileObjectSource] = WeakSet()
 
 
@@ -195,9 +196,9 @@ os.register_at_fork(after_in_child=_renew_locks)
 
 
 def _is_regular(fileobj: IO[bytes]) -> bool:
-    """Return whether a file object is just a regular file, with nothing between.
+    """Return whether a file object reads a regular file without transforming its bytes.
 
-    Other types may have a descriptor too, and other bytes than it: gzip's are decoded.
+    Other types may have a descriptor whose bytes differ from theirs: gzip decodes.
     """
     raw: object = fileobj
     if type(fileobj) is io.BufferedReader or type(fileobj) is io.BufferedRandom:
@@ -205,12 +206,12 @@ def _is_regular(fileobj: IO[bytes]) -> bool:
     if type(raw) is not io.FileIO or not raw.readable():
         return False
     if type(fileobj) is io.BufferedRandom:
-        fileobj.flush()  # what the caller has written is to be read
+        fileobj.flush()  # so that pread sees what the caller has written
     return stat.S_ISREG(os.fstat(raw.fileno()).st_mode)
 
 
 def read_fully(stream: IO[bytes], nbytes: int) -> bytes:
-    """Read `nbytes` from a stream, less only at its end: a pipe gives what it has."""
+    """Read `nbytes` from a stream, fewer only at its end; a pipe may return fewer each time."""
     data = stream.read(nbytes)
     if len(data) == nbytes or not data:
         return data
@@ -223,7 +224,7 @@ def read_fully(stream: IO[bytes], nbytes: int) -> bytes:
 
 
 def refuse_folder(path: str | os.PathLike[str]) -> None:
-    """Raise IsAFolderError where a file is expected; the error lists what is in the folder."""
+    """Raise IsAFolderError if `path` is a folder; the error suggests what it may contain."""
     if os.path.isdir(path):
         error = not_a_file(map(os.fsdecode, os.listdir(path)))
         error.path = os.fsdecode(path)
@@ -231,7 +232,7 @@ def refuse_folder(path: str | os.PathLike[str]) -> None:
 
 
 def _read_whole(path: str | os.PathLike[str]) -> MemorySource:
-    """Read a pipe or a device."""
+    """Read a pipe or a device into memory."""
     refuse_folder(path)
     with open(path, "rb") as stream:
         return MemorySource(stream.read())
@@ -240,7 +241,7 @@ def _read_whole(path: str | os.PathLike[str]) -> MemorySource:
 def open_source(where: Any, storage_options: Mapping[str, Any] | None = None) -> ByteSource:
     """Return a source for a path, a URL, a bytes-like object or a binary file object.
 
-    What cannot be read by position (a pipe, a terminal, a non-seekable object) is read to memory.
+    A pipe, a terminal or a non-seekable object cannot be read by position and is read into memory.
 
     Raises
     ------
@@ -249,9 +250,9 @@ def open_source(where: Any, storage_options: Mapping[str, Any] | None = None) ->
     OSError
         The file cannot be opened.
     TypeError
-        `where` is none of these.
+        `where` has another type.
     ValueError
-        `storage_options`, which are for a URL, with anything else.
+        `storage_options` are given and `where` is not a URL.
     """
     if is_url(where):
         return RemoteSource(where, storage_options)
@@ -269,9 +270,9 @@ def open_source(where: Any, storage_options: Mapping[str, Any] | None = None) ->
             return FileSource(where, is_link=is_link)
         return _read_whole(where)
     try:
-        return MemorySource(where)  # first: an mmap can be read like a file, too
+        return MemorySource(where)  # first, because an mmap also has the methods of a file
     except TypeError as err:
-        if not hasattr(where, "seekable"):  # an open `Array` has "read", too
+        if not hasattr(where, "seekable"):  # not "read", which an open `Array` also has
             raise TypeError(
                 f"expected a path, a bytes-like object or a binary file: {err}"
             ) from None
@@ -283,14 +284,14 @@ def open_source(where: Any, storage_options: Mapping[str, Any] | None = None) ->
 def open_settled_source(
     where: Any, storage_options: Mapping[str, Any] | None = None, *, replays: bool = False
 ) -> ByteSource:
-    """Return a source as `open_source` does, of a file as it was before an unfinished append.
+    """Open a source as `open_source` does, but show a file as it was before an unfinished append.
 
-    With `replays` the append of a dead writer is rolled back in the file.
+    With `replays`, the append of a dead writer is rolled back in the file.
 
     Raises
     ------
     LockedError
-        The file is to be written (`replays`), and a writer has it open.
+        `replays` is true and a writer has the file open.
     """
     source = open_source(where, storage_options)
     if not isinstance(source, FileSource):
@@ -301,26 +302,26 @@ def open_settled_source(
         return source.settled(replays=replays) or source
 
 
-# Runs of data that are noted; what lies behind so many is taken for data.
+# Runs of data that are recorded; everything after the last of them counts as data.
 _MAX_RUNS = 1 << 16
 
 
 @runtime_checkable
 class SparseSource(Protocol):
-    """A source that knows where its holes are."""
+    """Source that can list its runs of data, and so its holes."""
 
     def data_runs(self, most: int) -> list[tuple[int, int]] | None:
-        """Return where there are data, (start, stop) each; None if that is not known."""
+        """Return the (start, stop) of each run of data; None if they are not known."""
         ...
 
 
 class Holes:
-    """The holes of a file as they were when it was first searched.
+    """Holes of a file, recorded when the object is created.
 
     Parameters
     ----------
     source : ByteSource
-        What is searched; only regular files have holes.
+        File to examine; only regular files have holes.
     """
 
     def __init__(self, source: ByteSource) -> None:
@@ -331,13 +332,13 @@ class Holes:
         self._size = size
 
     def data_from(self, position: int) -> int:
-        """Return the first position of data from `position` on; the size if there is none."""
+        """Return the first position of data at or after `position`; the size without such data."""
         at = bisect_right(self._stops, position)
         if at == len(self._stops):
             return max(position, self._size)
         return max(position, self._starts[at])
 
     def data_before(self, position: int) -> int:
-        """Return where the last data before `position` end; 0 if there are none."""
+        """Return where the last data before `position` ends; 0 without such data."""
         at = bisect_right(self._starts, position - 1) - 1
         return min(position, self._stops[at]) if at >= 0 else 0

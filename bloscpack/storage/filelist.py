@@ -1,4 +1,4 @@
-"""Folders and patterns of files, local or behind URLs: what is there, and what reads it."""
+"""Folders and glob patterns, local or behind URLs: list the files and open them."""
 
 import glob
 import os
@@ -13,7 +13,7 @@ from .url import is_url, refuse_options, shown
 
 
 class ListedFolder:
-    """A folder that exists.
+    """Existing folder with its list of files.
 
     Parameters
     ----------
@@ -27,15 +27,15 @@ class ListedFolder:
     name : str
         For messages.
     names : list of str
-        The files in it when this was made: one request.
+        Files in the folder when this object was created; one request.
     is_remote : bool
         Whether it is behind a URL.
 
     Raises
     ------
     OSError
-        It is not there, or cannot be read; `FileNotFoundError` too for a URL below which there is
-        nothing.
+        It does not exist or cannot be read; `FileNotFoundError` also for a URL with no files
+        below it.
     """
 
     def __init__(
@@ -48,28 +48,29 @@ class ListedFolder:
         self._entries: dict[str, tuple[int | None, str]] = {}
         if self.is_remote:
             with importing:  # on use: fsspec, asyncio and the clients take long to load
-                from .remote import retry as transport
+                from .remote import retry
 
             self.where = os.fspath(where).rstrip("/")
             self.name = shown(self.where)
-            self._entries = transport.list_folder(self.where, self._options)
+            self._entries = retry.list_folder(self.where, self._options)
             self.names = list(self._entries)
             return
         refuse_options(where, storage_options)
         self.name = name = os.fsdecode(where)
-        # Whatever becomes of the working directory. Not normalised: behind a link ".." is another.
+        # Absolute, as the working directory may change. Not normalised: after a link ".." is a
+        # different folder.
         self.where = name if os.path.isabs(name) else os.path.join(os.getcwd(), name)
         self.names = os.listdir(where)
 
     def path(self, name: str) -> str:
-        """Return path or URL of a file in the folder."""
+        """Return the path or URL of a file in the folder."""
         return f"{self.where}/{name}" if self.is_remote else os.path.join(self.where, name)
 
     def open(self, name: str) -> ByteSource:
-        """Return what reads a file in the folder.
+        """Return a source for a file in the folder.
 
-        Of a remote one size and version are those that the folder told, if it did: opening is no
-        request then.
+        If the listing of a remote folder has the size and version of the file, opening it takes no
+        request.
         """
         path = self.path(name)
         if not self.is_remote:
@@ -85,7 +86,7 @@ class ListedFolder:
 
 
 def is_pattern(where: Any) -> bool:
-    """Return whether `where` is a pattern of paths or URLs; no path of a file that is there is."""
+    """Return whether `where` is a glob pattern; the path of an existing file is not one."""
     if not isinstance(where, str | os.PathLike):
         return False
     text = os.fspath(where)
@@ -95,7 +96,7 @@ def is_pattern(where: Any) -> bool:
 
 
 def _path_of(text: str) -> str:
-    """Return a path, or a URL without its query, which "?" begins."""
+    """Return a path, or a URL without its query, whose "?" is not a wildcard."""
     return text.partition("?")[0] if text.startswith(("http://", "https://")) else text
 
 
@@ -103,19 +104,19 @@ def expanded(
     where: str | os.PathLike[str] | Sequence[Any],
     storage_options: Mapping[str, Any] | None = None,
 ) -> list[Any]:
-    """Return what one or several paths, URLs or patterns name: of a pattern by name, as text.
+    """Expand one or several paths, URLs or patterns; the matches of a pattern are sorted strings.
 
     Raises
     ------
     FileNotFoundError
-        A pattern fits no file.
+        A pattern matches no file.
     TypeError
-        `where` is none of these.
+        `where` has another type.
     """
     if isinstance(where, str | os.PathLike):
         where = [where]
     elif isinstance(where, bytes | bytearray | memoryview) or not isinstance(where, Sequence):
-        raise TypeError(f"a path, a pattern or a list of these is needed, not {where!r:.80}")
+        raise TypeError(f"expected a path, a pattern or a list of these, not {where!r:.80}")
     found: list[Any] = []
     for each in where:
         found += _matching(os.fspath(each), storage_options) if is_pattern(each) else [each]
@@ -125,11 +126,11 @@ def expanded(
 def _matching(pattern: str, storage_options: Mapping[str, Any] | None) -> list[str]:
     if is_url(pattern):
         with importing:  # see `ListedFolder`
-            from .remote import retry as transport
+            from .remote import retry
 
-        names = transport.matching(pattern, dict(storage_options or {}))
+        names = retry.matching(pattern, dict(storage_options or {}))
     else:
         names = [name for name in glob.glob(pattern, recursive=True) if os.path.isfile(name)]
     if not names:
-        raise FileNotFoundError(2, "no file fits the pattern", shown(pattern))
+        raise FileNotFoundError(2, "no file matches the pattern", shown(pattern))
     return sorted(names)

@@ -1,7 +1,7 @@
-"""A folder that new files are written into, and nothing outside of it.
+"""Output folder for extraction, which no file name can escape.
 
-Names are paths of whoever extracts, with ``/``; that none of them leads out is checked here once
-more. No link is followed, neither in the place of a file nor in that of a folder.
+Names are relative paths with ``/``. Although callers check them, this module checks again that no
+name leads outside. Symbolic links are not followed, neither for a file nor for a folder.
 """
 
 import errno
@@ -18,28 +18,29 @@ _NO_FOLDER = (errno.ENOTDIR, errno.ELOOP)
 
 
 class Folder:
-    """A folder that files are written to.
+    """Folder that files are written to.
 
     Parameters
     ----------
     root : str or PathLike
-        The folder; made if it is not there. It may itself be a link.
+        The folder, created if it does not exist. It may itself be a link.
     overwrite : bool
-        Whether it may have files already, of which those of the same names are replaced.
+        Allow a folder that is not empty; files of the same names are replaced.
 
     Raises
     ------
     FileExistsError
-        It has files and not `overwrite`.
+        It is not empty and `overwrite` is false.
     OSError
-        It cannot be made.
+        It cannot be created.
     """
 
     def __init__(self, root: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         self.root = os.fspath(root)
         self._overwrite = overwrite
         os.makedirs(self.root, exist_ok=True)
-        # Everything is reached from here, so that no name that is replaced meanwhile leads out.
+        # All files are opened relative to this descriptor, so that replacing a folder by a link
+        # during the extraction cannot lead outside.
         self._root = Descriptor(os.open(self.root, _FOLDER))
         if not overwrite and os.listdir(self.root):
             raise FileExistsError(f"folder {self.root!r} is not empty")
@@ -49,7 +50,7 @@ class Folder:
         return os.path.join(self.root, *name.split("/"))
 
     def create(self, name: str) -> int:
-        """Make a file that is not there, and the folders that it is in.
+        """Create a file, and the folders that contain it.
 
         Returns
         -------
@@ -61,10 +62,9 @@ class Folder:
         ValueError
             The name leads out of the folder.
         FileExistsError
-            A file of this name is there and not to be replaced; or something else than a folder is
-            in the place of a folder.
+            The file exists and may not be replaced, or a folder of the name is not a folder.
         OSError
-            It cannot be made.
+            It cannot be created.
         """
         *folders, last = name.split("/")
         if not all(_is_plain(part) for part in (*folders, last)):
@@ -77,7 +77,7 @@ class Folder:
             return os.open(last, _NEW, 0o666, dir_fd=folder.number)
 
     def _open_folder(self, names: list[str]) -> Descriptor:
-        """Open a folder, which is made if it is not there; no link is followed."""
+        """Open a folder, creating it if needed; links are not followed."""
         folder = self._root
         for name in names:
             with suppress(FileExistsError):
@@ -86,18 +86,18 @@ class Folder:
                 number = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=folder.number)
             except OSError as err:
                 if err.errno in _NO_FOLDER:
-                    raise FileExistsError(errno.EEXIST, "there is something else", name) from err
+                    raise FileExistsError(errno.EEXIST, "exists and is not a folder", name) from err
                 raise
             folder = Descriptor(number)
         return folder
 
     def reopen(self, name: str, fd_identity: tuple[int, int]) -> int:
-        """Open a file for writing that was made here, and closed.
+        """Reopen a file for writing that `create` made and the caller has closed.
 
         Raises
         ------
         OSError
-            It is another file now, or not there.
+            It was replaced or removed.
         """
         *folders, last = name.split("/")
         with disk.naming(self.path(name)):
@@ -106,7 +106,7 @@ class Folder:
             fd = os.open(last, flags, dir_fd=folder.number)
             if disk.identity(fd) != fd_identity:
                 os.close(fd)
-                raise OSError(errno.ESTALE, "the file was replaced while it was written")
+                raise OSError(errno.ESTALE, "the file was replaced while it was being written")
             return fd
 
     def write(self, name: str, data: BytesLike) -> None:
@@ -120,5 +120,5 @@ class Folder:
 
 
 def _is_plain(part: str) -> bool:
-    """Return whether a part of a name is one here."""
+    """Return whether a part of a name stays inside its folder."""
     return part not in ("", ".", "..") and os.sep not in part

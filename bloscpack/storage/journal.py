@@ -1,8 +1,9 @@
-"""Rollback journals on disk: written before a file is changed in place, replayed after a crash.
+"""Rollback journals: written before a file is changed in place, replayed after a crash.
 
-Order is all: the journal is whole and synced before the first change, and goes only when the last
-one is synced. Whoever finds a journal that is whole and belongs to the file puts the old bytes
-back, if the file can be locked at once (its writer is dead), or else reads around the changes.
+The order of writes is essential: the journal is complete and synced before the first change, and is
+removed only after the last change is synced. A process that finds a complete journal of the file
+tries to lock the file. If it gets the lock, the writer is dead, and it restores the old bytes.
+Otherwise it reads the old bytes from the journal instead of the changed ones.
 """
 
 import errno
@@ -32,16 +33,16 @@ from .disk import NO_LOCKS, is_locking, try_lock, try_lock_for_writing, unlock
 
 _BLOCK_NBYTES = 1 << 20
 _NO_SUCH_FILE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
-# Neither led elsewhere by a link nor kept waiting by a pipe of this name.
+# Neither a symbolic link nor a pipe of this name may redirect or block the open.
 _JOURNAL_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-# Bytes that a name may have on Linux and macOS.
+# Longest file name on Linux and macOS, in bytes.
 _MAX_NAME_NBYTES = 255
 
 
 def journal_path(path: str) -> str:
-    """Return where the journal of the file at `path`, no link, is.
+    """Return the path of the journal of the file at `path`, which must not be a link.
 
-    Where its name would be too long, a digest of the name stands for it.
+    If its name would be too long, it is formed from a digest of the file name.
     """
     folder, name = os.path.split(path)
     encoded = os.fsencode(name)
@@ -53,18 +54,18 @@ def journal_path(path: str) -> str:
 def write_journal(
     path: str, fd: int, file_size: int, data_offset: int, extents: Sequence[tuple[int, int]]
 ) -> None:
-    """Write the journal of the open file `fd` at `path`, whole and durable.
+    """Write the complete journal of the open file `fd` at `path` durably.
 
     Parameters
     ----------
     path : str
-        Of the file; no link.
+        Path of the file, not of a link to it.
     fd : int
-        The file, locked, without a journal.
+        Descriptor of the file, which is locked and has no journal.
     file_size, data_offset : int
-        Its size, and where its first chunk starts.
+        Size of the file in bytes, and offset of its first chunk.
     extents : sequence of (offset, nbytes)
-        What to keep: the front, then everything from some offset to the end of the file.
+        Ranges to save: the front, then everything from some offset to the end of the file.
     """
     end = extents[1][0] if len(extents) > 1 else file_size
     start, nbytes = fingerprint_extent(data_offset, end)
@@ -73,28 +74,29 @@ def write_journal(
     name = journal_path(path)
     journal = disk.create(name)
     try:
-        # Whoever may write the file must be able to replay.
+        # Every user who may write the file must be able to replay the journal.
         disk.set_mode(journal, stat.S_IMODE(os.fstat(fd).st_mode))
         digest = xxh3_64(head + table)
         position = JOURNAL_HEADER_SIZE
-        kept: list[bytes] = [table]
+        pending: list[bytes] = [table]
         for block in _blocks(fd, extents):
             digest.update(block)
-            kept.append(block)
-            if sum(map(len, kept)) > _BLOCK_NBYTES:
-                disk.write_at(journal, position, *kept)
-                position += sum(map(len, kept))
-                kept = []
+            pending.append(block)
+            if sum(map(len, pending)) > _BLOCK_NBYTES:
+                disk.write_at(journal, position, *pending)
+                position += sum(map(len, pending))
+                pending = []
         front = head + digest.digest()
         if position == JOURNAL_HEADER_SIZE:
-            disk.write_at(journal, 0, front, *kept)
+            disk.write_at(journal, 0, front, *pending)
         else:
-            disk.write_at(journal, position, *kept)
+            # The front is written last because it holds the digest of everything else.
+            disk.write_at(journal, position, *pending)
             disk.write_at(journal, 0, front)
         disk.sync(journal)
         disk.sync_folder(os.path.dirname(path))
     except BaseException:
-        with suppress(OSError):  # it is not whole, or the file not changed: no harm is done
+        with suppress(OSError):  # harmless if it stays: the file has not been changed yet
             disk.unlink(name)
         raise
     finally:
@@ -102,7 +104,7 @@ def write_journal(
 
 
 def remove_journal(path: str) -> None:
-    """Remove the journal of the file at `path`, durably; there may be none."""
+    """Remove the journal of the file at `path` durably, if it has one."""
     try:
         disk.unlink(journal_path(path))
     except OSError as err:
@@ -113,14 +115,14 @@ def remove_journal(path: str) -> None:
 
 
 def find_journal(path: str, fd: int) -> tuple[int, Journal] | None:
-    """Return the journal of the open file `fd` at `path`, None if there is none that matters.
+    """Return the valid journal of the open file `fd` at `path`, or None.
 
     Returns
     -------
     journal_fd : int
-        The open journal, to be closed.
+        Descriptor of the journal; the caller closes it.
     journal : Journal
-        Whole, its digest compared, and of this file.
+        Complete, with a correct digest, and belonging to this file.
     """
     try:
         journal_fd = os.open(journal_path(path), _JOURNAL_FLAGS)
@@ -146,15 +148,15 @@ def _read_journal(path: str, fd: int, journal_fd: int) -> Journal | None:
     start = pread(journal_fd, JOURNAL_START_NBYTES, 0)
     journal = unpack_journal(start, status.st_size)
     if journal is None:
-        return None  # not whole: the file was not touched
+        return None  # incomplete: the file was not changed
     live = pread(fd, HEADER_SIZE, 0)
     if not journal.fits(live) or not _is_of(journal, fd):
-        notice("%s: the journal beside it is of another file and ignored", path)
+        notice("%s: ignored the journal beside it, which belongs to another file", path)
         return None
-    # In a folder where anybody may make files, nobody makes a journal for somebody else's file.
+    # In a folder that all users may write to, a user must not plant a journal for another's file.
     trusted = 0, target.st_uid, os.geteuid()
     if status.st_uid not in trusted and not target.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        notice("%s: the journal beside it is of another user and ignored", path)
+        notice("%s: ignored the journal beside it, which belongs to another user", path)
         return None
     digest = xxh3_64(start[: JOURNAL_HEADER_SIZE - 8])
     rest = (JOURNAL_HEADER_SIZE, status.st_size - JOURNAL_HEADER_SIZE)
@@ -171,9 +173,9 @@ def _is_of(journal: Journal, fd: int) -> bool:
 
 
 def replay(path: str, fd: int, journal_fd: int, journal: Journal) -> None:
-    """Put the file back as it was and remove the journal; the file is locked.
+    """Restore the old content of a locked file and remove its journal.
 
-    A crash on the way leaves the journal, and the next replay does it all again.
+    After a crash the journal is still there, and the next replay starts from the beginning.
     """
     for region in journal.regions:
         position = region.offset
@@ -190,8 +192,8 @@ def replay(path: str, fd: int, journal_fd: int, journal: Journal) -> None:
     remove_journal(path)
 
 
-def settle(path: str, fd: int) -> bool:
-    """Replay the journal of a locked file, or remove one without meaning; return if it was one."""
+def resolve_journal(path: str, fd: int) -> bool:
+    """Replay the journal of a locked file if it is valid, else remove it; return if replayed."""
     found = find_journal(path, fd)
     if found is None:
         remove_journal(path)
@@ -203,13 +205,13 @@ def settle(path: str, fd: int) -> bool:
     return True
 
 
-def try_settle(path: str, fd: int) -> bool:
-    """Replay the journal of the file that a reader has open as `fd`, if its writer is dead.
+def try_resolve_journal(path: str, fd: int) -> bool:
+    """Replay the journal of a file that a reader has open as `fd`, if the writer is dead.
 
     Returns
     -------
     bool
-        False if the file has a writer, or cannot be written, or is another one by now.
+        False if a writer has the file open, it cannot be written, or it was replaced.
     """
     try:
         writable = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -219,9 +221,9 @@ def try_settle(path: str, fd: int) -> bool:
         if disk.identity(writable) != disk.identity(fd) or not try_lock(writable):
             return False
         try:
-            settle(path, writable)
+            resolve_journal(path, writable)
         except OSError:
-            return False  # the journal is still there
+            return False  # the journal remains
         finally:
             unlock(writable)
     except OSError:
@@ -233,30 +235,24 @@ def try_settle(path: str, fd: int) -> bool:
 
 
 def check_unlocked(path: str) -> None:
-    """Check that no writer has the file at `path` open; it need not exist.
-
-    Raises
-    ------
-    LockedError
-        One has.
-    """
-    with replacing(path, settles=False):
+    """Raise LockedError if a writer has the file at `path` open; the file need not exist."""
+    with replacing(path, replays=False):
         pass
 
 
 @contextmanager
-def replacing(path: str, held: int = -1, *, settles: bool = True) -> Iterator[None]:
-    """Make sure that the file at `path`, no link, can be replaced inside of the block.
+def replacing(path: str, locked_fd: int = -1, *, replays: bool = True) -> Iterator[None]:
+    """Make sure that the file at `path`, not a link, can be replaced inside the block.
 
     Parameters
     ----------
     path : str
         The file; it need not exist.
-    held : int
-        Descriptor of the file if it is locked already.
-    settles : bool
-        Replay its journal, so that it is whole until it is replaced, and no journal stays behind
-        that could be taken for one of the new file.
+    locked_fd : int
+        Descriptor of the file if this process has it locked already, else -1.
+    replays : bool
+        Replay its journal. The file is then whole until it is replaced, and no journal is left
+        that could be mistaken for one of the new file.
 
     Raises
     ------
@@ -265,27 +261,27 @@ def replacing(path: str, held: int = -1, *, settles: bool = True) -> Iterator[No
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except PermissionError:  # whoever may write but not read it appends to nothing
+    except PermissionError:  # a file that cannot be read has no appending writer of this user
         yield
         return
     except FileNotFoundError:
-        if settles:
+        if replays:
             remove_journal(path)
         yield
         return
     try:
-        if held < 0 or disk.identity(held) != disk.identity(fd):
+        if locked_fd < 0 or disk.identity(locked_fd) != disk.identity(fd):
             _lock_shared(path, fd)
-            if settles and os.path.lexists(journal_path(path)):
-                _settle_by_path(path, fd)
+            if replays and os.path.lexists(journal_path(path)):
+                _resolve_by_path(path, fd)
         yield
     finally:
         os.close(fd)
 
 
 def locked_error(path: str | None) -> LockedError:
-    """Return the error that a second writer gets."""
-    err = LockedError("another writer has the file open; one at a time may write to it")
+    """Return the error for a second writer."""
+    err = LockedError("another writer has the file open; only one at a time may write to it")
     err.path = path
     return err
 
@@ -301,14 +297,14 @@ def _lock_shared(path: str, fd: int) -> None:
             raise
 
 
-def _settle_by_path(path: str, fd: int) -> None:
-    with suppress(OSError):  # where there are no locks
+def _resolve_by_path(path: str, fd: int) -> None:
+    with suppress(OSError):  # a file system without locks
         unlock(fd)
     writable = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
         if is_locking() and not try_lock_for_writing(writable, path):
             raise locked_error(path)
-        settle(path, writable)
+        resolve_journal(path, writable)
     finally:
         os.close(writable)
     _lock_shared(path, fd)

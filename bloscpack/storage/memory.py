@@ -1,4 +1,4 @@
-"""Bytes in memory."""
+"""Source and sink in memory."""
 
 from io import BytesIO
 from typing import Any
@@ -7,12 +7,12 @@ from ..types import BytesLike
 
 
 def as_bytes(buffer: Any) -> memoryview:
-    """Return a view of all bytes of a contiguous buffer, whatever its items are.
+    """Return a view of all bytes of a contiguous buffer with items of any type.
 
     Raises
     ------
     TypeError
-        It is no buffer, or not contiguous.
+        It is not a buffer, or not contiguous.
     """
     view = memoryview(buffer)
     if not view.c_contiguous:
@@ -23,25 +23,25 @@ def as_bytes(buffer: Any) -> memoryview:
 
 
 class MemorySource:
-    """Reads from a buffer without copying: `read_at` gives views of it."""
+    """Source for a buffer; `read_at` returns views, not copies."""
 
     name: str | None = None
 
     def __init__(self, buffer: Any) -> None:
-        # bytes are the usual case: at once
+        # Fast path for bytes, the most common case.
         self._view = memoryview(buffer) if type(buffer) is bytes else as_bytes(buffer)
         self._size = len(self._view)
 
     def size(self) -> int:
-        """Return the size of the buffer."""
+        """Return the size of the buffer in bytes."""
         return self._size
 
     def read_at(self, offset: int, nbytes: int) -> memoryview:
-        """Return a view."""
+        """Return a view of the buffer."""
         return self._view[offset : offset + nbytes]
 
     def content(self) -> bytes:
-        """Return all bytes; a copy, unless the buffer is such bytes."""
+        """Return all bytes; a copy unless the source was created from a bytes object."""
         buffer = self._view.obj
         if isinstance(buffer, bytes) and len(buffer) == self._size:
             return buffer
@@ -52,7 +52,7 @@ class MemorySource:
 
 
 class MemorySink:
-    """Collects bytes; `getvalue` gives them."""
+    """Sink that collects bytes in memory; `getvalue` returns them."""
 
     name: str | None = None
 
@@ -64,7 +64,7 @@ class MemorySink:
         self._buffer.write(data)
 
     def write_at(self, offset: int, data: BytesLike) -> None:
-        """Replace bytes written before."""
+        """Replace bytes that were written earlier."""
         self._buffer.seek(offset)
         self._buffer.write(data)
         self._buffer.seek(0, 2)
@@ -73,9 +73,9 @@ class MemorySink:
         """Do nothing."""
 
     def abort(self) -> None:
-        """Drop what was written."""
+        """Discard everything that was written."""
         self._buffer = BytesIO()
 
     def getvalue(self) -> bytes:
-        """Return everything written (no copy is made by `BytesIO`)."""
+        """Return everything that was written; `BytesIO` makes no copy."""
         return self._buffer.getvalue()

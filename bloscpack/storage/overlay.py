@@ -1,4 +1,4 @@
-"""A file seen with other bytes in some places: as it was, or as it will be."""
+"""File with some byte ranges replaced: as it was before a change, or as it will be after it."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -8,16 +8,16 @@ from .protocol import ByteSource
 
 
 class Patch(NamedTuple):
-    """Bytes that stand for those of the file.
+    """Replacement for a byte range of the file.
 
     Attributes
     ----------
     offset, nbytes : int
-        Where, in the file.
+        Range in the file.
     source : ByteSource or None
-        What holds them; None for bytes 0xff.
+        Source of the replacement; None for bytes of 0xff.
     at : int
-        Their position in `source`.
+        Position of the replacement in `source`.
     """
 
     offset: int
@@ -27,16 +27,16 @@ class Patch(NamedTuple):
 
 
 class OverlaySource:
-    """Reads from a file through patches.
+    """Source that reads a file through patches.
 
     Parameters
     ----------
     base : ByteSource
         The file.
     patches : iterable of Patch
-        Not overlapping.
+        Must not overlap.
     size : int
-        Where the file ends.
+        Size of the patched file in bytes.
     owned : iterable of ByteSource
         Closed with this source.
 
@@ -60,11 +60,11 @@ class OverlaySource:
         self._owned = tuple(owned)
 
     def size(self) -> int:
-        """Return where the file ends."""
+        """Return the size of the patched file in bytes."""
         return self._size
 
     def read_at(self, offset: int, nbytes: int) -> BytesLike:
-        """Return a copy where a patch is touched, else what the file gives."""
+        """Return a copy if a patch is touched, else the result of the file itself."""
         stop = min(offset + nbytes, self._size)
         parts: list[BytesLike] = []
         position = offset
@@ -86,6 +86,6 @@ class OverlaySource:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def close(self) -> None:
-        """Close what is owned; idempotent."""
+        """Close the owned sources; idempotent."""
         for source in self._owned:
             source.close()

@@ -1,8 +1,8 @@
-"""Parts of a file that several processes write, and the one file they become.
+"""Parts of a file that several processes write in a folder, and their joining into one file.
 
-The parts of one job lie in a folder beside the file they are for. The folder is made before there
-are workers and renamed before it is emptied, so that a worker that comes late finds no place to
-write to, and nothing stays behind.
+The parts of a job are in a folder beside the final file. The folder is created before the workers
+start and renamed before it is emptied. A late worker therefore finds no folder to write to, and
+leaves nothing behind.
 """
 
 import errno
@@ -18,7 +18,7 @@ from .file import FileSource
 from .journal import check_unlocked
 from .sink import FileSink, NewFile
 
-# Of a folder with parts, and of one that is being removed.
+# Suffixes of a folder with parts, and of one that is being removed.
 SUFFIX = ".parts"
 _GONE_SUFFIX = ".gone"
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -26,67 +26,65 @@ GONE = "the parts of this job are gone: it was committed or aborted, or was neve
 
 
 def new_id() -> str:
-    """Return a name for a job that no other one has."""
+    """Return a random, unique job id."""
     return os.urandom(8).hex()
 
 
 def checked_id(id_: str) -> str:
-    """Return the id of a job, which becomes part of a name.
+    """Return a job id after a check that it can be part of a file name.
 
     Raises
     ------
     ValueError
-        It cannot.
+        It has other characters, or a wrong length.
     """
     if not isinstance(id_, str) or not _ID.fullmatch(id_):
-        raise ValueError(
-            f"id must be 1 to 64 letters, digits, '_' and '-' of ASCII, not {id_!r:.100}"
-        )
+        raise ValueError(f"id must be 1 to 64 ASCII letters, digits, '_' or '-', not {id_!r:.100}")
     return id_
 
 
 class PartFolder:
-    """Where the parts of one job wait, and where they are joined.
+    """Folder for the parts of one job, in which they are also joined.
 
-    Pickles as the path and the id. Making one changes nothing on disk.
+    Pickled as the path and the id. Creating this object changes nothing on disk.
 
     Parameters
     ----------
     path : str or PathLike
-        The file to be.
+        The final file.
     id_ : str
-        Tells the jobs for one file apart; letters, digits, "_" and "-".
+        Distinguishes the jobs for one file; letters, digits, "_" and "-".
     overwrite : bool
-        Whether a file that is there may be replaced.
+        Whether an existing file may be replaced.
 
     Attributes
     ----------
     name : str
-        The path as the caller called it.
+        The path as the caller gave it.
     target : str
-        Where the file will be, whatever becomes of the working directory; no link.
+        Absolute path of the final file, with links resolved.
     """
 
     def __init__(self, path: str | os.PathLike[str], id_: str, *, overwrite: bool) -> None:
         self.name = os.fsdecode(path)
         self.target = os.path.realpath(self.name)
         self._overwrite = overwrite
-        # Not the name itself, which may be as long as names can be.
+        # A digest, as the name itself may have the maximum length already.
         folder, name = os.path.split(self.target)
         self._prefix = os.path.join(folder, f".bloscpack-{xxh3_64_hexdigest(os.fsencode(name))}-")
         self._folder = self._prefix + checked_id(id_) + SUFFIX
 
     def begin(self) -> None:
-        """Make the place for parts; it may be there already.
+        """Create the folder for parts; it may exist already.
 
         Raises
         ------
         LockedError
-            A writer has the file open that would be replaced.
+            A writer has the file to be replaced open.
         FileExistsError
-            There is a file that must not be replaced.
+            The file exists and may not be replaced.
         OSError
-            The folder cannot be made; what is there is no regular file.
+            The folder cannot be created, or the target exists and is not a regular file.
         """
         self._check_target()
         check_unlocked(self.target)
@@ -96,11 +94,11 @@ class PartFolder:
             if not os.path.isdir(self._folder):
                 raise
         except OSError as err:
-            err.filename = self.name  # the name of the folder would puzzle
+            err.filename = self.name  # not the hidden folder, which means nothing to the caller
             raise
 
     def create_part(self, key: str) -> NewFile:
-        """Return a sink for a new part; it counts once somebody knows its key.
+        """Return a sink for a new part, which is used only if its key is recorded.
 
         Raises
         ------
@@ -113,21 +111,21 @@ class PartFolder:
             raise FileNotFoundError(err.errno, GONE, self.name) from err
 
     def open_part(self, key: str) -> FileSource:
-        """Return a part, to be read.
+        """Open a part for reading.
 
         Raises
         ------
         FileNotFoundError
-            There is none.
+            It does not exist.
         """
         return FileSource(os.path.join(self._folder, key))
 
     def open_target(self) -> FileSource:
-        """Return the file that is there under the final name; FileNotFoundError if none is."""
+        """Open the file that now has the final name; FileNotFoundError if it does not exist."""
         return FileSource(self.target)
 
     def target_tag(self) -> str:
-        """Return what tells the file that is there under the final name from others; "" if none."""
+        """Return a string that identifies the file that now has the final name; "" if none has."""
         try:
             status = os.stat(self.target)
         except FileNotFoundError:
@@ -135,7 +133,7 @@ class PartFolder:
         return f"{status.st_ino} {status.st_size} {status.st_mtime_ns}"
 
     def join(self) -> "JoinedFile":
-        """Return a sink for the whole file, which also takes parts; errors as for `begin`.
+        """Return a sink for the final file, which also takes parts; raises as `begin` does.
 
         Raises
         ------
@@ -151,14 +149,14 @@ class PartFolder:
         if not os.path.lexists(self.target):
             return
         if not os.path.isfile(self.target):
-            raise OSError(f"{self.name!r} is no regular file, which parts could replace")
+            raise OSError(f"{self.name!r} is not a regular file: joined parts cannot replace it")
         if not self._overwrite:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.name)
 
     def discard(self, *, others: bool = False) -> None:
-        """Remove all parts, and what an interrupted `join` has left; there may be none.
+        """Remove all parts, if any, and the remains of an interrupted `join`.
 
-        With `others`, also those of other jobs for the same file.
+        With `others`, also remove those of other jobs for the same file.
         """
         folders = {self._folder, self._gone(self._folder)}
         if others:
@@ -174,7 +172,7 @@ class PartFolder:
                 except OSError as err:
                     if err.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                         raise
-                    # An earlier removal did not end: first that, then this.
+                    # An earlier removal was interrupted: finish it first.
                     _remove(gone)
                     disk.replace(folder, gone)
             _remove(gone)
@@ -191,14 +189,14 @@ class PartFolder:
 
 
 class JoinedFile(FileSink):
-    """The whole file: appears under its name, durably, on `commit`; takes parts as they are.
+    """Sink for the final file: takes parts unchanged and appears, whole and durable, on `commit`.
 
     Parameters
     ----------
     name, target : str
-        The file as the caller called it, and where it is.
+        The file as the caller gave it, and its absolute path.
     folder : str
-        Of the parts; it is written there.
+        Folder of the parts; the temporary file is written there too.
     """
 
     def __init__(self, name: str, target: str, folder: str) -> None:
@@ -207,12 +205,12 @@ class JoinedFile(FileSink):
         self._folder = folder
 
     def append_part(self, key: str, nbytes: int) -> None:
-        """Append the first `nbytes` of a part, without looking at them.
+        """Append the first `nbytes` of a part without examining them.
 
         Raises
         ------
         OSError
-            The part is shorter, or gone.
+            The part is shorter or does not exist.
         """
         fd = os.open(os.path.join(self._folder, key), os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -222,7 +220,7 @@ class JoinedFile(FileSink):
 
 
 def _remove(folder: str) -> None:
-    """Remove a folder of files."""
+    """Remove a folder and the files in it."""
     try:
         names = os.listdir(folder)
     except FileNotFoundError:

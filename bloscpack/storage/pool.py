@@ -1,7 +1,7 @@
-"""Many files to read from, of which only some are open at a time.
+"""Pool of files, only some of which are open at a time.
 
-A process may have about a thousand files open. One that is read again is opened again; that it is
-the same file is checked.
+A process may have about a thousand files open. A closed file is reopened when it is read again,
+after a check that it is still the same file.
 """
 
 import os
@@ -15,21 +15,21 @@ MAX_OPEN_FILES = 64
 
 
 class FilePool:
-    """Makes sources that share a number of open files.
+    """Pool of sources that share a limited number of open files.
 
     Parameters
     ----------
     limit : int
-        How many are open at most, besides those that are just being read.
+        Largest number of open files, not counting those being read at the moment.
 
     Notes
     -----
-    Safe from many threads, and in forked children: it has no lock that one could inherit.
+    Safe from many threads and in forked children, as it has no lock that a child could inherit.
     """
 
     def __init__(self, limit: int = MAX_OPEN_FILES) -> None:
         self._limit = limit
-        # In the order in which they were opened.
+        # In order of opening.
         self._open: dict[PooledSource, None] = {}
 
     def open(self, path: str | os.PathLike[str]) -> "PooledSource":
@@ -44,26 +44,26 @@ class FilePool:
 
     @property
     def nopen(self) -> int:
-        """Number of files that are open."""
+        """Number of open files."""
         return len(self._open)
 
     def note_open(self, source: "PooledSource") -> None:
-        """Take note of a file that was opened, and close others if there are too many."""
+        """Register an open file, and release the oldest ones if there are too many."""
         self._open[source] = None
         while len(self._open) > self._limit:
-            # Another thread may be at it: then it makes the room.
+            # If another thread changes the dict at the same time, that thread makes the room.
             with suppress(StopIteration, RuntimeError, KeyError):
                 first = next(iter(self._open))
                 del self._open[first]
                 first.release()
 
     def note_closed(self, source: "PooledSource") -> None:
-        """Take note of a file that was closed."""
+        """Unregister a closed file."""
         self._open.pop(source, None)
 
 
 class PooledSource(FileSource):
-    """A file of a pool; made by `FilePool.open`."""
+    """File of a pool; created by `FilePool.open`."""
 
     def __init__(self, path: str | os.PathLike[str], pool: FilePool) -> None:
         self._pool = pool
@@ -80,7 +80,7 @@ class PooledSource(FileSource):
         descriptor = Descriptor(os.open(self.path, os.O_RDONLY | os.O_CLOEXEC))
         status = os.fstat(descriptor.number)
         if (status.st_dev, status.st_ino) != self._file:
-            error = FileChangedError("the file was replaced since it was opened; open it anew")
+            error = FileChangedError("the file was replaced since it was opened; reopen it")
             error.path = self.name
             raise error
         self._descriptor = descriptor
@@ -88,7 +88,7 @@ class PooledSource(FileSource):
         return descriptor
 
     def release(self) -> None:
-        """Close the file until it is read again."""
+        """Close the file until the next read."""
         self._descriptor = None
 
     def close(self) -> None:

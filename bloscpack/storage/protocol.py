@@ -1,7 +1,7 @@
-"""What the container needs of a place that holds bytes.
+"""Interfaces between the container and a storage backend.
 
 Reads are positional and carry no state, so one source serves many threads and survives a fork.
-A sink becomes visible as a whole on `commit` or not at all.
+What is written to a sink becomes visible as a whole on `commit`, or not at all.
 """
 
 from collections.abc import Iterator
@@ -16,23 +16,23 @@ class ByteSource(Protocol):
     """Bytes to read from."""
 
     name: str | None
-    """Where the bytes are, for messages; None for memory."""
+    """Path or URL for messages; None for memory."""
 
     def size(self) -> int:
-        """Return the number of bytes there are now."""
+        """Return the current size in bytes."""
         ...
 
     def read_at(self, offset: int, nbytes: int) -> BytesLike:
-        """Return `nbytes` from `offset`, fewer only where the source ends."""
+        """Return `nbytes` from `offset`; fewer only if the source ends before."""
         ...
 
     def close(self) -> None:
-        """Release the source; idempotent."""
+        """Release the resources of the source; idempotent."""
         ...
 
 
 class ByteSink(Protocol):
-    """Bytes to write to, front to back, with the front filled in at the end."""
+    """Destination that is written front to back; its beginning may be replaced at the end."""
 
     name: str | None
 
@@ -41,50 +41,53 @@ class ByteSink(Protocol):
         ...
 
     def write_at(self, offset: int, data: BytesLike) -> None:
-        """Replace bytes written before."""
+        """Replace bytes that were written earlier."""
         ...
 
     def commit(self) -> None:
-        """Make everything written visible at once, durably."""
+        """Make everything visible at once and durable."""
         ...
 
     def abort(self) -> None:
-        """Leave nothing behind."""
+        """Discard everything that was written."""
         ...
 
 
 class JoinSink(ByteSink, Protocol):
-    """A sink for a file made of parts."""
+    """Sink for a file that is joined from parts."""
 
     def append_part(self, key: str, nbytes: int) -> None:
-        """Append a part of `nbytes`, as it is."""
+        """Append the first `nbytes` of a part unchanged."""
         ...
 
 
 class PartStore(Protocol):
-    """Where workers put parts of one file, and where these are joined; it pickles small."""
+    """Place where workers put the parts of one file and where they are joined; cheap to pickle."""
 
     name: str
-    """The file to be, as the caller called it."""
+    """Path or URL of the final file, as the caller gave it."""
 
     def begin(self) -> None:
-        """Make the place for parts; it may be there already."""
+        """Create the place for parts; it may exist already."""
         ...
 
     def create_part(self, key: str) -> ByteSink:
-        """Return a sink for a new part; FileNotFoundError, then or on commit: the job has ended."""
+        """Return a sink for a new part.
+
+        FileNotFoundError, here or on commit, means that the job has ended.
+        """
         ...
 
     def open_part(self, key: str) -> ByteSource:
-        """Return a part, to be read; FileNotFoundError if there is none."""
+        """Open a part for reading; FileNotFoundError if it does not exist."""
         ...
 
     def open_target(self) -> ByteSource:
-        """Return the file that is there under the final name; FileNotFoundError if none is."""
+        """Open the file that now has the final name; FileNotFoundError if it does not exist."""
         ...
 
     def target_tag(self) -> str:
-        """Return what tells the file that is there under the final name from others; "" if none."""
+        """Return a string that identifies the file that now has the final name; "" if none has."""
         ...
 
     def join(self) -> JoinSink:
@@ -92,7 +95,7 @@ class PartStore(Protocol):
         ...
 
     def discard(self, *, others: bool = False) -> None:
-        """Remove all parts of the job, of which there may be none; with `others`, of any job."""
+        """Remove all parts of the job, if any; with `others`, those of every job."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Where new bytes go: a file that appears whole, a part file, a stream, an object at a URL."""
+"""Sinks for new bytes: a file that appears whole, a part file, a stream, an object at a URL."""
 
 import os
 import stat
@@ -21,7 +21,7 @@ Sink = TypeVar("Sink", bound=ByteSink)
 
 
 class SpoolSink:
-    """Bytes that wait in memory, or in a temporary file once they are many."""
+    """Buffer in memory, or in a temporary file above 16 MiB."""
 
     name: str | None = None
 
@@ -29,7 +29,7 @@ class SpoolSink:
     _BLOCK_NBYTES = 1 << 20
 
     def __init__(self) -> None:
-        from tempfile import SpooledTemporaryFile  # on use: 3 ms to load, and rarely needed
+        from tempfile import SpooledTemporaryFile  # loaded on use: 3 ms, and rarely needed
 
         self._spool = SpooledTemporaryFile(self._MEMORY_NBYTES)  # noqa: SIM115
 
@@ -39,39 +39,40 @@ class SpoolSink:
             self._spool.write(data)
 
     def write_at(self, offset: int, data: BytesLike) -> None:
-        """Replace bytes written before."""
+        """Replace bytes that were written earlier."""
         with _naming_temporary():
             self._spool.seek(offset)
             self._spool.write(data)
             self._spool.seek(0, os.SEEK_END)
 
     def iter_blocks(self) -> Iterator[bytes]:
-        """Yield everything written, in blocks."""
-        with _naming_temporary():  # writes what is left
+        """Yield everything that was written, in blocks of 1 MiB."""
+        with _naming_temporary():  # seeking flushes the buffer
             self._spool.seek(0)
         while block := self._spool.read(self._BLOCK_NBYTES):
             yield block
 
     def commit(self) -> None:
-        """Do nothing: the bytes stay until the sink is closed."""
+        """Do nothing: the bytes remain available until the sink is aborted."""
 
     def abort(self) -> None:
-        """Drop what was written."""
-        with suppress(OSError):  # closing writes what is left, which is not wanted
+        """Discard everything that was written."""
+        with suppress(OSError):  # closing flushes the buffer, which is not needed
             self._spool.close()
 
 
 def _naming_temporary() -> AbstractContextManager[None]:
-    """Name the folder of temporary files in errors: it is that which is full."""
+    """Name the folder of temporary files in errors, as that is the disk that is full."""
     from tempfile import gettempdir
 
     return disk.naming(f"temporary file in {gettempdir()}")
 
 
 class StreamSink(SpoolSink):
-    """A caller's binary file object, or a device: takes all the bytes at `commit`.
+    """Sink for a caller's binary file object or a device, written to only at `commit`.
 
-    So a stream that cannot seek gets its front filled in, and a failure leaves it untouched.
+    Therefore the front can be replaced although the stream may not seek, and a failure leaves the
+    stream untouched.
     """
 
     def __init__(self, stream: IO[bytes]) -> None:
@@ -92,19 +93,19 @@ class StreamSink(SpoolSink):
 
 
 class NewFile:
-    """A file that is being written, front to back, under the name it was made with.
+    """New file, written front to back under its final name.
 
     Parameters
     ----------
     path : str
-        Where to make it; nothing must be there.
+        Path of the new file, which must not exist.
     target : str
-        A file that has the permissions it gets, if that exists.
+        File whose permissions are copied, if it exists.
     name : str
-        As the caller called it, for messages.
+        Name for messages, as the caller gave it.
     """
 
-    # Small pieces, the digests above all, are written together with what follows.
+    # Smaller pieces, mostly digests, are buffered and written together with what follows.
     _SMALL_NBYTES = 1 << 16
 
     def __init__(self, path: str, target: str, name: str) -> None:
@@ -124,13 +125,13 @@ class NewFile:
             self._flush(data)
 
     def write_at(self, offset: int, data: BytesLike) -> None:
-        """Replace bytes written before."""
+        """Replace bytes that were written earlier."""
         self._flush()
         with disk.naming(self.name):
             disk.write_at(self._fd, offset, data)
 
     def copy_from(self, fd: int, nbytes: int) -> None:
-        """Append the first `nbytes` of an open file, within the system where it can."""
+        """Append the first `nbytes` of an open file, copied inside the kernel if possible."""
         self._flush()
         with disk.naming(self.name):
             disk.copy_range(fd, 0, self._fd, self._position, nbytes)
@@ -144,7 +145,7 @@ class NewFile:
         self._pending = bytearray()
 
     def commit(self) -> None:
-        """Close the file; nothing is synced."""
+        """Close the file without syncing it."""
         self._flush()
         self._close()
 
@@ -161,23 +162,23 @@ class NewFile:
 
 
 class FileSink(NewFile):
-    """A new file that appears under its name, whole and durable, on `commit`.
+    """New file that appears under its name, whole and durable, on `commit`.
 
-    It is written under a temporary name in the same folder, synced, and renamed. A symbolic link
-    is followed; permissions of a file that is replaced are kept, and its journal is replayed
-    before.
+    It is written under a temporary name in the same folder, synced, and renamed. Symbolic links
+    are followed. A file that is replaced passes on its permissions, and its journal is replayed
+    first.
 
     Parameters
     ----------
     path : str or PathLike
-        Where it is to appear.
+        Final path.
     folder : str, optional
-        Where it is written, on the same file system; beside `path` by default.
+        Folder for the temporary file, on the same file system; the folder of `path` by default.
 
     Raises
     ------
     LockedError
-        A writer has the file open that would be replaced.
+        A writer has the file to be replaced open.
     """
 
     def __init__(self, path: str | os.PathLike[str], folder: str | None = None) -> None:
@@ -187,7 +188,7 @@ class FileSink(NewFile):
         super().__init__(temporary_path(beside), self._target, os.fspath(path))
 
     def commit(self) -> None:
-        """Sync and rename to the final name."""
+        """Sync the file and rename it to its final name."""
         self._flush()
         with disk.naming(self.name):
             disk.sync(self._fd)
@@ -199,7 +200,7 @@ class FileSink(NewFile):
 
 @contextmanager
 def committed(sink: Sink) -> Iterator[Sink]:
-    """Commit `sink` when the block ends, abort it when the block raises."""
+    """Commit `sink` when the block ends; abort it if the block raises."""
     try:
         yield sink
         sink.commit()
@@ -209,17 +210,17 @@ def committed(sink: Sink) -> Iterator[Sink]:
 
 
 def upload_for(where: Any, storage_options: Mapping[str, Any] | None = None) -> "Upload | None":
-    """Return the local file that becomes the object at a URL; None for a path.
+    """Return a local file that is uploaded to a URL on commit; None for a path.
 
     Raises
     ------
     UnsupportedError
-        Nothing can be written to such URLs.
+        URLs of this scheme cannot be written to.
     ValueError
-        There are `storage_options` for a path.
+        `storage_options` are given for a path.
     """
     if is_url(where):
-        with importing:  # on use, as `tempfile`
+        with importing:  # loaded on use, like `tempfile`
             from .remote.upload import Upload
 
         return Upload(where, storage_options)
@@ -231,22 +232,22 @@ def upload_for(where: Any, storage_options: Mapping[str, Any] | None = None) -> 
 def open_sink(
     where: Any, storage_options: Mapping[str, Any] | None = None, *, front_nbytes: int = 0
 ) -> Iterator[ByteSink]:
-    """Give a sink for a path, a URL or a binary file object, committed at the end of the block.
+    """Open a sink for a path, a URL or a binary file object; commit it at the end of the block.
 
-    A path that names a device or a pipe is written to in place: it cannot be replaced. Of a URL so
-    many bytes in front can be written again, or some MB.
+    A device or a pipe is written in place, as it cannot be replaced. Of an object at a URL, the
+    first `front_nbytes` can be replaced with `write_at`; at least 8 MiB can.
 
     Raises
     ------
     OSError
-        The file cannot be made.
+        The file cannot be created.
     TypeError
-        `where` is none of these.
+        `where` has another type.
     UnsupportedError
-        Nothing can be written to such URLs.
+        URLs of this scheme cannot be written to.
     """
     if is_url(where):
-        with importing:  # on use, as `tempfile`
+        with importing:  # loaded on use, like `tempfile`
             from .remote.upload import open_upload
 
         with committed(open_upload(where, storage_options, front_nbytes=front_nbytes)) as sink:

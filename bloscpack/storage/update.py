@@ -1,4 +1,4 @@
-"""A file open for update: locked, written by position, belonging to one process."""
+"""File open for update: locked, written by position, owned by one process."""
 
 import os
 import stat
@@ -19,7 +19,7 @@ from .journal import (
     remove_journal,
     replacing,
     replay,
-    settle,
+    resolve_journal,
     write_journal,
 )
 
@@ -27,20 +27,20 @@ _ATTEMPTS = 100
 
 
 def temporary_path(target: str) -> str:
-    """Return a new name in the folder of `target`.
+    """Return an unused name in the folder of `target`.
 
-    It does not contain the target's: that may have the longest name there can be.
+    It does not contain the name of `target`, which may have the maximum length already.
     """
     folder = os.path.dirname(target)
     return os.path.join(folder, f".bloscpack-{os.urandom(8).hex()}.tmp")
 
 
 def create_like(path: str, target: str, name: str | None) -> int:
-    """Make a new file at `path` with the permissions of `target`, if that exists."""
+    """Create a file at `path` with the permissions of `target`, if that exists."""
     try:
         fd = disk.create(path)
     except OSError as err:
-        err.filename = name  # the temporary name would puzzle
+        err.filename = name  # not the temporary name, which means nothing to the caller
         raise
     try:
         with suppress(FileNotFoundError):
@@ -53,18 +53,18 @@ def create_like(path: str, target: str, name: str | None) -> int:
 
 
 class UpdateFile:
-    """A regular file that this process alone may write.
+    """Regular file that only this process may write.
 
-    It is also a source: what was written can be read at once. Made by `open` or `create`.
+    It is also a source: written bytes can be read back immediately. Created by `open` or `create`.
 
     Attributes
     ----------
     name : str
-        As the caller called it.
+        Name as the caller gave it.
     path : str
-        Where it is; no link.
+        Path of the file itself, not of a link.
     is_temporary : bool
-        It waits to be published at another path.
+        Whether the file has a temporary name until `publish`.
     """
 
     def __init__(
@@ -80,19 +80,19 @@ class UpdateFile:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, locking: bool = True) -> Self:
-        """Open and lock a file; a journal that a dead writer left is replayed.
+        """Open and lock a file, and replay a journal that a dead writer left.
 
-        Without `locking` the caller makes sure that there is no other writer.
+        Without `locking`, the caller must exclude other writers.
 
         Raises
         ------
         LockedError
-            Another writer has it open, in this process or in another one.
+            Another writer, in this or another process, has it open.
         IsAFolderError
             It is a folder.
         OSError
-            It is not there, cannot be written, or is no regular file; or it is on a file system
-            without locks.
+            It does not exist, cannot be written or is not a regular file, or its file system has
+            no locks.
         """
         name, target = os.fspath(path), os.path.realpath(path)
         locking = locking and is_locking()
@@ -105,7 +105,7 @@ class UpdateFile:
             try:
                 if _lock_named(fd, target, name, locking=locking):
                     with disk.naming(name):
-                        settle(target, fd)
+                        resolve_journal(target, fd)
                     return cls(fd, target, name, is_temporary=False, is_locked=locking)
             except BaseException:
                 os.close(fd)
@@ -115,13 +115,13 @@ class UpdateFile:
 
     @classmethod
     def create(cls, target: str, name: str, *, locking: bool = True) -> Self:
-        """Make a locked temporary file in the folder of `target`, which it will replace."""
+        """Create a locked temporary file in the folder of `target`, which it will replace."""
         path = temporary_path(target)
         locking = locking and is_locking()
         fd = create_like(path, target, name)
         try:
             if locking:
-                try_lock_for_writing(fd, name)  # no other program knows it
+                try_lock_for_writing(fd, name)  # always free: no other program knows the name
         except BaseException:
             os.close(fd)
             disk.unlink(path)
@@ -129,11 +129,11 @@ class UpdateFile:
         return cls(fd, path, name, is_temporary=True, is_locked=locking)
 
     def size(self) -> int:
-        """Return the current size of the file."""
+        """Return the current size in bytes."""
         return os.fstat(self._own()).st_size
 
     def status(self) -> os.stat_result:
-        """Return the status of the file."""
+        """Return the result of ``os.fstat``."""
         return os.fstat(self._own())
 
     def read_at(self, offset: int, nbytes: int) -> bytes:
@@ -141,34 +141,34 @@ class UpdateFile:
         return pread(self._own(), nbytes, offset)
 
     def write_at(self, offset: int, *parts: BytesLike) -> None:
-        """Write `parts` one behind the other from `offset` on."""
+        """Write `parts` one after the other from `offset` on."""
         with disk.naming(self.name):
             disk.write_at(self._own(), offset, *parts)
 
     def copy_from(self, other: "UpdateFile", offset: int, to: int, nbytes: int) -> None:
-        """Copy `nbytes` of another file from `offset` on, to the position `to` of this one."""
+        """Copy `nbytes` at `offset` of another file to position `to` of this one."""
         with disk.naming(self.name):
             disk.copy_range(other._own(), offset, self._own(), to, nbytes)
 
     def truncate(self, size: int) -> None:
-        """Cut the file off."""
+        """Set the size of the file in bytes."""
         with disk.naming(self.name):
             disk.truncate(self._own(), size)
 
     def sync(self) -> None:
-        """Make all that was written durable."""
+        """Make all writes durable."""
         with disk.naming(self.name):
             disk.sync(self._own())
 
     def begin(self, data_offset: int, extents: Sequence[tuple[int, int]]) -> None:
-        """Keep the bytes at `extents` in a journal, before the first change (`write_journal`)."""
+        """Save the bytes at `extents` in a journal before the first change (`write_journal`)."""
         if not self.has_journal:
             with disk.naming(self.name):
                 write_journal(self.path, self._own(), self.size(), data_offset, extents)
             self.has_journal = True
 
     def end(self) -> None:
-        """Make all changes durable and final: without the journal there is no way back."""
+        """Make all changes durable and final by removing the journal."""
         self.sync()
         try:
             with disk.naming(self.name):
@@ -177,12 +177,12 @@ class UpdateFile:
             self.has_journal = os.path.lexists(journal_path(self.path))
 
     def undo(self) -> None:
-        """Put everything back that was changed since `begin`."""
+        """Undo all changes since `begin`."""
         if not self.has_journal:
             return
         found = find_journal(self.path, self._own())
         if found is None:
-            raise OSError(f"{self.name}: its journal is gone, so that nothing can be rolled back")
+            raise OSError(f"{self.name}: cannot roll back, as the journal is gone")
         try:
             with disk.naming(self.name):
                 replay(self.path, self._own(), *found)
@@ -191,23 +191,23 @@ class UpdateFile:
             self.has_journal = os.path.lexists(journal_path(self.path))
 
     def publish(self, target: str, replaced: "UpdateFile | None") -> None:
-        """Put a temporary file, synced, in the place of `target`, durably.
+        """Rename a synced temporary file to `target`, durably.
 
-        `replaced` is the file there now if it is this process that has it locked.
+        `replaced` is the file that is there now, if this process has it locked.
         """
-        held = -1 if replaced is None else replaced._own()
-        with disk.naming(self.name), replacing(target, held):
+        locked_fd = -1 if replaced is None else replaced._own()
+        with disk.naming(self.name), replacing(target, locked_fd):
             disk.replace(self.path, target)
             self.path, self.is_temporary = target, False
             disk.sync_folder(os.path.dirname(target))
 
     def close(self) -> None:
-        """Close the file and give the lock back; a temporary file goes, a journal stays."""
+        """Close and unlock the file; a temporary file is removed, a journal stays."""
         fd, self._fd = self._fd, -1
         if fd < 0:
             return
         try:
-            # A forked child closes its copy only: unlocking would unlock the file of the parent.
+            # A forked child only closes its copy: unlocking would release the lock of the parent.
             if os.getpid() == self._pid:
                 if self.is_temporary:
                     with suppress(FileNotFoundError):
@@ -230,29 +230,29 @@ class UpdateFile:
 
 
 def forked_error(pid: int, name: str | None) -> LockedError:
-    """Return the error for a forked process that uses a writer of its parent, process `pid`."""
+    """Return the error for a forked process that uses a writer of process `pid`, its parent."""
     err = LockedError(
         f"process {pid} has the file open for writing; a process forked from it must not use "
-        "that handle, but open the file itself"
+        "that handle; open the file again there"
     )
     err.path = name
     return err
 
 
 def _lock_named(fd: int, path: str, name: str, *, locking: bool) -> bool:
-    """Lock an open file, and return whether the path still leads to it.
+    """Lock an open file and return whether the path still names it.
 
     Raises
     ------
     LockedError
-        Somebody else has the lock.
+        Another process has the lock.
     """
     if not stat.S_ISREG(os.fstat(fd).st_mode):
-        raise OSError(f"{name!r} is no regular file: only those can be changed in place")
+        raise OSError(f"{name!r} is not a regular file: only those can be changed in place")
     if locking and not try_lock_for_writing(fd, name):
         raise locked_error(name)
     try:
-        # It may have been replaced in between: a lock on a lost file helps nobody.
+        # Checked after locking: the file may have been replaced between open and lock.
         return os.path.samestat(os.fstat(fd), os.stat(path))
     except FileNotFoundError:
         return False

@@ -1,4 +1,4 @@
-"""Telling URLs from paths, and showing them without what is secret in them."""
+"""Recognition of URLs, and their display without secrets."""
 
 import re
 from collections.abc import Mapping
@@ -6,29 +6,29 @@ from typing import Any, NoReturn
 
 from ..exceptions import UnsupportedError
 
-# A scheme has two characters at least: "C://" is a folder. "simplecache::s3://" is a chain of two.
+# A scheme has at least two characters: "C://" is a folder. "simplecache::s3://" is a chain of two.
 _URL = re.compile(r"[A-Za-z][\w+.-]+(::[A-Za-z][\w+.-]*)*://")
 
 
 def is_url(where: Any) -> bool:
-    """Return whether `where` names something that is reached through fsspec."""
+    """Return whether `where` is a URL, which fsspec opens."""
     return isinstance(where, str) and "://" in where and _URL.match(where) is not None
 
 
-# A URL in the words of others: up to what cannot be part of one, or is quoted around it.
+# A URL inside a foreign message: it ends at white space, a quote or an angle bracket.
 _URL_IN_TEXT = re.compile(r"[A-Za-z][\w+.-]+://[^\s'\"<>]+")
 
 
 def shown(url: str) -> str:
-    """Return a URL for messages: without password, and without a query, which may hold a key.
+    """Return a URL for messages: without the password, and without the query, which may hold a key.
 
-    The parts of a chain likewise.
+    Each link of a chained URL is treated in this way.
     """
     return "::".join(map(_shown_link, url.split("::")))
 
 
 def shown_name(name: str) -> str:
-    """Return a path as it is, or a URL as `shown`."""
+    """Return a path unchanged, and a URL as `shown` does."""
     return shown(name) if is_url(name) else name
 
 
@@ -36,7 +36,7 @@ def _shown_link(url: str) -> str:
     scheme, slashes, rest = url.partition("://")
     place, slash, path = rest.partition("/")
     is_web = scheme.lower() in ("http", "https")
-    # "container@account" is a place, too, and elsewhere "?" may be part of a name or a pattern.
+    # "container@account" is a valid host, and outside HTTP "?" may be part of a name or a pattern.
     user, at, host = place.rpartition("@")
     if at and (is_web or ":" in user):
         place = host
@@ -48,7 +48,7 @@ def _shown_link(url: str) -> str:
 
 
 def without_secrets(text: str) -> str:
-    """Return the words of others with the URLs in them as `shown`, none with a query."""
+    """Return a foreign message with its URLs shortened as by `shown`, and without queries."""
 
     def clean(found: re.Match[str]) -> str:
         url, query, _ = shown(found[0]).partition("?")
@@ -58,19 +58,19 @@ def without_secrets(text: str) -> str:
 
 
 def refuse_options(where: Any, storage_options: Mapping[str, Any] | None) -> None:
-    """Raise the error for `storage_options` with what is not a URL.
+    """Raise ValueError if `storage_options` are given for anything but a URL.
 
     Raises
     ------
     ValueError
-        There are some.
+        `storage_options` are not empty and `where` is not a URL.
     """
     if storage_options and not is_url(where):
         raise ValueError(f"storage_options are for URLs, not for {where!r:.200}")
 
 
 def refuse_url(where: Any, what: str) -> None:
-    """Raise the error for what can be done to files only, such as "appended to".
+    """Raise UnsupportedError if `where` is a URL; `what` is the action, such as "appended to".
 
     Raises
     ------
@@ -88,16 +88,16 @@ def refuse_url(where: Any, what: str) -> None:
 
 
 def refuse_flush(name: str) -> NoReturn:
-    """Raise the error for a flush of what appears at a URL only when it is closed.
+    """Raise UnsupportedError for a flush of an object, which appears only when it is closed.
 
     Raises
     ------
     UnsupportedError
-        In any case.
+        Always.
     """
     error = UnsupportedError(
-        "an object behind a URL appears when it is closed, whole, and cannot be flushed; write a "
-        "file to flush it, or several objects and read them as one"
+        "an object behind a URL cannot be flushed: it appears as a whole when it is closed; write "
+        "a file to flush it, or several objects and read them as one"
     )
     error.path = name
     raise error

@@ -268,7 +268,7 @@ def test_rows_are_cast_without_loss(tmp_path: Path) -> None:
         ({"path": "http://localhost/a.blp"}, UnsupportedError, "localhost/a.blp: nothing can be"),
         ({"storage_options": {"anon": True}}, ValueError, "storage_options are for URLs"),
         ({"path": "missing/a.blp"}, FileNotFoundError, "missing/a.blp"),
-        ({"path": "."}, OSError, "no regular file"),
+        ({"path": "."}, OSError, "not a regular file"),
     ],
 )
 def test_arguments(

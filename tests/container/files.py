@@ -1,4 +1,4 @@
-"""Small files of known content for the tests of this folder, and a source that notes its reads."""
+"""Small files of known content for these tests, and a source that records its reads."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,7 +20,7 @@ def chunks(contents: Sequence[bytes] = CONTENTS, *, codec: str = "lz4") -> list[
 
 
 def make(contents: Sequence[bytes] = CONTENTS, **changes: Any) -> bytes:
-    """Return a file of these contents, with whatever `assemble` is told to do wrong."""
+    """Return a file of these contents; the options make `assemble` introduce errors."""
     return assemble(chunks(contents), **changes)
 
 
@@ -29,7 +29,7 @@ def open_bytes(data: bytes, **arguments: Any) -> Container:
 
 
 class NotingSource(MemorySource):
-    """A source that notes every read, and fails at one of them if told so."""
+    """Source that records every read, and fails at one of them if requested."""
 
     def __init__(self, data: bytes, fail_at: int = -1) -> None:
         super().__init__(data)

@@ -1,4 +1,4 @@
-"""Finding chunks: the offset table is used where it is right and not believed where it is not."""
+"""Location of chunks: the offset table is used if it is correct, and otherwise ignored."""
 
 from pathlib import Path
 
@@ -84,7 +84,7 @@ def test_damage_of_a_chunk_is_told_as_such() -> None:
 
 
 def test_damaged_size_spares_the_chunks_behind() -> None:
-    # With the table the others are found; without it everything behind is lost.
+    # With the table the others are found; without it, all chunks after the damaged one are lost.
     data = bytearray(make())
     data[STARTS[1] + 12] ^= 0x40
     with open_bytes(bytes(data)) as container:
@@ -137,7 +137,7 @@ class TestOffsets:
 
 
 class TestReads:
-    """How often and where the source is read: seeking is what the table is for."""
+    """Number and places of reads: with the table, a chunk is read without the others."""
 
     DATA = make(MANY)
     PARTS = take_apart(DATA)
@@ -150,7 +150,7 @@ class TestReads:
     def test_one_chunk_takes_two_reads_at_most(self, index: int) -> None:
         source = NotingSource(self.DATA)
         container = Container(source)
-        assert [nbytes for _, nbytes in source.reads] == [4096, 8192]  # front and end
+        assert [nbytes for _, nbytes in source.reads] == [4096, 8192]  # front and end of the file
         source.reads.clear()
         assert container.read_chunk(index) == MANY[index]
         assert len(source.reads) <= 2
@@ -201,7 +201,7 @@ class TestReads:
 
 @pytest.mark.parametrize("entry", [2**63 - 1, 2**63 - 20, 2**62])
 def test_entry_beyond_any_file(tmp_path: Path, entry: int) -> None:
-    # A file, not memory: the system refuses to read at such positions.
+    # A file instead of memory, as the system refuses to read at such positions.
     path = tmp_path / "far.blp"
     path.write_bytes(make(offsets=[*STARTS[:4], entry]))
     with Container(open_source(path)) as container:
@@ -209,7 +209,7 @@ def test_entry_beyond_any_file(tmp_path: Path, entry: int) -> None:
 
 
 class OvertakenSource(MemorySource):
-    """A source during whose every other read another thread follows the chunks as well."""
+    """Source that lets another thread follow the chunks during every other read."""
 
     table: ChunkTable | None = None
     ahead = 1

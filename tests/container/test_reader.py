@@ -1,4 +1,4 @@
-"""Reading a container: whole, by chunk, in part, from many threads, and from a forked process."""
+"""Reader of a container: whole, by chunk, in part, from many threads, and in a forked process."""
 
 import multiprocessing
 import struct
@@ -53,7 +53,7 @@ def test_content(checksum: str, offsets: bool) -> None:
 
 @pytest.mark.parametrize("index", [-1, 5, 2**63])
 def test_chunk_out_of_range(index: int) -> None:
-    with open_bytes(make()) as container, pytest.raises(IndexError, match="there are 5 chunks"):
+    with open_bytes(make()) as container, pytest.raises(IndexError, match="the file has 5 chunks"):
         container.read_chunk(index)
 
 
@@ -78,7 +78,7 @@ def test_part_of_a_chunk(index: int, cut: tuple[int, int], typesize: int) -> Non
         return
     data = assemble([encode(c, CodecParams("zstd", 3, 1, typesize, 256)) for c in CONTENTS])
     with open_bytes(data) as container:
-        for _ in range(3):  # the first read checks the chunk, the next ones need blocks only
+        for _ in range(3):  # the first read checks the chunk; the next ones read only blocks
             part = bytearray(stop - start)
             container.read_bytes_into(index, start, part)
             assert part == CONTENTS[index][start:stop]
@@ -86,13 +86,13 @@ def test_part_of_a_chunk(index: int, cut: tuple[int, int], typesize: int) -> Non
 
 @layouts
 def test_metadata(offsets: bool) -> None:
-    section = pack_section({"a": [1, 2]}, reserve=10_000)  # more than the first read holds
+    section = pack_section({"a": [1, 2]}, reserve=10_000)  # more than the first read fetches
     with open_bytes(make(section=section, offsets=offsets)) as container:
         assert container.metadata == {"a": [1, 2]}
         assert container.metadata_header is not None
         assert container.metadata_header.max_meta_size == 10_000
         assert container.read() == CONTENT
-        # A new value each time: a caller may change what it got.
+        # A new value each time, as a caller may modify the result.
         assert container.metadata is not container.metadata
 
 
@@ -123,7 +123,7 @@ def test_one_chunk(nbytes: int, offsets: bool) -> None:
 
 @layouts
 def test_trailing_bytes_are_ignored(offsets: bool) -> None:
-    old_chunk = chunks()[0][:-1]  # what an append that shrank the last chunk leaves
+    old_chunk = chunks()[0][:-1]  # left by an append that shrank the last chunk
     for trailing in (b"x", bytes(16), bytes(1000), old_chunk):
         with open_bytes(make(offsets=offsets, trailing=trailing)) as container:
             assert container.read() == CONTENT
@@ -167,7 +167,7 @@ class TestVersions:
 
 
 class TestUnknownSizes:
-    """-1 in the header: a stream whose end was not known. By hand: 0.16 never wrote such."""
+    """-1 in the header: a stream of unknown length. Made by hand, as 0.16 never wrote one."""
 
     @pytest.mark.parametrize("chunk_size", [SIZE, -1])
     @pytest.mark.parametrize("last_chunk", [LAST, -1])
@@ -246,7 +246,7 @@ class TestDamage:
             assert caught.value.name == "adler32"
             with pytest.raises(ChecksumMismatch, match=rf"chunk {index}\b"):
                 container.read()
-            # The others are still there.
+            # The other chunks can still be read.
             for other in set(range(5)) - {index}:
                 assert container.read_chunk(other) == CONTENTS[other]
 
@@ -278,7 +278,7 @@ class TestDamage:
             container.read()
 
     def test_digest_missing_at_the_end(self) -> None:
-        # bloscpack 0.16 takes an empty digest for none and skips the check.
+        # bloscpack 0.16 treats an empty digest as a missing one and skips the check.
         for offsets in (True, False):
             data = make(offsets=offsets)[:-4]
             with open_bytes(data) as container, pytest.raises(TruncatedError, match="chunk 4"):

@@ -1,4 +1,4 @@
-"""Finding whole chunks in damaged bytes, and placing them by proof only."""
+"""Search for intact chunks in damaged bytes; their indices must be proven."""
 
 import io
 import random
@@ -106,7 +106,7 @@ def test_a_damaged_chunk_that_tells_its_size_places_those_behind_it() -> None:
 
 
 def test_a_short_last_chunk_is_no_proof() -> None:
-    """The number of chunks in the header may be wrong, too."""
+    """The number of chunks in the header may also be wrong."""
     data = make(offsets=False)
     starts = starts_of(data)
     found = salvage(wreck(data, (starts[1], starts[2])))
@@ -115,7 +115,7 @@ def test_a_short_last_chunk_is_no_proof() -> None:
 
 
 def test_the_end_by_the_trailer_places_the_run_before_it() -> None:
-    """Neither the table nor the digests of chunks are left."""
+    """Without the table and the digests of chunks."""
     data = saved()
     parts = take_apart(data)
     end = len(data) - len(parts.trailing)
@@ -136,7 +136,7 @@ def test_a_shifted_table_is_not_believed() -> None:
 
 
 def test_chunks_of_a_file_inside_a_damaged_chunk_are_not_taken() -> None:
-    """A Bloscpack file stored uncompressed in a chunk: its own chunks are whole as well."""
+    """A chunk may hold an uncompressed Bloscpack file, whose own chunks are intact too."""
     inner = make(MANY[:3], offsets=False)
     pieces = [inner.ljust(6000, b"\0"), bytes(6000), bytes(range(250)) * 24]
     outer_chunks = [encode(piece, CodecParams("lz4", 0)) for piece in pieces]
@@ -164,7 +164,7 @@ def test_number_of_chunks_in_the_header_is_wrong() -> None:
 
 
 def test_false_headers_take_bounded_work() -> None:
-    """Each of them claims the rest of the file, which has to be digested to find out."""
+    """Each false header claims the rest of the file, which must be digested to refute it."""
     size = 1 << 20
     fake = bytes([2, 1, 0x33, 1]) + size.to_bytes(4, "little") * 2
     fake += (size + 16).to_bytes(4, "little")
@@ -184,7 +184,7 @@ def test_a_table_shifted_to_the_second_chunk_is_not_believed() -> None:
 
 
 def test_what_the_trailer_contradicts_is_not_whole() -> None:
-    """Stored uncompressed and without checksum: only the trailer tells."""
+    """Stored uncompressed and without checksum: only the trailer detects the damage."""
     data = saved(checksum=None, codec="lz4", clevel=0)
     start = starts_of(data)[3]
     found = salvage(wreck(data, (start + 30, start + 31)))

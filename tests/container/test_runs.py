@@ -1,4 +1,4 @@
-"""Reading everything: several chunks in one read, each still checked by itself."""
+"""Reading the whole content: several chunks in one read, each checked separately."""
 
 import pytest
 
@@ -23,8 +23,8 @@ def reads_of_all(data: bytes, nthreads: int) -> int:
 
 
 def test_fewer_reads_than_chunks() -> None:
-    # The front, the table and its check, and a fourth of the chunks each; the last one, of which
-    # the table does not tell where it ends, may need a read for its header and one for its data.
+    # The front, the table and its check, and a quarter of the chunks each; the last one, for which
+    # the table does not have its end, may need a read for its header and one for its data.
     assert reads_of_all(FILE, 1) <= 1 + 3 + 4 + 2
 
 

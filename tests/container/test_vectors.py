@@ -1,4 +1,4 @@
-"""The small vectors: read by this package, and by code that shares nothing with it."""
+"""Small test vectors, read by this package and by independent code."""
 
 import hashlib
 import json

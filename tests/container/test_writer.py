@@ -1,4 +1,4 @@
-"""Writing a container: what the bytes are, that threads do not change them, and what is refused."""
+"""Writer of a container: exact bytes, for any number of threads, and refused arguments."""
 
 import io
 import tracemalloc
@@ -131,7 +131,7 @@ def test_unused_offsets_are_minus_one() -> None:
     "contents", [CONTENTS[:4], [*CONTENTS, b"x"], [*CONTENTS[:4], CONTENTS[4][:-1]], []]
 )
 def test_content_that_is_not_what_was_promised(contents: list[bytes], nthreads: int) -> None:
-    with pytest.raises(ValueError, match="changed while it was packed"):
+    with pytest.raises(ValueError, match="changed while it was being packed"):
         write_container(MemorySink(), header(), b"", contents, PARAMS, nthreads=nthreads)
 
 

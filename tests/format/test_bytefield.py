@@ -22,11 +22,11 @@ def test_position_and_trailing_bytes() -> None:
 
 @pytest.mark.parametrize("length", range(len(DATA)))
 def test_every_proper_prefix_is_truncated(length: int) -> None:
-    with pytest.raises(TruncatedError, match=f"thing: {length} of 7 bytes") as caught:
+    with pytest.raises(TruncatedError, match=f"thing: found {length} of 7 bytes") as caught:
         unpack_fields(LAYOUT, b"??" + DATA[:length], 2, "thing")
     assert caught.value.offset == 2
 
 
 def test_position_behind_the_end_is_truncated() -> None:
-    with pytest.raises(TruncatedError, match="thing: 0 of 7"):
+    with pytest.raises(TruncatedError, match="thing: found 0 of 7"):
         unpack_fields(LAYOUT, DATA, 100, "thing")

@@ -21,7 +21,7 @@ from bloscpack.format.checksum import (
 
 from ..conftest import SMALL_VECTORS
 
-# Stored on disk: this list only ever grows.
+# Stored on disk: entries are only added to this list.
 FROZEN = [
     (0, "None", 0),
     (1, "adler32", 4),

@@ -1,4 +1,4 @@
-"""The header and the offset table: hand-written bytes, in both directions."""
+"""Header and offset table: hand-written bytes, in both directions."""
 
 import struct
 
@@ -71,7 +71,7 @@ def test_pack(data: bytes) -> None:
 
 @pytest.mark.parametrize("data", [V1, V2], ids=NAMES.get)
 def test_old_versions_are_not_written(data: bytes) -> None:
-    with pytest.raises(UnsupportedError, match="read, not written"):
+    with pytest.raises(UnsupportedError, match="read but not written"):
         HEADERS[data].pack()
 
 
@@ -83,7 +83,7 @@ def test_trailing_bytes_are_left_alone(data: bytes) -> None:
 @each_header
 def test_every_proper_prefix_is_truncated(data: bytes) -> None:
     for length in range(len(data)):
-        with pytest.raises(TruncatedError, match=r"header: .* bytes are there"):
+        with pytest.raises(TruncatedError, match=r"header: found .* bytes"):
             Header.unpack(data[:length])
 
 

@@ -1,4 +1,4 @@
-"""The rollback journal: its bytes, what makes it invalid, and to which file it belongs."""
+"""Rollback journal: its bytes, when it is invalid, and to which file it belongs."""
 
 import os
 import shutil
@@ -40,7 +40,7 @@ def count_steps(path: Path) -> int:
 
 
 def die(path: Path, *, chunks: int = 100) -> tuple[Path, bytes]:
-    """Leave a file whose writer died before its journal was removed; also what it was."""
+    """Return a file whose writer died before its journal was removed, and its old content."""
     bp.save(path, OLD, chunks=chunks)
     steps = count_steps(path)
     bp.save(path, OLD, chunks=chunks)
@@ -60,7 +60,7 @@ def path(tmp_path: Path) -> Path:
 
 class TestBytes:
     def test_layout(self, path: Path) -> None:
-        """Field by field, as docs/formats/bloscpack.md has it."""
+        """Field by field, as in docs/formats/bloscpack.md."""
         journal, before = die(path)
         data = journal.read_bytes()
         status = path.stat()
@@ -190,7 +190,7 @@ def other_array(path: Path) -> None:
 
 
 def other_of_one_chunk(path: Path) -> None:
-    """Write a file of the same front, so that nothing but the inode tells it."""
+    """Write a file with the same front, so that only the inode differs."""
     other = path.with_name("other")
     bp.save(other, OLD[::-1].copy(), chunks=1000)
     other.replace(path)
@@ -247,7 +247,7 @@ class TestForeign:
         monkeypatch.setattr(os, "fstat", fstat)
         with bp.open(path):
             assert path.read_bytes() == torn
-        path.chmod(0o664)  # a file that others may write may have their journal
+        path.chmod(0o664)  # the journal of another user is accepted if others may write the file
         with bp.open(path) as a:
             assert a.shape == (250,)
 
@@ -267,7 +267,7 @@ class TestForeign:
 def test_an_append_that_begins_while_the_front_is_read(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between the look for a journal and the read of the front a writer gets to any step."""
+    """A writer reaches any step between the search for a journal and the read of the front."""
     bp.save(path, OLD, chunks=100)
     steps = count_steps(path)
     settled = FileSource.settled

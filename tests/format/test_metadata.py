@@ -1,4 +1,4 @@
-"""The metadata section: every JSON value, every checksum, both places of the digest, and damage."""
+"""Metadata section: every JSON value, every checksum, both places of the digest, and damage."""
 
 import json
 import struct
@@ -50,7 +50,7 @@ def plain_section(
     user: bytes = b"",
     behind: bytes = b"",
 ) -> bytes:
-    """Return header, data and whatever is `behind`; what is given wins over what would be right."""
+    """Return header, data and the bytes `behind`; given fields replace the correct ones."""
     size = len(data) if size is None else size
     stored = len(data) if stored is None else stored
     reserved = len(data) if reserved is None else reserved
@@ -242,9 +242,9 @@ class TestDigest:
         ({"reserved": 6}, FormatError, "meta_comp_size 7 exceeds max_meta_size 6"),
         ({"size": 8}, FormatError, "meta_size 8"),
         ({"size": 6}, FormatError, "meta_size 6"),
-        ({"size": 2**32 - 1, "codec": 1}, FormatError, "too much"),
-        ({"stored": 2**32 - 1, "reserved": 2**32 - 1, "size": 2**32 - 1}, TruncatedError, "are th"),
-        ({"reserved": 2**32 - 1}, TruncatedError, "are there"),
+        ({"size": 2**32 - 1, "codec": 1}, FormatError, "exceeds 64 times"),
+        ({"stored": 2**32 - 1, "reserved": 2**32 - 1, "size": 2**32 - 1}, TruncatedError, "found"),
+        ({"reserved": 2**32 - 1}, TruncatedError, "found"),
     ],
 )
 def test_fields_out_of_range(fields: dict[str, Any], error: type[Exception], message: str) -> None:
@@ -295,7 +295,7 @@ class TestZlib:
         compressor = zlib.compressobj(9)
         block = bytes(1 << 20)
         front = compressor.compress(block) + compressor.flush(zlib.Z_FULL_FLUSH)
-        # After a full flush the same block gives the same bytes: 1.6 GB in no time.
+        # After a full flush the same block has the same bytes, so 1.6 GB are made quickly.
         bomb = front + 1600 * (compressor.compress(block) + compressor.flush(zlib.Z_FULL_FLUSH))
         assert 1_600_000 < len(bomb) < 1_700_000
         assert len(zlib.decompressobj().decompress(bomb, 40 << 20)) == 40 << 20
@@ -309,7 +309,7 @@ class TestZlib:
             tracemalloc.stop()
 
     def test_we_read_whatever_we_write(self) -> None:
-        value = " " * (17 << 20)  # compresses better than a reader believes
+        value = " " * (17 << 20)  # compresses better than a reader accepts
         section = pack_section(value, reserve=lambda n: n)
         assert MetadataHeader.unpack(section).meta_codec == "None"
         assert unpack(section) == value

@@ -1,4 +1,4 @@
-"""The trailer: bytes, states, and what reading makes of it."""
+"""Trailer: bytes, states, and its use by the reader."""
 
 import io
 from contextlib import suppress
@@ -42,7 +42,7 @@ def saved(array: Any = ARRAY, **options: Any) -> bytes:
 
 
 def forged(data: bytes, **fields: Any) -> bytes:
-    """Return `data` with fields of the tail replaced and its digest right again."""
+    """Return `data` with fields of the tail replaced and its digest corrected."""
     names = ("magic", "version", "zero", "head_nbytes", "offset", "nbytes", "nchunks", "z", "head")
     values = dict(zip(names, TAIL.unpack(data[-TAIL_SIZE:]), strict=False)) | fields
     tail = TAIL.pack(*values.values(), bytes(8))[:-8]
@@ -124,7 +124,7 @@ class TestReading:
             assert container.read_chunk(index) == array[index : index + 1].tobytes()
 
     def test_a_shifted_table_of_many_chunks_is_not_believed(self) -> None:
-        """Each entry fits its neighbours; only the digest of the page tells."""
+        """Each entry is consistent with its neighbours; only the digest of the page detects it."""
         array = np.arange(9000, dtype="i4")
         data = bytearray(saved(array, chunks=1))
         parts = take_apart(bytes(data))
@@ -139,7 +139,7 @@ class TestReading:
         data = bytearray(saved(checksum=None, codec="lz4", clevel=0))
         with open_bytes(bytes(data)) as container:
             offset = container.fetch(4).offset
-        data[offset + 30] ^= 1  # stored uncompressed: C-Blosc cannot see it
+        data[offset + 30] ^= 1  # stored uncompressed, so C-Blosc cannot detect it
         with open_bytes(bytes(data)) as container:
             with pytest.raises(ChecksumMismatch, match="recorded in the trailer") as caught:
                 container.read_chunk(4)
@@ -239,7 +239,7 @@ class TestFlips:
 
 
 class TestLies:
-    """Trailers made to harm: digests right, fields wrong."""
+    """Malicious trailers: correct digests, wrong fields."""
 
     @pytest.mark.parametrize(
         "fields",

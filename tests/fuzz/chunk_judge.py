@@ -1,8 +1,8 @@
-"""Damaged Blosc chunks, decoded beside guard pages.
+"""Decoding of damaged Blosc chunks beside guard pages.
 
-Input and output end at a page that may not be touched, so that one byte read or written too far
-ends the process. Each chunk is decoded twice, the heap filled with another byte each time (glibc's
-M_PERTURB) and the output too: bytes that depend on it were never written by the decoder.
+Input and output end at a protected page, so that an access one byte too far kills the process. Each
+chunk is decoded twice, with the heap (glibc's M_PERTURB) and the output filled with a different
+byte each time: output bytes that differ were not written by the decoder.
 """
 
 import ctypes
@@ -27,7 +27,7 @@ from bloscpack.format.codec import (
 )
 
 ERRORS = (FormatError, CodecError, UnsupportedError)
-# Larger than any output here; a chunk that declares more is not decoded.
+# Larger than any output of the cases; a chunk that declares more is not decoded.
 AREA_NBYTES = 1 << 20
 # Decoded size and block size of the chunks that are damaged; 0 lets C-Blosc choose.
 SIZES = ((40, 0), (700, 0), (5001, 1024), (9000, 4096), (600, 128))
@@ -40,7 +40,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class GuardedArea:
-    """Memory that ends at a page which may not be touched."""
+    """Memory that ends at a protected page."""
 
     def __init__(self) -> None:
         self._map = mmap.mmap(-1, AREA_NBYTES + mmap.PAGESIZE)
@@ -68,7 +68,7 @@ def areas() -> tuple[GuardedArea, GuardedArea]:
 
 @cache
 def chunks() -> list[tuple[str, bytes]]:
-    """Sound chunks: every codec, filter and kind of item, one block and many, splits and none."""
+    """Valid chunks: every codec, filter and kind of item, one block and many, split or not."""
     rng = Random(1)
     found = []
     for codec in CODECS:
@@ -91,7 +91,7 @@ def chunks() -> list[tuple[str, bytes]]:
 
 
 def snappy_stream(rng: Random, nbytes: int) -> bytes:
-    """A sound Snappy stream that decodes to `nbytes` of whatever comes of it."""
+    """Return a valid Snappy stream that decodes to `nbytes` arbitrary bytes."""
     stream, done = bytearray(), 0
     left = nbytes
     while True:
@@ -119,7 +119,7 @@ def snappy_stream(rng: Random, nbytes: int) -> bytes:
 
 
 def snappy_chunk(rng: Random, typesize: int, flags: int) -> bytes:
-    """A sound chunk of two blocks and a shorter one; the wheel's C-Blosc cannot make it."""
+    """Return a valid chunk of two blocks and a shorter one; the wheel's C-Blosc cannot make it."""
     sizes = (4096, 4096, 700)
     starts, body = [], b""
     for index, nbytes in enumerate(sizes):
@@ -142,18 +142,20 @@ def run_case(rng: Random) -> tuple[str, list[str], int]:
     data = bytearray(chunk)
     what = f"{what}: {damage(rng, data, chunk_fields(0))}"
     if len(data) >= 16 and rng.random() < 0.9:
-        # A chunk whose stored size is not its length is refused at once.
+        # A chunk whose stored size is not its length is refused immediately.
         data[12:16] = struct.pack("<I", len(data))
     return what, judge(bytes(data), rng), 2 * AREA_NBYTES
 
 
 def snappy_case(rng: Random) -> tuple[str, list[str], int]:
-    """Our own Snappy decoder, by itself: a damaged stream and an output of about its size."""
+    """Run our Snappy decoder alone on a damaged stream, with an output of about its size."""
     nbytes = rng.choice((1, 5, 60, 300, 3000))
     data = bytearray(snappy_stream(rng, nbytes))
     what = f"snappy stream of {nbytes}: {damage(rng, data, [(0, 1), (1, 1), (2, 4)])}"
     room = max(1, nbytes + rng.choice((0, 0, 0, -1, 1)))
-    if rng.random() < 0.5:  # as much as the stream says, so that more than its size is looked at
+    if (
+        rng.random() < 0.5
+    ):  # the size that the stream declares, so that not only its size is checked
         declared = 0
         for shift, byte in enumerate(data[:3]):
             declared |= (byte & 0x7F) << 7 * shift
@@ -171,7 +173,7 @@ def snappy_case(rng: Random) -> tuple[str, list[str], int]:
 
 
 def judge(chunk: bytes, rng: Random) -> list[str]:
-    """Return what is wrong with decoding `chunk`."""
+    """Return the faults found while decoding `chunk`."""
     try:
         header = ChunkHeader.unpack(chunk)
     except ERRORS:
@@ -179,7 +181,7 @@ def judge(chunk: bytes, rng: Random) -> list[str]:
     except Exception as err:
         return [f"ChunkHeader.unpack: {type(err).__name__}: {err}"]
     faults: list[str] = []
-    # Without a good header the kernel is asked all the same: it must not rely on its caller.
+    # The kernel is called even with a bad header, as it must not rely on its caller.
     raw_nbytes = int.from_bytes(chunk[4:8], "little")
     nbytes = header.nbytes if header else raw_nbytes
     if nbytes > AREA_NBYTES:
@@ -221,7 +223,7 @@ def _decode(
             elif by_blocks:
                 head = chunk[: ChunkHeader.unpack(chunk).head_size]
                 low, high = extent_of_range(head, start, start + room)
-                # What lies outside the extent is not there: the source ends where it ends.
+                # Only the extent is present: the source ends where the extent ends.
                 stored, view = source.holding(chunk[low:high]), memoryview(chunk)
                 decode_blocks_into(head, stored, low, start, out)
             else:

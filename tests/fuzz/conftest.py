@@ -1,6 +1,6 @@
-"""The length of fuzz runs: ``--fuzz-count N``, BLOSCPACK_FUZZ in the environment, or ``--all``.
+"""Length of fuzz runs: ``--fuzz-count N``, BLOSCPACK_FUZZ in the environment, or ``--all``.
 
-The option is known where tests/fuzz is named on the command line; the variable works everywhere.
+The option exists only if tests/fuzz is on the command line; the variable always works.
 """
 
 import os

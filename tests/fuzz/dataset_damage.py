@@ -1,4 +1,4 @@
-"""Damage for Benzina datasets: blind, or of sizes, kinds and numbers of boxes."""
+"""Damage to Benzina datasets: blind, or to sizes, kinds and numbers of boxes."""
 
 from random import Random
 
@@ -12,7 +12,7 @@ _HEADER_NBYTES = 8
 
 
 def damaged(rng: Random, vector: DatasetVector) -> tuple[str, bytes]:
-    """Return what was done, and the damaged file."""
+    """Return a description of the damage, and the damaged file."""
     data, done = bytearray(vector.data), []
     for _ in range(rng.choice((1, 1, 2))):
         if len(data) < 2 * _HEADER_NBYTES:
@@ -40,7 +40,7 @@ def _aimed(rng: Random, vector: DatasetVector, data: bytearray) -> str:
     if choice == 3:
         other = rng.choice(vector.boxes)
         return _put(data, box.offset, data[other.offset : other.end][: box.nbytes], "box")
-    # A word of the payload, most of which are counts, sizes, offsets and rationals.
+    # A word of the payload; most words are counts, sizes, offsets or rationals.
     nwords = max(1, (box.nbytes - box.header_nbytes) // 4)
     at = box.payload_offset + 4 * rng.randrange(min(nwords, 40))
     old = int.from_bytes(data[at : at + 4], "big")

@@ -1,7 +1,7 @@
-"""Read damaged datasets through every way in, and say what is wrong with the outcome.
+"""Read damaged datasets in every way and report faults in the outcome.
 
-There are no checksums, so a value may be another one. But every way in must give the same one, what
-is read must be in the file, and damage to one sample must not change the others.
+A dataset has no checksums, so a value may be wrong. But every way to read must return the same one,
+what is read must be in the file, and damage to one sample must not change the others.
 """
 
 import pickle
@@ -25,13 +25,13 @@ from tests.reference import benzina_sample as twin
 ERRORS = (FormatError, CodecError, UnsupportedError, NotFoundError)
 NOTHING: Any = object()
 SMALL_NBYTES = 50_000
-# Samples of a case that are looked at.
+# Number of samples of a case that are examined.
 MAX_SAMPLES = 6
 _NAMED = re.compile(r"sample \d+|track '|targets? ")
 
 
 def run_case(rng: Random, folder: Path) -> tuple[str, list[str], int]:
-    """Damage a dataset, and judge what is read of it."""
+    """Damage a dataset and examine the results of reading it."""
     vectors = dataset_vectors()
     if rng.random() < 0.97:
         vectors = tuple(each for each in vectors if len(each.data) <= SMALL_NBYTES)
@@ -44,7 +44,7 @@ def run_case(rng: Random, folder: Path) -> tuple[str, list[str], int]:
 
 
 class DatasetJudge:
-    """Collects what is wrong with one damaged dataset."""
+    """Collects the faults found in one damaged dataset."""
 
     def __init__(self, vector: DatasetVector, data: bytes, folder: Path) -> None:
         self.vector = vector
@@ -53,7 +53,7 @@ class DatasetJudge:
         self.faults: list[str] = []
 
     def attempt(self, what: str, read: Callable[[], Any]) -> Any:
-        """Return what `read` gives; NOTHING for a documented error; note any other."""
+        """Return the result of `read`; NOTHING for a documented error; record any other error."""
         try:
             return read()
         except ERRORS:
@@ -115,7 +115,7 @@ class DatasetJudge:
                 self.fault(f"{what}: other bytes of track {name!r}")
 
     def _check_in_a_row(self, dataset: Any, chosen: list[int]) -> None:
-        """Samples read in a row are what they are one by one."""
+        """Check that a range of samples equals the samples read one by one."""
         found = self.attempt("samples", lambda: list(dataset.samples(chosen)))
         for sample in found if found is not NOTHING else ():
             alone = self.attempt("data", lambda sample=sample: dataset[sample.index].data)
@@ -123,7 +123,7 @@ class DatasetJudge:
                 self.fault(f"[{sample.index}]: other bytes in a row")
 
     def _check_entries(self, dataset: Any, chosen: list[int]) -> None:
-        """Targets, names and ids all at once are what they are one by one."""
+        """Check that all targets, names and ids at once equal those read one by one."""
         before = [
             (
                 self.attempt("target", lambda k=k: dataset[k].target),
@@ -148,7 +148,7 @@ class DatasetJudge:
                 self.fault("an id leads to another sample")
 
     def _check_what_was_not_damaged(self, dataset: Any) -> None:
-        """Where damage is in samples alone, the others are as they were."""
+        """Check that damage inside some samples does not change the others."""
         old, new = self.vector.data, self.data
         if len(old) != len(new):
             return
@@ -208,10 +208,10 @@ class DatasetJudge:
             if images.shape[1:] != (3, 6, 9) or len(images) != len(targets):
                 self.fault(f"batches: {images.shape} with {targets.shape}")
             if not np.isfinite(images).all():
-                self.fault("batches: values that are no numbers")
+                self.fault("batches: values that are not numbers")
 
     def _check_original(self, dataset: Any, rng: Random) -> None:
-        """By Benzina's own names."""
+        """Check the names of the original Benzina."""
         path = self._written()
         with benzina.File(path) as file:
             for name, track in dataset.tracks.items():
@@ -238,7 +238,7 @@ class DatasetJudge:
         with pickle.loads(pickle.dumps(dataset)) as again:
             if len(again) != len(dataset):
                 self.fault("another one, after it was pickled")
-        # What begins with no box that a file begins with is taken for something else.
+        # A file that begins with an unusual box is identified as another kind.
         found = self.attempt("frames.open", lambda: bp.frames.open(self._written()))
         if found is not NOTHING:
             with found:
@@ -252,7 +252,7 @@ class DatasetJudge:
 
 
 def _named(loader: Iterable[Any]) -> Iterator[Any]:
-    """Yield batches; an error must say which sample, or which table, it is about."""
+    """Yield batches; an error must name the sample or the table."""
     try:
         yield from loader
     except ERRORS as err:

@@ -1,4 +1,4 @@
-"""Benzina datasets to be damaged: Benzina's own, and small ones of every codec and form."""
+"""Benzina datasets to be damaged: original ones, and small ones of every codec and form."""
 
 import functools
 import json
@@ -9,7 +9,7 @@ from typing import Any
 
 from vectors import ReferenceFolder
 
-# What makes files for other tests, whichever way this is run.
+# Builders of files in other tests, importable from a test run and from the worker.
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from bloscpack import benzina
@@ -24,7 +24,7 @@ FILES = ReferenceFolder("benzina")
 
 @dataclass(frozen=True)
 class SampleFacts:
-    """What a sample is before it is damaged."""
+    """A sample before it is damaged."""
 
     start: int
     end: int
@@ -34,12 +34,12 @@ class SampleFacts:
 
 @dataclass(frozen=True)
 class DatasetVector:
-    """A dataset, and what its samples are."""
+    """A dataset and its samples."""
 
     name: str
     data: bytes
     samples: tuple[SampleFacts, ...]
-    # Those of the file, so many, and of the first samples, at their places in the file.
+    # Boxes of the file, a limited number, and of the first samples, at their places in the file.
     boxes: tuple[BoxHeader, ...]
     nouter: int
 
@@ -62,7 +62,7 @@ def _vector(name: str, data: bytes) -> DatasetVector:
 
 
 def _coded(codec: str, pix_fmt: str = "yuv420p") -> bytes:
-    """Return a dataset of two pictures of a codec, each with a configuration of its own."""
+    """Return a dataset of two pictures of a codec, each with its own configuration."""
     samples = []
     for number, size in enumerate((64, 80)):
         coded = encoded(codec, pix_fmt, size, size)
@@ -77,7 +77,7 @@ def _coded(codec: str, pix_fmt: str = "yuv420p") -> bytes:
 
 @functools.cache
 def dataset_vectors() -> tuple[DatasetVector, ...]:
-    """Return all of them; the files of Benzina where there are any."""
+    """Return all datasets; original files only if available."""
     made = {
         "default": making.dataset([making.sample(k) for k in range(6)]),
         "reference": making.dataset([making.sample(k) for k in range(6)], "reference"),

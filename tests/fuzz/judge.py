@@ -1,7 +1,7 @@
-"""Read damaged bytes through every way in, and say what is wrong with the outcome.
+"""Read damaged bytes in every way and report faults in the outcome.
 
-A reader may give the original value or raise one of the documented errors. Where no checksum
-covers the damage it may give another value, but then every way in must give the same one.
+A reader may return the original value or raise one of the documented errors. If no checksum covers
+the damage, it may return another value, but then every way must return the same one.
 """
 
 import hashlib
@@ -31,19 +31,20 @@ READ_ERRORS = (FormatError, CodecError, UnsupportedError)
 ARRAY_ERRORS = (*READ_ERRORS, NotANumpyArray, ObjectNumpyArrayRejection)
 LAZY_ERRORS = (*READ_ERRORS, ObjectNumpyArrayRejection)
 APPEND_ERRORS = (*LAZY_ERRORS, NotEnoughSpace, MetadataSectionTooSmall)
-# The two ValueErrors of append that are not about damage.
+# The two ValueErrors of append that do not report damage.
 APPEND_MESSAGES = ("are not whole rows of the array", "no chunk size")
 
 NOTHING = object()
 
 
 class Judge:
-    """Collects what is wrong with one damaged file."""
+    """Collects the faults found in one damaged file."""
 
     def __init__(self, vector: Vector, data: bytes, sealed: bool, folder: Path) -> None:
         self.vector = vector
         self.data = data
-        # Damage that says "no checksum" takes the protection away: version 3 has none for that.
+        # Damage can set the id to "no checksum" and so remove the protection; version 3 cannot
+        # detect it.
         self.is_sealed = vector.is_sealed and sealed and data[4:5] != b"\1" and data[6:7] != b"\0"
         says_none = vector.layout.metadata is not None and data[41:42] == b"\0"
         self.is_sealed = self.is_sealed and not vector.is_blind_to(data)
@@ -211,7 +212,7 @@ class Judge:
 
 
 def item_bytes(items: np.ndarray) -> bytes:
-    """Return the bytes of items: numpy's own tobytes makes padding up for strided structs."""
+    """Return the bytes of items; numpy's tobytes invents padding for strided structs."""
     array = np.asarray(items)
     if array.dtype.names is not None and array.dtype.itemsize:
         array = array.view(np.dtype((np.void, array.dtype.itemsize)))
@@ -219,7 +220,7 @@ def item_bytes(items: np.ndarray) -> bytes:
 
 
 def stored_order(array: np.ndarray[Any, Any]) -> bytes:
-    """The bytes of `array` as they lie in a file."""
+    """Return the bytes of `array` in the order of a file."""
     fortran = array.flags.f_contiguous and not array.flags.c_contiguous
     return array.tobytes("F" if fortran else "C")
 
@@ -232,7 +233,7 @@ def same(one: Any, two: Any) -> bool:
 
 
 def selections(shape: tuple[int, ...], rng: Random) -> list[Any]:
-    """A few selections that are in bounds."""
+    """Return a few selections that are in bounds."""
     if not shape:
         return [(), Ellipsis]
     length = shape[0]

@@ -1,8 +1,8 @@
-"""Damage for files and chunks, drawn from a seeded generator.
+"""Damage to files and chunks, from a seeded generator.
 
-Half of the damage is blind (bits, bytes, cuts, regions), half is aimed at the fields that readers
-trust: counts, sizes and offsets. A damaged file may be sealed again: the digests of its chunks and
-of its metadata are made to fit, so that the damage gets past the checksums to the decoders.
+Half of the damage is blind (bits, bytes, cuts, regions). The other half hits the fields that
+readers use: counts, sizes and offsets. A damaged file may be sealed: the digests of its chunks and
+metadata are recomputed, so that the damage passes the checksums and reaches the decoders.
 """
 
 import struct
@@ -13,7 +13,7 @@ from random import Random
 from bloscpack.format.checksum import CHECKSUMS
 
 BYTES = (0x00, 0x01, 0x02, 0x03, 0x04, 0x7F, 0x80, 0xFF)
-# What a count or a size of 4 or 8 bytes is changed to, apart from values near the old one.
+# New values of a count or a size of 4 or 8 bytes, besides values near the old one.
 EXTREMES = (0, 1, 2, 15, 16, 17, 127, 128, 255, 256, 1 << 16, 1 << 24, 2**31 - 17, 2**31 - 1)
 EXTREMES_8 = (*EXTREMES, 1 << 31, 1 << 32, 1 << 40, 1 << 60, 1 << 62, (1 << 63) - 1)
 
@@ -27,7 +27,7 @@ CHUNK_FIELDS = ((4, 4), (8, 4), (12, 4))
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the fields of a sound file are: (position, size in bytes) each."""
+    """Positions and sizes in bytes of the fields of a valid file."""
 
     chunks: tuple[tuple[int, int], ...]
     offsets: tuple[int, int]
@@ -47,7 +47,7 @@ class Layout:
 
 
 def chunk_fields(offset: int) -> list[tuple[int, int]]:
-    """The header of the chunk at `offset`, the start of its first block, its first stream."""
+    """Return the fields of the header, the first block start and the first stream of a chunk."""
     found = [(offset + at, 1) for at in CHUNK_BYTES]
     found += [(offset + at, size) for at, size in CHUNK_FIELDS]
     return [*found, (offset + 16, 4), (offset + 20, 4), (offset + 24, 4)]
@@ -153,7 +153,7 @@ BLIND: tuple[Callable[[Random, bytearray], str], ...] = (
 
 
 def damage(rng: Random, data: bytearray, fields: list[tuple[int, int]]) -> str:
-    """Damage `data` in one or two ways and say how."""
+    """Damage `data` in one or two ways and return a description."""
     done = []
     for _ in range(rng.choice((1, 1, 2))):
         if not data:
@@ -167,7 +167,7 @@ def damage(rng: Random, data: bytearray, fields: list[tuple[int, int]]) -> str:
 
 
 def seal(data: bytearray, layout: Layout) -> None:
-    """Make the digests of `data` fit, where the lengths of its parts say they are."""
+    """Recompute the digests of `data` at the positions that the lengths of its parts give."""
     if len(data) < 32 or data[6] >= len(CHECKSUMS):
         return
     row = CHECKSUMS[data[6]]

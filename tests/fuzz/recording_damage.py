@@ -1,7 +1,7 @@
-"""Damage for VRS recordings: of the bytes, of the texts that describe records, and of payloads.
+"""Damage to VRS recordings: to the bytes, to the texts that describe records, and to payloads.
 
-What is in texts and payloads is damaged before records are built around it, so that the damage
-gets past compression, sizes and the index to the decoders.
+Texts and payloads are damaged before records are built around them, so that the damage passes
+compression, sizes and the index and reaches the decoders.
 """
 
 import re
@@ -26,7 +26,7 @@ _PIECES = (
 
 
 def damaged(rng: Random, vector: RecordingVector) -> tuple[str, bytes, bool]:
-    """Return what was done, the damaged file, and whether all else has kept its place."""
+    """Return a description, the damaged file, and whether all other bytes kept their positions."""
     chance, description = rng.random(), vector.description
     if chance < 0.25 and description is not None:
         what, payload = damaged_tags(rng, description.payload)
@@ -51,7 +51,7 @@ def damaged(rng: Random, vector: RecordingVector) -> tuple[str, bytes, bool]:
 
 
 def damaged_tags(rng: Random, payload: bytes) -> tuple[str, bytes]:
-    """Damage a definition of a layout, or a record format, in one or two words of it."""
+    """Damage one or two words of the definition of a layout or of a record format."""
     streams, file_tags = unpack_tags(payload)
     places = [(k, tag) for k, (_, _, tags) in enumerate(streams) for tag in tags]
     kinds = [place for place in places if place[1].startswith((b"RF:", b"DL:"))]

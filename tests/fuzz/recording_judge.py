@@ -1,7 +1,7 @@
-"""Read damaged recordings through every way in, and say what is wrong with the outcome.
+"""Read damaged recordings in every way and report faults in the outcome.
 
-VRS has no checksums, so a value may be another one. But every way in must give the same one, sizes
-must add up, nothing may be made up of zeros, and damage to one record must not change others.
+VRS has no checksums, so a value may be wrong. But every way must return the same one, sizes must
+add up, missing data must not be replaced by zeros, and damage to one record must not change others.
 """
 
 import pickle
@@ -23,15 +23,15 @@ from bloscpack.vrs.column.ragged import Ragged, Strings
 ERRORS = (FormatError, CodecError, UnsupportedError, NotFoundError)
 NOTHING: Any = object()
 TAGS = 4
-# Most cases go to small files: they are read soon and have every field that a large one has.
+# Most cases use small files, which are read quickly and have every field of large ones.
 SMALL_NBYTES = 12_000
-# Records of a case that are looked at in full.
+# Number of records of a case that are examined completely.
 MAX_RECORDS = 24
 MAX_FIELDS = 4
 
 
 def run_case(rng: Random, folder: Path) -> tuple[str, list[str], int]:
-    """Damage a recording, and judge what is read of it."""
+    """Damage a recording and examine the results of reading it."""
     vectors = recording_vectors()
     if rng.random() < 0.95:
         vectors = [each for each in vectors if len(each.data) <= SMALL_NBYTES]
@@ -44,7 +44,7 @@ def run_case(rng: Random, folder: Path) -> tuple[str, list[str], int]:
 
 
 class RecordingJudge:
-    """Collects what is wrong with one damaged recording."""
+    """Collects the faults found in one damaged recording."""
 
     def __init__(self, vector: RecordingVector, data: bytes, in_place: bool, folder: Path) -> None:
         self.vector = vector
@@ -115,7 +115,7 @@ class RecordingJudge:
                 self.check_record(f"[{row}]", record, rng)
 
     def check_record(self, what: str, record: Any, rng: Random) -> None:
-        """Check that what a record says of itself fits together."""
+        """Check that the properties of a record are consistent."""
         repr(record)
         payload = bytes(record.payload)
         blocks = self.attempt(f"{what}.blocks", lambda: record.blocks)
@@ -150,7 +150,7 @@ class RecordingJudge:
 
     def _check_content(self, name: str, block: Any, rng: Random) -> None:
         spec = block.spec
-        # There is no decoder for JPEG XL here.
+        # We have no decoder for JPEG XL.
         allowed = (ImportError,) if getattr(spec, "image_format", "") == vrs.ImageFormat.JXL else ()
         conversions = list(vrs.ImageConversion)
         for conversion in (conversions[0], rng.choice(conversions)):
@@ -160,13 +160,13 @@ class RecordingJudge:
                 allowed=allowed,
             )
             if found is not NOTHING and not isinstance(found, np.ndarray):
-                self.fault(f"{name}: an array that is none")
+                self.fault(f"{name}: not an array")
             is_whole = found is not NOTHING and conversion is vrs.ImageConversion.RAW_BUFFER
             if is_whole and block.kind != "audio" and found.tobytes() != bytes(block.data):
                 self.fault(f"{name}: other bytes than its own")
 
     def _check_iteration(self, recording: Any, rng: Random) -> None:
-        """Iteration gives what indexing gives, up to the first record that is damaged."""
+        """Check that iteration equals indexing up to the first damaged record."""
         row, iterator = 0, iter(recording)
         while row < 3000:
             found = self.attempt("next", lambda: next(iterator, None))
@@ -186,7 +186,7 @@ class RecordingJudge:
             return
 
     def _check_what_was_not_damaged(self, recording: Any) -> None:
-        """Records that lie apart from the damage are all found, whole, and no others."""
+        """Check that exactly the records outside the damage are found, intact."""
         place = self._damaged_place() if self.in_place else None
         if place is None:
             return
@@ -200,7 +200,7 @@ class RecordingJudge:
         near = {k + step for k in hit for step in (-1, 0, 1)}
         offsets, sizes = recording.table.offset.tolist(), recording.table.size.tolist()
         rows = dict(zip(offsets, range(len(offsets)), strict=True))
-        # A size that happens to lead to the end of the file, or to another record, is believed.
+        # A size that happens to lead to the end of the file, or to another record, is accepted.
         hidden = [
             range(at + 1, at + size)
             for at, size in zip(offsets, sizes, strict=True)
@@ -225,7 +225,7 @@ class RecordingJudge:
                 self.fault(f"a record at {offset} that was none, by damage at {start} to {stop}")
 
     def _damaged_place(self) -> tuple[int, int] | None:
-        """Return where user records are damaged; None if that is not all, or bytes have moved."""
+        """Return the damaged user records; None if other bytes are damaged or bytes have moved."""
         old, new = self.vector.data, self.data
         if len(new) > len(old) or (len(new) < len(old) and not old.startswith(new)):
             return None
@@ -240,7 +240,7 @@ class RecordingJudge:
         return None if is_front or not shown or start < shown[0].offset else (start, stop)
 
     def _check_columns(self, recording: Any, rng: Random) -> None:
-        """A column has what the records have."""
+        """Check that a column equals the values of the records."""
         for stream in islice(recording.streams.values(), 3):
             for name, records in (("data", stream.data), ("configuration", stream.configurations)):
                 if len(records):
@@ -281,14 +281,14 @@ class RecordingJudge:
             blocks = self.attempt(f"{where}: blocks", lambda record=record: record.blocks)
             if blocks is NOTHING or any(each.kind == "unsupported" for each in blocks):
                 return
-            # Empty blocks are in the format and not in the record.
+            # Empty blocks are in the format but not in the record.
             kinds = [each.content_type.name for each in record._decoder.contents]
             place = block - kinds[:block].count("EMPTY")
             if place >= len(blocks) or blocks[place].kind != "metadata":
                 self.fault(f"{where}: {row} has no such block, but a value {column[row]!r:.80}")
                 return
             values = self.attempt(f"{where}: values", blocks[place].values)
-            if values is NOTHING:  # another field of it is damaged
+            if values is NOTHING:  # another of its fields is damaged
                 return
             if key not in values or plain(column[row]) != plain(values[key]):
                 there = values.get(key, "nothing")
@@ -303,11 +303,11 @@ class RecordingJudge:
             yield record
 
     def _check_frames(self, stream: Any, rng: Random) -> None:
-        """Frames are the images of the records, one by one and together."""
+        """Check that frames equal the images of the records, one by one and together."""
         clip = self.attempt(f"{stream.id}.frames", lambda: stream.frames)
         if clip is NOTHING or not len(clip):
             return
-        # Frames that differ are read one by one; there is no decoder for JPEG XL here.
+        # Frames that differ are read one by one; we have no decoder for JPEG XL.
         allowed = (ImportError, ValueError)
         self.attempt("shape", lambda: (clip.shape, clip.dtype, clip.meta), allowed=allowed)
         rows, start = clip.rows.tolist(), rng.randrange(len(clip))
@@ -339,7 +339,7 @@ class RecordingJudge:
             self.fault("a checksum of records that cannot be read")
 
     def _check_other_ways_in(self, recording: Any, rng: Random) -> None:
-        """The same records from a path, from chunks and from a pickle."""
+        """Check that a path, chunks and a pickle give the same records."""
         path = self.folder / "damaged.vrs"
         for old in self.folder.glob("damaged*"):
             old.unlink()
@@ -414,7 +414,7 @@ def _all_of(found: Any) -> Any:
 
 
 def chosen(rng: Random, count: int) -> list[int]:
-    """Return some of the indexes below `count`, those at both ends among them."""
+    """Return some of the indices below `count`, including those at both ends."""
     if count <= MAX_RECORDS:
         return list(range(count))
     third = MAX_RECORDS // 3
@@ -429,7 +429,7 @@ def same_table(one: Any, two: Any) -> bool:
 
 
 def image_of(block: Any) -> Any:
-    """Return what a clip has of an image."""
+    """Return the frame that a clip has for an image."""
     is_raw = block.spec.image_format == vrs.ImageFormat.RAW
     return block.array(vrs.ImageConversion.OFF if is_raw else vrs.ImageConversion.DECOMPRESS)
 
@@ -447,7 +447,7 @@ def same_record(one: Any, two: Any) -> bool:
 
 
 def plain(value: Any) -> str:
-    """Return a value as text that equal values share, from a column or from a record."""
+    """Return a text for a value, equal for equal values from a column and from a record."""
     if isinstance(value, Ragged | Strings):
         value = list(value)
     if isinstance(value, np.ndarray):

@@ -1,8 +1,8 @@
-"""VRS recordings to be damaged: what they hold, where their fields are, and how to build them anew.
+"""VRS recordings to be damaged: their content, the places of their fields, and how to rebuild them.
 
-Places and values come from walks over the bytes that are made here. A rebuilt recording has other
-tags or payloads, and sizes, record headers and an index that fit them: what is damaged gets past
-those to the decoders.
+Places and values come from parsing the bytes independently of the package. A rebuilt recording has
+other tags or payloads, with matching sizes, record headers and index, so that the damage passes
+these and reaches the decoders.
 """
 
 import struct
@@ -32,12 +32,12 @@ FILES = ReferenceFolder("vrs")
 
 @dataclass
 class StoredRecord:
-    """A record of a sound file.
+    """Record of a valid file.
 
     Attributes
     ----------
     payload : bytes
-        Decoded.
+        Decoded payload.
     """
 
     offset: int
@@ -68,7 +68,7 @@ class StoredRecord:
 
 @dataclass(frozen=True)
 class RecordingVector:
-    """A sound recording, its chunks joined."""
+    """Valid recording, its chunks joined."""
 
     name: str
     data: bytes = field(repr=False)
@@ -77,7 +77,7 @@ class RecordingVector:
 
     @property
     def shown(self) -> list[StoredRecord]:
-        """The records that users see."""
+        """Records that are visible to users."""
         return [each for each in self.records if not each.is_internal and each.record_type != 4]
 
     @property
@@ -88,7 +88,7 @@ class RecordingVector:
 
 @cache
 def recording_vectors() -> list[RecordingVector]:
-    """All reference files but the largest; without them the small vectors of the repository."""
+    """Return all reference files but the largest, or else the small vectors of the repository."""
     paths = [*FILES.glob("*.vrs"), *FILES.glob("upstream/*.vrs")]
     paths = paths or sorted((Path(__file__).parents[1] / "vectors" / "formats").glob("*.vrs"))
     return [_load(path) for path in paths if path.stem not in ("synthetic", "enc_empty")]
@@ -101,7 +101,7 @@ def _load(path: Path) -> RecordingVector:
         if not more.exists():
             break
         data += more.read_bytes()
-    if path.stem == "cxx_chunked":  # a megabyte of frames: the first ones will do
+    if path.stem == "cxx_chunked":  # a megabyte of frames: the first ones are enough
         data = data[: 64 << 10]
     records = list(_walk(data))
     return RecordingVector(path.stem, data, tuple(records), _fields(data, records))
@@ -123,7 +123,7 @@ def _walk(data: bytes) -> "list[StoredRecord]":
 
 
 def _fields(data: bytes, records: list[StoredRecord]) -> list[tuple[int, int]]:
-    """Return the numbers that readers trust, those that matter most several times."""
+    """Return the numbers that readers use, the most important ones several times."""
     found = list(HEADER_FIELDS) * 2
     for each in [*records[:5], *records[-3:]]:
         found += [(each.offset + at, size) for at, size in RECORD_FIELDS]
@@ -143,7 +143,7 @@ def _fields(data: bytes, records: list[StoredRecord]) -> list[tuple[int, int]]:
 
 
 def unpack_tags(payload: bytes) -> tuple[list[tuple[bytes, Tags, Tags]], Tags]:
-    """Return the streams (id, user tags, VRS tags) and the file tags of a sound description."""
+    """Return the streams (id, user tags, VRS tags) and the file tags of a valid description."""
     at = 4
 
     def number() -> int:
@@ -178,7 +178,7 @@ def pack_tags(streams: list[tuple[bytes, Tags, Tags]], file_tags: Tags) -> bytes
 
 
 def rebuilt(records: list[StoredRecord], *, has_index: bool) -> bytes:
-    """Return a recording of these records, but for indexes; one is made if it is asked for."""
+    """Return a recording of these records without their indexes; optionally create an index."""
     parts, entries, previous, at = [], [], 0, HEADER_SIZE
     ids = set()
     for each in records:

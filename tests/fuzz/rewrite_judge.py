@@ -1,4 +1,4 @@
-"""Copies, merges and repairs of damaged recordings: whole, with what was there, or not there."""
+"""Copies, merges and repairs of damaged recordings: complete with the old data, or not created."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +22,7 @@ class RewriteJudge:
     recording : vrs.Recording
         Opened from `data`, with resynchronisation.
     attempt : callable
-        Gives what a function gives, or `nothing`.
+        Returns the result of a function, or `nothing`.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class RewriteJudge:
         check = rng.choice((self._check_copy, self._check_merge, self._check_repair))
         try:
             check(rng, nothing)
-        except Exception as err:  # what was made must be readable, without an error of any kind
+        except Exception as err:  # a file that was written must be readable without any error
             self.fault(f"{check.__name__}: {type(err).__name__}: {str(err)[:200]}")
 
     def _names(self) -> list[str]:

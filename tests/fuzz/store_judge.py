@@ -1,7 +1,7 @@
-"""Read damaged stores through every way in, and say what is wrong with the outcome.
+"""Read damaged stores in every way and report faults in the outcome.
 
-Without new digests a store may lose clips, and frames of them, but gives no other value than the
-sound one. With new digests it may give other values, but the same ones whichever way they are read.
+Without new digests, a store may lose clips and frames, but must not return wrong values. With new
+digests it may return wrong values, but the same ones in every way.
 """
 
 import io
@@ -19,15 +19,15 @@ from bloscpack.exceptions import CodecError, FormatError, UnsupportedError
 from bloscpack.frames.store.clip import StoreClip
 
 ERRORS = (FormatError, CodecError, UnsupportedError)
-# Of those that a clip of images that differ raises when several of them are read.
+# Errors that a clip of different images raises when several of them are read.
 DIFFERENT = "read frames that differ one by one"
-# What a case may read of a clip that has become long or large, frame by frame.
+# Limits on reading a clip frame by frame, which damage may have made long or large.
 MAX_FRAMES = 12
 MAX_NBYTES = 4 << 20
 
 
 def run_case(rng: Random, folder: Path) -> tuple[str, list[str], int]:
-    """Damage a store, and judge what is read of it."""
+    """Damage a store and examine the results of reading it."""
     vector = rng.choice(store_vectors())
     data = bytearray(vector.data)
     what = f"{vector.name}: {damage(rng, data, vector.fields)}"
@@ -44,7 +44,7 @@ def run_case(rng: Random, folder: Path) -> tuple[str, list[str], int]:
 
 
 class StoreJudge:
-    """Collects what is wrong with one damaged store."""
+    """Collects the faults found in one damaged store."""
 
     def __init__(self, vector: StoreVector, data: bytes, is_sound: bool, folder: Path) -> None:
         self.vector = vector
@@ -55,11 +55,11 @@ class StoreJudge:
 
     @property
     def is_array(self) -> bool:
-        """Whether the header says by now that the file is one of an array or of bytes."""
+        """Return whether the damaged header now declares a file of an array or of bytes."""
         return self.data[:4] == b"blpk" and (self.data[4] != 4 or not self.data[40] & 1)
 
     def attempt(self, what: str, read: Any, *, allowed: str = "") -> Any:
-        """Return what `read` gives; None for a documented error; note any other."""
+        """Return the result of `read`; None for a documented error; record any other error."""
         try:
             return read()
         except ERRORS:
@@ -84,14 +84,14 @@ class StoreJudge:
                 check(rng)
 
     def check_store(self, what: str, store: Any, rng: Random | None) -> None:
-        """Check all clips; that there are some is not asked for."""
+        """Check all clips; the store may be empty."""
         ids = self.attempt(f"{what}: ids", lambda: list(store)) or []
         if self.is_sound and not set(ids) <= set(self.vector.clips):
             self.faults.append(f"{what}: other ids, {ids[:5]}")
         self.attempt(f"{what}: attrs", lambda: store.attrs)
         read: list[tuple[str, Array]] = []
         for id_ in ids[:12]:
-            # One that is damaged may be found by another hash than its own, so not at all.
+            # The damaged hash of a clip may differ from that of its id, so the clip is not found.
             if self.attempt(f"{what}: in", lambda id_=id_: id_ in store):
                 clip = self.attempt(f"{what}: {id_!r:.40}", lambda id_=id_: store[id_])
                 if clip is not None:
@@ -102,12 +102,12 @@ class StoreJudge:
             self._check_batch(what, store, read, rng)
 
     def _check_clip(self, what: str, clip: StoreClip) -> Array | None:
-        """Check that frames are what they were, and the same one by one as together."""
+        """Check that frames are unchanged, and equal one by one and together."""
         sound = self.vector.clips.get(clip.id)
         meta = self.attempt(f"{what}: meta", lambda: clip.meta)
         if self.is_sound and sound and meta is not None and meta != sound.meta:
             self.faults.append(f"{what}: other metadata, {meta!r:.80}")
-        if clip.nbytes > MAX_NBYTES:  # it must refuse, or be as large in earnest
+        if clip.nbytes > MAX_NBYTES:  # it must be refused, or really be as large
             whole = self.attempt(f"{what}: all", lambda: clip[:3], allowed=DIFFERENT)
             return None
         whole = self.attempt(f"{what}: all", clip.read, allowed=DIFFERENT)
@@ -167,7 +167,7 @@ class StoreJudge:
             self.check_store("recovered", store, None)
 
     def _check_append(self, rng: Random) -> None:
-        """Append to the damaged store: what could be read before can be read afterwards."""
+        """Append to the damaged store; everything readable before must be readable afterwards."""
         path = self.folder / "damaged.blp"
         path.write_bytes(self.data)
         frames = np.full((2, 3, 5), rng.randrange(250), "u1")

@@ -1,4 +1,4 @@
-"""Small frame stores of every kind, what they hold, and where their fields are."""
+"""Small frame stores of every kind, their content, and the positions of their fields."""
 
 import tempfile
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True)
 class SoundClip:
-    """What a clip holds: frames that may differ in shape, or one array of them."""
+    """Content of a clip: frames that may differ in shape, or one array of them."""
 
     frames: tuple[Array, ...]
     meta: dict[str, Any]
@@ -34,16 +34,16 @@ class SoundClip:
 
 @dataclass(frozen=True)
 class StoreVector:
-    """A sound store.
+    """Valid store.
 
     Attributes
     ----------
     fields : list of (int, int)
-        Position and size of the numbers that readers trust.
+        Position and size of the numbers that readers use.
     chunks : list of (int, int)
         Position and stored size of each chunk.
     tails : list of Tail
-        Of all segments.
+        Tails of all segments.
     """
 
     name: str
@@ -54,7 +54,7 @@ class StoreVector:
     tails: list[Tail] = field(repr=False)
 
     def seal(self, data: bytearray) -> None:
-        """Make digests fit again, where the parts of the sound file were."""
+        """Recompute digests at the positions of the valid file."""
         if len(data) < len(self.data):
             return
         data[HEADER_SIZE - DIGEST_SIZE : HEADER_SIZE] = xxh3_64_digest(
@@ -75,7 +75,7 @@ class StoreVector:
 
 
 def _fields(tails: list[Tail], chunks: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the places of the numbers; those of the last segments are most often of use."""
+    """Return the positions of the numbers; those of the last segments are used most often."""
     found = [(at, 1) for at in (4, 5, 6, 7, 36, 38)] + [(40, 8), (48, 4)]
     found += [(HEADER_SIZE + at, 4) for at in (12, 16, 20)]
     for weight, tail in zip((1, 3), (tails[0], tails[-1]), strict=True):
@@ -93,7 +93,7 @@ def _fields(tails: list[Tail], chunks: list[tuple[int, int]]) -> list[tuple[int,
 
 
 def _clip_fields(tail: Tail) -> list[tuple[int, int]]:
-    """Return the places of the columns of the clips, the formats, the chunks and the metadata."""
+    """Return the positions of the columns of clips, formats, chunks and metadata."""
     if any(section.stored != section.decoded for section in tail.sections):
         return []
     nclips, found, at = tail.nclips, [], tail.section_offset(0)
@@ -141,7 +141,7 @@ def store_vectors() -> list[StoreVector]:
                     store.append(f"{name} {number}", frames, {"number": number}, **options)
                     if flush:
                         store.flush()
-                if name == "open":  # as a writer leaves it that was killed
+                if name == "open":  # as left by a killed writer
                     return _vector(name, path.read_bytes())
             return _vector(name, path.read_bytes())
 

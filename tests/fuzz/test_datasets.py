@@ -1,4 +1,4 @@
-"""Seeded damage to Benzina datasets: values or documented errors, the same by every way."""
+"""Seeded damage to Benzina datasets: values or documented errors, the same in every way."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,8 +1,7 @@
-"""Seeded damage to every vector and to chunks: no crash, no other error, no invented data.
+"""Seeded damage to every vector and to chunks: no crash, no undocumented error, no invented data.
 
-The work is done in processes of their own (worker.py), under a limit of memory, so that a crash
-is a failed case and not the end of the tests. A failure names its case; run that one again with
-the command in the message.
+The work is done in separate processes (worker.py) with a memory limit, so that a crash is a failed
+case and does not end the tests. A failure names its case, which the command in the message repeats.
 """
 
 import json
@@ -45,7 +44,7 @@ def run(kind: str, seed: str, count: int, folder: Path) -> None:
         running.append((process, progress, output))
     faults = []
     for process, progress, output in running:
-        # A hundred times what a case takes.
+        # A hundred times the time of a case.
         seconds = 60 + share * 0.1
         try:
             status = process.wait(seconds)
@@ -86,7 +85,7 @@ def test_stores_are_sound_before_they_are_damaged(vector: StoreVector, tmp_path:
     vector.seal(data)
     assert data == vector.data
     assert bp.verify(bytes(data)).ok
-    for seed in range(40):  # every check comes up
+    for seed in range(40):  # so that every check occurs
         judge = StoreJudge(vector, bytes(data), True, tmp_path)
         judge.check(Random(seed))
         assert judge.faults == []
@@ -134,7 +133,7 @@ def test_the_judge_of_stores_sees_faults(
 
 @needs_vectors
 def test_vectors_are_read_before_they_are_damaged() -> None:
-    """And every one is what its manifest says (checked where `payload` is read)."""
+    """The content must match the manifest, which reading `payload` checks."""
     vectors = load_vectors()
     assert len(vectors) > 150
     assert all(vector.payload is not None for vector in vectors if "snappy" not in vector.name)
@@ -143,7 +142,7 @@ def test_vectors_are_read_before_they_are_damaged() -> None:
 
 
 def test_damage_is_of_every_kind_and_repeats() -> None:
-    """The same seed gives the same damage, and every kind of damage comes up."""
+    """The same seed gives the same damage, and every kind of damage occurs."""
     fields = [(4, 1), (8, 4), (16, 8)]
     seen = set()
     for seed in range(400):

@@ -1,4 +1,4 @@
-"""Seeded damage to VRS recordings: values or documented errors, the same whichever way is taken."""
+"""Seeded damage to VRS recordings: values or documented errors, the same in every way."""
 
 from pathlib import Path
 from random import Random
@@ -46,7 +46,7 @@ def test_rebuilt_recordings_say_the_same(has_index: bool) -> None:
             "cpy_split_zstd",
             "recording_split",
         ):
-            continue  # cut, or in an order in which no index but theirs is right
+            continue  # truncated, or in an order for which only their own index is correct
         with vrs.open(rebuilt(list(vector.records), has_index=has_index), nthreads=1) as recording:
             assert recording.index_kind == ("classic end" if has_index else "scanned")
             with vrs.open(vector.data) as original:
@@ -109,11 +109,11 @@ def test_the_judge_of_recordings_sees_faults(
     vector = named(names.get(where.partition(".")[0], "enc_image_spec_places"))
     data = bytearray(vector.data)
     if where.startswith("scan"):
-        data[vector.shown[3].offset + 26] = 77  # no type of a record
+        data[vector.shown[3].offset + 26] = 77  # not a record type
     is_value = isinstance(stands_for, property)
     monkeypatch.setattr(f"bloscpack.vrs.{where}", stands_for if is_value else _faulty(stands_for))
     judge = RecordingJudge(vector, bytes(data), True, tmp_path)
-    for seed in range(200):  # until every check came up
+    for seed in range(200):  # until every check has occurred
         if not any(fault in each for each in judge.faults):
             judge.check(Random(seed))
     assert any(fault in each for each in judge.faults), judge.faults[:5]

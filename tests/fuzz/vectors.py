@@ -1,4 +1,4 @@
-"""The sound files that are damaged, and what they hold."""
+"""Valid files to be damaged, and their content."""
 
 import hashlib
 import json
@@ -15,12 +15,12 @@ from mutation import Layout
 import bloscpack as bp
 from bloscpack.exceptions import UnsupportedError
 
-# Whichever way this is run.
+# Importable from a test run and from the worker.
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.conftest import ReferenceFolder
 
-# Most cases go to small files: they are read in microseconds and have every field a large one has.
+# Most cases use small files, which are read in microseconds and have every field of large ones.
 SMALL_NBYTES = 4096
 ADLER32 = 1
 FILES = ReferenceFolder("bloscpack")
@@ -28,9 +28,9 @@ FILES = ReferenceFolder("bloscpack")
 
 @dataclass(frozen=True)
 class Vector:
-    """A file of the original.
+    """File of the original.
 
-    `is_sealed` and `is_meta_sealed` say whether a checksum covers its chunks and its metadata.
+    `is_sealed` and `is_meta_sealed`: whether a checksum covers its chunks and its metadata.
     """
 
     name: str
@@ -47,9 +47,9 @@ class Vector:
         return len(self.data) <= SMALL_NBYTES
 
     def is_blind_to(self, damaged: bytes) -> bool:
-        """Whether the checksum itself does not see the damage.
+        """Return whether the checksum cannot detect the damage.
 
-        Two stretches of bytes with the same sum may change places without a change of adler32.
+        Swapping two runs of bytes with the same sum does not change adler32.
         """
         if self.data[6] != ADLER32:
             return False
@@ -61,7 +61,7 @@ class Vector:
 
     @cached_property
     def payload(self) -> bytes | None:
-        """None if this build of C-Blosc lacks the codec."""
+        """Content; None if this build of C-Blosc lacks the codec."""
         try:
             payload, metadata = bp.unpack_bytes_from_bytes(self.data)
         except UnsupportedError:
@@ -72,7 +72,7 @@ class Vector:
 
     @cached_property
     def array(self) -> np.ndarray[Any, Any] | None:
-        """What `bloscpack.load` gives; bytes as uint8."""
+        """Result of `bloscpack.load`; bytes as uint8."""
         return None if self.payload is None else bp.load(self.data)
 
     @cached_property

@@ -1,12 +1,12 @@
 """Run cases ``first`` to ``first + count`` of a fuzz run in this process.
 
-It is a program of its own, so that a crash or memory without bounds ends it and not the tests::
+It is a separate program, so that a crash or unbounded memory use ends it and not the tests::
 
     python tests/fuzz/worker.py KIND SEED FIRST COUNT [PROGRESS]
 
 KIND is ``files``, ``chunks``, ``stores``, ``recordings`` or ``datasets``. Faults go to standard
-output, one JSON object a line. The number of the case at work is kept in the file PROGRESS, for
-whoever looks after a crash. To look at one case again, run it with COUNT 1.
+output, one JSON object per line. The file PROGRESS holds the number of the current case, which
+identifies it after a crash. To repeat one case, run it with COUNT 1.
 """
 
 import json
@@ -20,12 +20,12 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-# Beyond the honest size of a case. What a header declares may be reserved, not touched.
+# Memory beyond the actual size of a case; declared sizes may be reserved but not touched.
 MAX_EXTRA_NBYTES = 64 << 20
 ADDRESS_SPACE_NBYTES = 6 << 30
 MAX_SECONDS = 5.0
 
-# Runs one case and returns (its description, faults, honest size in bytes).
+# Function that runs one case and returns (its description, faults, actual size in bytes).
 Case = Callable[[Random], tuple[str, list[str], int]]
 
 
@@ -96,7 +96,9 @@ def main(kind: str, seed: str, first: int, count: int, progress: str | None = No
     from bloscpack.exceptions import BloscpackWarning
 
     warnings.simplefilter("error")
-    warnings.simplefilter("ignore", BloscpackWarning)  # of damage, which is what is read here
+    warnings.simplefilter(
+        "ignore", BloscpackWarning
+    )  # warnings about damage, which is expected here
     cases = {
         "files": files_case,
         "chunks": chunks_case,
@@ -119,7 +121,7 @@ def main(kind: str, seed: str, first: int, count: int, progress: str | None = No
         if seconds > MAX_SECONDS:
             faults.append(f"took {seconds:.1f} s")
         peak = peak_nbytes()
-        # The peak is that of all cases so far, and may be that of a larger one.
+        # The peak is that of all cases so far, and may come from a larger one.
         most_honest = max(most_honest, honest)
         if peak > baseline + MAX_EXTRA_NBYTES + 4 * most_honest:
             faults.append(f"took {(peak - baseline) >> 20} MiB, its honest size is {honest} bytes")

@@ -1,11 +1,10 @@
-"""Read files in every way, under limits, in a process of its own.
+"""Read files in every way, under limits, in a separate process.
 
-``python confined.py`` takes requests from standard input, a line of JSON each: a folder, and the
-names of ways. For each file and way it prints a JSON object: what came of it, in what time, and by
-how much the peak of resident memory grew. Each runs in a fork, so that a crash shows as one. An
-empty line ends the answer.
-Without names these are all ways of arrays and bytes; those of frame stores, recordings and datasets
-are to be named.
+``python confined.py`` reads requests from standard input, one line of JSON each: a folder and the
+names of ways to read. For each file and way it prints a JSON object: the outcome, the time, and the
+growth of the peak resident memory. Each way runs in a fork, so that a crash is detected. An empty
+line ends the response. Without names, all ways for arrays and bytes are used; those for frame
+stores, recordings and datasets must be named.
 """
 
 import json
@@ -30,14 +29,14 @@ from store_entries import store_readers
 import bloscpack
 
 ADDRESS_SPACE_NBYTES = 8 << 30
-# Of processor time; a way in that needs more is killed, and the others are not tried.
-MAX_SECONDS = 60  # a guard against hanging, on machines however busy
+# Processor time in seconds; a way that needs more is killed, and the others are not tried.
+MAX_SECONDS = 60  # a guard against hanging, long enough for busy machines
 MAX_ANSWER_SECONDS = 300
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of reading in one way: "value", "refused", "fault", or how it died."""
+    """Result of one way of reading: "value", "refused", "fault", or how the process died."""
 
     file: str
     name: str
@@ -48,7 +47,7 @@ class Outcome:
 
 
 class Confinement:
-    """The process that reads; its imports take longer than most files."""
+    """Process that reads; it is reused because its imports take longer than most files."""
 
     def __init__(self) -> None:
         root = Path(bloscpack.__file__).parents[1]
@@ -63,7 +62,7 @@ class Confinement:
     def read(
         self, files: dict[str, bytes], folder: Path, only: tuple[str, ...] = ()
     ) -> list[Outcome]:
-        """Return what comes of reading `files`, by their names, in every way, or in those named."""
+        """Return the outcomes of reading `files`, by name, in every way or in the named ways."""
         place = folder / "confined"
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir()
@@ -130,7 +129,7 @@ def _read_all(folder: Path, only: list[str]) -> None:
 
 
 def _read(path: Path, name: str, data: bytes) -> bool:
-    """Print what comes of one way; return whether to go on."""
+    """Print the outcome of one way; return whether to continue."""
     with tempfile.TemporaryFile() as report:
         child = os.fork()
         if child == 0:

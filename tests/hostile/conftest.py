@@ -11,11 +11,12 @@ from entries import Reader, readers
 from recording_entries import recording_readers
 from store_entries import store_readers
 
-# What any file may cost beyond its honest size.
+# Memory that any file may cost beyond its actual size.
 MAX_EXTRA_NBYTES = 64 << 20
-if os.environ.get("BLOSCPACK_SANITIZE"):  # its shadow memory grows with what is only reserved
+# The shadow memory of the sanitizer also grows with memory that is only reserved.
+if os.environ.get("BLOSCPACK_SANITIZE"):
     MAX_EXTRA_NBYTES = 1 << 40
-MAX_SECONDS = 60  # a guard against hanging, on machines however busy
+MAX_SECONDS = 60  # a guard against hanging, long enough for busy machines
 
 
 @pytest.fixture
@@ -60,7 +61,7 @@ def _check_survived(outcomes: list[Outcome], honest_nbytes: int) -> None:
 
 @pytest.fixture
 def survive_store(survive: Callable[..., dict[str, Outcome]]) -> Callable[..., dict[str, Outcome]]:
-    """As `survive`, for a frame store; names are without "store "."""
+    """Same as `survive` for a frame store; names are without "store "."""
 
     def check(data: bytes, honest_nbytes: int = 0) -> dict[str, Outcome]:
         found = survive(data, honest_nbytes, only=tuple(store_readers(Path())))
@@ -74,13 +75,13 @@ Survive = Callable[..., dict[str, dict[str, str]]]
 
 @pytest.fixture
 def survive_recordings(tmp_path: Path, confinement: Confinement) -> Survive:
-    """As `survive`, for VRS recordings: what came of each, by the names of file and way."""
+    """Same as `survive` for VRS recordings; returns the outcomes by the names of file and way."""
     return _survive_files(confinement, tmp_path, "vrs ", tuple(recording_readers(Path())))
 
 
 @pytest.fixture
 def survive_datasets(tmp_path: Path, confinement: Confinement) -> Survive:
-    """As `survive_recordings`, for Benzina datasets."""
+    """Same as `survive_recordings` for Benzina datasets."""
     every = tuple(name for name in dataset_readers(Path()) if "of changes" not in name)
     return _survive_files(confinement, tmp_path, "bzna ", every)
 
@@ -104,7 +105,7 @@ def _survive_files(
 
 @pytest.fixture
 def refuse(survive: Callable[..., dict[str, Outcome]]) -> Callable[..., None]:
-    """As `survive`, and no way in may give a value."""
+    """Same as `survive`, but no way may return a value."""
 
     def check(data: bytes, honest_nbytes: int = 0, *, but: tuple[str, ...] = ()) -> None:
         given = {

@@ -1,6 +1,6 @@
-"""Files made by hand, field by field, so that each may lie.
+"""Files made by hand, field by field, so that each field may be false.
 
-Nothing here uses the writers of the package: what they would refuse to write is the point.
+Nothing here uses the writers of the package, because they would refuse such files.
 """
 
 import json
@@ -33,7 +33,7 @@ def header(
 
 
 def memcpy_chunk(data: bytes, typesize: int = 1) -> bytes:
-    """A chunk that holds `data` uncompressed."""
+    """Return a chunk that holds `data` uncompressed."""
     nbytes = len(data)
     return (
         struct.pack("<BBBBIII", 2, 1, MEMCPY, typesize, nbytes, max(nbytes, 1), 16 + nbytes) + data
@@ -43,7 +43,7 @@ def memcpy_chunk(data: bytes, typesize: int = 1) -> bytes:
 def chunk(
     flags: int, typesize: int, nbytes: int, blocksize: int, blocks: list[list[bytes]]
 ) -> bytes:
-    """A compressed chunk of `blocks`, each a list of streams."""
+    """Return a compressed chunk of `blocks`, each a list of streams."""
     starts, body = [], b""
     for streams in blocks:
         starts.append(16 + 4 * len(blocks) + len(body))
@@ -61,7 +61,7 @@ def section(
     checksum: int = 0,
     size: int | None = None,
 ) -> bytes:
-    """A metadata section; `raw` instead of a JSON value, `size` instead of the true one."""
+    """Return a metadata section; `raw` replaces the JSON value, `size` the true size."""
     data = json.dumps(metadata).encode() if raw is None else raw
     stored = zlib.compress(data, 9) if compress else data
     fields = (checksum, int(compress), 6, len(data) if size is None else size)
@@ -76,7 +76,7 @@ def file_of(
     checksum: str = "None",
     **fields: int,
 ) -> bytes:
-    """A file of these chunks; `fields` of the header default to what is true."""
+    """Return a file of these chunks; `fields` replace true values of the header."""
     row = checksum_by_name(checksum)
     sizes = [int.from_bytes(one[4:8], "little") for one in chunks]
     true = {
@@ -100,6 +100,6 @@ def file_of(
 
 
 def array_file(metadata: Any = None, data: bytes = b"abcd", **options: Any) -> bytes:
-    """A file of one chunk with these metadata (a value, or a whole section as bytes)."""
+    """Return a file of one chunk with these metadata (a value, or a whole section as bytes)."""
     meta = metadata if isinstance(metadata, bytes) else section(metadata)
     return file_of([memcpy_chunk(data)], meta=meta, **options)

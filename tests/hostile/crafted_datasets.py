@@ -1,4 +1,4 @@
-"""Benzina datasets of boxes that are put together by hand."""
+"""Benzina datasets of boxes that are assembled by hand."""
 
 import struct
 
@@ -18,7 +18,7 @@ def handler(name: bytes, kind: bytes = b"meta") -> bytes:
 
 
 def table(stsz: bytes, stsc: bytes, stco: bytes, *more: bytes, co64: bool = False) -> bytes:
-    """Return a stbl; its parts are what is behind version and flags."""
+    """Return a stbl; its parts are the bytes after version and flags."""
     offsets = full(b"co64" if co64 else b"stco", stco)
     return pack_box(b"stbl", full(b"stsz", stsz), full(b"stsc", stsc), offsets, *more)
 
@@ -33,7 +33,7 @@ def track(
 
 
 def even(name: str, nbytes: int, count: int, offset: int = 8) -> bytes:
-    """Return a track of samples of one size, all of them in one chunk."""
+    """Return a track of samples of one size, all in one chunk."""
     return track(name, table(u32(nbytes, count), u32(1, 1, count, 1), u32(1, offset)))
 
 
@@ -45,14 +45,14 @@ def movie(*boxes: bytes) -> bytes:
 
 
 def filled(box: bytes, nbytes: int = 1 << 19) -> bytes:
-    """Return as many of a box as fit."""
+    """Return as many copies of a box as fit."""
     return box * (nbytes // len(box))
 
 
 def with_a_hole(name: str, count: int, *before: bytes) -> tuple[int, dict[int, bytes]]:
-    """Return a moov with a track whose table of sizes is a hole: its size, and what there is.
+    """Return a moov with a track whose table of sizes is a hole: its size, and its stored bytes.
 
-    Boxes `before` are in the moov, too.
+    The moov also contains the boxes `before`.
     """
     stsc, stco = full(b"stsc", u32(1, 1, count, 1)), full(b"stco", u32(1, 8))
     inner = handler(name.encode() + b"\0")

@@ -1,4 +1,4 @@
-"""Frame stores made field by field, so that each field may lie; all digests are right."""
+"""Frame stores made field by field, so that each field may be false; all digests are correct."""
 
 import struct
 from typing import Any
@@ -25,14 +25,14 @@ def row(
     flags: int = 0,
     rest: bytes = bytes(8),
 ) -> bytes:
-    """A format."""
+    """Return a row of the table of formats."""
     dims = [*shape, *[0] * (8 - len(shape))]
     count = len(shape) if ndim is None else ndim
     return struct.pack("<4B20s8I", codec, group, count, flags, dtype, *dims) + rest
 
 
 def frame(nbytes: int = 6, value: int = 7) -> bytes:
-    """A chunk of a frame."""
+    """Return a chunk of one frame."""
     return memcpy_chunk(bytes([value]) * nbytes)
 
 
@@ -49,10 +49,10 @@ def segment(
     sections: dict[int, Any] | None = None,
     **lies: Any,
 ) -> bytes:
-    """A segment of `clips` (id, offset, nframes, cbytes, filters, meta, format) at position `at`.
+    """Return a segment of `clips` (id, offset, nframes, cbytes, filters, meta, format) for `at`.
 
-    `columns` replace those of the section of clips, `sections` a whole section by bytes or by
-    (bytes, decoded size), `lies` fields of the tail.
+    `columns` replace columns of the section of clips, `sections` replace whole sections by bytes or
+    by (bytes, decoded size), and `lies` replace fields of the tail.
     """
     rows = [row()] if rows is None else rows
     ids = [clip["id"] for clip in clips]
@@ -109,17 +109,17 @@ def store_file(
     clips: list[dict[str, Any]] | None = None,
     **options: Any,
 ) -> bytes:
-    """A store of one clip "a" with these chunks, a frame each; `clips` may tell of others."""
+    """Return a store of one clip "a" with these chunks, a frame each; `clips` may declare more."""
     data = front()
     offset = len(data)
     for each in chunks:
         data += each + xxh3_64_digest(each)
-    told = {
+    defaults = {
         "id": b"a",
         "offset": offset,
         "nframes": len(chunks) if nframes is None else nframes,
         "cbytes": [len(each) for each in chunks],
     } | (clip or {})
     if clips is not None:
-        clips = [{**told, **each} for each in clips]
-    return data + segment(len(data), [told] if clips is None else clips, **options)
+        clips = [{**defaults, **each} for each in clips]
+    return data + segment(len(data), [defaults] if clips is None else clips, **options)

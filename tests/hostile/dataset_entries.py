@@ -1,7 +1,7 @@
-"""Every way into a Benzina dataset, as functions from the bytes of a file to a value.
+"""Every way to read a Benzina dataset, as functions from the bytes of a file to a value.
 
-What begins with `SPARSE` is no file but says how to make one with holes: a JSON object of its size
-and of the places that have bytes, in hexadecimal digits.
+Data that begin with `SPARSE` describe a file with holes, which is made here: a JSON object of its
+size and of the places that have bytes, in hexadecimal digits.
 """
 
 import contextlib
@@ -26,13 +26,13 @@ TRACKS = ("bzna_thumb", "bzna_input")
 MAX_SAMPLES = 8
 MAX_DECODED = 3
 
-# Not by each child that decodes.
+# Imported here, not in each child that decodes.
 with contextlib.suppress(ImportError):
     import_av()
 
 
 def sparse(nbytes: int, parts: dict[int, bytes]) -> bytes:
-    """Return what stands for a file with holes."""
+    """Return the description of a file with holes."""
     places = [[at, part.hex()] for at, part in parts.items()]
     return SPARSE + json.dumps([nbytes, places]).encode()
 
@@ -51,7 +51,7 @@ def _written(path: Path, data: bytes) -> Path:
 
 
 def changed(base: bytes, changes: dict[tuple[int, Any], bytes]) -> bytes:
-    """Return what stands for as many files, by place and name: each has other bytes there."""
+    """Return the description of many files, by place and name; each has other bytes there."""
     places = [[at, part.hex()] for (at, _), part in changes.items()]
     return json.dumps([base.hex(), places]).encode()
 
@@ -61,7 +61,7 @@ def _chosen(count: int) -> list[int]:
 
 
 def outline(dataset: Any, errors: Errors) -> Any:
-    """What is told without reading a table, and what travels."""
+    """Facts that need no table, and the pickled handle."""
     found = [(track.name, len(track), track.mime, track.shape) for track in dataset.tracks.values()]
     again = pickle.loads(pickle.dumps(dataset))
     assert len(again) == len(dataset)
@@ -70,7 +70,7 @@ def outline(dataset: Any, errors: Errors) -> Any:
 
 
 def tables(dataset: Any, errors: Errors) -> Any:
-    """Places, targets and names of the first and last samples."""
+    """Return the places, targets and names of the first and last samples."""
     found: list[Any] = []
     for track in dataset.tracks.values():
         found.append(errors.attempt(lambda track=track: [track[k] for k in _chosen(len(track))]))
@@ -89,7 +89,7 @@ def ids(dataset: Any, errors: Errors) -> Any:
 
 
 def samples(dataset: Any, errors: Errors) -> Any:
-    """Everything of the first and last samples but their pictures, one by one and in a row."""
+    """Return all data of the first and last samples except pictures, singly and as a range."""
     found = []
     for index in _chosen(len(dataset)):
         sample = dataset[index]
@@ -112,13 +112,13 @@ def pictures(dataset: Any, errors: Errors) -> Any:
 
 
 def batches(dataset: Any, errors: Errors) -> Any:
-    """The first batches of a loader, which has no threads behind it when it is left."""
+    """Return the first batches of a loader, which leaves no threads behind."""
     loader = benzina.Loader(dataset[:5], (8, 6), 2, shuffle=True, seed=1, threads=2)
     return errors.attempt(lambda: [images.shape for images, _ in loader])
 
 
 def opened(path: Path | None, read: Callable[[Any, Errors], Any]) -> Reader:
-    """Return what opens a file, or bytes without a path, and reads it in one of these ways."""
+    """Return a function that opens a file, or bytes without a path, and reads it in one way."""
 
     def use(data: bytes) -> Any:
         errors = Errors()
@@ -134,7 +134,7 @@ def verify(path: Path) -> Any:
 
 
 def extract(path: Path) -> Any:
-    """Nothing may be written outside of the folder."""
+    """Extract; nothing may be written outside the folder."""
     target = path.parent / "extracted"
     shutil.rmtree(target, ignore_errors=True)
     before = {*path.parent.iterdir(), target}
@@ -145,7 +145,7 @@ def extract(path: Path) -> Any:
 
 
 def original(path: Path) -> Any:
-    """By Benzina's own names."""
+    """Read through the names of the original Benzina."""
     errors, found = Errors(), []
     with benzina.File(path) as file:
         for name in ("bzna_input", "bzna_target", "bzna_fname", "bzna_thumb"):
@@ -158,7 +158,7 @@ def original(path: Path) -> Any:
 
 
 def commands(path: Path) -> Any:
-    """Lines and JSON; damage ends them with 1."""
+    """Run the commands with text and JSON output; damage makes them exit with 1."""
     codes = []
     for argv in (["bzna", "info"], ["bzna", "ls", "--json"], ["verify"], ["info", "--json"]):
         out, err = io.StringIO(), io.StringIO()
@@ -170,7 +170,7 @@ def commands(path: Path) -> Any:
 
 
 def source(path: Path) -> Any:
-    """By the frame protocol, as any other source of clips."""
+    """Read through the frame protocol, like any other source of clips."""
     errors = Errors()
     with bp.frames.open(path) as dataset:
         first = [id_ for _, id_ in zip(range(3), dataset, strict=False)]
@@ -178,7 +178,7 @@ def source(path: Path) -> Any:
 
 
 def every_change(data: bytes, *ways: Callable[[Any, Errors], Any]) -> Any:
-    """What comes of each file of `changed`, in one process: the first refusal of each."""
+    """Return the result of each file of `changed`, in one process: the first refusal of each."""
     digits, places = json.loads(data)
     base, found = bytes.fromhex(digits), []
     for at, part in places:
@@ -192,7 +192,7 @@ def every_change(data: bytes, *ways: Callable[[Any, Errors], Any]) -> Any:
 
 
 def dataset_readers(folder: Path) -> dict[str, Reader]:
-    """All of them by name, "bzna ..."; `folder` is where files go."""
+    """Return all ways by name, "bzna ..."; files are written to `folder`."""
     path = folder / "a.bzna"
     ways: dict[str, Reader] = {
         read.__name__: opened(path, read)

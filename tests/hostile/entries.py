@@ -1,4 +1,4 @@
-"""Every way in, as functions from the bytes of a file to a value that can be compared."""
+"""Every way to read a file, as functions from its bytes to a value that can be compared."""
 
 import io
 from collections.abc import Callable
@@ -23,12 +23,12 @@ from bloscpack.exceptions import (
 READ_ERRORS = (FormatError, CodecError, UnsupportedError)
 ARRAY_ERRORS = (*READ_ERRORS, NotANumpyArray, ObjectNumpyArrayRejection)
 APPEND_ERRORS = (*ARRAY_ERRORS, NotEnoughSpace, MetadataSectionTooSmall)
-# What an append refuses with a plain ValueError although the file is sound.
+# Reasons for which an append refuses a valid file with a plain ValueError.
 _APPEND_MESSAGES = ("are not whole rows of the array", "no chunk size")
 
 Reader = Callable[[bytes], Any]
 
-# Those that do not look at the last bytes of the file.
+# Ways that do not read the last bytes of the file.
 PARTIAL = frozenset({"slices", "read_chunk"})
 
 
@@ -59,7 +59,7 @@ def _open(data: bytes, read: Callable[[bp.Array], Any]) -> Any:
 
 
 def slices(array: bp.Array) -> list[Any]:
-    """Selections at both ends and in between, by one index and by steps."""
+    """Return selections at both ends and in between, by one index and by steps."""
     if not array.shape:
         return [describe(array[()])]
     length = array.shape[0]
@@ -70,7 +70,7 @@ def slices(array: bp.Array) -> list[Any]:
 
 
 def verify(data: bytes) -> tuple[int, int]:
-    """Damage that is reported counts as refusal."""
+    """Verify; reported damage counts as a refusal."""
     report = bp.verify(data)
     if not report.ok:
         raise FormatError(report.damage[0].what)
@@ -78,7 +78,7 @@ def verify(data: bytes) -> tuple[int, int]:
 
 
 def append(data: bytes) -> tuple[bytes, Any]:
-    """Append 8 bytes to a copy; a refusal must leave the copy as it was."""
+    """Append 8 bytes to a copy; a refusal must leave the copy unchanged."""
     file = io.BytesIO(data)
     try:
         append_fp(file, io.BytesIO(b"appended"), 8)
@@ -89,7 +89,7 @@ def append(data: bytes) -> tuple[bytes, Any]:
 
 
 def readers(folder: Path) -> dict[str, Reader]:
-    """All of them by name; those that take a path write to `folder`."""
+    """Return all ways by name; those that take a path write to `folder`."""
     source, target = folder / "file.blp", folder / "content"
 
     def from_file(read: Callable[[Path], Any]) -> Reader:

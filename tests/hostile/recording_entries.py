@@ -1,4 +1,4 @@
-"""Every way into a VRS recording, as functions from the bytes of a file to a value."""
+"""Every way to read a VRS recording, as functions from the bytes of a file to a value."""
 
 import pickle
 from collections.abc import Callable
@@ -17,7 +17,7 @@ MAX_RECORDS = 40
 
 
 class Errors:
-    """Puts refusals aside, so that one does not keep what follows from being tried."""
+    """Collects refusals, so that the reads after a refusal are still tried."""
 
     def __init__(self) -> None:
         self.first: Exception | None = None
@@ -41,7 +41,7 @@ def _rows(recording: Any) -> list[int]:
 
 
 def records(data: Any, **options: Any) -> Any:
-    """Payloads and contents of the first and last records, each block by itself."""
+    """Return payloads and contents of the first and last records, block by block."""
     errors, found = Errors(), []
     with vrs.open(data, **options) as recording:
         str(recording.report)
@@ -63,7 +63,7 @@ def in_a_row(data: bytes) -> Any:
 
 
 def columns(data: bytes) -> Any:
-    """Fields, times and frames of the first streams."""
+    """Return fields, times and frames of the first streams."""
     errors, found = Errors(), []
     with vrs.open(data) as recording:
         for stream in islice(recording.streams.values(), 5):
@@ -84,7 +84,7 @@ def columns(data: bytes) -> Any:
 
 
 def _frames(stream: Any, errors: Errors) -> list[Any]:
-    """Read frames of a stream that has images, one and several, unless they differ."""
+    """Read one and several frames of a stream with images, unless their shapes differ."""
     try:
         clip = stream.frames
     except NotFoundError:
@@ -114,7 +114,7 @@ def travels(data: bytes) -> Any:
 
 
 def recording_readers(folder: Path) -> dict[str, Reader]:
-    """All of them by name, "vrs ..."; those that take a path write to `folder`."""
+    """Return all ways by name, "vrs ..."; those that take a path write to `folder`."""
     path = folder / "recording.vrs"
 
     def from_file(data: bytes) -> Any:
@@ -122,7 +122,7 @@ def recording_readers(folder: Path) -> dict[str, Reader]:
         return records(path)
 
     def wheel_names(data: bytes) -> Any:
-        """The names of pyvrs."""
+        """Read through the names of pyvrs."""
         from bloscpack.vrs import pyvrs
 
         path.write_bytes(data)

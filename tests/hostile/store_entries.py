@@ -1,4 +1,4 @@
-"""Every way into a frame store, as functions from the bytes of a file to a value."""
+"""Every way to read a frame store, as functions from the bytes of a file to a value."""
 
 import io
 import pickle
@@ -21,21 +21,21 @@ def _open(data: bytes, read: Any) -> Any:
 
 
 def _first_error(errors: list[Exception], found: Any) -> Any:
-    """Return what was found; if something was refused, raise that."""
+    """Return the results, or raise the first refusal."""
     if errors:
         raise errors[0]
     return found
 
 
 def clips(data: bytes) -> Any:
-    """Everything that is told of the clips without reading frames."""
+    """Return all facts about the clips that need no frames."""
     return _open(
         data, lambda store: [(id_, store[id_].shape, store[id_].meta) for id_ in list(store)[:50]]
     )
 
 
 def frames(data: bytes) -> Any:
-    """Frames of the first clips, selected in all ways, each refusal put aside."""
+    """Return frames of the first clips, selected in all ways; refusals are collected."""
     errors: list[Exception] = []
     found = []
 
@@ -58,7 +58,7 @@ def frames(data: bytes) -> Any:
 
 
 def batch(data: bytes) -> Any:
-    """All clips in one read, the first frames of each."""
+    """Return the first frames of all clips, read at once."""
 
     def read(store: Any) -> Any:
         requests = [(id_, slice(0, 4)) for id_ in list(store)[:50]]
@@ -81,7 +81,7 @@ def lookup(data: bytes) -> Any:
 
 
 def verify(data: bytes) -> Any:
-    """Damage that is reported counts as refusal."""
+    """Verify; reported damage counts as a refusal."""
     report = bp.verify(data)
     if not report.ok:
         raise FormatError(str(report.damage[0]))
@@ -89,7 +89,7 @@ def verify(data: bytes) -> Any:
 
 
 def recover(data: bytes) -> Any:
-    """What is saved is sound, and not much larger than what there was."""
+    """Check that the recovered file is valid and not much larger than the damaged one."""
     target = io.BytesIO()
     report = bp.recover(data, target)
     again = bp.verify(target.getvalue())
@@ -103,11 +103,11 @@ def travels(data: bytes) -> Any:
 
 
 def store_readers(folder: Path) -> dict[str, Reader]:
-    """All of them by name, "store ..."; those that take a path write to `folder`."""
+    """Return all ways by name, "store ..."; those that take a path write to `folder`."""
     path = folder / "store.blp"
 
     def append(data: bytes) -> Any:
-        """Append to a copy: what was there can be had as before."""
+        """Append to a copy; the old clips can be read as before."""
         path.write_bytes(data)
         with bp.frames.open(path, "a") as store:
             before = list(store)[:50]

@@ -1,6 +1,6 @@
-"""Blosc chunks whose insides lie, given to the kernel and in files.
+"""Blosc chunks with false contents, passed to the kernel and in files.
 
-C-Blosc itself checks positions and sizes against the chunk; what it does not check is here too.
+This covers the positions and sizes that C-Blosc checks itself, and also those that it does not.
 """
 
 import ctypes
@@ -34,7 +34,7 @@ GUARD = bytes(range(200, 232)) * 32
 Survive = Callable[..., dict]
 
 CONTENT = b"".join(struct.pack("<I", value // 3) for value in range(1000))
-# One for each piece of code that makes room for what is decoded.
+# One for each piece of code that allocates memory for decoded data.
 WHOLE_WAYS = (
     "unpack_bytes_from_bytes",
     "unpack_file_from_file",
@@ -51,7 +51,7 @@ SOUND = {
 
 
 def decode(data: bytes, nbytes: int) -> bytes:
-    """Decode the whole into the middle of a guarded buffer."""
+    """Decode the whole chunk into the middle of a guarded buffer."""
     buffer = bytearray(GUARD + bytes(nbytes) + GUARD)
     try:
         decode_into(data, memoryview(buffer)[len(GUARD) : len(GUARD) + nbytes])
@@ -64,7 +64,7 @@ def decode(data: bytes, nbytes: int) -> bytes:
 @pytest.mark.parametrize("nbytes", [MAX + 1, (1 << 32) - 1])
 @pytest.mark.parametrize("codec", [LZ4, ZSTD])
 def test_a_block_of_4_gib_is_not_decoded_to_memory_nobody_wrote(codec: int, nbytes: int) -> None:
-    # As an int, this size is the error of LZ4: what failed was taken for decoded.
+    # As an int, this size equals the error code of LZ4, so a failure counted as decoded.
     head = struct.pack("<BBBBIIII", 2, 1, codec | 0x10, 1, nbytes, nbytes, 32, 20)
     stored = struct.pack("<I", 8) + b"\xff" * 8
     out = bytearray(b"untouched")
@@ -135,7 +135,7 @@ def test_block_size(codec: str, blocksize: int) -> None:
             part = decode_range(damaged, 4 * start, 4)
         except ERRORS:
             continue
-        # A block that ends inside its stream may still hold the item.
+        # A block that ends inside its stream may still contain the item.
         assert part == CONTENT[4 * start : 4 * start + 4]
 
 
@@ -143,7 +143,7 @@ def test_block_size(codec: str, blocksize: int) -> None:
 @pytest.mark.parametrize("flags", [0, BYTE_SHUFFLE, BIT_SHUFFLE, BYTE_SHUFFLE | BIT_SHUFFLE])
 @pytest.mark.parametrize("codec", SOUND)
 def test_typesize_and_filter(codec: str, flags: int, typesize: int) -> None:
-    """Without a checksum another filter gives other bytes; it must not give other memory."""
+    """Without a checksum, a wrong filter gives wrong bytes; they must not be foreign memory."""
     data = SOUND[codec]
     damaged = bytearray(data)
     damaged[2] = data[2] & ~(BYTE_SHUFFLE | BIT_SHUFFLE) | flags
@@ -246,7 +246,7 @@ def test_memcpy_chunk_that_is_too_short(flags: int) -> None:
 @pytest.mark.parametrize("flags", [0, BYTE_SHUFFLE, BIT_SHUFFLE])
 @pytest.mark.parametrize(("typesize", "blocksize"), [(3, 400), (7, 1000), (16, 2049)])
 def test_block_that_its_splits_do_not_fill(flags: int, typesize: int, blocksize: int) -> None:
-    """C-Blosc leaves the rest of such a block as memory was; `blosc_getitem` then returns it."""
+    """C-Blosc leaves the rest of such a block uninitialised, and `blosc_getitem` returns it."""
     stream = b"\1" * (blocksize // typesize)
     data = chunk(flags, typesize, 3 * blocksize, blocksize, [[stream] * typesize] * 3)
     with pytest.raises(ERRORS):
@@ -255,7 +255,7 @@ def test_block_that_its_splits_do_not_fill(flags: int, typesize: int, blocksize:
     for item in range(3 * blocksize // typesize):
         found = set()
         for fill in (0x55, 0xAA):
-            libc.mallopt(-6, fill)  # M_PERTURB: what malloc gives is filled with this
+            libc.mallopt(-6, fill)  # M_PERTURB: malloc fills new memory with this byte
             try:
                 found.add(decode_range(data, item * typesize, typesize))
             except ERRORS:
@@ -267,7 +267,7 @@ def test_block_that_its_splits_do_not_fill(flags: int, typesize: int, blocksize:
 
 @pytest.mark.parametrize("count", [8_421_505, 8_421_520, 8_500_000, 16_843_010])
 def test_blosclz_match_whose_length_overflows(survive: Survive, count: int) -> None:
-    """C-Blosc issue 405: 8.4 million bytes of length, in a chunk that says it has 4 KiB."""
+    """C-Blosc issue 405: a match of 8.4 million bytes in a chunk that declares 4 KiB."""
     stream = b"\3abcd\xe0" + b"\xff" * count + b"\x0a\0\0x"
     data = chunk(BLOSCLZ | NOT_SPLIT, 1, 4096, 4096, [[stream]])
     outcomes = survive(file_of([data]), honest_nbytes=5 * len(data))
@@ -279,7 +279,7 @@ def test_blosclz_match_whose_length_overflows(survive: Survive, count: int) -> N
 @pytest.mark.parametrize("flags", [LZ4, ZLIB, ZSTD, BLOSCLZ])
 @pytest.mark.parametrize("nbytes", [2_000_000_000, 100_000_000])
 def test_garbage_that_promises_gigabytes(survive: Survive, flags: int, nbytes: int) -> None:
-    """Header and chunk agree, only the streams do not decode: nothing may be touched before."""
+    """Header and chunk agree, but the streams do not decode: no memory may be touched before."""
     blocks = -(-nbytes // (1 << 20))
     data = chunk(flags | NOT_SPLIT, 1, nbytes, 1 << 20, [[b"x" * 100]] * blocks)
     for offsets in (False, True):

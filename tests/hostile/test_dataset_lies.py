@@ -1,6 +1,6 @@
-"""Benzina datasets whose boxes, counts and sizes lie: no time, memory or stack is lost to them.
+"""Benzina datasets with false boxes, counts and sizes, which must not cost time, memory or stack.
 
-Each file is read in every way, or in those that meet its lie, in processes of their own.
+Each file is read in every way, or in those that reach its error, in separate processes.
 """
 
 from collections.abc import Callable
@@ -59,7 +59,7 @@ class TestBoxes:
         assert {name for name, ways in found.items() if ways["outline"] == "refused"} == {*refused}
 
     def test_20000_in_each_other(self, survive_datasets: Survive) -> None:
-        """In the file, in a track of it and in a sample."""
+        """Boxes nested in the file, in one of its tracks and in a sample."""
         base, files = vectors.data("solo1.bzna"), {}
         (moov,) = boxes(base, b"moov")
         facts = vectors.facts("solo1.bzna")["samples"][0]
@@ -77,7 +77,7 @@ class TestBoxes:
             )
         found = survive_datasets(files, only=("samples", "original"))
         is_read = {name for name, ways in found.items() if ways["samples"] == "value"}
-        # In front they shift what offsets point to.
+        # At the front they shift the data that offsets point to.
         assert is_read == {
             *(
                 f"{name} in {where}"
@@ -88,7 +88,7 @@ class TestBoxes:
         }
 
     def test_sizes_of_every_box(self, survive_datasets: Survive) -> None:
-        """Of the file and of its sample: too large, too small, of 64 bits, leading back."""
+        """Boxes of the file and of its sample: too large, too small, of 64 bits, leading back."""
         base = vectors.data("solo1.bzna")
         facts = vectors.facts("solo1.bzna")["samples"][0]
         sample = base[facts["offset"] : facts["offset"] + facts["size"]]
@@ -108,7 +108,7 @@ class TestBoxes:
 class TestCounts:
     @pytest.mark.slow
     def test_millions_of_samples_in_8_mb(self, survive_datasets: Survive) -> None:
-        """What the file has room for, but hardly any bytes to say so."""
+        """Tables that a sparse file has room for, although it stores hardly any bytes."""
         count = 8_000_000
         room = pack_box(b"free", bytes(count))
         places = u32(8) * (count // 4)
@@ -150,7 +150,7 @@ class TestCounts:
 
 
 class TestHoles:
-    """Files of gigabytes of which hardly any are there."""
+    """Sparse files of gigabytes."""
 
     def test_claims_that_cost_nothing(self, survive_datasets: Survive) -> None:
         free = pack_large_header(b"free", 4 * GIB)
@@ -179,8 +179,8 @@ class TestHoles:
         ways = ("outline", "tables", "samples", "ids", "batches", "original")
         found = survive_datasets(refused | read, only=ways)
         assert {name for name, what in found.items() if what["outline"] == "value"} == {*read}
-        told = {name for name, what in found.items() if what["tables"] == "value"}
-        assert told == {"samples of a byte", "splits"}
+        found_values = {name for name, what in found.items() if what["tables"] == "value"}
+        assert found_values == {"samples of a byte", "splits"}
         read_on = {name for name, what in found.items() if what["samples"] == "value"}
         assert read_on == {"splits"}  # it has none
 
@@ -213,7 +213,7 @@ class TestPictures:
 
 
 def test_names_that_lead_elsewhere(survive_datasets: Survive) -> None:
-    """They are text: `extract` looks for what lies beside its folder afterwards."""
+    """Names are text; the way `extract` then checks that nothing is beside its folder."""
     names = [b"../../x", b"/tmp/x", b"..", b"a/../../b", b"\xff\0\xfe", b"a" * 5000, b"-rf", b"%n"]
     names += [b"", b"\n\r\x1b[2J", "\u202e\u2028".encode(), b"con", b"a\\..\\..\\b", b"a", b"a"]
     data = dataset_bytes([making.sample(k) for k in range(len(names))], names)

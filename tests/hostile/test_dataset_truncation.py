@@ -1,4 +1,4 @@
-"""A Benzina dataset cut at any byte, on disk or while it is open: whole samples, or an error."""
+"""Benzina dataset truncated at any byte, on disk or while open: whole samples, or an error."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -24,9 +24,9 @@ ENTRIES = {"bzna_input": SAMPLES, "bzna_target": TARGETS, "bzna_fname": NAMES}
 
 
 def in_front() -> tuple[bytes, list[int]]:
-    """Return a dataset with its index in front, and where each entry ends, in their order.
+    """Return a dataset with its index at the front, and the end of each entry, in order.
 
-    What is behind the index is a box of no size: a cut in it is not told by any box.
+    The index is followed by a box without a size: no box reveals a cut in it.
     """
     parts = [part for entries in ENTRIES.values() for part in entries]
     sizes = np.array([len(part) for part in parts], np.uint64)
@@ -45,7 +45,7 @@ def in_front() -> tuple[bytes, list[int]]:
 
 
 def read_at(dataset: benzina.Dataset, nbytes: int, ends: list[int]) -> None:
-    """Read everything, and compare what comes with what there is up to `nbytes`."""
+    """Read everything, and compare it with the content of the first `nbytes`."""
     read = {
         "bzna_input": lambda k: dataset[k].data,
         "bzna_target": lambda k: dataset[k].target.to_bytes(8, "little"),
@@ -93,7 +93,7 @@ def test_every_cut_of_a_file_with_its_index_in_front(some: Some) -> None:
 
 @pytest.mark.parametrize("is_used", [False, True], ids=["new", "used"])
 def test_cut_while_it_is_open(is_used: bool, tmp_path: Path) -> None:
-    """Tables that were read before stay; what they point to is missed when it is read."""
+    """Tables that were read before remain; reading the missing data raises."""
     data, ends = in_front()
     path = tmp_path / "a.bzna"
     for nbytes in range(len(data), 0, -13):
@@ -123,7 +123,7 @@ def test_every_cut_of_a_sample() -> None:
     for nbytes in range(len(data)):
         with pytest.raises(FormatError):
             benzina.parse_sample(data[:nbytes])
-    # In a dataset that says so few bytes of it.
+    # In a dataset that stores as few bytes for it.
     for nbytes in range(0, len(data), 101):
         with benzina.open(dataset_bytes([data[:nbytes], data])) as dataset:
             with pytest.raises(FormatError, match="sample 0: "):
@@ -132,7 +132,7 @@ def test_every_cut_of_a_sample() -> None:
 
 
 def test_pictures_that_are_cut() -> None:
-    """What is lost of a picture is zeros, which its decoder may take for a picture."""
+    """Lost bytes of a picture are zeros, which its decoder may accept."""
     pytest.importorskip("av")
     base = vectors.data("solo1.bzna")
     facts = vectors.facts("solo1.bzna")["samples"][0]

@@ -1,6 +1,6 @@
-"""Single lies in sound files: every byte set to telling values, every field to extremes.
+"""Single errors in valid files: every byte set to suspicious values, every field to extremes.
 
-Where a checksum covers chunks and metadata, no single byte of the file may change what is read.
+If a checksum covers chunks and metadata, no single byte of the file may change the result.
 """
 
 import struct
@@ -51,7 +51,7 @@ FILES = {
 }
 
 
-# With every bit of the old value flipped, one at a time.
+# Each bit of the old value flipped, one at a time.
 VALUES = (0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x08, 0x10, 0x7F, 0x80, 0xFE, 0xFF)
 
 
@@ -119,14 +119,15 @@ USES = {
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("promise", PROMISES)
 def test_array_of_promises(promise: str, use: str) -> None:
-    """A header of 21 bytes of content promises up to 2^94: no use of it may overflow."""
+    """A header for 21 bytes of content declares up to 2^94: no use of it may overflow."""
     full = (1 << 31) - 17
     file = header(chunk_size=full, last_chunk=5, **PROMISES[promise]) + memcpy_chunk(b"abcde")
 
     def use_and_read() -> None:
         with bp.open(file) as array:
             USES[use](array)
-            # What gives a value of the header is refused no later than when data are read.
+            # A way that returns only a value of the header is refused when data are read, at the
+            # latest.
             array.read()
 
     with pytest.raises(BloscpackError):
@@ -179,7 +180,7 @@ def _check_slices(file: bytes, content: bytes) -> None:
 
 
 def test_table_that_lies_about_everything(every_reader: dict[str, Reader]) -> None:
-    """Entries that lead into each other, to the front, or to a copy of a chunk in the slack."""
+    """Entries that point into each other, to the front, or to a copy of a chunk after the end."""
     chunks = [memcpy_chunk(bytes((65 + value,)) * 30) for value in range(3)]
     data = file_of(chunks, checksum="crc32", offsets=True)
     copy = len(data)

@@ -1,4 +1,4 @@
-"""Metadata sections that lie: JSON, dtypes and shapes that cost too much or mean nothing."""
+"""False metadata sections: JSON, dtypes and shapes that cost too much or are meaningless."""
 
 import gc
 import json
@@ -101,7 +101,7 @@ def test_text_that_is_no_json(every_reader: Readers, raw: bytes) -> None:
 
 
 def test_duplicate_keys_do_not_split_the_readers(every_reader: Readers) -> None:
-    """All ways in must take the same of two values."""
+    """All ways must use the same one of two values."""
     text = json.dumps(ARRAY)[:-1] + ', "shape": [2, 2], "dtype": "\'|i1\'"}'
     file = array_file(section(raw=text.encode()))
     found = {every_reader[name](file) for name in ("load", "unpack_ndarray_from_bytes")}
@@ -113,7 +113,7 @@ def test_duplicate_keys_do_not_split_the_readers(every_reader: Readers) -> None:
 def test_nesting_at_the_limit_of_recursion(
     every_reader: Readers, key: str, brackets: str, some: Some
 ) -> None:
-    """What the decoder just takes must not be too deep for what comes after it."""
+    """A nesting that the decoder just accepts must not be too deep for the code after it."""
     opening = "[" if brackets == "[]" else '{"a":'
     for depth in some(range(930, 1001, 2), 7):
         nested = opening * depth + "1" + brackets[1] * depth
@@ -153,7 +153,7 @@ def test_shape_beyond_all_bounds(survive: Survive, shape: list[int]) -> None:
 @pytest.mark.parametrize("dtype", ["'S0'", "'U0'", "'<U0'", "'a0'", "'S'", "'U'", "'V'", "'V0'"])
 @pytest.mark.parametrize("shape", [[], [5], [0], [2, 3], [10**18]], ids=str)
 def test_items_of_no_bytes(dtype: str, shape: list[int]) -> None:
-    """numpy gives new arrays of such items a size of 1: that must not become memory or values."""
+    """numpy gives new arrays of such items an item size of 1, which must not have any effect."""
     file = array_file({**ARRAY, "dtype": dtype, "shape": shape}, b"")
     for read in (bp.load, bp.unpack_ndarray_from_bytes, _lazily):
         try:
@@ -221,14 +221,14 @@ def test_dtype_of_a_megabyte(survive: Survive, dtype: str) -> None:
     ids=["lists", "objects", "floats"],
 )
 def test_json_whose_values_outweigh_it(survive: Survive, text: str) -> None:
-    """16 MiB of text out of 16 KB would become hundreds of MiB of Python objects."""
+    """16 MiB of text from 16 KB would become hundreds of MiB of Python objects."""
     file = array_file(section(raw=text.encode(), compress=True), offsets=True)
     survive(file, only=("unpack_bytes_from_bytes", *ARRAY_WAYS))
 
 
 @pytest.mark.slow
 def test_many_dtypes_are_not_kept() -> None:
-    """A text of a file must not stay in memory when the file is forgotten."""
+    """Texts of a file must not stay in memory after the file is closed."""
 
     def read(index: int) -> None:
         dtype = "'" + f"{index}x" * 7000 + "'"
@@ -252,7 +252,7 @@ def test_many_dtypes_are_not_kept() -> None:
 
 @pytest.mark.slow
 def test_many_tiny_chunks_cost_no_more_than_their_share(survive: Survive) -> None:
-    """Every one is 16 bytes in the file; finding them must not cost hundreds each."""
+    """Each chunk is 16 bytes in the file; finding it must not cost hundreds of bytes."""
     count = 400_000
     chunks = memcpy_chunk(b"") * count
     for nchunks, size in ((-1, -1), (count, -1), (count, 0)):
@@ -261,7 +261,7 @@ def test_many_tiny_chunks_cost_no_more_than_their_share(survive: Survive) -> Non
 
 
 def test_code_points_that_are_no_characters() -> None:
-    """numpy makes no scalar of them; the whole array is the bytes as they are."""
+    """numpy cannot make scalars of them, but the whole array has the stored bytes."""
     content = b"\xff\xff\xff\x7f" * 4
     file = array_file({**ARRAY, "dtype": "'<U2'", "shape": [2]}, content)
     assert describe(bp.load(file))[2] == content
@@ -272,12 +272,12 @@ def test_code_points_that_are_no_characters() -> None:
 
 
 def test_padding_of_structs_is_what_the_file_has() -> None:
-    """Bytes between fields must be the file's, not whatever the memory held."""
+    """Bytes between fields must come from the file, not from uninitialised memory."""
     fields = {"names": ["a", "b"], "formats": ["|u1", "<u4"], "offsets": [0, 4], "itemsize": 16}
     dtype = np.dtype(fields)
     whole = np.frombuffer(bytes(range(16)) * 50, dtype)
     file = bp.pack_ndarray_to_bytes(whole, chunk_size=160)
-    # As void items: numpy's own copy of a strided struct leaves the padding out.
+    # As void items, because numpy's own copy of a strided struct omits the padding.
     items = bp.load(file).view("V16")
     with bp.open(file) as array:
         for key in (slice(3, 9), slice(None, None, 7), slice(20, 2, -3), 5, slice(9, 11)):

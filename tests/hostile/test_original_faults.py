@@ -1,7 +1,7 @@
-"""The faults of bloscpack 0.16 under "memory safety" and "integrity", by their number there.
+"""Faults of bloscpack 0.16 in memory safety and integrity, by number.
 
 The numbers are those of section (e) of the reference. Each file makes the original crash, exhaust
-memory, invent data or destroy a file; here it must be refused, or do no harm.
+memory, return wrong data or destroy a file; here it must be refused or be harmless.
 """
 
 import io
@@ -74,7 +74,7 @@ def test_1_narrower_dtype_than_the_data(every_reader: Readers) -> None:
 
 @pytest.mark.parametrize("offsets", [False, True])
 def test_1_chunk_larger_than_its_place(every_reader: Readers, offsets: bool) -> None:
-    """One of several chunks decodes to more than its share of the array."""
+    """One of several chunks decodes to more bytes than its part of the array."""
     chunks = [memcpy_chunk(bytes(100)), memcpy_chunk(bytes(4000)), memcpy_chunk(bytes(50))]
     meta = section({**ARRAY, "shape": [250]})
     file = file_of(chunks, meta=meta, offsets=offsets, chunk_size=100)
@@ -119,14 +119,14 @@ def test_3_shape_larger_than_the_data(every_reader: Readers, shape: list[int]) -
 
 @pytest.mark.parametrize("flags", [0, 0x20, 0x60, ZSTD])
 def test_4_chunk_that_declares_more_than_chunk_size(refuse: Refuse, flags: int) -> None:
-    """118 KB of the original's 2.1 GB: the chunk says 2.1 GB, the header 1 MiB."""
+    """118 KB that the original decodes to 2.1 GB: the chunk declares 2.1 GB, the header 1 MiB."""
     bomb = chunk(flags | NOT_SPLIT, 1, 2_100_000_000, 1 << 20, [[bytes(50)]] * 2003)
     refuse(file_of([bomb], chunk_size=1 << 20, last_chunk=1 << 20))
 
 
 @pytest.mark.slow
 def test_4_metadata_that_inflate_to_gigabytes(refuse: Refuse) -> None:
-    """1.6 MB of metadata inflate to 1.6 GiB, as they say themselves."""
+    """1.6 MB of metadata inflate to 1.6 GiB, as their header declares."""
     refuse(array_file(_inflating(1_600 << 20, size=1_600 << 20)))
 
 
@@ -137,7 +137,7 @@ def test_4_metadata_that_inflate_to_more_than_they_say(refuse: Refuse, size: int
 
 
 def _inflating(nbytes: int, size: int) -> bytes:
-    """A section whose data are `nbytes` blanks, made without holding them all."""
+    """Return a section whose data are `nbytes` blanks, made without holding them in memory."""
     stream = zlib.compressobj(1)
     block = b" " * (1 << 20)
     stored = b"".join(stream.compress(block) for _ in range(nbytes >> 20)) + stream.flush()
@@ -146,7 +146,7 @@ def _inflating(nbytes: int, size: int) -> bytes:
 
 
 def test_5_shape_of_two_gibibytes(refuse: Refuse) -> None:
-    """The bytes are whole, so what knows no arrays gives them."""
+    """The bytes are valid, so functions that do not use arrays return them."""
     file = array_file({**ARRAY, "shape": [2 << 30]})
     refuse(file, but=("unpack_bytes_from_bytes", "unpack_bytes_from_file", *PLAIN_READERS))
 
@@ -193,7 +193,7 @@ def test_7_nchunks_0_with_a_table_beyond_the_end(every_reader: Readers, spare: i
 
 
 def test_7_nchunks_one_less_and_max_app_chunks_one_more(every_reader: Readers) -> None:
-    """Two fields agree, so that everything is where it was; the table itself tells."""
+    """Two fields agree, so all offsets are unchanged; only the table itself detects it."""
     chunks = [memcpy_chunk(b"abcdefgh"), memcpy_chunk(b"ijklmnop")]
     file = file_of(chunks, checksum="adler32", offsets=True, max_app_chunks=3)
     lie = header(options=1, checksum=1, chunk_size=8, last_chunk=8, nchunks=1, max_app_chunks=4)
@@ -201,7 +201,7 @@ def test_7_nchunks_one_less_and_max_app_chunks_one_more(every_reader: Readers) -
 
 
 def test_7_nchunks_unknown(every_reader: Readers) -> None:
-    """Unknown is legal: the chunks go on to the end of the file."""
+    """Unknown is legal: the chunks extend to the end of the file."""
     chunks = [memcpy_chunk(b"abcdefgh"), memcpy_chunk(b"ijkl")]
     file = file_of(chunks, checksum="adler32", nchunks=-1)
     assert every_reader["unpack_bytes_from_bytes"](file) == (b"abcdefghijkl", None)
@@ -248,9 +248,9 @@ def test_8_meta_size(every_reader: Readers, size: int, compress: bool) -> None:
 def test_8_max_app_chunks_that_puts_another_chunk_first(
     every_reader: Readers, first: int, spare: int
 ) -> None:
-    """The table declared longer ends where a later chunk begins: 40 bytes are five entries.
+    """The table is declared longer and ends where a later chunk begins: 40 bytes are five entries.
 
-    The chunks before it are then out of reach of their own sizes, not of the table.
+    The chunks before it can then be found by the table, but not by following the headers.
     """
     chunks = [memcpy_chunk(bytes((65 + index,)) * 20) for index in range(12)]
     file = file_of(chunks, checksum="adler32", offsets=True, max_app_chunks=spare)
@@ -304,7 +304,7 @@ def test_8_chunk_that_decodes_to_nothing(
 @pytest.mark.parametrize("cbytes", [0, 1, 15, 17, 23, 25, 1 << 20, (1 << 32) - 1])
 @pytest.mark.parametrize("offsets", [False, True])
 def test_8_stored_size_of_a_chunk(every_reader: Readers, offsets: bool, cbytes: int) -> None:
-    """No checksum helps: the stored size alone says where the next chunk is."""
+    """Checksums do not help: only the stored size gives the position of the next chunk."""
     good = memcpy_chunk(b"abcdefgh")
     bad = good[:12] + struct.pack("<I", cbytes) + good[16:]
     for chunks in ([bad], [good, bad], [bad, good]):
@@ -392,7 +392,7 @@ def test_11_output_is_the_input(tmp_path: Path, link: str, monkeypatch: pytest.M
 
 
 def test_the_crafted_file_is_sound(every_reader: Readers) -> None:
-    """What the lies start from reads well, so that it is the lie that is refused."""
+    """The unmodified files can be read, so that a refusal is due to the modification."""
     for offsets in (False, True):
         file = array_file(ARRAY, offsets=offsets, checksum="adler32")
         assert every_reader["unpack_bytes_from_bytes"](file) == (b"abcd", ARRAY)

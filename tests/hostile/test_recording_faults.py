@@ -1,8 +1,8 @@
-"""One damaged record each: where the reference gives zeros or half of the values, this raises.
+"""Recordings with one damaged record: the reference returns zeros or partial data, we raise.
 
-The reference (1.2.2) ignores that a block could not be read, and gives its array as it was made:
-of zeros, or filled in part. Here the damaged part raises, whichever way it is asked for, what is
-whole is given, and all other records stay as they are.
+The reference (1.2.2) ignores that a block could not be read, and returns its array as allocated:
+zeros, or partly filled. Here every way to read the damaged part raises, intact blocks are returned,
+and all other records are unaffected.
 """
 
 import struct
@@ -46,7 +46,7 @@ def payload(number: int) -> bytes:
 
 
 class Stored(NamedTuple):
-    """The bytes of a record, and what its header says of them."""
+    """Bytes of a record, and the values of its header."""
 
     data: bytes
     compression: int
@@ -62,7 +62,7 @@ def lz4(data: bytes) -> bytes:
 
 
 def recording(damaged: Stored) -> bytes:
-    """Return a recording of eight records, of which one is stored as given."""
+    """Return a recording of eight records, one of which is stored as given."""
     tags = {"RF:Data:1": FORMAT, "DL:Data:1:0": META}
     data = bytearray(build([], "none").data[:80])
     data += description({IMU: {"user": {}, "vrs": tags}}, {})
@@ -87,7 +87,7 @@ def with_word(data: bytes, at: int, value: int) -> bytes:
     return data[:at] + struct.pack("<I", value) + data[at + 4 :]
 
 
-# Faults of what is stored: the record as a whole cannot be read.
+# Faults of the stored bytes: the record cannot be read at all.
 UNREADABLE: dict[str, Stored] = {
     "zstd cut": Stored(Z[:-9], 2, len(GOOD)),
     "zstd cut to its header": Stored(Z[:6], 2, len(GOOD)),
@@ -113,13 +113,13 @@ UNREADABLE: dict[str, Stored] = {
 
 
 def silent(found: Any) -> bool:
-    """Return whether an array is of zeros, which no block here has."""
+    """Return whether an array is all zeros, which no block here is."""
     return found is not None and np.asarray(found).size > 0 and not np.asarray(found).any()
 
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Callable[[Stored], tuple[Any, Any]]:
-    """Return the recording of a fault: ours, and by the names of pyvrs."""
+    """Return the recording of a fault, opened by our API and by that of pyvrs."""
 
     def make(damaged: Stored) -> tuple[Any, Any]:
         path = tmp_path / "a.vrs"
@@ -188,7 +188,7 @@ SHORT = {
 def test_a_record_that_is_too_short(
     name: str, compression: int, opened: Callable[[Stored], tuple[Any, Any]]
 ) -> None:
-    """Whole blocks are given, the one that is cut raises, and none is made of zeros."""
+    """Whole blocks are returned, a truncated one raises, and no block is filled with zeros."""
     nbytes, kinds = SHORT[name]
     data = GOOD[:nbytes]
     stored = (data, lz4(data), zstd(data))[compression]
@@ -202,7 +202,7 @@ def test_a_record_that_is_too_short(
             continue
         with pytest.raises(ERRORS):
             read()
-    # The last one is the one that is cut.
+    # The last one is truncated.
     last = record.blocks[-1]
     assert last.kind in (*kinds, "unsupported")
     assert not last.is_whole or last.kind == "unsupported"
@@ -230,7 +230,7 @@ def test_a_record_that_is_too_short(
 def test_an_index_of_metadata_that_leads_out_of_it(
     at: int, value: int, opened: Callable[[Stored], tuple[Any, Any]]
 ) -> None:
-    """Offset or length of an entry, and a count: the values that stay are those of the record."""
+    """Offset or length of an entry, and a count; the remaining values are those of the record."""
     damaged = with_word(GOOD, at, value)
     found, reader = opened(Stored(zstd(damaged), 2, len(damaged)))
     record = found[BAD]
@@ -249,7 +249,7 @@ def test_an_index_of_metadata_that_leads_out_of_it(
 
 
 def test_an_unknown_piece_shifts_no_value(tmp_path: Path) -> None:
-    """The reference drops it, and reads what follows from its place."""
+    """The reference drops the piece, and reads the next one from its place."""
     text = META.replace('"DataPieceValue<uint32_t>"', '"DataPieceValue<uint128_t>"')
     streams = {IMU: {"user": {}, "vrs": {"RF:Data:1": "data_layout", "DL:Data:1:0": text}}}
     built = build([Rec(0.0, GOOD)], streams=streams)
@@ -261,7 +261,7 @@ def test_an_unknown_piece_shifts_no_value(tmp_path: Path) -> None:
 
 
 def test_of_records_that_are_lost_nothing_is_said(tmp_path: Path) -> None:
-    """An index that counts too few, and one with a size that is too large."""
+    """An index with too small a count, and one with too large a size."""
     records = [Rec(float(k), b"payload %d" % k) for k in range(25)]
     built = build(records)
     for count in (0, 20):
@@ -277,7 +277,7 @@ def test_of_records_that_are_lost_nothing_is_said(tmp_path: Path) -> None:
 
 
 def test_a_short_image_in_a_file_that_ends(opened: Callable[[Stored], tuple[Any, Any]]) -> None:
-    """The last record is cut off with the file: it is lost, and said to be."""
+    """The last record is truncated with the file: it is lost, and reported."""
     data = recording(Stored(GOOD, 0, 0))
     with vrs.open(data[:-40]) as found:
         assert len(found) == 7

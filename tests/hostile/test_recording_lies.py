@@ -1,7 +1,7 @@
-"""VRS recordings that crash the reference, keep it busy, or make it take 4 GB: none does it here.
+"""VRS recordings that crash the reference, keep it busy or make it allocate 4 GB, but not us.
 
-Each file is read in every way, in a process of its own: a value or a documented error, within
-memory for what the file has. What crashes the reference was found with its version 1.2.2.
+Each file is read in every way, in a separate process: the result is a value or a documented error,
+within memory proportional to the file. The crashes of the reference are those of version 1.2.2.
 """
 
 import json
@@ -45,13 +45,13 @@ def described(tags: dict[str, str], *payloads: bytes) -> Built:
 
 
 def formatted(text: str, *payloads: bytes, **layouts: str) -> bytes:
-    """Return a recording of a record format; layouts by the index of their block: ``_0``."""
+    """Return a recording of a record format; layouts are named by their block: ``_0``."""
     tags = {f"DL:Data:1:{key[1:]}": value for key, value in layouts.items()}
     return bytes(described({"RF:Data:1": text, **tags}, *payloads).data)
 
 
 def packed(built: Built, at: int, form: str, *values: float) -> bytes:
-    """Return the file with other numbers at a place."""
+    """Return the file with the numbers at a place replaced."""
     data = bytearray(built.data)
     struct.pack_into(form, data, at, *values)
     return bytes(data)
@@ -71,7 +71,7 @@ class TestCrashesOfTheReference:
             assert [record.payload for record in recording] == [r.payload for r in built.records]
 
     def test_pieces_that_are_none(self, survive_recordings: Survive) -> None:
-        """Not objects, or without what a piece has."""
+        """Pieces that are not objects, or lack required keys."""
         pieces = [
             *(
                 "1",
@@ -125,7 +125,7 @@ class TestCrashesOfTheReference:
         files = {text: formatted(text * 20_000, bytes(40)) for text in texts}
         for found in survive_recordings(files).values():
             assert found["records"] == "refused"
-        # Blocks that are not there, at the end of a text, are none.
+        # Missing blocks at the end of a text are ignored.
         assert survive_recordings({"": formatted("+" * 20_000)})[""]["records"] == "value"
 
     def test_json_that_is_too_deep(self, survive_recordings: Survive) -> None:
@@ -150,7 +150,7 @@ class TestCrashesOfTheReference:
         assert set(survive_recordings({"": bytes(built.data)})[""].values()) == {"value"}
 
     def test_a_record_before_one_past_the_end(self, tmp_path: Path) -> None:
-        """`read_prev_record` with an index past the end, and others that are none."""
+        """`read_prev_record` with an index past the end, and other invalid indices."""
 
         path = tmp_path / "a.vrs"
         path.write_bytes(bytes(build(numbered(4)).data))
@@ -165,7 +165,7 @@ class TestCrashesOfTheReference:
 
 
 class TestMemory:
-    """Sizes of up to 4 GB that the file says and does not have."""
+    """Declared sizes of up to 4 GB that the file does not have."""
 
     def test_sizes_in_the_format(self, survive_recordings: Survive) -> None:
         texts = [
@@ -207,7 +207,7 @@ class TestMemory:
 
     @pytest.mark.parametrize("nbytes", [U32, 1 << 28])
     def test_an_uncompressed_size(self, survive_recordings: Survive, nbytes: int) -> None:
-        """Frames of a few bytes, that pledge so many or say nothing."""
+        """Frames of a few bytes that declare a huge size, or no size."""
         zstd = zstandard.ZstdCompressor(write_content_size=False).compress(bytes(999))
         lz4 = encode_frame(bytes(999), Compression.LZ4, 0)
         sized = lz4[:4] + bytes([lz4[4] | 8]) + lz4[5:6] + u32(nbytes, 0)
@@ -231,7 +231,7 @@ class TestMemory:
         return bytes(built.data)
 
     def test_zeros_that_are_there(self, survive_recordings: Survive) -> None:
-        """Frames of runs that do decode to 64 MB each: read, one after the other."""
+        """Frames of runs that really decode to 64 MB each: read one after the other."""
         nbytes = 64 << 20
         last = bytes([RUN[0] | 1]) + RUN[1:]
         stored = b"\x28\xb5\x2f\xfd\xa0" + u32(nbytes) + RUN * (nbytes // (128 << 10) - 1) + last
@@ -259,7 +259,7 @@ class TestMemory:
             assert found["records"] == "value"
 
     def test_an_index_of_four_gigabytes(self, survive_recordings: Survive) -> None:
-        """Its size, and the number of bytes that it decodes to."""
+        """Declared size of the index, and its declared decoded size."""
         files = {}
         for index in ("end", "front", "split"):
             built = build(numbered(5), index, zstd=True)
@@ -309,7 +309,7 @@ class TestMemory:
             assert found["columns"] == "refused"
 
     def test_values_that_share_their_bytes(self, survive_recordings: Survive) -> None:
-        """A thousand texts of a megabyte each, that are one and the same."""
+        """A thousand texts of a megabyte each, stored once."""
         pieces = [{"name": f"s{k}", "type": "DataPieceString"} for k in range(1000)]
         payload = u32(0, 1 << 20) * 1000 + bytes(1 << 20)
         data = formatted("data_layout", payload, _0=json.dumps({"data_layout": pieces}))
@@ -318,7 +318,7 @@ class TestMemory:
 
     @pytest.mark.slow
     def test_many_formats_in_one_recording(self, survive_recordings: Survive) -> None:
-        """Each record of another version, and each version of as many blocks as may be."""
+        """Each record has its own version, and each version the largest number of blocks."""
         versions = range(100)
         tags = {f"RF:Data:{k}": "+".join(["custom/size=1"] * 999) for k in versions}
         records = [Rec(float(k), bytes(999), version=k) for k in versions]
@@ -343,7 +343,7 @@ class TestTime:
 
     @pytest.mark.slow
     def test_headers_everywhere(self, survive_recordings: Survive) -> None:
-        """Every 32 bytes look like a header, and none leads to the next."""
+        """All 32-byte pieces look like a header, but do not lead to the next one."""
         one = struct.pack("<IIiIdHBBI", 33, 32, 241, 1, 0.0, 1, 3, 0, 0)
         data = bytes(build(numbered(2), "none").data) + one * 50_000
         survive_recordings({"": data}, 8 << 20, only=("records",))

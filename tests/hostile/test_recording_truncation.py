@@ -1,4 +1,4 @@
-"""A VRS recording cut at any byte, on disk or while it is open: whole records, or an error."""
+"""VRS recording truncated at any byte, on disk or while it is open: whole records, or an error."""
 
 import struct
 from pathlib import Path
@@ -12,20 +12,20 @@ from tests.conftest import ReferenceFolder
 from tests.vrs.recordingfiles import build, numbered
 
 FOLDER = ReferenceFolder("vrs")
-# Of these every byte is a place to cut; of larger ones, the places about the ends of records.
+# Files up to this size are cut at every byte, larger ones near the ends of records.
 SMALL_NBYTES = 2000
 ERRORS = (FormatError, CodecError, UnsupportedError)
 TAGS = 4
 
 
 def listed() -> list[str]:
-    """Return the vectors of one file whose order is that of the records."""
+    """Return the vectors of one file whose file order is the order of the records."""
     names = [path.stem for path in FOLDER.glob("*.vrs")]
     return [name for name in names if not list(FOLDER.glob(f"{name}.vrs_*"))]
 
 
 def places(data: bytes) -> list[tuple[int, int, bool]]:
-    """Return offset and end of every record, and whether users see it."""
+    """Return the offset and end of every record, and whether it is visible to users."""
     found, at = [], int.from_bytes(data[16:20], "little")
     while at + 32 <= len(data):
         size, type_id = struct.unpack_from("<I4xi", data, at)
@@ -64,14 +64,14 @@ def test_all_whole_records_come_back(name: str) -> None:
         expected = [at for at, end, _ in records if at in payloads and end <= nbytes]
         try:
             recording = vrs.open(data[:nbytes])
-        except FormatError:  # an index in front, and nothing of what it lists
+        except FormatError:  # an index at the front, without the records that it lists
             if expected:
                 raise
             continue
         with recording:
             assert sorted(recording.table.offset.tolist()) == expected, nbytes
             assert recording.file_tags == (file_tags if nbytes >= description_end else {})
-            # The last one alone: it is what the cut is near.
+            # Only the last record, as the cut is near it.
             for row, offset in enumerate(recording.table.offset.tolist()):
                 if offset in expected[-1:]:
                     assert bytes(recording.read_payload(row)) == payloads[offset], nbytes
@@ -79,7 +79,7 @@ def test_all_whole_records_come_back(name: str) -> None:
 
 @pytest.mark.parametrize("index", ["end", "front", "none"])
 def test_cut_while_it_is_open(index: str, tmp_path: Path) -> None:
-    """What is gone raises, whatever asks for it; what is there is read, and nothing is zeros."""
+    """Reading missing data raises in every way; the rest is read, and nothing is zeros."""
     built = build(numbered(12, 700), index)
     path = tmp_path / "a.vrs"
     for nbytes in range(len(built.data) - 1, 0, -97):

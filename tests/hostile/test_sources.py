@@ -1,4 +1,4 @@
-"""Storage that misbehaves: short reads, sizes that are not true, files that shrink in between."""
+"""Misbehaving storage: short reads, false sizes, files that shrink between reads."""
 
 import io
 import os
@@ -17,7 +17,7 @@ ARRAY = np.arange(6000.0).reshape(60, 100)
 
 
 class ShortReads(io.BytesIO):
-    """Gives at most `limit` bytes a read, as a raw stream may."""
+    """Returns at most `limit` bytes per read, as a raw stream may."""
 
     limit = 1
 
@@ -26,7 +26,7 @@ class ShortReads(io.BytesIO):
 
 
 class WrongSize(io.BytesIO):
-    """Says that it ends at `size`."""
+    """Reports a false end at `size`."""
 
     size = 1 << 40
 
@@ -35,7 +35,7 @@ class WrongSize(io.BytesIO):
 
 
 class LosesTheEnd(io.BytesIO):
-    """A read that would reach the end stops `nbytes` before it, without a word."""
+    """A read that would reach the end silently stops `nbytes` before it."""
 
     nbytes = 4
 
@@ -67,7 +67,7 @@ def test_raw_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("chunk_size", [1000, 20_000, 1 << 20])
 def test_a_digest_that_is_not_read_is_not_skipped(chunk_size: int) -> None:
-    """A short read that leaves out the last digest must not turn its check off."""
+    """A short read that omits the last digest must not disable its check."""
     packed = bytearray(bp.pack_bytes_to_bytes(CONTENT[:10_000], chunk_size=chunk_size))
     packed[-200] ^= 1
     with pytest.raises(FormatError):
@@ -95,7 +95,7 @@ def test_size_that_is_not_true(size: int, there: int) -> None:
 
 @pytest.mark.parametrize("size", [0, 31, 33, 500, 6000, 14_000, -1])
 def test_file_that_shrinks_while_it_is_open(tmp_path: Path, size: int) -> None:
-    """Another program cuts the file between two reads."""
+    """Another program truncates the file between two reads."""
     path = tmp_path / "packed.blp"
     many = bp.pack_bytes_to_bytes(bytes(range(200)) * 100, chunk_size=4)
     for packed in (PACKED, many):
@@ -113,7 +113,7 @@ def test_file_that_shrinks_while_it_is_open(tmp_path: Path, size: int) -> None:
 
 
 def test_file_that_is_replaced_by_another_while_open(tmp_path: Path) -> None:
-    """What was learnt of the old bytes must not be trusted for the new ones."""
+    """Facts cached from the old bytes must not be trusted for the new ones."""
     path = tmp_path / "packed.blp"
     path.write_bytes(PACKED)
     other = bp.pack_bytes_to_bytes(CONTENT[::-1], chunk_size=500)
@@ -127,7 +127,7 @@ def test_file_that_is_replaced_by_another_while_open(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("promised", [5, 100, 3000])
 def test_content_that_ends_early(promised: int) -> None:
-    """The new content gives less than was promised: nothing of it is kept."""
+    """The new content is shorter than announced: all of it is discarded."""
     file = io.BytesIO(PACKED)
     for content in (io.BytesIO(b"1234"), WrongSize(b"1234"), io.BytesIO(b"")):
         with pytest.raises(ValueError, match=r"ended|left"):

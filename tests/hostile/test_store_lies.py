@@ -1,4 +1,4 @@
-"""Frame stores whose index lies behind right digests: values or documented errors, in bounds."""
+"""Frame stores with a false index but correct digests: values or documented errors, in bounds."""
 
 import struct
 import zlib
@@ -31,7 +31,7 @@ def every_way(tmp_path: Path) -> dict[str, Reader]:
 
 
 def outcomes(ways: dict[str, Reader], data: bytes) -> dict[str, str]:
-    """Return what comes of each way in; none may raise another error."""
+    """Return the outcome of each way; only documented errors may be raised."""
     found = {name: outcome(name, read, data) for name, read in ways.items()}
     faults = [f"{name}: {value!r}" for name, (what, value) in found.items() if what == "fault"]
     assert not faults, "\n".join(faults)
@@ -48,8 +48,8 @@ def test_the_crafted_file_is_sound(every_way: dict[str, Reader]) -> None:
 
 
 CLIPS = [{"id": b"a"}, {"id": b"b", "nframes": 0, "cbytes": []}]
-# What the index says of a store of two frames, and what is refused because of it: all of the
-# file ("open"), the clip, its frames or nothing.
+# Changes to the index of a store of two frames, and the part that is refused: the whole file
+# ("open"), the clip, its frames or nothing.
 LIES: dict[str, tuple[dict[str, Any], str]] = {
     "more clips": ({"nclips": 2}, "open"),
     "no clip": ({"nclips": 0}, "open"),
@@ -123,7 +123,7 @@ LIES: dict[str, tuple[dict[str, Any], str]] = {
     "metadata with a long number": ({"clip": {"meta": b'{"a":' + b"9" * 5000 + b"}"}}, "meta"),
     "metadata that are not UTF-8": ({"clip": {"meta": b'{"a":"\xff"}'}}, "meta"),
     "an unknown way to store a section": ({"sections": {1: (b"123", 10)}}, "chunks"),
-    "a section that is no chunk": ({"sections": {0: (bytes(200), 109)}}, "open"),
+    "a section that is not a chunk": ({"sections": {0: (bytes(200), 109)}}, "open"),
 }
 
 
@@ -149,17 +149,17 @@ def test_lies(every_way: dict[str, Reader], name: str) -> None:
 
 
 class TestSections:
-    """Sections that are compressed."""
+    """Compressed sections."""
 
     def test_one_that_grows_too_much(self, survive_store: Survive) -> None:
-        """A megabyte of zeros in a few bytes, where the file has only some."""
+        """A megabyte of zeros in a few bytes, in a small file."""
         bomb = encode(bytes(100 << 20), CodecParams("zstd", 9, 0, 1))
         sections = {2: (bomb, 100 << 20)}
         found = survive_store(store_file([frame()], sections=sections))
         assert {one.what for one in found.values()} == {"refused"}
 
     def test_one_that_is_as_large_as_the_file(self, survive_store: Survive) -> None:
-        """Then it may grow as much; nothing of it is kept for ever."""
+        """A larger file may expand as much; the memory is released afterwards."""
         size = 4 << 20
         bomb = encode(bytes(size - 8 - 100), CodecParams("zstd", 9, 0, 1))
         data = store_file(
@@ -182,7 +182,7 @@ class TestSections:
 
 class TestChains:
     def chained(self, *specs: dict[str, Any]) -> bytes:
-        """A file with several segments, each of a clip of its own; specs lie about them."""
+        """Return a file with several segments of one clip each; the specs replace true values."""
         data = front()
         previous = 0
         for number, spec in enumerate(specs):
@@ -215,7 +215,7 @@ class TestChains:
         ],
     )
     def test_a_link_that_leads_nowhere(self, every_way: dict[str, Reader], previous: Any) -> None:
-        """The segment before is found without it, if the link may be one at all."""
+        """The previous segment is found without the link, if the link is a possible one."""
         data = self.chained({}, {}, {"previous": previous}, {})
         found = outcomes(every_way, data)
         with bp.frames.open(data) as store:
@@ -223,7 +223,7 @@ class TestChains:
         assert found["lookup"] == "value"
 
     def test_circles(self, survive_store: Survive) -> None:
-        """A segment that says it comes after itself, and two that say it of each other."""
+        """A segment that names itself as its predecessor, and two that name each other."""
         for specs in (
             [{}, {"first_clip": 2}, {"first_clip": 1}],
             [{}, {"first_clip": 1}, {"first_clip": 1}],
@@ -233,7 +233,7 @@ class TestChains:
             assert found["lookup"].what in ("value", "refused")
 
     def test_an_id_that_is_there_twice(self, every_way: dict[str, Reader]) -> None:
-        """One of the two is read, and verify names it."""
+        """One of the two is read, and verify reports the duplicate."""
         data = self.chained({}, {"clip": {"id": b"0"}})
         found = outcomes(every_way, data)
         assert found["frames"] == "value"
@@ -243,7 +243,7 @@ class TestChains:
 
     @pytest.mark.slow
     def test_many_that_lead_nowhere(self, survive_store: Survive) -> None:
-        """The search for a chain ends, though each of thousands of segments is whole."""
+        """The search for a chain ends although thousands of segments are intact."""
         data = front()
         for number in range(3000):
             clip = {"id": b"%d" % number, "offset": 0, "nframes": 0, "cbytes": []}
@@ -252,11 +252,11 @@ class TestChains:
         assert found["lookup"].what == "refused"
 
     def test_many_that_claim_all_before_them(self, survive_store: Survive) -> None:
-        """Segments that overlap, so that to check each is to read everything before it."""
+        """Overlapping segments, so that checking each means reading everything before it."""
         data = bytearray(front() + bytes(1 << 20))
         for _ in range(2000):
             start = len(front())
-            # The digest of the section is wrong, which is found only when all of it was read.
+            # The digest of the section is wrong, which is found only after reading all of it.
             lies = {"nbytes": len(data) - start + 152}
             part = segment(start, [], rows=[], **lies)
             tail = bytearray(part[-152:])
@@ -271,7 +271,7 @@ class TestChains:
 
 class TestOverlaps:
     def test_clips_that_share_chunks(self, survive_store: Survive) -> None:
-        """They can be read; to check them all would take time without end, so that is not done."""
+        """They can be read; checking them all would take too long, so it is not done."""
         many = [{"id": b"%d" % number} for number in range(3000)]
         data = store_file([memcpy_chunk(bytes(1 << 20))], rows=[row((1 << 20,))], clips=many)
         found = survive_store(data, 50 << 20)
@@ -289,7 +289,7 @@ class TestOverlaps:
 
 
 class TestSizes:
-    """What a read may take before the bytes were looked at."""
+    """Memory that a read may take before the bytes are examined."""
 
     @pytest.mark.slow
     def test_many_frames_of_2_gib(self, survive_store: Survive) -> None:
@@ -306,7 +306,7 @@ class TestSizes:
         assert found["frames"].what == found["batch"].what == "refused"
 
     def test_frames_that_share_a_chunk(self, survive_store: Survive) -> None:
-        """255 frames of 8 MiB in a chunk of some bytes."""
+        """255 frames of 8 MiB in a chunk of a few bytes."""
         data = store_file([frame()] * 1000, nframes=255 * 1000, rows=[row((8 << 20,), group=255)])
         found = survive_store(data)
         assert found["frames"].what == found["batch"].what == "refused"
@@ -317,7 +317,7 @@ class TestSizes:
         survive_store(data)
 
     def test_chunks_that_promise_it_too(self, survive_store: Survive) -> None:
-        """A chunk cannot say more than its codec can expand."""
+        """A chunk cannot declare more than its codec can expand."""
         lying = chunk(0x90, 1, 2**31 - 100, 1 << 20, [[b"123"]])
         data = store_file([lying] * 50, rows=[row((2**31 - 100,))])
         found = survive_store(data)
@@ -345,7 +345,7 @@ class TestImages:
     def test_bombs(
         self, survive_store: Survive, bomb: bytes, shape: tuple[int, ...], flags: int
     ) -> None:
-        """One image, or many, that say that they have 12 GiB of pixels."""
+        """One image, or many, that declare 12 GiB of pixels."""
         data = store_file([bomb] * 20, rows=[row(shape, codec=IMAGE, flags=flags)])
         found = survive_store(data)
         assert found["clips"].what == ("value" if shape[0] == 8 else "refused")
@@ -354,7 +354,7 @@ class TestImages:
 
     @pytest.mark.slow
     def test_many_that_are_small_and_say_they_are_not(self, survive_store: Survive) -> None:
-        """Each is below what a single image may take; all of them together are not."""
+        """Each image is below the limit, but all together exceed it."""
         data = store_file(
             [jpeg_with_size(4000, 5000)] * 12, rows=[row((4000, 5000, 3), codec=IMAGE)]
         )
@@ -393,7 +393,7 @@ def test_a_gulp_directory_with_a_bomb(tmp_path: Path) -> None:
 
 
 def test_hashes_are_those_of_the_ids(every_way: dict[str, Reader]) -> None:
-    """A clip of another hash is listed, and not found; verify says why."""
+    """A clip with a wrong hash is listed but not found; verify reports it."""
     data = store_file([frame()], columns={"hashes": [xxh3_64_intdigest(b"b")]})
     outcomes(every_way, data)
     many = [{"id": b"%d" % number, "nframes": 0, "cbytes": []} for number in range(100)]

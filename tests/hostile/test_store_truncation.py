@@ -1,4 +1,4 @@
-"""A frame store cut at any byte: every clip that is whole, and nothing else."""
+"""Frame store truncated at any byte: all intact clips, and nothing else."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +18,7 @@ from tests.conftest import Some
 RNG = np.random.default_rng(8)
 STILL = np.repeat(RNG.integers(0, 256, (1, 6, 5), "u1"), 9, 0)
 IMAGES = [image.encode_jpeg(np.full((8, size, 3), 20 * size, "u1")) for size in (5, 7)]
-# Clips of each store, those that are flushed together in one list.
+# Clips of each store; those flushed together are in one list.
 STORES: dict[str, list[list[Any]]] = {
     "one": [[STILL]],
     "one by one": [[STILL[:2]], [STILL[2:3]], [np.zeros((0, 2))], [STILL[:1] > 9]],
@@ -39,7 +39,7 @@ def made(path: Path, groups: list[list[Any]]) -> bytes:
 
 
 def ends_of_clips(data: bytes) -> list[int]:
-    """Return where the first segment ends that tells of so many clips: none, one, two..."""
+    """Return the end of the first segment that lists 0, 1, 2... clips."""
     tails, place = [], data.find(SEGMENT_MAGIC)
     while place >= 0:
         tails.append(Tail.unpack(data[place : place + TAIL_SIZE], place + TAIL_SIZE))
@@ -84,7 +84,7 @@ def every_way(tmp_path: Path) -> dict[str, Reader]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STORES)
 def test_cut_in_every_way(tmp_path: Path, every_way: dict[str, Reader], name: str) -> None:
-    """The rest of the functions agree on what is there."""
+    """All other functions agree on the remaining clips."""
     data = made(tmp_path / "store", STORES[name])
     ends = ends_of_clips(data)
     for size in [*range(0, len(data), 37), *ends, *(end - 1 for end in ends)]:

@@ -1,4 +1,4 @@
-"""A file cut at any byte: the value of the whole file, or a documented error."""
+"""File truncated at any byte: the value of the whole file, or a documented error."""
 
 import io
 from typing import Any
@@ -54,7 +54,7 @@ def saved(array: np.ndarray, **options: object) -> bytes:
 
 
 def with_trailing_bytes() -> bytes:
-    """As an append leaves it whose last chunk compresses to less than before."""
+    """Return a file as left by an append whose last chunk became smaller."""
     file = io.BytesIO(packed(np.random.default_rng(1).bytes(300), metadata={"a": 1}))
     append_fp(file, io.BytesIO(bytes(40)), 40)
     return file.getvalue() + b"left over"
@@ -86,7 +86,7 @@ FILES = {
 
 
 def sound_nbytes(data: bytes) -> int:
-    """Return where the last digest of a sound file ends."""
+    """Return the end of the last digest of a valid file."""
     container = Container(MemorySource(data))
     last = container.fetch(container.nchunks - 1)
     return last.offset + len(last.data) + container.header.checksum.nbytes
@@ -103,8 +103,8 @@ def test_cut_at_every_byte(every_reader: dict[str, Reader], name: str, some: Som
         for reader, read in every_reader.items():
             found = outcome(reader, read, data[:size])
             wrong = _fault_of_cut(found, whole[reader], size < sound, reader in PARTIAL)
-            if reader == "verify" and size >= sound and "trailer: truncated" in str(found[1]):
-                continue  # all data are there, and verify says what is not
+            if reader == "verify" and size >= sound and "trailer: cut" in str(found[1]):
+                continue  # all data are present, and verify reports the missing bytes
             if wrong:
                 faults.append(f"{reader} at {size} of {sound}: {wrong}")
     assert not faults, "\n".join(faults[:40])
@@ -113,7 +113,7 @@ def test_cut_at_every_byte(every_reader: dict[str, Reader], name: str, some: Som
 def _fault_of_cut(
     found: tuple[str, Any], whole: tuple[str, Any], is_short: bool, is_partial: bool
 ) -> str:
-    """Return what is wrong with the outcome of reading a cut file, "" if nothing is."""
+    """Return the fault in the outcome of reading a truncated file, or ""."""
     what, value = found
     if what == "fault":
         return repr(value)
@@ -147,7 +147,7 @@ def test_nothing_and_little_are_no_file(every_reader: dict[str, Reader], name: s
 
 
 def test_cut_of_a_file_with_an_unknown_number_of_chunks(every_reader: dict[str, Reader]) -> None:
-    """Its chunks go on to the end of the file: between two of them a cut cannot be seen."""
+    """Its chunks extend to the end of the file: a cut between two chunks cannot be detected."""
     chunks = [memcpy_chunk(b"12345678"), memcpy_chunk(b"87654321"), memcpy_chunk(b"9")]
     data = file_of(chunks, checksum="crc32", nchunks=-1, chunk_size=-1, last_chunk=-1)
     read = every_reader["unpack_bytes_from_bytes"]

@@ -1,7 +1,7 @@
-"""Bloscpack files of bytes and arrays, written from docs/formats/bloscpack.md alone.
+"""Reader of Bloscpack files of bytes and arrays, written from docs/formats/bloscpack.md alone.
 
-Strict where the page says what a reader must check; `describe` states everything that a reader must
-find, in the form of the files in tests/conformance.
+It makes all checks that the page requires. `describe` returns everything that a reader must find,
+in the form of the files in tests/conformance.
 """
 
 import ast
@@ -186,7 +186,7 @@ def _chunk_at(file: bytes, at: int, checksum: int) -> tuple[Chunk, int]:
 
 
 def _check_end(file: bytes, header: Header, table: tuple[int, ...] | None, at: int) -> None:
-    """Refuse a file that has more chunks than it says."""
+    """Refuse a file that has more chunks than it declares."""
     if table is not None:
         spare = table[header.nchunks : header.nchunks + 1]
         need(spare in ((), (-1,)), "format", "nchunks is too small: the table has another entry")
@@ -208,7 +208,7 @@ def read_trailer(
     chunks: list[ReadChunk],
     end: int,
 ) -> str:
-    """Return whether there is a trailer: "valid", "stale" or "absent"."""
+    """Return the state of the trailer: "valid", "stale" or "absent"."""
     tail = file[-64:]
     if header.version < 3 or tail[:8] != b"BLPKTRLR" or len(tail) < 64:
         return "absent"
@@ -245,7 +245,7 @@ def read_trailer(
 
 
 def _is_stale(copy: bytes, front: bytes, header: Header) -> bool:
-    """Return whether a program that ignores the trailer makes this front of its copy."""
+    """Return whether a program that ignores the trailer can have changed its copy to this front."""
     before = read_header(copy)
     same = ("version", "options", "checksum", "typesize", "chunk_size")
     if before == header:
@@ -325,7 +325,7 @@ def sha256(data: bytes) -> str:
 
 
 def describe(file: bytes) -> dict[str, Any]:
-    """Return what a reader must find in a file."""
+    """Return everything that a reader must find in a file."""
     found = read_file(file)
     header = found.header
     array = read_array(found)

@@ -1,6 +1,6 @@
-"""The mp4 of one picture, in plain Python: the twin of ``ext/bmff.pyx``.
+"""Parser of the mp4 of one picture in plain Python: the twin of ``ext/bmff.pyx``.
 
-The same walk in the same order, so that the first fault found is the same one.
+It visits the boxes in the same order, so that it finds the same first fault.
 """
 
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ CONFIGS = (b"hvcC", b"avcC", b"av1C")
 
 
 class FaultError(Exception):
-    """A code and the offset it is about."""
+    """Error code and the offset of the fault."""
 
 
 def number(data: bytes, at: int, nbytes: int = 4) -> int:
@@ -76,14 +76,14 @@ def first(data: bytes, box: Box, *kinds: bytes) -> dict[bytes, Box]:
 
 
 def need(box: Box, nbytes: int) -> int:
-    """Return where the payload is, which has at least so many bytes."""
+    """Return the position of the payload, which has at least `nbytes` bytes."""
     if box[1] - box[0] < nbytes:
         raise FaultError(SHORT, box[0])
     return box[0]
 
 
 def table(data: bytes, box: Box, itemsize: int, skip: int = 0) -> tuple[int, int]:
-    """Return (count, where the entries are)."""
+    """Return (count, position of the entries)."""
     at = need(box, 8 + skip)
     count = number(data, at + 4 + skip)
     if count * itemsize > box[1] - at - 8 - skip:
@@ -130,7 +130,7 @@ def aperture(data: bytes, box: Box, width: int, height: int) -> tuple[int, int, 
         if below == 0 or parts == 0 or above % below:
             raise FaultError(BAD_APERTURE, at)
         extent = above // below
-        # The centres differ by shift / parts, so that the margin is half of what is left and that.
+        # The centres differ by shift / parts; the margin is half of the rest, plus that shift.
         margin = 2 * signed(shift) + (room - extent) * parts
         if extent < 1 or extent > room or margin % (2 * parts):
             raise FaultError(BAD_APERTURE, at)
@@ -212,7 +212,7 @@ def check_reference(data: bytes, dinf: Box, entry: Box) -> None:
 
 
 def describe(data: bytes, handler: bytes, kind: bytes, entry: Box) -> Described:
-    """Return what a sample entry says behind its kind."""
+    """Return the fields of a sample entry after its kind."""
     at = entry[0]
     if handler != b"vide":
         mime = b""

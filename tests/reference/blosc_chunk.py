@@ -1,4 +1,4 @@
-"""A Blosc-1 chunk header read byte by byte (C-Blosc 1.21, README_CHUNK_FORMAT.rst); an oracle."""
+"""Oracle: a Blosc-1 chunk header read byte by byte (C-Blosc 1.21, README_CHUNK_FORMAT.rst)."""
 
 from typing import NamedTuple
 

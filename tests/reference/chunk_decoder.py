@@ -1,4 +1,4 @@
-"""Blosc-1 chunks in plain Python and numpy, written from docs/formats/blosc-chunk.md alone."""
+"""Decoder of Blosc-1 chunks in plain Python and numpy, from docs/formats/blosc-chunk.md alone."""
 
 import struct
 from typing import NamedTuple
@@ -15,7 +15,7 @@ MAX_NBYTES = 2**31 - 1 - 16
 
 
 class Chunk(NamedTuple):
-    """The header of a chunk."""
+    """Header of a chunk."""
 
     flags: int
     typesize: int
@@ -39,7 +39,7 @@ class Chunk(NamedTuple):
 
 
 def unpack_header(view: bytes) -> Chunk:
-    """Return the header of the chunk that `view` starts with, after checking it."""
+    """Return the checked header of the chunk at the beginning of `view`."""
     need(len(view) >= 16, "truncated", "the header of a chunk is cut")
     version, _, flags, typesize, nbytes, blocksize, cbytes = struct.unpack_from("<BBBBIII", view)
     need(version == 2, "unsupported" if version > 2 else "format", f"chunk version {version}")
@@ -53,7 +53,7 @@ def unpack_header(view: bytes) -> Chunk:
 
 
 def decode_chunk(data: bytes) -> bytes:
-    """Return what a whole chunk holds."""
+    """Return the content of a whole chunk."""
     chunk = unpack_header(data)
     need(chunk.cbytes == len(data), "codec", "a chunk of another size")
     if chunk.is_stored:

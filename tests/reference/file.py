@@ -1,6 +1,6 @@
-"""A Bloscpack file put together and taken apart with nothing but struct and hashlib; an oracle.
+"""Oracle: Bloscpack files assembled and parsed with struct and hashlib only.
 
-It checks nothing, so it also makes the files that no writer makes.
+It checks nothing, so it can also make invalid files.
 """
 
 import hashlib
@@ -63,7 +63,7 @@ def assemble(
     last_chunk: int | None = None,
     nchunks: int | None = None,
 ) -> bytes:
-    """Return a file of these Blosc chunks; what is given wins over what would be right."""
+    """Return a file of these Blosc chunks; given values replace the correct ones."""
     nchunks = len(chunks) if nchunks is None else nchunks
     table_size = 8 * (nchunks + spare) if offsets else 0
     position = 32 + len(section) + table_size
@@ -98,7 +98,7 @@ class Parts:
 
 
 def take_apart(file: bytes) -> Parts:
-    """Return the parts of a sound file of version 1, 2 or 3, every digest compared."""
+    """Return the parts of a valid file of version 1, 2 or 3 after comparing every digest."""
     _, version, options, checksum, _, _, _, nchunks, spare = struct.unpack_from(
         HEADER, file.ljust(32, b"\0")
     )

@@ -1,4 +1,4 @@
-"""The image filters in plain numpy, as docs/formats/frames.md describes them; an oracle only."""
+"""Oracle: the image filters in plain numpy, as described in docs/formats/frames.md."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
-"""Frame stores in plain Python and numpy, written from docs/formats/frames.md alone.
+"""Reader of frame stores in plain Python and numpy, from docs/formats/frames.md alone.
 
-The index is found as a reader must find it; frames are read one by one, each with the frames that
-it refers to. `describe` states everything that a reader must find, in the form of the files in
+The index is found as the page requires. Frames are read one by one, each with the frames that it
+refers to. `describe` returns everything that a reader must find, in the form of the files in
 tests/conformance.
 """
 
@@ -25,7 +25,7 @@ MAX_CHUNK, MAX_GROUP_NBYTES = 2**31 - 17, 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A segment whose tail and section of clips are whole."""
+    """Segment whose tail and section of clips are intact."""
 
     first: int
     nclips: int
@@ -80,7 +80,7 @@ class Store:
         return read_metadata(self.file, 64, 10)[0]
 
     def clip(self, id_: str) -> Clip | None:
-        """Find a clip as the page says: by its hash, then by its bytes."""
+        """Find a clip as on the page: by its hash, then by its bytes."""
         key = id_.encode("utf-8", "surrogatepass")
         hash_ = xxh3_64_intdigest(key)
         for segment in reversed(self.chain):
@@ -96,14 +96,14 @@ class Store:
         return None
 
     def stored(self, clip: Clip, chunk: int) -> bytes:
-        """Return the stored bytes of a chunk, their digest compared."""
+        """Return the stored bytes of a chunk after comparing their digest."""
         at, size, _ = clip.chunks[chunk]
         data, digest = self.file[at : at + size], self.file[at + size : at + size + 8]
         need(xxh3_64_digest(data) == digest, "checksum", f"chunk {chunk} of {clip.id!r}")
         return data
 
     def frame(self, clip: Clip, k: int) -> bytes:
-        """Return the bytes of a frame in C order; of an image, its file."""
+        """Return the bytes of a frame in C order, or the file of an image."""
         form = clip.form
         chunk, inside = divmod(k, form.group)
         stored, filters = self.stored(clip, chunk), clip.chunks[chunk][2]
@@ -180,7 +180,7 @@ def _undo_plane(
 
 
 def find_index(file: bytes) -> list[Segment]:
-    """Return the chain of segments that counts, the first one first."""
+    """Return the valid chain of segments, in order."""
     end = len(file)
     chain = _chain(file, end)
     while chain is None:
@@ -191,7 +191,7 @@ def find_index(file: bytes) -> list[Segment]:
 
 
 def _end_before(file: bytes, end: int) -> int:
-    """Return where the last tail with a magic ends that ends before `end`; 0 without one."""
+    """Return the end of the last tail with a magic before `end`; 0 without one."""
     place = file.rfind(MAGIC, 0, max(end - TAIL - 1 + len(MAGIC), 0))
     return place + TAIL if place >= 0 else 0
 
@@ -212,7 +212,7 @@ def _chain(file: bytes, end: int) -> list[Segment] | None:
 
 
 def _segment(file: bytes, end: int) -> Segment | None:
-    """Return the segment that ends at a position, None if it is not whole."""
+    """Return the segment that ends at a position; None if it is damaged."""
     tail = file[max(end - TAIL, 0) : end]
     if len(tail) < TAIL or tail[:8] != MAGIC or xxh3_64_digest(tail[:144]) != tail[144:]:
         return None
@@ -321,7 +321,7 @@ def _clips_of(file: bytes, segment: Segment) -> list[Clip]:
 
 
 def describe(file: bytes) -> dict[str, Any]:
-    """Return what a reader must find in a store."""
+    """Return everything that a reader must find in a store."""
     store = Store(file)
     try:
         metadata = store.metadata()

@@ -1,10 +1,10 @@
-"""Picking pieces out of bytes, one by one; an oracle only."""
+"""Oracle: gathering pieces of bytes one by one."""
 
 from collections.abc import Sequence
 
 
 def gather(view: bytes, start: int, offsets: Sequence[int], nbytes: int) -> list[bytes] | int:
-    """Return the bytes at each offset less `start`, or which are the first not all there."""
+    """Return the bytes at each offset less `start`, or the index of the first incomplete piece."""
     found = []
     for k, offset in enumerate(offsets):
         at = offset - start
@@ -17,7 +17,7 @@ def gather(view: bytes, start: int, offsets: Sequence[int], nbytes: int) -> list
 def gather_ragged(
     view: bytes, start: int, offsets: Sequence[int], lengths: Sequence[int]
 ) -> list[bytes] | int:
-    """Return as many bytes at each offset, or which are the first not all there."""
+    """Return the bytes of each extent, or the index of the first incomplete one."""
     found = []
     for k, (offset, length) in enumerate(zip(offsets, lengths, strict=True)):
         row = gather(view, start, [offset], length)

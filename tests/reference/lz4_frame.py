@@ -1,4 +1,4 @@
-"""LZ4 frames and XXH32 in plain Python, by their specifications; an oracle only.
+"""Oracle: LZ4 frames and XXH32 in plain Python, by their specifications.
 
 lz4_Frame_format.md 1.6.2 and lz4_Block_format.md of LZ4, xxhash_spec.md of xxHash.
 """
@@ -35,7 +35,7 @@ def xxh32(data: bytes) -> int:
 
 
 def decode(frame: bytes) -> bytes:
-    """Return the content of a frame; ValueError or IndexError if it is not one sound frame."""
+    """Return the content of a frame; ValueError or IndexError if it is not one valid frame."""
     flags, block_id = frame[4], frame[5]
     _check(frame[:4] == b"\x04\x22\x4d\x18" and flags >> 6 == 1, "header")
     at = 6 + 8 * (flags >> 3 & 1)
@@ -70,7 +70,7 @@ def _check(is_right: bool, what: str) -> None:
 
 
 def _decode_block(block: bytes, out: bytearray, first: int) -> None:
-    """Append the content of a block, whose matches lie behind position `first` of `out`."""
+    """Append the content of a block, whose matches start at or after position `first` of `out`."""
     at = 0
     while True:
         token = block[at]
@@ -88,7 +88,7 @@ def _decode_block(block: bytes, out: bytearray, first: int) -> None:
 
 
 def _length(block: bytes, at: int, value: int) -> tuple[int, int]:
-    """Return the position behind a length and the length."""
+    """Return the end of a length, and the length."""
     if value == 15:
         while True:
             value += block[at]

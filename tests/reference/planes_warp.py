@@ -1,7 +1,7 @@
 """Plain twins of the kernel `_ext.warp`: the same numbers with numpy, and a model in floats.
 
-`warp` does the kernel's arithmetic, to the last bit. `model` is what it approximates: interpolation
-in double precision, written from the description of Benzina's kernel.
+`warp` repeats the arithmetic of the kernel exactly. `model` is the ideal result: interpolation in
+double precision, written from the description of Benzina's kernel.
 """
 
 from collections.abc import Sequence
@@ -27,14 +27,14 @@ def sources(homography: Numbers, rows: int, columns: int) -> tuple[Array, Array]
 
 
 def bounds(frame: int, start: int, size: int, padding: str) -> tuple[float, float, float]:
-    """Return the first and last coordinate that is a sample, and how far out of them it reaches."""
+    """Return the first and last coordinate that is a sample, and the margin outside them."""
     if padding == "smear":
         return -start, frame - 1 - start, 0.0
     return 0, size - 1, 0.5 if padding == "edge" else 0.0
 
 
 def is_inside(at: Array, low: float, high: float, margin: float) -> Array:
-    """Return which coordinates are samples; NaN is none."""
+    """Return which coordinates are samples; NaN is not."""
     with np.errstate(invalid="ignore"):
         return (at >= low - margin) & (at <= high + margin)
 
@@ -53,7 +53,7 @@ def in_plane(at: Array, halved: int, edge: int, nearest: bool) -> Array:
 
 
 def sampled(plane: Array, across: Array, down: Array) -> Array:
-    """Return samples between four, as float32."""
+    """Return samples interpolated between four, as float32."""
     height, width = plane.shape
     wide = plane.astype(np.int64)
     x, y = across >> 15, down >> 15
@@ -93,7 +93,7 @@ def warp(
     scale: Numbers = (1, 1, 1),
     outside: Numbers = (0, 0, 0),
 ) -> Array:
-    """Return what the kernel writes: float32, (3, height, width)."""
+    """Return the output of the kernel: float32, (3, height, width)."""
     luma = planes[0]
     assert luma is not None
     x, y = sources(homography, *shape)
@@ -115,7 +115,7 @@ def warp(
 
 
 def bilinear(plane: Array, x: Array, y: Array) -> Array:
-    """Return samples between four, double precision, the plane continued beyond its edges."""
+    """Return samples interpolated between four, in double precision, with extended edges."""
     height, width = plane.shape
     left, top = np.floor(x).astype(int), np.floor(y).astype(int)
     total = np.zeros(x.shape)
@@ -134,7 +134,7 @@ def model(
     shape: tuple[int, int],
     matrix: Numbers,
 ) -> tuple[Array, Array]:
-    """Return channels before rounding, double precision, and which pixels come from the picture."""
+    """Return channels before rounding, in double precision, and a mask of pixels of the picture."""
     x, y = sources(homography, *shape)
     inside = is_inside(x, 0, clean[2] - 1, 0) & is_inside(y, 0, clean[3] - 1, 0)
     x, y = np.where(inside, x, 0) + clean[0], np.where(inside, y, 0) + clean[1]

@@ -1,8 +1,8 @@
-"""The refusals of the reference readers."""
+"""Error of the reference readers."""
 
 
 class RefusedError(ValueError):
-    """A file that a reader must not read.
+    """Refusal of a file that a reader must not read.
 
     Attributes
     ----------

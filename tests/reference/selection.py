@@ -1,4 +1,4 @@
-"""The items of a selection, one by one: oracles for `array.selection` and `array.chunkgrid`."""
+"""Oracles for `array.selection` and `array.chunkgrid`: the items of a selection one by one."""
 
 from itertools import product
 from math import prod
@@ -17,7 +17,7 @@ def side_lists(sides: Sides) -> list[list[int]]:
 def items(
     start: int, stop: int, shape: tuple[int, ...], sides: Sides
 ) -> dict[tuple[int, ...], int]:
-    """Return, for every place of the result that items `start` to `stop` fill, which fills it."""
+    """Return the item for each place of the result that items `start` to `stop` fill."""
     found = {}
     lists = side_lists(sides)
     for place in product(*(range(len(side)) for side in lists)):

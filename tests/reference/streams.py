@@ -1,6 +1,6 @@
-"""The streams of a Blosc-1 chunk in plain Python, as docs/formats/blosc-chunk.md describes them.
+"""Streams of a Blosc-1 chunk in plain Python, as described in docs/formats/blosc-chunk.md.
 
-Slow and strict: each decoder gives exactly the bytes that are wanted, or refuses.
+Slow and strict: each decoder returns exactly the expected size, or refuses.
 """
 
 import zlib
@@ -11,7 +11,7 @@ from .refused import RefusedError, need
 
 
 def _copy(out: bytearray, distance: int, length: int, size: int) -> None:
-    """Repeat what lies `distance` back; source and destination may overlap."""
+    """Copy a match from `distance` bytes back; source and destination may overlap."""
     need(0 < distance <= len(out), "codec", "a match starts before the stream")
     need(len(out) + length <= size, "codec", "a match ends behind the stream")
     for _ in range(length):
@@ -113,7 +113,7 @@ def decode_zlib(stream: bytes, size: int) -> bytes:
 
 
 def decode_zstd(stream: bytes, size: int) -> bytes:
-    # A frame that Zstandard's streaming calls write does not say its size.
+    # A frame written by Zstandard's streaming API does not have its size.
     return zstandard.ZstdDecompressor().decompress(stream, max_output_size=size)
 
 

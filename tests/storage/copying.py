@@ -1,4 +1,4 @@
-"""S3 that looks at what is copied, and can be watched and changed at each request."""
+"""S3 server that checks copies, and can be observed and modified at each request."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,19 +16,19 @@ def nothing_after(method: str, path: str, answer: Answer) -> Answer:
 
 
 class CopyingServer(S3Server):
-    """S3 that compares the ETag of what is copied, and knows ended uploads, as moto does not.
+    """S3 server that, unlike moto, compares the ETag of copied objects and knows ended uploads.
 
     Attributes
     ----------
     copied : list of (str, str)
         Key and range of each copy.
     before : callable
-        Called with method and path of each request; what it returns, if that is not None, is the
-        answer, and nothing is done.
+        Called with the method and path of each request. A result other than None is the answer, and
+        the request is not executed.
     after : callable
-        Called with method, path and answer; what it returns is the answer.
+        Called with the method, path and answer; its result is the answer.
     page : int
-        The most that a list tells at once; 0 for all.
+        Largest number of entries in one page of a listing; 0 for all.
     """
 
     def __init__(self) -> None:
@@ -76,12 +76,12 @@ class CopyingServer(S3Server):
         return super().put(key, data) if answer.status == 404 else f"s3://box/{key}"
 
     def remove_all(self) -> None:
-        """Empty the bucket "box", without a trace in the log."""
+        """Empty the bucket "box" without log entries."""
         self.answer("POST", "/moto-api/reset", {}, b"")
         self.answer("PUT", "/box", SIGNED, b"")
 
     def remove_uploads(self) -> None:
-        """End all uploads, without a trace in the log."""
+        """Abort all uploads without log entries."""
         listing = self.answer("GET", "/box?uploads", SIGNED, b"").body.decode()
         for part in listing.split("<Upload>")[1:]:
             key = part.partition("<Key>")[2].partition("<")[0]

@@ -1,4 +1,4 @@
-"""Batches of pieces: what is read in how many calls, and what is decoded."""
+"""Batches of pieces: number of reads, and decoded content."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def source(request: pytest.FixtureRequest, tmp_path: Path) -> ByteSource:
 
 
 def taken(source: ByteSource, places: list[tuple[int, int]], nthreads: int = 1) -> list[bytes]:
-    """Return what the pieces at `places` hold."""
+    """Return the content of the pieces at `places`."""
     found = [b""] * len(places)
 
     def keep(number: int, view: memoryview) -> None:
@@ -78,7 +78,7 @@ def test_sources_are_read_apart() -> None:
 
 
 def test_a_short_source_is_named(source: ByteSource) -> None:
-    with pytest.raises(TruncatedError, match="6 are there") as caught:
+    with pytest.raises(TruncatedError, match="found 6") as caught:
         taken(source, [(0, 10), (len(CONTENT) - 6, 7)])
     assert caught.value.path == source.name
 
@@ -119,5 +119,5 @@ def test_pieces_that_are_read_straight_to_their_place(
 def test_a_piece_read_straight_past_the_end(source: ByteSource) -> None:
     target = bytearray(100)
     piece = Piece(source, len(CONTENT) - 60, 100, lambda view: None, memoryview(target))
-    with pytest.raises(TruncatedError, match="100 bytes at offset 2097092: 60 are there"):
+    with pytest.raises(TruncatedError, match="100 bytes expected at offset 2097092; found 60"):
         fetch([piece], nthreads=1, nbytes=1)

@@ -1,4 +1,4 @@
-"""Clients of URLs: those that are let go are closed, however busy the machine is."""
+"""Clients of URLs: unreferenced ones are closed, even on a busy machine."""
 
 import asyncio
 import gc
@@ -55,7 +55,7 @@ def test_a_client_is_closed_by_a_loop_that_was_busy_when_it_was_let_go(urls: lis
 
     async def keep_busy() -> None:
         begun.set()
-        go_on.wait()  # the loop runs nothing else meanwhile
+        go_on.wait()  # blocks the event loop
 
     busy = asyncio.run_coroutine_threadsafe(keep_busy(), get_loop())
     begun.wait()

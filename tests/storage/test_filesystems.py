@@ -1,4 +1,4 @@
-"""File systems that lack something: locks, permissions, long names, room, durable folders."""
+"""File systems without locks, permissions, long names, free space or durable folders."""
 
 import errno
 import fcntl
@@ -249,7 +249,7 @@ def test_each_failing_step_of_a_gulp_chunk_names_the_file(
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs the full device of Linux")
 @pytest.mark.parametrize("nbytes", [10, 100_000])
 def test_a_full_disk_is_reported_with_the_gulp_chunk(tmp_path: Path, nbytes: int) -> None:
-    """Writing a small frame fails when it is flushed, that of a large one at once."""
+    """Writing a small frame fails when it is flushed, writing a large one immediately."""
     path = tmp_path / "a.gulp"
     path.symlink_to("/dev/full")
     chunk = GulpChunk(path, tmp_path / "meta")
@@ -307,7 +307,7 @@ def test_folders_that_cannot_be_synced_are_left(
 
 
 class TestOnMacOS:
-    """There fsync leaves bytes in the memory of the drive."""
+    """On macOS, fsync leaves bytes in the cache of the drive."""
 
     @pytest.fixture(autouse=True)
     def _calls(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -422,7 +422,7 @@ def test_a_recording_forgotten_after_a_full_disk_writes_nothing_more(
 
 
 class TestFolderThatIsSwapped:
-    """Another program puts links into the folder while files are written to it."""
+    """Another program creates links in the folder while files are written to it."""
 
     def test_a_folder_replaced_by_a_link_does_not_lead_out(self, tmp_path: Path) -> None:
         out, outside = tmp_path / "out", tmp_path / "outside"
@@ -458,6 +458,6 @@ class TestFolderThatIsSwapped:
             folder.reopen("x", made)
         (tmp_path / "out/x").unlink()
         os.link(tmp_path / "precious", tmp_path / "out/x")
-        with pytest.raises(OSError, match="was replaced while it was written"):
+        with pytest.raises(OSError, match="was replaced while it was being written"):
             folder.reopen("x", made)
         assert (tmp_path / "precious").read_bytes() == b"precious"

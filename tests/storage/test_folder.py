@@ -1,4 +1,4 @@
-"""A folder that files are extracted into: nothing leads out of it, nothing is lost by surprise."""
+"""Output folder for extraction: no name leads outside, no existing file is lost."""
 
 import os
 from pathlib import Path

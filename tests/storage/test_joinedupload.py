@@ -1,4 +1,4 @@
-"""What S3 is asked when parts become an object: few requests, and few bytes."""
+"""Requests to S3 when parts become an object: few of them, and few bytes."""
 
 import os
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from .copying import CopyingServer
 
 MIB = 1 << 20
 FOLDER = "s3://box/in/.folder"
-# Does not compress.
+# Incompressible.
 ROWS = np.random.default_rng(2).integers(0, 256, (26, MIB), "u1")
 
 
@@ -37,14 +37,14 @@ def s3(running_s3: CopyingServer) -> CopyingServer:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let parts be small; moto refuses those that are smaller."""
+    """Allow small parts; moto refuses smaller ones."""
     monkeypatch.setattr(s3join, "_LEAST_NBYTES", 100)
     monkeypatch.setattr(s3join, "_MAX_COPY_NBYTES", 1000)
     monkeypatch.setattr("moto.s3.models.S3_UPLOAD_PART_MIN_SIZE", 100)
 
 
-def told(server: CopyingServer) -> list[str]:
-    """Return what was asked, in short."""
+def requests_of(server: CopyingServer) -> list[str]:
+    """Return a short form of the requests."""
     found = []
     for method, path, *_ in server.log:
         _, _, rest = path.partition("/box")
@@ -64,7 +64,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 @pytest.mark.parametrize("verify", [True, False])
 def test_requests(s3: CopyingServer, verify: bool, saved: bytes) -> None:
-    """Of a job of four parts: of 10, 6, 6 and 4 MiB."""
+    """A job of four parts: 10, 6, 6 and 4 MiB."""
     job = bp.parts(
         "s3://box/a.blp",
         shape=ROWS.shape,
@@ -73,7 +73,7 @@ def test_requests(s3: CopyingServer, verify: bool, saved: bytes) -> None:
         sample=ROWS,
         storage_options=s3.options,
     )
-    assert told(s3) == ["PUT begun"]
+    assert requests_of(s3) == ["PUT begun"]
 
     s3.clear()
     records = [job.write(a, ROWS[a:b]) for a, b in ((0, 10), (10, 16), (16, 22), (22, 26))]
@@ -82,16 +82,16 @@ def test_requests(s3: CopyingServer, verify: bool, saved: bytes) -> None:
     expected = ["HEAD begun", *large, "HEAD begun"]
     for first in (10, 16, 22):
         expected += ["HEAD begun", f"PUT {first:012x}", "HEAD begun"]
-    assert told(s3) == expected
+    assert requests_of(s3) == expected
 
     s3.clear()
     job.join(records, verify=verify)
-    found = told(s3)
+    found = requests_of(s3)
     heads = [f"HEAD {first:012x}" for first in (0, 10, 16, 22)]
-    # The front takes 5 MiB of the first part, of which 5 MiB more can be copied; the last part
-    # is too small, and fetched to be sent with the trailer.
+    # The front takes 5 MiB of the first part, and the other 5 MiB can be copied. The last part is
+    # too small to copy: it is fetched and sent with the trailer.
     gets = ["GET 000000000000", "GET 000000000016"]
-    # More than 8 MiB are two requests.
+    # More than 8 MiB take two requests.
     read = [f"GET {first:012x}" for first in (0, 0, 10, 16, 22)] if verify else []
     pieces = ["PUT a.blp partNumber uploadId"] * 5
     begins = ["POST a.blp uploads", "PUT upload"]
@@ -109,7 +109,7 @@ def test_requests(s3: CopyingServer, verify: bool, saved: bytes) -> None:
 
     s3.clear()
     job.abort()
-    assert told(s3) == [
+    assert requests_of(s3) == [
         "DELETE begun",
         "GET  list-type prefix encoding-type",
         "DELETE a.blp uploadId",
@@ -121,7 +121,7 @@ def test_requests(s3: CopyingServer, verify: bool, saved: bytes) -> None:
 
 
 def joined(s3: CopyingServer, pieces: list[bytes | int]) -> bytes:
-    """Make an object of bytes, and of parts of so many bytes; return what it should be."""
+    """Make an object of bytes and of parts of the given sizes; return the expected content."""
     upload = JoinedUpload("s3://box/in/a", s3.options, FOLDER, {})
     expected = []
     for number, piece in enumerate(pieces):
@@ -159,7 +159,7 @@ class TestPieces:
     def test_what_is_copied(
         self, s3: CopyingServer, pieces: list[bytes | int], ncopies: int
     ) -> None:
-        """And what is fetched: moto refuses parts that are too small."""
+        """Copied and fetched bytes; moto refuses parts that are too small."""
         expected = joined(s3, pieces)
         assert s3.object("in/a") == expected
         assert len(s3.copied) == ncopies
@@ -168,7 +168,7 @@ class TestPieces:
             assert 100 <= last + 1 - first <= 1000
 
     def test_groups(self, s3: CopyingServer, monkeypatch: pytest.MonkeyPatch) -> None:
-        """More parts than S3 takes become objects that are copied."""
+        """If there are more parts than S3 accepts, they are joined into objects that are copied."""
         monkeypatch.setattr(s3join, "_MAX_SINGLE", 3)
         monkeypatch.setattr(s3join, "_GROUP", 4)
         for count in (2, 3, 10):
@@ -193,7 +193,7 @@ class TestPieces:
                 if number == at:
                     break
             if at == 7:
-                with pytest.raises(FileChangedError, match=r"folder/4' has changed while"):
+                with pytest.raises(FileChangedError, match=r"folder/4' changed while"):
                     upload.commit()
             upload.abort()
             assert s3.uploads() == 0
@@ -204,7 +204,7 @@ class TestPieces:
             upload = JoinedUpload("s3://box/in/a", s3.options, FOLDER, {"0": (size, tag)})
             s3.put("in/.folder/0", bytes(20))
             upload.append_part("0", 20)
-            with pytest.raises(FileChangedError, match=r"folder/0' has changed while"):
+            with pytest.raises(FileChangedError, match=r"folder/0' changed while"):
                 upload.commit()
             assert s3.keys() == ["in/.folder/0"]
 

@@ -1,4 +1,4 @@
-"""A pool of files: how many are open, and which."""
+"""Pool of files: the number of open files, and their choice."""
 
 import os
 from pathlib import Path
@@ -32,7 +32,7 @@ def test_as_many_as_the_limit(paths: list[Path]) -> None:
 def test_closed_for_good(paths: list[Path]) -> None:
     pool = FilePool(1)
     one, two = pool.open(paths[0]), pool.open(paths[1])
-    one.close()  # which is not open now
+    one.close()  # which is not open at the moment
     two.close()
     two.close()
     assert pool.nopen == 0

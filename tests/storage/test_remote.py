@@ -1,4 +1,4 @@
-"""Objects behind URLs: what is asked for, and what becomes of answers that are none."""
+"""Objects behind URLs: requests, and the handling of failures."""
 
 import pickle
 import sys
@@ -30,7 +30,7 @@ OTHER = Random(6).randbytes(3 << 20)
 
 
 class Remote(NamedTuple):
-    """A server, a way to put an object there, and what opens it."""
+    """Server, function to put an object there, and the arguments that open it."""
 
     server: Server
     put: Callable[[str, bytes], str]
@@ -71,7 +71,7 @@ def http() -> Iterator[FileServer]:
 
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """No waiting between tries, but a list of how long it would have been."""
+    """Replace the waits between tries by a list of their lengths."""
     found: list[float] = []
 
     async def sleep(seconds: float) -> None:
@@ -234,7 +234,7 @@ class TestFaults:
         assert bytes(source.read_at(1_000_000, 20_000)) == DATA[1_000_000:1_020_000]
         assert ranges(remote.server) == 3 * [(1_000_000, 20_000)]
         assert 0.1 <= waits[0] <= 0.2
-        # A connection that was used before and breaks, aiohttp itself replaces.
+        # aiohttp itself replaces a reused connection that breaks.
         assert len(waits) == 2 or fault == "drop"
         assert 0.2 <= waits[-1] <= 0.4 or len(waits) == 1
 
@@ -362,7 +362,7 @@ class TestWebServers:
         assert len(http.log) == 1
 
     def test_without_ranges_a_handle_works_elsewhere(self, http: FileServer) -> None:
-        """What travels with it is not enough, and the server gives no rest."""
+        """The pickled front is too short, and the server does not support Range."""
         http.has_ranges = False
         http.files["/a"] = DATA[: 1 << 20]
         again = pickle.loads(pickle.dumps(RemoteSource(http.url("a")).place(4096))).open()
@@ -473,7 +473,7 @@ class TestOtherFileSystems:
         assert bytes(source.read_at(1_000_000, 100)) == DATA[1_000_000:1_000_100]
 
     def test_no_more_than_there_is_is_asked_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Some refuse that."""
+        """Some servers refuse requests beyond the end."""
         memory = fsspec.filesystem("memory")
         memory.pipe_file("/box/a", DATA[:100])
         cat_file = type(memory).cat_file

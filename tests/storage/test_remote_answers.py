@@ -1,4 +1,4 @@
-"""Answers of servers that are not what was asked for: by S3 and by the web, all the same."""
+"""Responses that do not match the request, from S3 and from web servers."""
 
 import asyncio
 import socket
@@ -13,7 +13,7 @@ import pytest
 
 from bloscpack.exceptions import RemoteError, UnsupportedError
 from bloscpack.storage.remote import retry
-from bloscpack.storage.remote.errors import TransientError, named
+from bloscpack.storage.remote.errors import TransientError, translate
 from bloscpack.storage.remote.source import HEAD_NBYTES, RemoteSource
 
 from ..servers import Answer, FileServer, S3Server, running
@@ -44,7 +44,7 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 def changed(
     served: tuple[Any, str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[Change], RemoteSource]:
-    """Open the object with answers that are changed."""
+    """Return a function that opens the object with modified responses."""
     server, url, options = served
 
     def open_changed(change: Change) -> RemoteSource:
@@ -64,13 +64,15 @@ def with_header(name: str, value: str | None) -> Change:
     return change
 
 
-@pytest.mark.parametrize("told", [f"bytes 0-{HEAD_NBYTES - 1}/*", "bytes 7-99/262144", "pages 1/2"])
+@pytest.mark.parametrize(
+    "content_range", [f"bytes 0-{HEAD_NBYTES - 1}/*", "bytes 7-99/262144", "pages 1/2"]
+)
 def test_another_part_is_not_taken_for_the_object(
-    changed: Callable[[Change], RemoteSource], told: str
+    changed: Callable[[Change], RemoteSource], content_range: str
 ) -> None:
-    """Least of all for all of an object that is longer."""
+    """A part must not be accepted as the whole of a longer object either."""
     with pytest.raises(RemoteError, match="asked for bytes from 0 on"):
-        changed(with_header("Content-Range", told))
+        changed(with_header("Content-Range", content_range))
 
 
 def test_more_than_was_asked_for(changed: Callable[[Change], RemoteSource]) -> None:
@@ -84,7 +86,7 @@ def test_more_than_was_asked_for(changed: Callable[[Change], RemoteSource]) -> N
 
 
 def test_a_body_in_pieces(changed: Callable[[Change], RemoteSource]) -> None:
-    """Such have no length of their own."""
+    """A chunked body has no Content-Length."""
 
     def change(found: Answer) -> Answer:
         parts = [found.body[at : at + 7000] for at in range(0, len(found.body), 7000)]
@@ -137,11 +139,11 @@ KEY: Any = SimpleNamespace(host="a", port=1, ssl=True, is_ssl=True)
 
 
 class ReadTimeoutError(Exception):
-    """Called as those of botocore, which are no OSError."""
+    """Named like the errors of botocore, which do not derive from OSError."""
 
 
 class EndpointConnectionError(Exception):
-    """Likewise."""
+    """Also named like an error of botocore."""
 
 
 @pytest.mark.parametrize(
@@ -164,7 +166,7 @@ class EndpointConnectionError(Exception):
     ids=lambda each: getattr(each, "__name__", type(each).__name__),
 )
 def test_what_may_pass(error: Exception, status: int | None, expected: type[Exception]) -> None:
-    assert type(named(error, status, "a")) is expected
+    assert type(translate(error, status, "a")) is expected
 
 
 def test_a_failure_ends_the_other_requests(
@@ -197,7 +199,7 @@ def test_a_failure_ends_the_other_requests(
 
 @pytest.mark.parametrize("code", ["SlowDown", "RequestLimitExceeded", "Throttling"])
 def test_s3_that_is_busy(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
-    """Some of those that speak its language say so with a status that would last."""
+    """Some stores with the S3 API report this with a status that is not transient."""
     with running(S3Server()) as s3:
         url, busy = s3.put("a", DATA), [1, 1]
         answer = s3.answer
@@ -214,7 +216,7 @@ def test_s3_that_is_busy(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
 
 
 def test_a_body_without_end() -> None:
-    """It is left when there is enough of it."""
+    """The client stops reading when it has enough."""
     sent = 0
     ended = threading.Event()
 

@@ -1,4 +1,4 @@
-"""Remote sources that are closed, interrupted or forked while something is on its way."""
+"""Remote sources that are closed, interrupted or forked during a request."""
 
 import asyncio
 import os
@@ -37,7 +37,7 @@ def test_nothing_is_kept_of_what_is_closed(http: FileServer) -> None:
 def test_a_child_fetches_what_its_parent_was_waiting_for(
     http: FileServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The thread that it was coming by is not in the child."""
+    """The thread that receives the response does not exist in the child."""
     source = RemoteSource(http.url("a"))
     prefetch = source.prefetch([(1_000_000, 10)])
     prefetch._future = Future()
@@ -50,7 +50,7 @@ def test_a_child_fetches_what_its_parent_was_waiting_for(
 def test_a_child_leaves_the_clients_of_its_parent_alone(
     http: FileServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To close them, as the end of their last name would, is to close connections in use."""
+    """Closing them, as dropping the last reference would, closes connections in use."""
     source = RemoteSource(http.url("a"))
     of_parent = source._object
     monkeypatch.setattr(os, "getpid", lambda: 2)

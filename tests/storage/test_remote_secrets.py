@@ -1,4 +1,4 @@
-"""What is secret in URLs and options of storage, and is never told."""
+"""Secrets in URLs and storage options, which must not appear in any message."""
 
 import traceback
 from collections.abc import Iterator
@@ -48,8 +48,8 @@ def secret_url(server: FileServer, name: str = "a.blp") -> str:
     return server.url(f"{name}?signature=hush").replace("//", "//me:hush@")
 
 
-def told(err: BaseException) -> str:
-    """Return what a traceback says, without lines of source."""
+def text_of(err: BaseException) -> str:
+    """Return the text of a traceback without source lines."""
     lines = "".join(traceback.format_exception(err)).splitlines()
     return "\n".join(line for line in lines if not line.startswith("    "))
 
@@ -94,7 +94,7 @@ def test_errors(http: FileServer, monkeypatch: pytest.MonkeyPatch, fault: str) -
     with pytest.raises(OSError, match=r"a\.blp\?\.\.\.") as caught:
         bp.open(secret_url(http), storage_options=OPTIONS)
     assert caught.value.__cause__ is not None
-    assert "hush" not in told(caught.value)
+    assert "hush" not in text_of(caught.value)
     if fault == "moved":
         assert "too many redirects" in str(caught.value)
 
@@ -104,14 +104,14 @@ def test_a_chain(tmp_path: Path) -> None:
     options = {"simplecache": {"cache_storage": str(tmp_path)}}
     with pytest.raises(OSError, match="simplecache::http://127") as caught:
         bp.open(url, storage_options=options)
-    assert "hush" not in told(caught.value)
+    assert "hush" not in text_of(caught.value)
 
 
 def test_words_are_one_line() -> None:
-    """Whatever a server sends in the place of a status."""
-    from bloscpack.storage.remote.errors import words
+    """Even if a server sends a long text as its status message."""
+    from bloscpack.storage.remote.errors import message_of
 
-    found = words(ValueError("a\n  b " + 1000 * "c"))
+    found = message_of(ValueError("a\n  b " + 1000 * "c"))
     assert found.startswith("ValueError: a b ccc")
     assert len(found) < 600
 

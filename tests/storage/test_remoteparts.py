@@ -1,4 +1,4 @@
-"""Parts of an object behind a URL: the bytes of `save`, nothing left of them, and few requests."""
+"""Parts of an object behind a URL: same bytes as `save`, no remains, and few requests."""
 
 import os
 import pickle
@@ -28,9 +28,9 @@ from ..strategies import AnyArray
 from .copying import CopyingServer
 
 OPTIONS: dict[str, Any] = {"chunks": 3, "attrs": {"unit": "m"}}
-# Chunks of about 3 kB, of which the last has 2 rows.
+# Chunks of about 3 kB; the last has 2 rows.
 ARRAY = np.random.default_rng(1).integers(0, 200, (23, 1000), "u1")
-# The least that a part has here, as moto sees it, too.
+# Smallest part in these tests, also for moto.
 LEAST = 4000
 
 
@@ -55,7 +55,7 @@ def s3(running_s3: CopyingServer, monkeypatch: pytest.MonkeyPatch) -> CopyingSer
 
 
 class Place(NamedTuple):
-    """Where objects can be written."""
+    """Place where objects can be written."""
 
     url: str
     options: dict[str, Any]
@@ -65,7 +65,7 @@ class Place(NamedTuple):
         return fsspec.filesystem(self.url.partition(":")[0])
 
     def names(self) -> list[str]:
-        """Return what is there, as paths; nothing but what a test makes."""
+        """Return the paths of all objects that a test has made."""
         if self.server is not None:
             return self.server.keys() + ["an upload"] * self.server.uploads()
         found: list[str] = self.filesystem().find(self.url, withdirs=True)
@@ -136,11 +136,11 @@ class TestCommit:
         job = place.job()
         records = all_written(job, step)
         assert "a.blp" not in place.names()
-        told: list[tuple[int, int]] = []
-        job.commit(reversed(records), verify=verify, progress=lambda *args: told.append(args))
+        calls: list[tuple[int, int]] = []
+        job.commit(reversed(records), verify=verify, progress=lambda *args: calls.append(args))
         assert place.content("a.blp") == saved
         assert place.names() == ["a.blp"]
-        assert told[-1][0] == told[-1][1] == sum(record.nbytes for record in records)
+        assert calls[-1][0] == calls[-1][1] == sum(record.nbytes for record in records)
 
     @pytest.mark.parametrize(("shape", "order"), [((), "C"), ((3, 0), "C"), ((40, 50), "F")])
     def test_shapes(self, place: Place, tmp_path: Path, shape: Any, order: Any) -> None:
@@ -183,7 +183,7 @@ class TestCommit:
         assert job.target_tag() not in ("", tag)
 
     def test_objects_of_the_same_content_differ(self, place: Place) -> None:
-        """By when they were made; S3 tells seconds, and the tag of the content."""
+        """By the time of creation, which S3 reports in seconds, and the tag of the content."""
         tags = []
         for array in (ARRAY, ARRAY, ARRAY + 1) if place.server is None else (ARRAY, ARRAY + 1):
             place.save(array)
@@ -207,7 +207,7 @@ class TestCommit:
         assert place.names() == ["a.blp"]
 
     def test_once_more(self, place: Place) -> None:
-        """The task that commits may run twice: it is done. If the object is another, it is not."""
+        """The committing task may run twice: the job is done only if the object is the same."""
         job = place.job()
         assert job.target_tag() == ""
         records = all_written(job)
@@ -225,7 +225,7 @@ class TestCommit:
                 place.remove("a.blp")
 
     def test_a_part_that_is_not_as_it_was(self, place: Place) -> None:
-        """It is told which; what is written again is taken."""
+        """The error names the part; a part that is written again is accepted."""
         job = place.job()
         records = all_written(job)
         (name,) = [name for name in place.names() if name.endswith(records[1].key)]
@@ -270,7 +270,7 @@ class TestCommit:
             return sink
 
         monkeypatch.setattr(job._store, "join", joining)
-        with pytest.raises(FileChangedError, match="has changed"):
+        with pytest.raises(FileChangedError, match="changed"):
             job.commit(records, verify=False)
         assert "a.blp" not in place.names()
         job.abort()
@@ -299,7 +299,7 @@ class TestAbort:
         assert place.names() == ["a.blp"]
 
     def test_a_task_that_comes_late(self, place: Place) -> None:
-        """It is in the middle of a part when the job ends, and leaves nothing."""
+        """The job ends while the task is writing a part, which leaves nothing behind."""
         job = place.job()
         sink = job._store.create_part("late")
         job.abort()
@@ -356,7 +356,7 @@ def test_urls_that_have_no_place_for_parts(url: str, message: str) -> None:
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
-    """One is made, as object stores need none."""
+    """The folder is created, as object stores need no folders."""
     url = f"local://{tmp_path}/new/a.blp"
     with bp.parts(url, shape=(3,), dtype="u1") as job:
         job.commit([job.write(0, np.arange(3, dtype="u1"))])

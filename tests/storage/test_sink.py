@@ -1,4 +1,4 @@
-"""One contract for everything that is written to, and what a file promises beyond it."""
+"""Contract tests of all sinks, and the additional guarantees of files."""
 
 import io
 import os
@@ -23,7 +23,7 @@ def names(folder: Path) -> list[str]:
 
 
 class NoSeek(io.BytesIO):
-    """A stream that only goes forward."""
+    """Stream that cannot seek."""
 
     def seekable(self) -> bool:
         return False
@@ -33,7 +33,7 @@ class NoSeek(io.BytesIO):
 
 
 class ShortWriter(io.RawIOBase):
-    """A raw stream that takes a few bytes at a time, as a raw stream may."""
+    """Raw stream that accepts a few bytes at a time, as raw streams may."""
 
     def __init__(self) -> None:
         self.taken = bytearray()

@@ -1,4 +1,4 @@
-"""One contract for everything that is read from."""
+"""Contract tests of all sources."""
 
 import gzip
 import io
@@ -24,7 +24,7 @@ Make = Callable[[bytes], ByteSource]
 
 
 class Dribble(io.RawIOBase):
-    """A seekable raw file that gives a few bytes at a time, as a raw file may."""
+    """Seekable raw file that returns a few bytes at a time, as raw files may."""
 
     def __init__(self, data: bytes) -> None:
         self._file = io.BytesIO(data)
@@ -180,7 +180,7 @@ def test_file_source_gives_its_descriptor_back(tmp_path: Path) -> None:
     source = FileSource(path)
     source.close()
     again = FileSource(path)
-    source.close()  # must not close the descriptor that the system handed out again
+    source.close()  # must not close the descriptor that the system has reused
     assert again.read_at(0, 4) == DATA[:4]
     again.close()
 
@@ -209,14 +209,14 @@ def test_file_source_is_closed_when_the_last_reader_has_left(
     def closed_meanwhile(number: int, nbytes: int, offset: int) -> bytes:
         if not opened:
             source.close()
-            # The system gives the lowest number that is free.
+            # The system returns the lowest free number.
             opened.append(os.open(other, os.O_RDONLY))
         return pread(number, nbytes, offset)
 
     monkeypatch.setattr(os, "pread", closed_meanwhile)
     assert source.read_at(7, 100) == DATA[7:107]
     again = os.open(other, os.O_RDONLY)
-    assert again < opened[0]  # so the number was given back in the end
+    assert again < opened[0]  # so the number was released in the end
     os.close(again)
     os.close(opened[0])
 
@@ -227,7 +227,7 @@ def test_file_source_knows_where_it_is(tmp_path: Path, monkeypatch: pytest.Monke
     (tmp_path / "folder" / "data.bin").write_bytes(DATA)
     (tmp_path / "link").symlink_to(folder)
     monkeypatch.chdir(tmp_path)
-    # By the names alone, this would be data.bin in tmp_path.
+    # If only names were compared, this would be data.bin in tmp_path.
     sources = [FileSource("link/../data.bin"), FileSource(b"link/../data.bin")]  # type: ignore[arg-type]
     monkeypatch.chdir(folder)
     for source in sources:
@@ -245,7 +245,7 @@ def test_file_object_stays_the_callers(tmp_path: Path) -> None:
 
 
 class Counted(io.FileIO):
-    """A type of its own: what it has beside the file is not known."""
+    """Subclass of a file, which may transform the bytes."""
 
 
 @pytest.mark.parametrize("mode", ["rb", "r+b"])
@@ -381,7 +381,7 @@ def test_as_bytes_is_a_view() -> None:
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 def test_forked_child_finds_no_lock_held() -> None:
     source = FileObjectSource(io.BytesIO(DATA))
-    with source._lock:  # as another thread may hold it
+    with source._lock:  # as if another thread held it
         child = os.fork()
         if child == 0:
             signal.alarm(240)

@@ -21,10 +21,10 @@ from bloscpack.storage.sink import open_sink
 from ..conftest import Warned
 from ..servers import Answer, S3Server, running
 
-# The least that S3 takes, and so does moto.
+# Smallest part that S3 and moto accept.
 PART_NBYTES = 5 << 20
 SMALL = np.random.default_rng(1).integers(0, 250, (1000, 64), "u1")
-# Does not compress: 12 MB are three parts.
+# Incompressible: 12 MB are three parts.
 LARGE = np.random.default_rng(2).integers(0, 256, (12, 1 << 20), "u1")
 
 
@@ -51,7 +51,7 @@ def s3(running_s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server:
 
 
 class Place(NamedTuple):
-    """Where objects can be written."""
+    """Place where objects can be written."""
 
     url: str
     options: dict[str, Any]
@@ -197,7 +197,7 @@ class TestStores:
 
 
 class TestParts:
-    """What S3 is asked."""
+    """Requests to S3."""
 
     def test_a_small_object_is_one_request(self, s3: S3Server) -> None:
         bp.save("s3://box/a", SMALL, storage_options=s3.options)
@@ -246,7 +246,7 @@ class TestParts:
     def test_an_end_whose_answer_was_lost(
         self, s3: S3Server, monkeypatch: pytest.MonkeyPatch, is_there: bool
     ) -> None:
-        """The next try finds no such upload: the object tells whether it was heard."""
+        """The retry finds no such upload: the object shows whether the first try worked."""
         ends = []
 
         def answer(method: str, path: str, headers: Any, body: bytes) -> Answer:
@@ -273,7 +273,7 @@ class TestParts:
     def test_another_object_is_not_taken_for_the_end(
         self, s3: S3Server, monkeypatch: pytest.MonkeyPatch, nbytes: int, nheard: int
     ) -> None:
-        """There is no such upload: at once, or after a try that may have been heard."""
+        """The upload does not exist: at the first try, or after a try that may have succeeded."""
         s3.put("before", bytes(nbytes))
         upload = MultipartUpload("s3://box/before", s3.options, 0)
         upload.write(memoryview(b"x" * (2 * PART_NBYTES)))
@@ -313,7 +313,7 @@ class TestParts:
     @pytest.mark.parametrize(("number", "nparts"), [(0, 1), (1, 3), (2, 2), (4, 1)])
     def test_lasting_trouble(self, s3: S3Server, number: int, nparts: int) -> None:
         before = s3.uploads()
-        # The parts under way are tried five times each; what comes after is heard again.
+        # The current parts are tried five times each; later requests succeed again.
         s3.faults.extend(number * [""] + 5 * nparts * ["500"])
         with pytest.raises(RemoteError, match=r"s3://box/lost: .*5 requests failed"):
             bp.save("s3://box/lost", LARGE, storage_options=s3.options)
@@ -321,12 +321,12 @@ class TestParts:
         assert s3.uploads() == before
 
     def test_trouble_to_the_end(self, s3: S3Server, warned: Warned) -> None:
-        """Not even the end of the upload is heard: the first error is told, and what is left."""
+        """Even the abort of the upload fails: the first error is raised, the remains are logged."""
         s3.faults.append("")
         s3.always = "500"
         with pytest.raises(RemoteError, match="part"):
             bp.save("s3://box/lost", LARGE, storage_options=s3.options)
-        assert "parts of it stay" in warned.text
+        assert "invisible parts remain" in warned.text
 
     def test_no_access(self, s3: S3Server) -> None:
         s3.always = "403"
@@ -335,8 +335,8 @@ class TestParts:
         assert len(s3.log) == 1
 
     def test_no_bucket(self, s3: S3Server) -> None:
-        with pytest.raises(FileNotFoundError, match="s3://nobody/a"):
-            bp.save("s3://nobody/a", SMALL, storage_options=s3.options)
+        with pytest.raises(FileNotFoundError, match="s3://missing/a"):
+            bp.save("s3://missing/a", SMALL, storage_options=s3.options)
 
 
 def test_recover_to_a_url(place: Place, tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""Bytes behind URLs: S3, HTTP and whatever else fsspec reads."""
+"""Storage behind URLs: S3, HTTP and all other file systems of fsspec."""

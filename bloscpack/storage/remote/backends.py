@@ -1,7 +1,7 @@
-"""Remote objects by what they are reached through: S3, HTTP, or anything that fsspec knows.
+"""Backends for remote objects: S3, HTTP, and any other file system of fsspec.
 
-`get` makes one request and tells, with the bytes, which version of the object they are of and how
-long that is, so that no other request has to ask.
+`get` makes one request. It returns the bytes together with the version and the size of the object,
+so that no extra request is needed for these.
 """
 
 import asyncio
@@ -21,13 +21,22 @@ except ImportError as err:
 from ...exceptions import RemoteError, UnsupportedError
 from ..url import shown
 from .client import MAX_REQUESTS, client, kind_of
-from .errors import OURS, about, cause_of, changed, named, no_ranges, s3_status, status_of
+from .errors import (
+    OWN_ERRORS,
+    cause_of,
+    changed_error,
+    no_ranges_error,
+    s3_status,
+    set_path,
+    status_of,
+    translate,
+)
 
-# Seconds without a byte before a request is taken for lost.
+# Seconds without a byte after which a request counts as lost.
 _SILENCE = 60.0
-# The most that is taken of a server that gives no parts of an object, but all of it.
+# Largest object accepted from a server that ignores Range and sends the whole object.
 MAX_WHOLE_NBYTES = 1 << 20
-# What tells versions of an object apart, by file system.
+# Keys that hold the version of an object; each file system has some of them.
 _VERSION_KEYS = (
     "ETag",
     "etag",
@@ -42,16 +51,16 @@ _VERSION_KEYS = (
 
 
 class Answer(NamedTuple):
-    """What one request gave.
+    """Result of one request.
 
     Attributes
     ----------
     data : bytes
-        As many as were asked for, fewer only at the end of the object.
+        The requested bytes, fewer only at the end of the object.
     size : int
         Size of the whole object in bytes.
     tag : str
-        Version of the object as its server tells it; empty if it does not.
+        Version of the object as reported by its server; empty if it reports none.
     """
 
     data: bytes
@@ -60,18 +69,18 @@ class Answer(NamedTuple):
 
 
 class RemoteObject(Protocol):
-    """One object, to be read in parts."""
+    """Object that is read in parts."""
 
     max_requests: int
-    """How many may be under way at once."""
+    """Largest number of concurrent requests."""
 
     async def get(self, offset: int, nbytes: int, *, is_first: bool) -> Answer:
-        """Make one request for `nbytes`, 1 or more, from `offset` on."""
+        """Make one request for `nbytes`, at least 1, from `offset` on."""
         ...
 
 
 class S3Object:
-    """An object in S3, read through the client that s3fs has."""
+    """Object in S3, read through the client of s3fs."""
 
     max_requests = MAX_REQUESTS
 
@@ -96,36 +105,36 @@ class S3Object:
                 data, size = await self._content(answer, body, offset, nbytes)
             finally:
                 body.close()
-        except OURS:
+        except OWN_ERRORS:
             raise
         except Exception as err:
             status = s3_status(err)
             if status == 416:
                 return _beyond(self._name, is_first)
-            raise named(err, status, self._name) from cause_of(err)
+            raise translate(err, status, self._name) from cause_of(err)
         return Answer(data, size, answer.get("ETag") or str(answer.get("LastModified", "")))
 
     async def _content(
         self, answer: dict[str, Any], body: Any, offset: int, nbytes: int
     ) -> tuple[bytes, int]:
-        """Return what came, and the size of the object."""
-        told = answer.get("ContentRange")
-        if told is not None:
-            size = _size_of(told, offset)
+        """Return the received bytes and the size of the object."""
+        content_range = answer.get("ContentRange")
+        if content_range is not None:
+            size = _size_of(content_range, offset)
             if size is None:
-                raise _misplaced(self._name, offset, told)
+                raise _misplaced_error(self._name, offset, content_range)
             return await _body(body.read, nbytes), size
-        # The whole object: it may be that small.
+        # The server sent the whole object, which is acceptable if it is small enough.
         length = answer.get("ContentLength")
         if not offset and (length is None or length <= nbytes):
             data = await _body(body.read, nbytes + 1)
             if len(data) <= nbytes:
                 return data, len(data) if length is None else int(length)
-        raise no_ranges(self._name, length)
+        raise no_ranges_error(self._name, length)
 
 
 class HttpObject:
-    """A file behind a web server, read through the session that fsspec has."""
+    """File on a web server, read through the session of fsspec."""
 
     max_requests = MAX_REQUESTS
 
@@ -153,54 +162,54 @@ class HttpObject:
                     return _beyond(self._name, is_first)
                 response.raise_for_status()
                 return await self._answer(response, offset, nbytes)
-        except OURS:
+        except OWN_ERRORS:
             raise
         except Exception as err:
-            raise named(err, getattr(err, "status", None), self._name) from cause_of(err)
+            raise translate(err, getattr(err, "status", None), self._name) from cause_of(err)
 
     async def _answer(self, response: Any, offset: int, nbytes: int) -> Answer:
         found = response.headers
         if found.get("Content-Encoding", "identity") != "identity":
             message = (
-                f"the server sends it encoded ({found['Content-Encoding']}), so that no part of "
-                "it can be read alone; have it served as it is"
+                f"the server sends it encoded ({found['Content-Encoding']}), so its parts cannot "
+                "be read separately; configure the server to send it unencoded"
             )
-            raise about(UnsupportedError(message), self._name)
+            raise set_path(UnsupportedError(message), self._name)
         tag = found.get("ETag") or found.get("Last-Modified") or ""
         if response.status == HTTPStatus.PARTIAL_CONTENT:
             size = _size_of(found.get("Content-Range"), offset)
             if size is None:
-                raise _misplaced(self._name, offset, found.get("Content-Range"))
+                raise _misplaced_error(self._name, offset, found.get("Content-Range"))
             return Answer(await _body(response.content.read, nbytes), size, tag)
         if response.status != HTTPStatus.OK:
-            raise about(RemoteError(f"HTTP status {response.status}"), self._name)
+            raise set_path(RemoteError(f"HTTP status {response.status}"), self._name)
         length = response.content_length
         if offset or (length or 0) > MAX_WHOLE_NBYTES:
-            raise no_ranges(self._name, length)
+            raise no_ranges_error(self._name, length)
         data = await _body(response.content.read, MAX_WHOLE_NBYTES + 1)
         if len(data) > MAX_WHOLE_NBYTES:
-            raise no_ranges(self._name, None)
+            raise no_ranges_error(self._name, None)
         return Answer(data, len(data) if length is None else length, tag)
 
 
 class OtherObject:
-    """An object of any other file system of fsspec.
+    """Object of any other file system of fsspec.
 
-    It tells size and version by a request of its own: before the first part is fetched, and after
-    each other one.
+    Size and version take a request of their own: before the first part is fetched, and after each
+    later part.
     """
 
     def __init__(self, filesystem: Any, path: str, name: str) -> None:
         self._filesystem = filesystem
         self._path = path
         self._name = name
-        # A chain answers in one way only: it may have a link that is not async.
+        # A chain is used synchronously, as some link of it may not be async.
         self._is_async = filesystem.async_impl and "::" not in name
-        # The others may not be safe from several threads.
+        # Synchronous file systems may not be safe from several threads.
         self.max_requests = MAX_REQUESTS if self._is_async else 1
 
     async def get(self, offset: int, nbytes: int, *, is_first: bool) -> Answer:
-        """Fetch a part, and what the file system tells of the object."""
+        """Fetch a part and the size and version of the object."""
         stop = offset + nbytes
         try:
             if is_first:
@@ -210,10 +219,10 @@ class OtherObject:
             else:
                 data = await self._call("cat_file", start=offset, end=stop)
                 size, tag = await self._version()
-        except OURS:
+        except OWN_ERRORS:
             raise
         except Exception as err:
-            raise named(err, status_of(err), self._name) from cause_of(err)
+            raise translate(err, status_of(err), self._name) from cause_of(err)
         return Answer(bytes(data), size, tag)
 
     async def _version(self) -> tuple[int, str]:
@@ -222,7 +231,7 @@ class OtherObject:
             raise IsADirectoryError
         size = info.get("size")
         if size is None:
-            raise about(UnsupportedError("its size is not known"), self._name)
+            raise set_path(UnsupportedError("its size is not known"), self._name)
         return int(size), tag_of(info)
 
     async def _call(self, method: str, **arguments: Any) -> Any:
@@ -232,7 +241,7 @@ class OtherObject:
 
 
 def tag_of(info: dict[str, Any]) -> str:
-    """Return what a file system of fsspec tells of the version of a file; empty if nothing."""
+    """Return the version of a file as reported by a file system of fsspec; empty if missing."""
     for key in _VERSION_KEYS:
         if info.get(key) is not None:
             return str(info[key])
@@ -240,7 +249,7 @@ def tag_of(info: dict[str, Any]) -> str:
 
 
 async def _body(read: Callable[[int], Awaitable[bytes]], limit: int) -> bytes:
-    """Return the body of an answer, of at most `limit` bytes; a server may send without end."""
+    """Return at most `limit` bytes of a response body, as a server may send without end."""
     parts, nbytes = [], 0
     while nbytes < limit and (part := await read(limit - nbytes)):
         parts.append(part)
@@ -248,14 +257,17 @@ async def _body(read: Callable[[int], Awaitable[bytes]], limit: int) -> bytes:
     return b"".join(parts)
 
 
-def _misplaced(name: str, offset: int, told: str | None) -> RemoteError:
-    """Return the error to raise for an answer that is not of the part that was asked for."""
-    message = f"asked for bytes from {offset} on, the server answered with Content-Range {told!r}"
-    return about(RemoteError(message), name)
+def _misplaced_error(name: str, offset: int, content_range: str | None) -> RemoteError:
+    """Return the error for a response with another range than the requested one."""
+    message = (
+        f"asked for bytes from {offset} on, the server answered with "
+        f"Content-Range {content_range!r}"
+    )
+    return set_path(RemoteError(message), name)
 
 
 def _size_of(content_range: str | None, offset: int) -> int | None:
-    """Return the size by "bytes first-last/size"; None if it does not begin at `offset`."""
+    """Return the size in "bytes first-last/size"; None if `first` is not `offset`."""
     unit, _, rest = (content_range or "").partition(" ")
     extent, _, size = rest.partition("/")
     first = extent.partition("-")[0]
@@ -265,21 +277,21 @@ def _size_of(content_range: str | None, offset: int) -> int | None:
 
 
 def _beyond(name: str, is_first: bool) -> Answer:
-    """Return what "range not satisfiable" means: an empty object, or one that became shorter."""
+    """Return the answer for status 416: the object is empty, or raise that it became shorter."""
     if is_first:
         return Answer(b"", 0, "")
-    raise changed(name, "it has become shorter")
+    raise changed_error(name, "it has become shorter")
 
 
 def open_object(url: str, options: dict[str, Any]) -> RemoteObject:
-    """Return the object at `url`; nothing is asked for yet.
+    """Return the object at `url` without making a request.
 
     Raises
     ------
     ImportError
-        The library for this kind of URL is missing.
+        The library for this URL scheme is missing.
     ValueError
-        No library knows this kind of URL.
+        The URL scheme is unknown.
     """
     filesystem, path = client(url, options)
     kind = kind_of(filesystem)

@@ -1,10 +1,9 @@
-"""The clients of fsspec, one for each kind of URL and options, made by and for each process.
+"""Clients of fsspec, cached by URL scheme and options, separately in each process.
 
-A forked child must neither use nor close what it has of its parent: connections are shared.
+A forked child must neither use nor close the clients of its parent, as they share connections.
 
-A client that nothing refers to any more is closed on the event loop, which holds its connections
-until that is done. fsspec itself gives up after 0.1 s, and on a busy machine aiohttp then reports a
-client that was never closed.
+An unreferenced client is closed on the event loop, which holds its connections until then. fsspec
+itself waits only 0.1 s for this; on a busy machine aiohttp then reports an unclosed client.
 """
 
 import asyncio
@@ -28,38 +27,38 @@ except ImportError as err:
 from ...exceptions import RemoteError
 from ...parallel.imports import importing
 from ..url import shown
-from .errors import about, cause_of, words
+from .errors import cause_of, message_of, set_path
 
-# Clients that are kept for the next object of the same kind and options; one costs some 0.1 s.
+# Cached clients, by scheme and options; creating one takes about 0.1 s.
 _MAX_CLIENTS = 8
-# Requests that may be under way at once.
+# Largest number of concurrent requests.
 MAX_REQUESTS = 16
 
-# Clients of this process, by kind of URL and options, the last used last; and those of the process
-# it was forked from, which must be neither used nor closed here: they share connections with it.
+# Clients of this process by scheme and options, most recently used last. `_not_ours` holds those of
+# the parent of a fork: a reference keeps them from being closed here.
 _clients: dict[tuple[Any, ...], Any] = {}
 _clients_pid = os.getpid()
 _not_ours: list[Any] = []
 
-# Seconds that are waited for clients to be closed.
+# Longest wait for clients to close, in seconds.
 _CLOSING_SECONDS = 10.0
 _closing: set["Future[None]"] = set()
 _is_exiting = False
 
 
 def leave_alone(thing: Any) -> None:
-    """Keep a client of the parent process from being closed in this one."""
+    """Prevent a client of the parent process from being closed in this process."""
     _not_ours.append(thing)
 
 
 def close_clients() -> None:
-    """Forget the clients that are kept, and wait until all that are not in use are closed."""
+    """Drop the cached clients and wait until those that are not in use are closed."""
     global _clients
     if _clients_pid != os.getpid():
         return
     if _clients:
         _clients = {}
-        gc.collect()  # those of fsspec refer to themselves
+        gc.collect()  # clients of fsspec are in reference cycles
     wait(_closing.copy(), _CLOSING_SECONDS)
 
 
@@ -71,12 +70,12 @@ def _exit() -> None:
 
 
 async def _close(session: Any) -> None:
-    with suppress(Exception):  # a connection that is lost needs no closing
+    with suppress(Exception):  # a lost connection does not need to be closed
         await session.__aexit__(None, None, None)
 
 
 def _close_session(loop: Any, session: Any) -> None:
-    """Close the session of a client that is gone; called by fsspec, in any thread."""
+    """Close the session of a deleted client; called by fsspec, from any thread."""
     if loop is None or not loop.is_running():
         connector = getattr(session, "_connector", None)
         if connector is not None:
@@ -90,7 +89,7 @@ def _close_session(loop: Any, session: Any) -> None:
 
 
 def client(url: str, options: dict[str, Any]) -> tuple[Any, str]:
-    """Return the file system for a URL, made by and for this process, and the path in it."""
+    """Return a file system of this process for a URL, and the path in it."""
     global _clients, _clients_pid
     if _clients_pid != os.getpid():
         leave_alone(_clients)
@@ -98,7 +97,7 @@ def client(url: str, options: dict[str, Any]) -> tuple[Any, str]:
     scheme = url.partition("://")[0]
     key = (scheme, repr(sorted(options.items(), key=lambda item: item[0])))
     if scheme in ("s3", "s3a"):
-        # Tries are counted here; by default botocore and s3fs would each repeat each of ours.
+        # Retries happen in `retry.py`; by default botocore and s3fs would multiply them.
         config = {
             "retries": {"total_max_attempts": 1},
             "max_pool_connections": MAX_REQUESTS,
@@ -108,7 +107,7 @@ def client(url: str, options: dict[str, Any]) -> tuple[Any, str]:
     filesystem = _clients.get(key)
     try:
         if filesystem is None or "::" in scheme:
-            with importing:  # s3fs and the like are
+            with importing:  # fsspec imports s3fs and the like here
                 found = fsspec.core.url_to_fs(url, skip_instance_cache=True, **options)
             filesystem, path = found
             if hasattr(filesystem, "close_session"):
@@ -120,19 +119,19 @@ def client(url: str, options: dict[str, Any]) -> tuple[Any, str]:
             f"{shown(url)}: {err}; 'bloscpack[s3]' brings s3fs, 'bloscpack[http]' aiohttp",
             name=err.name,
         ) from err
-    except OSError as err:  # some connect at once
-        raise about(RemoteError(words(err)), shown(url)) from cause_of(err)
+    except OSError as err:  # some file systems connect immediately
+        raise set_path(RemoteError(message_of(err)), shown(url)) from cause_of(err)
     if scheme in ("s3", "s3a"):
         filesystem.retries = 1
     if scheme == "memory" or "::" in scheme:
         return filesystem, path
-    kept = {other: each for other, each in _clients.copy().items() if other != key}
-    # Replaced as a whole: another thread may be here.
-    _clients = dict([*kept.items()][1 - _MAX_CLIENTS :]) | {key: filesystem}
+    others = {other: each for other, each in _clients.copy().items() if other != key}
+    # The dict is replaced, not changed, as another thread may be using it.
+    _clients = dict([*others.items()][1 - _MAX_CLIENTS :]) | {key: filesystem}
     return filesystem, path
 
 
 def kind_of(filesystem: Any) -> str:
-    """Return the first name of a kind of file systems: "s3", "http", "memory"."""
+    """Return the first protocol name of a file system: "s3", "http", "memory"."""
     protocol = filesystem.protocol
     return str(protocol if isinstance(protocol, str) else protocol[0])

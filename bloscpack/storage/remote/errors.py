@@ -1,6 +1,6 @@
-"""What goes wrong with remote objects, named: whatever library it comes from.
+"""Translation of client errors into the exceptions of this package.
 
-Trouble that may have passed at the next try is a `TransientError`, which never leaves this folder.
+An error that may not recur is a `TransientError`, which never leaves this folder.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from ...exceptions import FileChangedError, RemoteError, UnsupportedError
 from ..url import without_secrets
 
 _TRANSIENT_STATUS = frozenset((408, 425, 429, 500, 502, 503, 504))
-# Of S3 and what speaks its language, some of them with a status that lasts.
+# Error codes of the S3 API; some come with a status that is not transient.
 _TRANSIENT_CODES = frozenset(
     (
         "BandwidthLimitExceeded",
@@ -31,43 +31,43 @@ _TRANSIENT_CODES = frozenset(
         "ThrottlingException",
     )
 )
-# Errors that need no other words.
-OURS = (UnsupportedError, FileChangedError, RemoteError, ImportError)
+# Errors that are raised without translation.
+OWN_ERRORS = (UnsupportedError, FileChangedError, RemoteError, ImportError)
 Ours = TypeVar("Ours", UnsupportedError, FileChangedError, RemoteError)
 
 
-# Characters of an error of others that are told; some servers send whole pages.
+# Longest quote of a foreign error, in characters; some servers send whole pages.
 _MAX_WORDS = 500
 
 
 class TransientError(Exception):
-    """Trouble that may have passed at the next try."""
+    """Failure that a retry may avoid."""
 
 
-def changed(name: str, why: str) -> FileChangedError:
-    """Return the error to raise for an object that is another one by now."""
-    message = f"the object has changed since it was opened ({why}); open it anew"
-    return about(FileChangedError(message), name)
+def changed_error(name: str, why: str) -> FileChangedError:
+    """Return the error for an object that changed after it was opened."""
+    message = f"the object has changed since it was opened ({why}); reopen it"
+    return set_path(FileChangedError(message), name)
 
 
-def about(error: Ours, name: str) -> Ours:
-    """Return an error with the name of the object it is about."""
+def set_path(error: Ours, name: str) -> Ours:
+    """Set the path of an error and return it."""
     error.path = name
     return error
 
 
-def no_ranges(name: str, length: int | None) -> UnsupportedError:
-    """Return the error to raise for a server that sends all where a part was asked for."""
+def no_ranges_error(name: str, length: int | None) -> UnsupportedError:
+    """Return the error for a server that ignores the Range header."""
     what = "all of it" if length is None else f"all of its {length} bytes"
     message = (
-        f"asked for a part, the server answers with {what}; have it served by one that knows "
-        "ranges (nginx, Apache, an object store), or copy the file and open the copy"
+        f"asked for a part, the server answers with {what}; use a server that supports ranges "
+        "(nginx, Apache, an object store), or copy the file and open the copy"
     )
-    return about(UnsupportedError(message), name)
+    return set_path(UnsupportedError(message), name)
 
 
 def s3_status(err: BaseException) -> int | None:
-    """Return the HTTP status that an error of s3fs or botocore stems from."""
+    """Return the HTTP status that caused an error of s3fs or botocore."""
     seen: BaseException | None = err
     while seen is not None:
         response = getattr(seen, "response", None)
@@ -82,7 +82,7 @@ def s3_status(err: BaseException) -> int | None:
 
 
 def status_of(err: BaseException) -> int | None:
-    """Return the HTTP status that an error of another client tells."""
+    """Return the HTTP status in an error of another client, or None."""
     for name in ("status", "status_code", "code"):
         value = getattr(err, name, None)
         if isinstance(value, int):
@@ -90,15 +90,15 @@ def status_of(err: BaseException) -> int | None:
     return None
 
 
-def named(err: Exception, status: int | None, name: str) -> Exception:
-    """Return what to raise for an error of a client: ours, with the name of the object."""
+def translate(err: Exception, status: int | None, name: str) -> Exception:
+    """Return the exception to raise for an error of a client, with the name of the object."""
     if isinstance(err, FileNotFoundError) or status in (404, 410):
-        return FileNotFoundError(2, "no such object, or none that may be seen", name)
+        return FileNotFoundError(2, "no such object, or no permission to see it", name)
     if isinstance(err, PermissionError) or status in (401, 403):
-        return PermissionError(13, f"access was refused: {words(err)}", name)
+        return PermissionError(13, f"access was refused: {message_of(err)}", name)
     if "Credentials" in type(err).__name__:
-        advice = "storage_options={'anon': True} reads what is public"
-        return PermissionError(13, f"{words(err)}; {advice}", name)
+        advice = "storage_options={'anon': True} reads public objects"
+        return PermissionError(13, f"{message_of(err)}; {advice}", name)
     if isinstance(err, IsADirectoryError):
         return IsADirectoryError(21, "is a folder", name)
     is_transient = (
@@ -111,14 +111,14 @@ def named(err: Exception, status: int | None, name: str) -> Exception:
     if is_transient and not isinstance(
         err, aiohttp.InvalidURL | aiohttp.ClientConnectorCertificateError
     ):
-        return TransientError(words(err))
-    return about(RemoteError(words(err)), name)
+        return TransientError(message_of(err))
+    return set_path(RemoteError(message_of(err)), name)
 
 
-def words(err: BaseException) -> str:
-    """Return the message of an error, which some have none of, without what is secret in it."""
+def message_of(err: BaseException) -> str:
+    """Return the type and message of an error, if it has one, without secrets."""
     if isinstance(err, aiohttp.TooManyRedirects):
-        return "it is somewhere else, again and again (too many redirects)"
+        return "too many redirects"
     if isinstance(err, aiohttp.ClientResponseError):
         return f"HTTP status {err.status} ({_line(err.message)})"
     text = _line(str(err))
@@ -126,17 +126,17 @@ def words(err: BaseException) -> str:
 
 
 def cause_of(err: Exception) -> Exception:
-    """Return what to name as the cause: the error, or its words if it tells a secret."""
+    """Return the exception to chain as the cause: a copy without secrets if `err` holds one."""
     seen: BaseException | None = err
     while seen is not None:
         text = str(seen)
         if without_secrets(text) != text:
-            told: Exception = aiohttp.ClientError(words(err))
-            return told
+            without: Exception = aiohttp.ClientError(message_of(err))
+            return without
         seen = seen.__cause__ or seen.__context__
     return err
 
 
 def _line(text: str) -> str:
-    """Return the words of others as a short line."""
+    """Return a foreign message as one short line without secrets."""
     return " ".join(without_secrets(text).split())[:_MAX_WORDS]

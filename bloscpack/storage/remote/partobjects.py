@@ -1,10 +1,10 @@
-"""The objects of the parts of one file behind a URL, in folders beside it, and the end of them.
+"""Objects that hold the parts of one file behind a URL, and their removal.
 
-A folder is there while an object in it says so: who makes a part asks for that object before and
-after. Whoever clears the folder removes that first, and lists the others then. So a part that is
-made at the same time is on the list, or its maker finds the folder gone and removes the part; on
-any store that lists what was written before. S3 has no folders: what is in one are the keys that
-begin with its name.
+Parts are in a folder beside the file. The folder exists while it holds the object ``begun``. A
+worker checks for this object before and after it creates a part. `clear` removes it first and then
+lists the other objects. A part created at the same time is therefore either on the list, or its
+worker finds the folder gone and removes the part. This holds for every store whose listings
+include all earlier writes. S3 has no folders: a folder is all keys that begin with its name.
 """
 
 from collections.abc import Iterable
@@ -15,28 +15,28 @@ from ...notice import notice
 from ..url import shown
 from .backends import tag_of
 from .client import client, kind_of
-from .retry import has_folders, once, run
+from .retry import call_with_retry, has_folders, run
 from .s3 import Bucket
 
-# Says that the folder is there.
+# Object whose presence means that the folder exists.
 _BEGUN = "begun"
-# The beginning of the names of objects that stand for unfinished uploads of the file.
+# Name prefix of objects that record unfinished uploads of the file.
 _UPLOAD = "upload-"
-# What tells objects of the same content apart, by file system.
+# Keys that distinguish objects of equal content; each file system has some of them.
 _TIME_KEYS = ("mtime", "created", "updated", "last_modified", "LastModified", "generation", "ino")
 
 
 class Stat(NamedTuple):
-    """What is told of an object.
+    """Status of an object.
 
     Attributes
     ----------
     size : int
-        In bytes.
+        Size in bytes.
     tag : str
-        Version, as reading it tells.
+        Version, the same as reading the object reports.
     time : str
-        When it was made, as far as that is told.
+        Time of creation, as far as the store reports it.
     """
 
     size: int
@@ -45,12 +45,12 @@ class Stat(NamedTuple):
 
 
 def stat(url: str, options: dict[str, Any]) -> Stat:
-    """Return what is told of an object, by one request.
+    """Return the status of an object; one request.
 
     Raises
     ------
     FileNotFoundError
-        There is none.
+        It does not exist.
     """
     filesystem, path = client(url, options)
     if is_s3(filesystem):
@@ -58,7 +58,7 @@ def stat(url: str, options: dict[str, Any]) -> Stat:
         time = f"{found.get('LastModified', '')} {found.get('VersionId', '')}"
         return Stat(int(found["ContentLength"]), str(found.get("ETag") or ""), time)
     filesystem.invalidate_cache()
-    info = run(once(filesystem, shown(url), "info", path))
+    info = run(call_with_retry(filesystem, shown(url), "info", path))
     if info.get("type") == "directory":
         raise IsADirectoryError(21, "is a folder", shown(url))
     time = " ".join(str(info[key]) for key in _TIME_KEYS if info.get(key) is not None)
@@ -66,35 +66,35 @@ def stat(url: str, options: dict[str, Any]) -> Stat:
 
 
 def remove(url: str, options: dict[str, Any]) -> None:
-    """Remove an object, which need not be there."""
+    """Remove an object, if it exists."""
     filesystem, path = client(url, options)
     if is_s3(filesystem):
-        run(Bucket(url, options).surely("delete_object", "the removal"))
+        run(Bucket(url, options).request("delete_object", "the removal"))
         return
     try:
-        run(once(filesystem, shown(url), "rm_file", path))
+        run(call_with_retry(filesystem, shown(url), "rm_file", path))
     except FileNotFoundError:
         return
 
 
 def is_s3(filesystem: Any) -> bool:
-    """Return whether objects are reached through the client of s3fs."""
+    """Return whether a file system is an s3fs client."""
     return kind_of(filesystem) == "s3" and hasattr(filesystem, "_call_s3")
 
 
 class PartObjects(Protocol):
-    """Folders beside a file, by their names."""
+    """Folders beside a file, addressed by name."""
 
     def begin(self, folder: str) -> None:
-        """Make a folder; it may be there already."""
+        """Create a folder; it may exist already."""
         ...
 
     def clear(self, folder: str) -> None:
-        """Remove a folder with all that is in it; it need not be there."""
+        """Remove a folder and everything in it, if it exists."""
         ...
 
     def folders(self, prefix: str) -> Iterable[str]:
-        """Return the folders that begin with `prefix`."""
+        """Return the names of folders that begin with `prefix`."""
         ...
 
 
@@ -105,12 +105,12 @@ def part_objects(target: str, options: dict[str, Any]) -> PartObjects:
 
 
 def begun_url(folder: str) -> str:
-    """Return the URL of the object that says that the folder at a URL is there."""
+    """Return the URL of the object whose presence means that the folder at a URL exists."""
     return f"{folder}/{_BEGUN}"
 
 
 def note_upload(folder: str, options: dict[str, Any], upload_id: str) -> None:
-    """Note an unfinished upload of the file in the folder at a URL: `clear` ends it."""
+    """Record an unfinished upload of the file in the folder at a URL; `clear` aborts it."""
     Bucket(f"{folder}/{_UPLOAD}{quote(upload_id, safe='')}", options).put(b"")
 
 
@@ -127,7 +127,7 @@ class _Keys:
 
     def clear(self, folder: str) -> None:
         prefix = f"{self._parent}{folder}/"
-        run(self._bucket.surely("delete_object", "the removal", Key=prefix + _BEGUN))
+        run(self._bucket.request("delete_object", "the removal", Key=prefix + _BEGUN))
         keys = [key for key in self._bucket.keys(prefix) if key != prefix + _BEGUN]
         noted = [key for key in keys if key.startswith(prefix + _UPLOAD)]
         ids = [unquote(key.removeprefix(prefix + _UPLOAD)) for key in noted]
@@ -136,11 +136,11 @@ class _Keys:
         self._bucket.remove(keys)
 
     def _uploads(self, prefix: str) -> list[tuple[str, str]]:
-        """Return the unfinished uploads of parts, whose makers died."""
+        """Return the unfinished uploads of parts, whose workers died."""
         try:
             return list(self._bucket.uploads(prefix))
-        except OSError as err:  # not everybody may ask, and not every store knows
-            notice("unfinished uploads of parts, if there are any, stay, unseen: %s", err)
+        except OSError as err:  # some users may not list uploads, some stores cannot
+            notice("cannot list unfinished uploads of parts, so any that exist remain: %s", err)
             return []
 
     def folders(self, prefix: str) -> Iterable[str]:
@@ -181,4 +181,4 @@ class _Folders:
 
     def _call(self, method: str, *arguments: Any) -> Any:
         self._filesystem.invalidate_cache()
-        return run(once(self._filesystem, self._name, method, *arguments))
+        return run(call_with_retry(self._filesystem, self._name, method, *arguments))

@@ -1,6 +1,6 @@
-"""Fetching what will be read before it is, where every read is a request.
+"""Prefetching of remote objects, where every read would be a request.
 
-Nothing is done for files and memory: reading them costs no more than a copy.
+For files and memory nothing is prefetched, as a read costs no more than a copy.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,19 +12,19 @@ from .. import disk
 from ..protocol import ByteSource
 from .source import MAX_RUN_NBYTES, Extent, Prefetch, RemoteSource
 
-# Stored bytes of a group; two are in memory at a time.
+# Largest group of stored bytes; two groups are in memory at a time.
 MAX_GROUP_NBYTES = 32 << 20
-# Of the first group where somebody may stop soon.
+# Size of the first group if the caller may stop early.
 _FIRST_NBYTES = 1 << 20
 
 Item = TypeVar("Item")
 Piece = TypeVar("Piece", bound=tuple[Any, ...])
 Place = tuple[ByteSource, int, int]
-"""Source, offset and size."""
+"""Source, offset and size in bytes."""
 
 
 def is_remote(source: ByteSource) -> TypeGuard[RemoteSource]:
-    """Return whether every read of `source` may be a request."""
+    """Return whether each read of `source` may take a request."""
     return isinstance(source, RemoteSource)
 
 
@@ -35,22 +35,23 @@ def prefetched(
     *,
     ramps: bool = False,
 ) -> Iterator[Sequence[Item]]:
-    """Yield `items` in groups, in their order, what each needs at hand until the next is asked for.
+    """Yield `items` in groups, in order; the bytes of a group stay in memory until the next one.
 
     Parameters
     ----------
     source : ByteSource
-        Where the items lie. If that is not remote all of them are one group.
+        Source of the items. If it is not remote, all items form one group.
     items : sequence
-        What will be read.
+        Items that will be read.
     extent_of : callable
-        Gives offset and size of an item, None if that is not known: it is read alone.
+        Returns the offset and size of an item; None if they are not known, and the item is read
+        without prefetching.
     ramps : bool, default False
-        Begin with small groups, for whoever may stop early.
+        Begin with small groups, for a caller that may stop early.
 
     Notes
     -----
-    The next group is fetched meanwhile, so two are in memory.
+    The next group is fetched in the background, so two groups are in memory.
     """
     if not is_remote(source):
         yield items
@@ -64,9 +65,9 @@ def prefetched(
 
 
 def copy_to(source: ByteSource, stream: IO[bytes], name: str) -> None:
-    """Write all bytes of a source to a stream, those of a remote one by requests of 8 MiB.
+    """Write all bytes of a source to a stream; a remote source is read by requests of 8 MiB.
 
-    Errors of writing get the `name` of the stream.
+    Write errors get the `name` of the stream.
     """
     size = source.size()
     extents = [
@@ -82,10 +83,10 @@ def copy_to(source: ByteSource, stream: IO[bytes], name: str) -> None:
 
 
 def prefetched_pieces(pieces: Sequence[Piece]) -> Iterator[Sequence[Piece]]:
-    """Yield pieces of several sources in groups as `prefetched` does, those of a file in its order.
+    """Yield pieces of several sources in groups as `prefetched` does, sorted by file and offset.
 
-    A piece is a tuple that begins with its source, offset and size. What is not remote is not
-    looked at.
+    A piece is a tuple that begins with its source, offset and size. Without remote sources, all
+    pieces form one group in the given order.
     """
     if RemoteSource not in map(type, map(itemgetter(0), pieces)):
         yield pieces
@@ -96,9 +97,9 @@ def prefetched_pieces(pieces: Sequence[Piece]) -> Iterator[Sequence[Piece]]:
 
 @contextmanager
 def at_hand(places: Iterable[Place]) -> Iterator[None]:
-    """Have remote places, (source, offset, size) each, in memory inside of the block.
+    """Prefetch remote places, (source, offset, size) each, and hold them in memory in the block.
 
-    For reads that follow from each other. Nothing is done if these are more than some 64 MB.
+    For reads that depend on each other. Nothing is fetched if the total exceeds 64 MiB.
     """
     remote = [place for place in places if is_remote(place[0])]
     if not remote or sum(place[2] for place in remote) > 2 * MAX_GROUP_NBYTES:
@@ -115,7 +116,7 @@ def at_hand(places: Iterable[Place]) -> Iterator[None]:
 def _one_ahead(
     groups: Iterator[tuple[Sequence[Item], list[Prefetch]]],
 ) -> Iterator[Sequence[Item]]:
-    """Yield the items of groups that have come, the next one being on its way."""
+    """Yield the items of each group when it has arrived, while the next group is fetched."""
     under_way: list[tuple[Sequence[Item], list[Prefetch]]] = []
     try:
         for group in groups:
@@ -144,7 +145,7 @@ def _end(prefetches: list[Prefetch]) -> None:
 def _groups(
     items: Sequence[Item], place_of: Callable[[Item], Place | None], limit: int
 ) -> Iterator[tuple[Sequence[Item], list[Prefetch]]]:
-    """Yield groups of at most `limit` bytes, then of twice as many, and what fetches them."""
+    """Yield groups with their prefetches; `limit` bounds the first and doubles for each."""
     group: list[Item] = []
     places: list[Place] = []
     nbytes = 0

@@ -1,8 +1,8 @@
-"""Parts of a file behind a URL that several processes write, and the one object they become.
+"""Parts of a file behind a URL that several processes write, and their joining into one object.
 
-Parts are objects in a hidden folder beside the file: on S3, keys that begin with its name. There S3
-itself puts them together, by copies on its side; from other stores they are fetched, and written
-again as one. Requests, their errors and repetitions are those of all remote objects.
+Parts are objects in a hidden folder beside the file; on S3, keys that begin with the folder's name.
+S3 joins them itself, by server-side copies. From other stores, the parts are fetched and written
+again as one object. Requests, errors and retries are those of all remote objects.
 """
 
 import errno
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
 
 
 class RemoteParts:
-    """Where the parts of one job wait behind a URL, and where they are joined.
+    """Folder behind a URL for the parts of one job, in which they are also joined.
 
-    Pickles as URL, options and id. Making one, or pickling, asks for nothing.
+    Pickled as URL, options and id. Creating and pickling this object make no request.
 
     Parameters
     ----------
     url : str
-        The file to be.
+        The final file.
     id_ : str
-        Tells the jobs for one file apart; letters, digits, "_" and "-".
+        Distinguishes the jobs for one file; letters, digits, "_" and "-".
     options : mapping, optional
         For the file system of fsspec.
     overwrite : bool
-        Whether an object that is there may be replaced.
+        Whether an existing object may be replaced.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class RemoteParts:
     Raises
     ------
     UnsupportedError
-        Nothing can be written to such URLs, or nothing in parts.
+        URLs of this scheme cannot be written to, or not in parts.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class RemoteParts:
         parent, _, name = url.rpartition("/")
         if "::" in url or not name or parent.endswith(":/"):
             why = "is a chain of file systems" if "::" in url else "names no object in a folder"
-            error = UnsupportedError(f"it {why}, and has no place for parts")
+            error = UnsupportedError(f"it {why}, so parts cannot be stored beside it")
             error.path = self.name
             raise error
         self._url = url
@@ -75,11 +75,11 @@ class RemoteParts:
         self._overwrite = overwrite
         self._parent = parent
         self._prefix = f".bloscpack-{xxh3_64_hexdigest(name.encode())}-"
-        # Size and version of parts that were opened: joining them compares.
+        # Size and version of opened parts, compared when they are joined.
         self._seen: dict[str, tuple[int, str]] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _made, (self._url, self.id, self._options, self._overwrite)
+        return _unpickle, (self._url, self.id, self._options, self._overwrite)
 
     @property
     def _folder(self) -> str:
@@ -89,38 +89,38 @@ class RemoteParts:
         return f"{self._parent}/{self._folder}/{key}"
 
     def begin(self) -> None:
-        """Make the place for parts; it may be there already. One request, or two.
+        """Create the folder for parts; it may exist already. One or two requests.
 
         Raises
         ------
         FileExistsError
-            There is an object that must not be replaced.
+            The object exists and may not be replaced.
         FileNotFoundError, PermissionError, RemoteError
-            Nothing can be written there.
+            The place cannot be written to.
         """
         self._check_target()
         self._objects().begin(self._folder)
 
     def create_part(self, key: str) -> ByteSink:
-        """Return a sink for a new part; it counts once somebody knows its key.
+        """Return a sink for a new part, which is used only if its key is recorded.
 
         Raises
         ------
         FileNotFoundError
-            The job has ended; committing the sink may raise it as well, and leaves no part then.
+            The job has ended. Committing the sink may also raise this; no part is left then.
         """
         self.check_begun()
         return _PartSink(self, self._part_url(key), self._options)
 
     def check_begun(self) -> None:
-        """Check that there is a place for parts, by one request.
+        """Check that the folder for parts exists; one request.
 
         Raises
         ------
         FileNotFoundError
             The job has ended.
         """
-        with importing:  # on use: fsspec, asyncio and the clients take long to load
+        with importing:  # loaded on use: fsspec, asyncio and the clients take long to load
             from .partobjects import begun_url, stat
 
         try:
@@ -129,12 +129,12 @@ class RemoteParts:
             raise FileNotFoundError(errno.ENOENT, GONE, self.name) from err
 
     def open_part(self, key: str) -> RemoteSource:
-        """Return a part, to be read. One request, for its size.
+        """Open a part for reading; one request, for its size.
 
         Raises
         ------
         FileNotFoundError
-            There is none.
+            It does not exist.
         """
         with importing:  # see `check_begun`
             from .partobjects import stat
@@ -144,7 +144,7 @@ class RemoteParts:
         return self.reopen_part(key)
 
     def reopen_part(self, key: str) -> RemoteSource:
-        """Return a part that was opened before, or any; the former by no request."""
+        """Open a part for reading; no request if it was opened before."""
         if key not in self._seen:
             return self.open_part(key)
         url = self._part_url(key)
@@ -152,14 +152,14 @@ class RemoteParts:
         return RemoteSource(url, self._options, version=place, fetches_head=False)
 
     def open_target(self) -> RemoteSource:
-        """Return the object that is there under the final name; FileNotFoundError if none is."""
+        """Open the object that now has the final name; FileNotFoundError if it does not exist."""
         return RemoteSource(self._url, self._options)
 
     def target_tag(self) -> str:
-        """Return what tells the object that is there under the final name from others.
+        """Return a string that identifies the object that now has the final name; "" if none has.
 
-        Empty if there is none. Objects of the same content differ by when they were made, which
-        stores tell in seconds, or finer.
+        Objects of equal content differ in their time of creation, which stores report with a
+        resolution of a second or better.
         """
         with importing:  # see `check_begun`
             from .partobjects import stat
@@ -170,7 +170,7 @@ class RemoteParts:
             return ""
 
     def join(self) -> JoinSink:
-        """Return a sink for the whole file, which also takes parts; errors as for `begin`.
+        """Return a sink for the final file, which also takes parts; raises as `begin` does.
 
         Raises
         ------
@@ -191,9 +191,9 @@ class RemoteParts:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.name)
 
     def discard(self, *, others: bool = False) -> None:
-        """Remove all parts, and what an interrupted `join` has left; there may be none.
+        """Remove all parts, if any, and the remains of an interrupted `join`.
 
-        With `others`, also those of other jobs for the same file.
+        With `others`, also remove those of other jobs for the same file.
 
         Raises
         ------
@@ -215,12 +215,12 @@ class RemoteParts:
         return part_objects(self._url, self._options)
 
 
-def _made(url: str, id_: str, options: dict[str, Any], overwrite: bool) -> RemoteParts:
+def _unpickle(url: str, id_: str, options: dict[str, Any], overwrite: bool) -> RemoteParts:
     return RemoteParts(url, id_, options, overwrite=overwrite)
 
 
 class _PartSink:
-    """A part that is being made: it is there if the job has not ended meanwhile."""
+    """Sink for a part, which is discarded if the job ends before the commit."""
 
     def __init__(self, store: RemoteParts, url: str, options: dict[str, Any]) -> None:
         self.name: str | None = store.name
@@ -234,15 +234,15 @@ class _PartSink:
         """Append `data`."""
         try:
             self._sink.write(data)
-        except FileNotFoundError as err:  # the upload was ended
+        except FileNotFoundError as err:  # `discard` has aborted the upload
             raise FileNotFoundError(errno.ENOENT, GONE, self.name) from err
 
     def write_at(self, offset: int, data: BytesLike) -> None:
-        """Replace bytes of the front."""
+        """Replace bytes at the beginning of the part."""
         self._sink.write_at(offset, data)
 
     def commit(self) -> None:
-        """Make the part."""
+        """Create the part."""
         self._may_be_there = True
         try:
             self._sink.commit()
@@ -251,7 +251,7 @@ class _PartSink:
         self._store.check_begun()
 
     def abort(self) -> None:
-        """Leave nothing behind."""
+        """Discard the part."""
         self._sink.abort()
         if self._may_be_there:
             with importing:  # see `RemoteParts.check_begun`
@@ -259,12 +259,12 @@ class _PartSink:
 
             try:
                 remove(self._url, self._options)
-            except OSError as err:  # what led here is the error to tell
-                notice("a part may stay that no record tells of, until abort: %s", err)
+            except OSError as err:  # the error that led to the abort is the one to raise
+                notice("a part without a record may remain until the job is aborted: %s", err)
 
 
 class _FetchedParts:
-    """The whole file, written as any other one; parts pass through here."""
+    """Sink for the final file on a store without server-side copies; fetches the parts."""
 
     def __init__(self, store: RemoteParts, sink: ByteSink) -> None:
         self.name: str | None = store.name
@@ -281,13 +281,13 @@ class _FetchedParts:
         Raises
         ------
         FileNotFoundError, FileChangedError, RemoteError
-            It is gone, or another one by now, or cannot be fetched.
+            It was removed or replaced, or cannot be fetched.
         """
         source = self._store.reopen_part(key)
         try:
             if source.size() < nbytes:
                 raise OSError(
-                    errno.EIO, f"a part has {source.size()} bytes, not {nbytes}", self.name
+                    errno.EIO, f"a part has {source.size()} bytes, expected {nbytes}", self.name
                 )
             for start in range(0, nbytes, MAX_RUN_NBYTES):
                 self._sink.write(source.read_at(start, min(MAX_RUN_NBYTES, nbytes - start)))

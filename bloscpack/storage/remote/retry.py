@@ -1,8 +1,9 @@
-"""Requests for remote objects, many at a time, repeated until they succeed or clearly will not.
+"""Concurrent requests for remote objects, with retries.
 
-Trouble that may pass (a connection that is dropped, too few bytes, a server that fails or is too
-busy) is tried again, later each time; what is left of it then is a `RemoteError`. The event loop is
-that of fsspec, in a thread of its own; a forked child has none of it and makes its own.
+After a transient failure (a dropped connection, too few bytes, a server that fails or is too busy),
+the request is repeated with growing waits; when all tries have failed, it is a `RemoteError`. The
+event loop is that of fsspec, in a thread of its own. A forked child does not inherit the thread and
+creates its own.
 """
 
 import asyncio
@@ -20,27 +21,27 @@ from ...parallel.threads import result_of
 from ..url import shown
 from .backends import Answer, RemoteObject, open_object
 from .client import MAX_REQUESTS, client, kind_of
-from .errors import TransientError, about, cause_of, named, s3_status, status_of
+from .errors import TransientError, cause_of, s3_status, set_path, status_of, translate
 
-# How often a request is made before it is given up.
+# Requests made before giving up, counting the first.
 TRIES = 5
-# Seconds before the second try; twice as long each time, and up to half of it less by chance.
+# Seconds before the second try. The wait doubles each time; a random part, up to half, is dropped.
 _FIRST_WAIT = 0.2
 _LONGEST_WAIT = 20.0
 
 Result = TypeVar("Result")
 Sleep = Callable[[float], Awaitable[Any]]
-# Tests put a clock of their own here.
+# Replaced by tests, which do not wait.
 sleep: Sleep = asyncio.sleep
 
 Answers: TypeAlias = "Future[list[Answer]]"
-"""Answers that are on their way."""
+"""Future for the answers of a group of requests."""
 
 
 def start(
     remote: RemoteObject, extents: Sequence[tuple[int, int]], name: str, *, is_first: bool = False
 ) -> Answers:
-    """Start to fetch all `extents`, (offset, nbytes) each, and return where the answers will be."""
+    """Start requests for all `extents`, (offset, nbytes) each; return a future for the answers."""
     coroutine = get_all(remote, extents, name, is_first)
     return asyncio.run_coroutine_threadsafe(coroutine, get_loop())
 
@@ -56,11 +57,11 @@ async def get_all(
             answer = await remote.get(offset, nbytes, is_first=is_first)
             expected = min(nbytes, answer.size - offset)
             if len(answer.data) < expected:
-                raise TransientError(f"{len(answer.data)} of {expected} bytes came")
+                raise TransientError(f"received {len(answer.data)} of {expected} bytes")
             return answer
 
         async with gate:
-            return await surely(attempt, f"bytes {offset} to {offset + nbytes}", name)
+            return await retry(attempt, f"bytes {offset} to {offset + nbytes}", name)
 
     tasks = [asyncio.ensure_future(get(*extent)) for extent in extents]
     try:
@@ -72,13 +73,13 @@ async def get_all(
         raise
 
 
-async def surely(attempt: Callable[[], Awaitable[Result]], what: str, name: str) -> Result:
-    """Return what `attempt` gives, which is tried again after trouble that may pass.
+async def retry(attempt: Callable[[], Awaitable[Result]], what: str, name: str) -> Result:
+    """Return the result of `attempt`, repeated after transient failures.
 
     Raises
     ------
     RemoteError
-        Each try has failed.
+        All tries have failed.
     """
     number = 0
     while True:
@@ -88,47 +89,48 @@ async def surely(attempt: Callable[[], Awaitable[Result]], what: str, name: str)
         except TransientError as err:
             if number == TRIES:
                 error = RemoteError(f"{what}: {TRIES} requests failed: {err}")
-                raise about(error, name) from (err.__cause__ or err)
+                raise set_path(error, name) from (err.__cause__ or err)
         wait = min(_FIRST_WAIT * 2 ** (number - 1), _LONGEST_WAIT)
         await sleep(wait * random.uniform(0.5, 1))  # noqa: S311 - to keep clients apart
 
 
 def list_folder(url: str, options: dict[str, Any]) -> dict[str, tuple[int | None, str]]:
-    """Return the files right below `url` by their names: size and version, as far as it is told.
+    """Return the size and version, if reported, of each file directly below `url`, by name.
 
     Raises
     ------
     FileNotFoundError
-        There are none.
+        No files are listed.
     """
     filesystem, path = client(url, options)
-    # What web servers have for a folder are pages, some of them only with the slash.
+    # A folder on a web server is a page, which some servers have only with the final slash.
     path = path.rstrip("/") + ("/" if kind_of(filesystem) == "http" else "")
     found: dict[str, tuple[int | None, str]] = {}
     for info in run(_list(filesystem, path, shown(url))):
         name = str(info["name"]).rstrip("/").rpartition("/")[2]
         if name and info.get("type") != "directory":
-            # Others have other words for the version in a list than for that of a file.
+            # Only an ETag: other versions in a listing may differ from those of the file itself.
             found[name] = info.get("size"), str(info.get("ETag") or "")
     if not found:
-        raise FileNotFoundError(2, "nothing is listed below this URL", shown(url))
+        raise FileNotFoundError(2, "no files are listed below this URL", shown(url))
     return found
 
 
 def matching(pattern: str, options: dict[str, Any]) -> list[str]:
-    """Return the URLs of the files that fit a pattern, hidden ones only if it has hidden parts."""
+    """Return the URLs of files that match; hidden ones only if the pattern has hidden parts."""
     scheme = pattern.partition("://")[0]
     if "::" in scheme:
-        raise about(UnsupportedError("patterns of chained URLs are not known"), shown(pattern))
+        message = "patterns in chained URLs are not supported"
+        raise set_path(UnsupportedError(message), shown(pattern))
     filesystem, path = client(pattern, options)
     filesystem.invalidate_cache()
-    found = run(once(filesystem, shown(pattern), "glob", path, detail=True))
+    found = run(call_with_retry(filesystem, shown(pattern), "glob", path, detail=True))
     names = [
         name
         for name, info in found.items()
         if info.get("type") != "directory" and (_is_hidden(path) or not _is_hidden(name))
     ]
-    # The place, such as "//host:22", which file systems leave out of their names.
+    # File systems leave the host, such as "//host:22", out of the names they return.
     if pattern.endswith(path):
         before = pattern.removesuffix(path)
         return [name if "://" in name else f"{before}{name}" for name in names]
@@ -147,22 +149,22 @@ async def _list(filesystem: Any, path: str, name: str) -> list[dict[str, Any]]:
                 return list(await filesystem._ls(path, detail=True))
             return list(await asyncio.to_thread(filesystem.ls, path, detail=True))
         except Exception as err:
-            raise named(err, s3_status(err) or status_of(err), name) from cause_of(err)
+            raise translate(err, s3_status(err) or status_of(err), name) from cause_of(err)
 
-    return await surely(attempt, "its list", name)
+    return await retry(attempt, "its list", name)
 
 
-# File systems where what is put appears whole, or where nobody can see it half.
+# File systems where an object that is put becomes visible as a whole.
 _WHOLE = frozenset(("gs", "gcs", "az", "abfs", "abfss", "adl", "oci", "oss", "memory"))
 
 
 def has_folders(filesystem: Any) -> bool:
-    """Return whether a file system may have folders that must be made before files in them."""
+    """Return whether folders must be created before the files in them."""
     return kind_of(filesystem) not in _WHOLE
 
 
 def exists(url: str, options: dict[str, Any]) -> bool:
-    """Return whether there is an object at `url`; errors as for reading it."""
+    """Return whether there is an object at `url`; raises as reading it does."""
     filesystem, path = client(url, options)
     remote = open_object(url, options)
     name = shown(url)
@@ -171,14 +173,14 @@ def exists(url: str, options: dict[str, Any]) -> bool:
             run(get_all(remote, [(0, 1)], name, True))
         else:
             filesystem.invalidate_cache()
-            run(once(filesystem, name, "info", path))
+            run(call_with_retry(filesystem, name, "info", path))
     except FileNotFoundError:
         return False
     return True
 
 
 def put_file(url: str, options: dict[str, Any], local: str) -> None:
-    """Make an object of a local file: under another name first, where it could be seen half.
+    """Upload a local file; under a temporary name first if a partial upload would be visible.
 
     Raises
     ------
@@ -192,33 +194,35 @@ def put_file(url: str, options: dict[str, Any], local: str) -> None:
             filesystem.pipe_file(path, stream.read())
         return
     if kind_of(filesystem) in _WHOLE:
-        run(once(filesystem, name, "put_file", local, path))
+        run(call_with_retry(filesystem, name, "put_file", local, path))
         return
     folder, _, _ = path.rpartition("/")
     temporary = f"{folder}/.bloscpack-{os.urandom(8).hex()}.tmp"
     try:
-        run(once(filesystem, name, "put_file", local, temporary))
-        run(once(filesystem, name, "mv", temporary, path))
+        run(call_with_retry(filesystem, name, "put_file", local, temporary))
+        run(call_with_retry(filesystem, name, "mv", temporary, path))
     except BaseException:
-        with suppress(Exception):  # the first error is the one to tell
+        with suppress(Exception):  # the first error is the one to raise
             filesystem.rm_file(temporary)
         raise
 
 
-async def once(filesystem: Any, name: str, method: str, *arguments: Any, **options: Any) -> Any:
-    """Call a method of a file system, in a thread: it waits for the loop itself."""
+async def call_with_retry(
+    filesystem: Any, name: str, method: str, *arguments: Any, **options: Any
+) -> Any:
+    """Call a method of a file system in a thread, as it may block on the loop; with retries."""
 
     async def attempt() -> Any:
         try:
             return await asyncio.to_thread(getattr(filesystem, method), *arguments, **options)
         except Exception as err:
-            raise named(err, status_of(err), name) from cause_of(err)
+            raise translate(err, status_of(err), name) from cause_of(err)
 
-    return await surely(attempt, method, name)
+    return await retry(attempt, method, name)
 
 
 def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
-    """Return what a coroutine gives that runs on the loop of fsspec; an interrupt cancels it."""
+    """Return the result of a coroutine, run on the loop of fsspec; an interrupt cancels it."""
     future = asyncio.run_coroutine_threadsafe(coroutine, get_loop())
     try:
         return result_of(future)

@@ -1,4 +1,4 @@
-"""Requests to S3 through the client that s3fs has, tried again as all are, their errors named."""
+"""Requests to S3 through the client of s3fs, with retries and translated errors."""
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -6,31 +6,31 @@ from typing import Any
 from ...exceptions import RemoteError
 from ..url import shown
 from .client import client
-from .errors import OURS, about, cause_of, named, s3_status
-from .retry import run, surely
+from .errors import OWN_ERRORS, cause_of, s3_status, set_path, translate
+from .retry import retry, run
 
-# The most that one request removes.
+# Largest number of keys in one DeleteObjects request.
 _MAX_REMOVED = 1000
 
 
 class Bucket:
-    """The bucket that a URL names, and the key of the object there.
+    """Bucket and key of an object in S3.
 
     Parameters
     ----------
     url : str
-        Of an object, or of what keys begin with.
+        URL of an object, or of a key prefix.
     options : dict
-        For s3fs.
+        Options of s3fs.
 
     Attributes
     ----------
     filesystem : S3FileSystem
-        For this process.
+        File system of this process.
     name : str
         The URL, for messages.
     bucket, key : str
-        Its parts.
+        Parts of the URL.
     """
 
     def __init__(self, url: str, options: dict[str, Any]) -> None:
@@ -38,49 +38,49 @@ class Bucket:
         self.name = shown(url)
         self.bucket, self.key, _ = self.filesystem.split_path(path)
 
-    def surely(
+    def request(
         self, method: str, what: str, **arguments: Any
     ) -> Coroutine[Any, Any, dict[str, Any]]:
-        """Return the answer to a request about the object, or to one that names a key or none.
+        """Return the response to a request for the object, or for the key in `arguments`.
 
         Raises
         ------
         FileNotFoundError, PermissionError, RemoteError
-            What is wrong; `what` says of what.
+            The request failed; `what` names its subject in the message.
         """
         attempt: Callable[[], Awaitable[Any]] = lambda: self.call(method, **arguments)  # noqa: E731
-        return surely(attempt, what, self.name)
+        return retry(attempt, what, self.name)
 
     async def call(self, method: str, **arguments: Any) -> dict[str, Any]:
-        """Make one request; errors are named, or a `TransientError`."""
+        """Make one request without retries; a transient failure is a `TransientError`."""
         if not {"Key", "Prefix", "Delete"} & arguments.keys():
             arguments["Key"] = self.key
         try:
             answer: dict[str, Any] = await self.filesystem._call_s3(
                 method, Bucket=self.bucket, **arguments
             )
-        except OURS:
+        except OWN_ERRORS:
             raise
         except Exception as err:
-            raise named(err, s3_status(err), self.name) from cause_of(err)
+            raise translate(err, s3_status(err), self.name) from cause_of(err)
         return answer
 
     def head(self) -> dict[str, Any]:
-        """Return what is told of the object: ETag, size, time.
+        """Return the response to HeadObject: ETag, size, time.
 
         Raises
         ------
         FileNotFoundError
-            There is none.
+            The object does not exist.
         """
-        return run(self.surely("head_object", "the object"))
+        return run(self.request("head_object", "the object"))
 
     def put(self, data: bytes, key: str | None = None) -> None:
-        """Make a small object."""
-        run(self.surely("put_object", "the object", Key=key or self.key, Body=data))
+        """Create a small object."""
+        run(self.request("put_object", "the object", Key=key or self.key, Body=data))
 
     def remove(self, keys: Sequence[str]) -> None:
-        """Remove objects; none of them has to be there.
+        """Remove objects; those that do not exist are skipped.
 
         Raises
         ------
@@ -90,12 +90,12 @@ class Bucket:
         for start in range(0, len(keys), _MAX_REMOVED):
             named_keys = [{"Key": key} for key in keys[start : start + _MAX_REMOVED]]
             wanted = {"Objects": named_keys, "Quiet": True}
-            answer = run(self.surely("delete_objects", "the removal", Delete=wanted))
+            answer = run(self.request("delete_objects", "the removal", Delete=wanted))
             for error in answer.get("Errors") or ():
                 message = f"{error.get('Key')}: {error.get('Code')}: {error.get('Message')}"
                 if error.get("Code") == "AccessDenied":
                     raise PermissionError(13, f"access was refused: {message}", self.name)
-                raise about(RemoteError(f"an object stays: {message}"), self.name)
+                raise set_path(RemoteError(f"an object was not removed: {message}"), self.name)
 
     def keys(self, prefix: str) -> Iterator[str]:
         """Yield the keys that begin with `prefix`."""
@@ -110,23 +110,24 @@ class Bucket:
             yield from ((found["Key"], found["UploadId"]) for found in answer.get("Uploads") or ())
 
     def _pages(self, method: str, prefix: str, more: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-        """Yield the answers that make a list; the next is asked for with values from the last."""
+        """Yield the pages of a listing; `more` maps arguments to fields of the previous page."""
         arguments: dict[str, str] = {}
         while True:
-            answer = run(self.surely(method, "a list", Prefix=prefix, **arguments))
+            answer = run(self.request(method, "a list", Prefix=prefix, **arguments))
             yield answer
             if not answer.get("IsTruncated"):
                 return
             before, arguments = arguments, {name: answer.get(of, "") for name, of in more.items()}
             if arguments == before or not any(arguments.values()):
-                raise about(RemoteError("a list is cut off, and does not tell where"), self.name)
+                message = "a truncated listing has no continuation token"
+                raise set_path(RemoteError(message), self.name)
 
     def end_uploads(self, uploads: Iterable[tuple[str, str]]) -> None:
-        """Give up unfinished uploads, key and id each; those that have ended are no error."""
+        """Abort unfinished uploads, key and id each; those that have ended are skipped."""
         for key, upload_id in uploads:
             try:
                 run(
-                    self.surely(
+                    self.request(
                         "abort_multipart_upload",
                         "the end of an upload",
                         Key=key,

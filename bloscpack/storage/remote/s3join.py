@@ -1,9 +1,10 @@
-"""An object in S3 that is made of others there: S3 copies them, and few bytes pass through here.
+"""Objects in S3 that are joined from other objects, mostly by server-side copies.
 
-What S3 puts together are parts of 5 MiB at least, but for the last. Whatever is smaller, and the
-beginning of the object, is fetched, with as much of what follows as is needed, and sent in parts of
-such a size; all else is copied. The most parts are 10,000: when most of these are used, the next
-are put together to objects of their own, which are copied then.
+All parts of a multipart upload but the last must have at least 5 MiB. Smaller pieces, and the
+beginning of the object, are fetched together with enough of the bytes that follow, and uploaded as
+parts of that size. Everything else is copied by S3. An upload has at most 10,000 parts. When 8,000
+of these are used, every 1,000 further parts are joined into an intermediate object, and that is
+copied as one part.
 """
 
 import asyncio
@@ -15,25 +16,25 @@ from ...exceptions import FileChangedError
 from ...types import BytesLike
 from .backends import S3Object
 from .client import MAX_REQUESTS
-from .errors import about, s3_status
+from .errors import s3_status, set_path
 from .partobjects import note_upload
 from .retry import get_all, run
 from .s3 import Bucket
-from .s3upload import PART_WEIGHT, PartsUpload, Send, sent
+from .s3upload import PART_WEIGHT, PartsUpload, Send, send_part
 
-# The least that S3 takes for a part but the last.
+# Smallest part that S3 accepts, except for the last one.
 _LEAST_NBYTES = 5 << 20
-# The most for one copy: S3 takes 5 GiB, but smaller ones run side by side, and are soon done again.
+# Largest copy. S3 accepts 5 GiB, but smaller copies run in parallel and are cheaper to retry.
 _MAX_COPY_NBYTES = 1 << 30
-# Parts after which the next go into groups, and how many make one.
+# Number of single parts before groups are formed, and number of parts in a group.
 _MAX_SINGLE = 8000
 _GROUP = 1000
-# Of a copy, which takes no memory.
+# Weight of a copy, which takes no memory here.
 _COPY_WEIGHT = 1
 
 
 class Extent(NamedTuple):
-    """Bytes of an object: `size` and `tag` are those of all of it, if they are known."""
+    """Byte range of an object; `size` and `tag` are those of the whole object, if known."""
 
     key: str
     start: int
@@ -43,19 +44,19 @@ class Extent(NamedTuple):
 
 
 class JoinedUpload:
-    """A sink for an object in S3 that also takes other objects of its bucket.
+    """Sink for an object in S3 that also takes other objects of its bucket.
 
     Parameters
     ----------
     url : str
-        Of the object.
+        URL of the object.
     options : mapping
-        For s3fs.
+        Options of s3fs.
     folder : str
-        URL, without a slash at the end, of what is below it: objects to be taken, and what whoever
-        clears it has to know.
+        URL, without a final slash, of the folder with the objects to join. Unfinished uploads are
+        recorded there, so that clearing the folder can abort them.
     seen : mapping of str to (int, str)
-        Size and tag of objects there, by their names: those that they must still have.
+        Size and tag, by name, that objects in the folder must still have.
 
     Attributes
     ----------
@@ -82,7 +83,7 @@ class JoinedUpload:
         self._group: PartsUpload | None = None
         self._group_key = ""
         self._group_nparts = self._group_nbytes = 0
-        # In order; fewer than the least that makes a part, but for a moment.
+        # Pieces in order; sent when they reach `_LEAST_NBYTES` in total.
         self._pending: list[bytes | Extent] = []
         self._pending_nbytes = 0
 
@@ -94,24 +95,24 @@ class JoinedUpload:
             self._add(piece, len(piece))
 
     def write_at(self, offset: int, data: BytesLike) -> None:
-        """Refuse to replace bytes, which may be sent.
+        """Refuse to replace bytes, as they may have been sent.
 
         Raises
         ------
         ValueError
-            In any case.
+            Always.
         """
-        raise ValueError(f"bytes {offset} to {offset + len(data)} were sent already")
+        raise ValueError(f"bytes {offset} to {offset + len(data)} have already been sent")
 
     def append_part(self, key: str, nbytes: int) -> None:
-        """Append the first `nbytes` of an object in the folder, by its name there.
+        """Append the first `nbytes` of the object `key` in the folder.
 
-        Trouble with it may also be raised by what is called later.
+        Errors may also be raised by later calls.
 
         Raises
         ------
         FileNotFoundError, FileChangedError, RemoteError
-            It is gone, or another one by now, or cannot be copied.
+            It was removed or replaced, or cannot be copied.
         """
         whole = Extent(self._folder + key, 0, nbytes, *self._seen.get(key, (-1, "")))
         wanted = _LEAST_NBYTES - self._pending_nbytes if self._pending else 0
@@ -122,18 +123,18 @@ class JoinedUpload:
             self._copy_all(whole._replace(start=fetched), self._start)
 
     def commit(self) -> None:
-        """Make the object appear when S3 has all of it."""
+        """Make the object appear once S3 has all of it."""
         if not self._nparts:
             data = run(self._bytes_of(self._pending))
             self._bucket.put(data)
             return
-        if self._pending:  # of any size: the last one
+        if self._pending:  # the last part may have any size
             self._send_pending()
         self._end_group()
         self._whole.complete(self._nbytes)
 
     def abort(self) -> None:
-        """Leave nothing behind but objects for groups."""
+        """Discard everything except the objects of groups, which clearing the folder removes."""
         if self._group is not None:
             self._group.abort()
         self._whole.abort()
@@ -149,12 +150,12 @@ class JoinedUpload:
         self._pending, self._pending_nbytes = [], 0
 
         async def send(number: int, names: dict[str, Any]) -> str:
-            return await sent(self._bucket, number, names, await self._bytes_of(pieces))
+            return await send_part(self._bucket, number, names, await self._bytes_of(pieces))
 
         self._start(send, nbytes)
 
     def _start(self, send: Send, nbytes: int, weight: int = PART_WEIGHT) -> None:
-        """Start a part of the object, or one of a group."""
+        """Start a part of the object or of a group."""
         if self._nparts < _MAX_SINGLE:
             self._start_single(send, nbytes, weight)
             return
@@ -170,7 +171,7 @@ class JoinedUpload:
 
     def _start_single(self, send: Send, nbytes: int, weight: int) -> None:
         if not self._whole.upload_id:
-            # Whoever is stopped in between leaves an upload without parts, which costs nothing.
+            # An interruption between the two requests leaves an upload without parts: no cost.
             note_upload(self._folder_url, self._options, self._whole.begin())
         self._nparts += 1
         self._nbytes += nbytes
@@ -193,12 +194,12 @@ class JoinedUpload:
             start(self._copy(part), part.stop - part.start, _COPY_WEIGHT)
 
     def _copy(self, extent: Extent) -> Send:
-        """Return what has S3 copy an extent."""
+        """Return a function that makes S3 copy an extent."""
         key, start, stop, _, tag = extent
 
         async def send(number: int, names: dict[str, Any]) -> str:
             try:
-                answer = await self._bucket.surely(
+                answer = await self._bucket.request(
                     "upload_part_copy",
                     f"part {number}, a copy",
                     PartNumber=number,
@@ -236,12 +237,12 @@ class JoinedUpload:
         return answer.data
 
     def _changed(self, key: str) -> FileChangedError:
-        message = f"the object {key!r} has changed while it was copied; begin anew"
-        return about(FileChangedError(message), self._bucket.name)
+        message = f"the object {key!r} changed while it was being copied; start the join again"
+        return set_path(FileChangedError(message), self._bucket.name)
 
 
 def _cut(extent: Extent) -> Iterator[Extent]:
-    """Yield parts of an extent that one copy takes, of about the same size."""
+    """Split an extent into parts of about equal size, each of at most `_MAX_COPY_NBYTES`."""
     start, stop = extent.start, extent.stop
     count = -(-(stop - start) // _MAX_COPY_NBYTES)
     step = -(-(stop - start) // count)

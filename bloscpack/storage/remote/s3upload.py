@@ -1,7 +1,7 @@
-"""Writing an object to S3 part by part, by s3fs's client: it appears when all of it is there.
+"""Multipart uploads to S3 through the client of s3fs; the object appears when it is complete.
 
-Parts may come in any order. The first waits until the end, so that the front of a file can be
-filled in; the others are sent as they are full, a few at a time.
+Parts may be sent in any order. The first part is sent last, so that the front of a file can be
+replaced until then. The others are sent as soon as they are full, a few at a time.
 """
 
 import asyncio
@@ -13,36 +13,36 @@ from typing import Any
 from fsspec.asyn import get_loop
 
 from ...notice import notice
-from .retry import run, surely
+from .retry import retry, run
 from .s3 import Bucket
 
-# The least that S3 takes for a part but the last is 5 MiB, and the most parts are 10,000: parts
-# become twice as large after every so many, which makes room for 8 TB.
+# S3 accepts parts of at least 5 MiB, except for the last, and at most 10,000 of them. The part size
+# doubles after every 1,000 parts, which allows objects of 8 TB.
 _PART_NBYTES = 8 << 20
 _PARTS_PER_SIZE = 1000
-# The weight of what may be on its way at once, and that of a part in memory.
+# Largest total weight of concurrent requests, and the weight of a part that is held in memory.
 _MAX_WEIGHT = 12
 PART_WEIGHT = 4
 
 Send = Callable[[int, dict[str, Any]], Awaitable[str]]
-"""Sends the part of a number in an upload, whose names are the arguments for that, and gives its
-tag."""
+"""Function that sends one part, given its number and the arguments that name the upload, and
+returns its tag."""
 
 
 class PartsUpload:
-    """An object in S3 that is being put together from parts by their numbers.
+    """Multipart upload of an object, whose parts are numbered.
 
     Parameters
     ----------
     bucket : Bucket
-        Where it is made.
+        Bucket of the object.
     key : str
-        What it will be called.
+        Key of the object.
 
     Attributes
     ----------
     upload_id : str
-        Of the upload; empty before it begins and when it has ended.
+        Id of the upload; empty before it begins and after it has ended.
     """
 
     def __init__(self, bucket: Bucket, key: str) -> None:
@@ -55,23 +55,23 @@ class PartsUpload:
     def begin(self) -> str:
         """Begin the upload and return its id."""
         what = "the upload"
-        made = run(self._bucket.surely("create_multipart_upload", what, Key=self._key))
+        made = run(self._bucket.request("create_multipart_upload", what, Key=self._key))
         self.upload_id = made["UploadId"]
         return self.upload_id
 
     def start(self, number: int, send: Send, weight: int = PART_WEIGHT) -> None:
-        """Start to send a part, once there is room for it among those that are on their way."""
+        """Start to send a part, after waiting until the concurrent requests leave room for it."""
         if not self.upload_id:
             self.begin()
         while self._under_way and self._weight() + weight > _MAX_WEIGHT:
             self._take()
-        future = asyncio.run_coroutine_threadsafe(self._sent(number, send), get_loop())
+        future = asyncio.run_coroutine_threadsafe(self._send(number, send), get_loop())
         self._under_way.append((future, weight))
 
     def _weight(self) -> int:
         return sum(weight for _, weight in self._under_way)
 
-    async def _sent(self, number: int, send: Send) -> dict[str, Any]:
+    async def _send(self, number: int, send: Send) -> dict[str, Any]:
         return {"PartNumber": number, "ETag": await send(number, self._names)}
 
     def _take(self) -> None:
@@ -81,7 +81,7 @@ class PartsUpload:
         self._under_way.popleft()
 
     def complete(self, nbytes: int) -> str:
-        """Make the object appear when all parts are there, of `nbytes` in all; return its tag."""
+        """Wait for all parts, of `nbytes` in total, make the object appear and return its tag."""
         while self._under_way:
             self._take()
         self._parts.sort(key=lambda part: int(part["PartNumber"]))
@@ -90,7 +90,7 @@ class PartsUpload:
         return tag
 
     def abort(self) -> None:
-        """Leave nothing behind, not even parts that nobody sees but pays for."""
+        """Abort the upload, so that no invisible parts remain that are charged for."""
         for future, _ in self._under_way:
             future.cancel()
         self._under_way.clear()
@@ -98,8 +98,8 @@ class PartsUpload:
         if upload_id:
             try:
                 self._bucket.end_uploads([(self._key, upload_id)])
-            except OSError as err:  # what led here is the error to tell
-                notice("the upload could not be given up, parts of it stay, unseen: %s", err)
+            except OSError as err:  # the error that led to the abort is the one to raise
+                notice("cannot abort the upload, so its invisible parts remain: %s", err)
 
     @property
     def _names(self) -> dict[str, Any]:
@@ -118,7 +118,7 @@ class PartsUpload:
                     **self._names,
                 )
             except FileNotFoundError:
-                # There is no such upload any more: the try before may have been heard.
+                # The upload is gone: an earlier try may have succeeded without a response.
                 if attempts == 1:
                     raise
                 answer = await self._bucket.call("head_object", Key=self._key)
@@ -126,20 +126,20 @@ class PartsUpload:
                     raise
             return str(answer.get("ETag") or "")
 
-        return await surely(attempt, "the end of the upload", self._bucket.name)
+        return await retry(attempt, "the end of the upload", self._bucket.name)
 
 
 class MultipartUpload:
-    """An object in S3 that is being written.
+    """Object in S3 that is written front to back.
 
     Parameters
     ----------
     url : str
-        Where to.
+        URL of the object.
     options : dict
-        For s3fs.
+        Options of s3fs.
     front_nbytes : int
-        Bytes at the beginning that may be replaced until `commit`; at least those of a part are.
+        Bytes at the beginning that may be replaced until `commit`; at least one part, 8 MiB, may.
     """
 
     def __init__(self, url: str, options: dict[str, Any], front_nbytes: int) -> None:
@@ -167,19 +167,19 @@ class MultipartUpload:
                 self._send()
 
     def write_at(self, offset: int, data: memoryview) -> None:
-        """Replace bytes of the front.
+        """Replace bytes at the beginning of the object.
 
         Raises
         ------
         ValueError
-            Some of them were sent.
+            Some of them have been sent.
         """
         if offset + len(data) > len(self._front):
-            raise ValueError(f"bytes {offset} to {offset + len(data)} were sent already")
+            raise ValueError(f"bytes {offset} to {offset + len(data)} have already been sent")
         self._front[offset : offset + len(data)] = data
 
     def commit(self) -> None:
-        """Send the rest and make the object appear, whole."""
+        """Send the remaining bytes and make the object appear as a whole."""
         if self._nparts == 1 and not self._pending:
             self._bucket.put(bytes(self._front))
             self._front = bytearray()
@@ -191,7 +191,7 @@ class MultipartUpload:
         self._upload.complete(self._nbytes)
 
     def abort(self) -> None:
-        """Leave nothing behind."""
+        """Discard everything that was sent."""
         self._upload.abort()
 
     def _send(self) -> None:
@@ -200,12 +200,14 @@ class MultipartUpload:
         self._start(self._nparts, data)
 
     def _start(self, number: int, data: bytes) -> None:
-        self._upload.start(number, lambda number, names: sent(self._bucket, number, names, data))
+        self._upload.start(
+            number, lambda number, names: send_part(self._bucket, number, names, data)
+        )
 
 
-async def sent(bucket: Bucket, number: int, names: dict[str, Any], data: bytes) -> str:
+async def send_part(bucket: Bucket, number: int, names: dict[str, Any], data: bytes) -> str:
     """Send a part from memory and return its tag."""
-    answer = await bucket.surely(
+    answer = await bucket.request(
         "upload_part", f"part {number}", PartNumber=number, Body=data, **names
     )
     return str(answer["ETag"])

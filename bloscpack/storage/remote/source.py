@@ -1,10 +1,10 @@
-"""Bytes in object stores and behind web servers, by few requests.
+"""Source for objects in object stores and on web servers, read by few requests.
 
-The first 64 KiB are fetched when an object is opened, and tell its size and version; all else is
-fetched as it is needed: `read_at` by a request of its own, or, inside of `prefetched`, many extents
-by a few, at once. What later answers tell of the version is compared: data of two versions are
-never mixed. Nothing here has a lock that a forked child could find locked; the child makes clients
-of its own.
+Opening an object fetches its first 64 KiB, and with them its size and version. Everything else is
+fetched when it is needed: `read_at` makes a request of its own, and `prefetched` fetches many
+extents by a few concurrent requests. Every answer is compared with the version that was opened, so
+data of two versions are never mixed. This module has no locks, which a forked child could inherit
+in the locked state; the child creates its own clients.
 """
 
 import os
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from .backends import Answer, RemoteObject
     from .retry import Answers
 
-# Fetched when an object is opened, and kept.
+# Bytes fetched when an object is opened, and cached.
 HEAD_NBYTES = 1 << 16
-# Bytes nobody asked for that are fetched rather than asked around: a request costs some 20 ms.
+# Largest gap between extents that is fetched rather than skipped: a request takes about 20 ms.
 MAX_GAP_NBYTES = 1 << 18
-# The most that one request fetches, unless somebody wants more in one piece.
+# Largest run that extents are joined to; a larger extent is still one request.
 MAX_RUN_NBYTES = 8 << 20
-# The least that `read_at` asks for: what comes next is often wanted next, and costs little more.
+# Smallest request of `read_at`: the bytes that follow are often needed next, and cost little.
 MIN_RUN_NBYTES = 1 << 13
-# Objects that are opened, or read from, at once.
+# Largest number of objects that are opened or read concurrently.
 MAX_OBJECTS = 16
-# What was fetched last, kept for reads of the same place.
+# Limits of the cache of recent reads, in bytes and in pieces.
 _MAX_RECENT_NBYTES = 8 << 20
 _MAX_RECENT = 16
 
@@ -41,20 +41,20 @@ Extent = tuple[int, int]
 
 
 class RemotePlace(NamedTuple):
-    """What opens an object in another process, and no other version of it.
+    """Description that opens the same version of an object in another process.
 
     Attributes
     ----------
     url : str
-        Where it is.
+        URL of the object.
     storage_options : dict
         As for `RemoteSource`.
     size : int
-        Its size in bytes.
+        Size in bytes.
     tag : str
-        Its version.
+        Version.
     head : bytes
-        Its beginning, if all that is wanted on opening is in it; else empty.
+        Beginning of the object, if it is enough to open the file; else empty.
     """
 
     url: str
@@ -64,7 +64,7 @@ class RemotePlace(NamedTuple):
     head: bytes
 
     def __repr__(self) -> str:
-        """Return it without what is secret: options have keys in them."""
+        """Return a representation without `storage_options`, which may hold keys."""
         return f"RemotePlace({shown(self.url)!r}, size={self.size}, tag={self.tag!r})"
 
     def open(self) -> "RemoteSource":
@@ -73,43 +73,43 @@ class RemotePlace(NamedTuple):
 
 
 def may_wait(place: Any) -> bool:
-    """Return whether opening `place` takes requests, so that several are opened at once."""
+    """Return whether opening `place` takes requests, so that several should be opened at once."""
     return isinstance(place, RemotePlace) or is_url(place)
 
 
 class RemoteSource:
-    """An object at a URL, read in parts.
+    """Object at a URL, read in parts.
 
     Parameters
     ----------
     url : str
-        Any that fsspec knows.
+        URL of a scheme that fsspec supports.
     storage_options : mapping, optional
-        For the file system of fsspec: keys, endpoint, headers.
+        Options of the file system of fsspec: keys, endpoint, headers.
     version : RemotePlace, optional
-        The version that it must be of.
+        Version that the object must have.
     fetches_head : bool, default True
-        Fetch the beginning now; else, of a known version, nothing is asked for yet.
+        Fetch the beginning now. If false and `version` is given, no request is made yet.
 
     Attributes
     ----------
     name : str
         The URL without password and query.
     tag : str
-        Version of the object; empty if its server tells none.
+        Version of the object; empty if its server reports none.
 
     Raises
     ------
     FileNotFoundError, PermissionError
-        There is no such object, or none for whoever asks.
+        The object does not exist or may not be read.
     RemoteError
         It cannot be reached.
     UnsupportedError
-        Its server gives no parts of it.
+        Its server does not support Range requests.
     ImportError
-        A library for such URLs is missing.
+        A library for this URL scheme is missing.
     FileChangedError
-        It is of another version.
+        It has another version.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class RemoteSource:
         self._is_closed = False
         self._changed = ""
         self._head: BytesLike = b""
-        # Replaced as a whole, so that threads need no lock: one that is lost is fetched again.
+        # Replaced, not changed, so that threads need no lock; a lost entry is fetched again.
         self._recent: tuple[tuple[int, BytesLike], ...] = ()
         self._prefetched: dict[Prefetch, None] = {}
         self._size, self.tag = (-1, "") if version is None else (version.size, version.tag)
@@ -138,20 +138,20 @@ class RemoteSource:
             self._fetch_head(HEAD_NBYTES)
 
     def size(self) -> int:
-        """Return the size of the object, as it was when it was opened."""
+        """Return the size in bytes that the object had when it was opened."""
         return self._size
 
     def read_at(self, offset: int, nbytes: int) -> BytesLike:
-        """Return `nbytes` from `offset`, from what was fetched before or by one request.
+        """Return `nbytes` from `offset`, from memory or by one request.
 
-        A request is for 8 KiB at least.
+        A request fetches at least 8 KiB.
 
         Raises
         ------
         FileChangedError
-            The object is of another version by now.
+            The object now has another version.
         RemoteError
-            It cannot be reached, or gives too few bytes, each time it is tried.
+            All tries fail: it cannot be reached, or the server returns too few bytes.
         """
         if self._is_closed:
             raise ValueError(_CLOSED)
@@ -168,17 +168,17 @@ class RemoteSource:
         return memoryview(data)[: stop - offset]
 
     def holds(self, offset: int, nbytes: int) -> bool:
-        """Return whether reading there needs no request."""
+        """Return whether the extent can be read without a request."""
         stop = min(offset + nbytes, self._size)
         return self._known(offset, stop)[1] >= stop
 
     def keep_head(self, nbytes: int) -> None:
-        """Fetch the first `nbytes` as far as they are missing, by one request, and keep them."""
+        """Cache the first `nbytes`, fetching the missing ones by one request."""
         if min(nbytes, self._size) > len(self._head):
             self._fetch_head(nbytes)
 
     def prefetch(self, extents: Iterable[Extent]) -> "Prefetch":
-        """Start to fetch what is missing of `extents`, (offset, nbytes) each, in any order."""
+        """Start to fetch the missing bytes of `extents`, (offset, nbytes) each, in any order."""
         missing = []
         for offset, nbytes in extents:
             stop = min(offset + nbytes, self._size)
@@ -189,7 +189,7 @@ class RemoteSource:
 
     @contextmanager
     def prefetched(self, extents: Iterable[Extent]) -> Iterator[None]:
-        """Fetch `extents` by few requests; inside of the block `read_at` takes them from memory."""
+        """Fetch `extents` by few requests; inside the block, `read_at` takes them from memory."""
         prefetch = self.prefetch(extents)
         try:
             prefetch.wait()
@@ -198,34 +198,35 @@ class RemoteSource:
             prefetch.end()
 
     def place(self, head_nbytes: int) -> RemotePlace:
-        """Return what opens this version of the object in another process.
+        """Return a description that opens this version of the object in another process.
 
-        The first `head_nbytes` travel with it; with none, opening fetches them anew.
+        It includes the first `head_nbytes`; with 0, opening it fetches them again.
         """
         head = bytes(self._head[:head_nbytes])
         if len(head) < len(self._head) == self._size:
-            head = b""  # its server may give no parts of it, but all of it once more
+            # The server may not support Range requests; opening fetches the whole object again.
+            head = b""
         return RemotePlace(self.url, self.storage_options, self._size, self.tag, head)
 
     def check_current(self) -> None:
-        """Check, by one small request, that what is at the URL is still what was opened.
+        """Check by one small request that the object still has the version that was opened.
 
         Raises
         ------
         FileChangedError
-            It is another version.
+            It has another version.
         """
         self._fetch([(0, 1)])
 
     def close(self) -> None:
-        """Let go of everything that was fetched; idempotent."""
+        """Release everything that was fetched; idempotent."""
         self._is_closed = True
         self._head, self._recent = b"", ()
         for prefetch in self._prefetched.copy():
             prefetch.end()
 
     def _known(self, offset: int, stop: int) -> tuple[list[BytesLike], int]:
-        """Return the bytes from `offset` on that are here, and where they end: `stop` at most."""
+        """Return the cached bytes from `offset` on, and where they end, at most `stop`."""
         parts: list[BytesLike] = []
         while offset < stop and (part := self._piece(offset, stop)):
             parts.append(part)
@@ -233,7 +234,7 @@ class RemoteSource:
         return parts, offset
 
     def _piece(self, offset: int, stop: int) -> BytesLike:
-        """Return as many of the bytes from `offset` to `stop` as are here in one piece."""
+        """Return the longest cached piece from `offset` on, at most to `stop`."""
         best: BytesLike = b""
         found = [(0, self._head), *self._recent]
         for prefetch in self._prefetched.copy():
@@ -250,13 +251,13 @@ class RemoteSource:
     def _remember(self, offset: int, data: BytesLike) -> None:
         if len(data) > _MAX_RECENT_NBYTES or self._is_closed:
             return
-        kept, nbytes = [(offset, data)], len(data)
+        recent, nbytes = [(offset, data)], len(data)
         for start, other in self._recent[: _MAX_RECENT - 1]:
             nbytes += len(other)
             if nbytes > _MAX_RECENT_NBYTES:
                 break
-            kept.append((start, other))
-        self._recent = tuple(kept)
+            recent.append((start, other))
+        self._recent = tuple(recent)
 
     def _fetch_head(self, nbytes: int) -> None:
         known = len(self._head)
@@ -269,15 +270,15 @@ class RemoteSource:
             answers = result_of(future)
             return self.checked(answers)
         finally:
-            future.cancel()  # an interrupt ends the request, too
+            future.cancel()  # so that an interrupt also cancels the request
 
     def start(self, extents: Sequence[Extent]) -> "Answers":
-        """Start requests for `extents`, one each."""
-        with importing:  # on use: fsspec, asyncio and the clients take long to load
+        """Start one request for each of `extents`."""
+        with importing:  # loaded on use: fsspec, asyncio and the clients take long to load
             from . import backends, client, errors, retry
 
         if self._changed:
-            raise errors.changed(str(self.name), self._changed)
+            raise errors.changed_error(str(self.name), self._changed)
         remote = self._object
         if remote is None or self._pid != os.getpid():
             if remote is not None:
@@ -287,30 +288,30 @@ class RemoteSource:
         return retry.start(remote, extents, str(self.name), is_first=self._size <= 0)
 
     def checked(self, answers: "Sequence[Answer]") -> list[bytes]:
-        """Return the bytes of answers, all of the version that was opened.
+        """Return the bytes of answers after a check that all have the opened version.
 
         Raises
         ------
         FileChangedError
-            One is of another.
+            An answer has another version.
         """
         for answer in answers:
             if self._size < 0:
                 self._size, self.tag = answer.size, answer.tag
             elif (answer.size, answer.tag) != (self._size, self.tag):
                 with importing:
-                    from .errors import changed
+                    from .errors import changed_error
 
                 self._changed = (
-                    f"{self._size} bytes of version {self.tag or 'unknown'} then, "
-                    f"{answer.size} of {answer.tag or 'unknown'} now"
+                    f"it had {self._size} bytes and version {self.tag or 'unknown'}, "
+                    f"now {answer.size} and {answer.tag or 'unknown'}"
                 )
-                raise changed(str(self.name), self._changed)
+                raise changed_error(str(self.name), self._changed)
         return [answer.data for answer in answers]
 
 
 class Prefetch:
-    """Parts of an object that are being fetched, or are here; made by `RemoteSource.prefetch`."""
+    """Parts of an object that are being fetched or in memory; from `RemoteSource.prefetch`."""
 
     def __init__(self, source: RemoteSource, runs: Sequence[Extent]) -> None:
         self._source = source
@@ -321,7 +322,7 @@ class Prefetch:
         self._parts: list[bytes] = []
 
     def wait(self) -> None:
-        """Wait until all is here; errors as for `RemoteSource.read_at`."""
+        """Wait until everything has arrived; raises as `RemoteSource.read_at` does."""
         future = self._future
         if future is None:
             return
@@ -335,23 +336,23 @@ class Prefetch:
         self._source._prefetched[self] = None
 
     def around(self, offset: int) -> list[tuple[int, BytesLike]]:
-        """Return the part that holds the byte at `offset`, if one does, and its place."""
+        """Return the offset and bytes of the part that holds the byte at `offset`, if any."""
         at = bisect_right(self._starts, offset) - 1
         return [(self._starts[at], self._parts[at])] if at >= 0 else []
 
     def end(self) -> None:
-        """Let go of everything; idempotent."""
+        """Release everything; idempotent."""
         self._source._prefetched.pop(self, None)
         if self._future is not None and self._pid == os.getpid():
             self._future.cancel()
         self._future = None
-        if len(self._parts) == 1:  # small selections are often near each other
+        if len(self._parts) == 1:  # the next small selection is often nearby
             self._source._remember(self._starts[0], self._parts[0])
         self._starts, self._parts = [], []
 
 
 def coalesced(extents: Iterable[Extent]) -> list[Extent]:
-    """Return the runs to fetch for `extents`: ascending, with gaps that are not worth a request."""
+    """Join `extents` into ascending runs, across gaps of at most `MAX_GAP_NBYTES`."""
     runs: list[Extent] = []
     for offset, nbytes in sorted(extents):
         stop = offset + nbytes

@@ -1,7 +1,7 @@
-"""Files that become objects behind URLs: whole, when they are finished, or not at all.
+"""Uploads to URLs: an object appears as a whole when it is finished, or not at all.
 
-What is written from front to back goes to S3 in parts as it comes. All else, and what goes to other
-kinds of URLs, is a local temporary file first.
+A file that is written front to back is sent to S3 in parts while it is written. Any other file, and
+every file for another store, is a local temporary file first.
 """
 
 import os
@@ -25,23 +25,23 @@ _BLOCK_NBYTES = 8 << 20
 def open_upload(
     url: str, storage_options: Mapping[str, Any] | None = None, *, front_nbytes: int = 0
 ) -> ByteSink:
-    """Return a sink for an object.
+    """Open a sink for an object.
 
     Parameters
     ----------
     url : str
-        Where to.
+        URL of the object.
     storage_options : mapping, optional
-        For the file system of fsspec.
+        Options of the file system of fsspec.
     front_nbytes : int
-        How much of the beginning may be written again by `write_at`; 8 MiB in any case.
+        Bytes at the beginning that `write_at` may replace; at least 8 MiB.
 
     Raises
     ------
     UnsupportedError
-        Nothing can be written to such URLs.
+        URLs of this scheme cannot be written to.
     ImportError
-        A library for them is missing.
+        A library for this URL scheme is missing.
     """
     check_writable(url)
     if is_s3_url(url):
@@ -50,17 +50,11 @@ def open_upload(
 
 
 def check_writable(url: str) -> None:
-    """Refuse URLs that nothing can be written to.
-
-    Raises
-    ------
-    UnsupportedError
-        It is such a URL.
-    """
+    """Raise UnsupportedError if URLs of this scheme cannot be written to."""
     if url.startswith(("http://", "https://")):
         error = UnsupportedError(
-            "nothing can be written to a web server: write a file and copy it to where the server "
-            "takes it from, or write to its object store by another URL"
+            "nothing can be written to a web server: write a file and copy it to the folder that "
+            "the server serves, or write to its object store through another URL"
         )
         error.path = shown(url)
         raise error
@@ -68,19 +62,19 @@ def check_writable(url: str) -> None:
 
 def exists(url: str, storage_options: Mapping[str, Any] | None = None) -> bool:
     """Return whether there is an object at `url`."""
-    with importing:  # on use: fsspec, asyncio and the clients take long to load
+    with importing:  # loaded on use: fsspec, asyncio and the clients take long to load
         from .retry import exists
 
     return exists(url, dict(storage_options or {}))
 
 
 def is_s3_url(url: str) -> bool:
-    """Return whether a URL is of an object in S3, or in what understands the same requests."""
+    """Return whether a URL names an object in S3 or in a store with the same API."""
     return url.startswith(("s3://", "s3a://"))
 
 
 class Upload:
-    """A local file that becomes an object.
+    """Local file that is uploaded on commit.
 
     Parameters
     ----------
@@ -92,11 +86,11 @@ class Upload:
     name : str
         The URL, for messages.
     path : str
-        Where the file is to be made, in a folder of its own.
+        Path at which to create the file, in a folder of its own.
 
     Notes
     -----
-    Needs as much room where temporary files are (``TMPDIR``) as the file takes.
+    The folder of temporary files (``TMPDIR``) must have room for the whole file.
     """
 
     def __init__(self, url: str, storage_options: Mapping[str, Any] | None = None) -> None:
@@ -109,18 +103,20 @@ class Upload:
         self._discard = finalize(self, _remove, folder, os.getpid())
 
     def check_absent(self, overwrite: bool) -> None:
-        """Refuse to replace an object, unless that is wanted; one request.
+        """Refuse to replace an object unless `overwrite` is true; one request.
 
         Raises
         ------
         FileExistsError
-            There is one.
+            The object exists.
         """
         if not overwrite and exists(self._url, self._options):
-            raise FileExistsError(f"{self.name!r} exists already: give overwrite=True")
+            raise FileExistsError(
+                f"{self.name!r} exists already; pass overwrite=True to replace it"
+            )
 
     def commit(self) -> None:
-        """Make the file the object; errors as for writing. The file is gone in any case."""
+        """Upload the file and remove it, also after an error."""
         try:
             if is_s3_url(self._url):
                 self._send_parts()
@@ -149,12 +145,12 @@ class Upload:
 
 
 def _remove(folder: str, pid: int) -> None:
-    if os.getpid() == pid:  # a forked child ends, too
+    if os.getpid() == pid:  # a forked child runs finalizers too, and must not remove the file
         shutil.rmtree(folder, ignore_errors=True)
 
 
 class _PartSink:
-    """An object in S3, sent in parts."""
+    """Sink for an object in S3, sent in parts."""
 
     def __init__(self, url: str, options: dict[str, Any], front_nbytes: int) -> None:
         with importing:  # see `exists`
@@ -168,7 +164,7 @@ class _PartSink:
         self._upload.write(memoryview(data))
 
     def write_at(self, offset: int, data: BytesLike) -> None:
-        """Replace bytes of the front."""
+        """Replace bytes at the beginning of the object."""
         self._upload.write_at(offset, memoryview(data))
 
     def commit(self) -> None:
@@ -176,12 +172,12 @@ class _PartSink:
         self._upload.commit()
 
     def abort(self) -> None:
-        """Leave nothing behind."""
+        """Discard everything that was written."""
         self._upload.abort()
 
 
 class _FileSink:
-    """An object of another kind, a local file until it is finished."""
+    """Sink for an object in another store, written to a local file until the commit."""
 
     def __init__(self, url: str, storage_options: Mapping[str, Any] | None) -> None:
         self._upload = Upload(url, storage_options)
@@ -194,7 +190,7 @@ class _FileSink:
             self._file.write(data)
 
     def write_at(self, offset: int, data: BytesLike) -> None:
-        """Replace bytes written before."""
+        """Replace bytes that were written earlier."""
         with disk.naming(self._upload.path):
             self._file.seek(offset)
             self._file.write(data)
@@ -202,12 +198,12 @@ class _FileSink:
 
     def commit(self) -> None:
         """Make the object appear."""
-        with disk.naming(self._upload.path):  # closing it writes what is left
+        with disk.naming(self._upload.path):  # closing flushes the buffer, which may fail
             self._file.close()
         self._upload.commit()
 
     def abort(self) -> None:
-        """Leave nothing behind."""
-        with suppress(OSError):  # the error that is being handled is the one to report
+        """Discard everything that was written."""
+        with suppress(OSError):  # the error that led to the abort is the one to raise
             self._file.close()
         self._upload.discard()
