@@ -1,4 +1,4 @@
-"""Every exception: its bases, its message, its way through a pickle."""
+"""Exceptions: base classes, messages, pickling."""
 
 import inspect
 import pickle
@@ -19,7 +19,7 @@ from bloscpack.exceptions import (
 CLASSES = [cls for _, cls in inspect.getmembers(exceptions, inspect.isclass)]
 ALL = [cls for cls in CLASSES if not issubclass(cls, Warning)]
 
-# Bases that code for bloscpack 0.16 relies on, and those of our own tree.
+# Bases that code for bloscpack 0.16 relies on, and those of our own hierarchy.
 BASES: dict[str, tuple[type[BaseException], ...]] = {
     "BloscpackError": (Exception,),
     "FormatError": (BloscpackError, ValueError),
