@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if sys.platform == "win32":
     raise ImportError(
-        "bloscpack runs on Linux and macOS, not on Windows: it needs locks, reads by position and "
-        "durable renames as these have them; it runs in the Windows Subsystem for Linux (WSL)"
+        "bloscpack runs on Linux and macOS, not on Windows: it needs locks, positional reads and "
+        "durable renames, which Windows lacks; it runs in the Windows Subsystem for Linux (WSL)"
     )
 
 from . import append, args, exceptions
@@ -103,13 +103,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import the kinds of files that most programs have none of, when they are named."""
+    """Import on first use the parts that most programs do not need."""
     if name in ("benzina", "frames", "gulp", "vrs"):
         return importlib.import_module(f".{name}", __name__)
     # Attributes of the package after `import bloscpack`, as in 0.16.
     if name in ("abstract_io", "defaults", "file_io", "numpy_io"):
         return importlib.import_module(f".{name}", __name__)
-    # The first needs a library that may be missing, so that it is not in __all__.
+    # `as_zarr` needs a library that may be missing, so it is not in __all__.
     if name in ("as_zarr", "kerchunk_references"):
         library = name.removeprefix("as_").removesuffix("_references")
         return getattr(importlib.import_module(f".integrations.{library}", __name__), name)
@@ -117,9 +117,9 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """List the public names, and none of the modules they are written in."""
+    """List the public names, without the modules that define them."""
     names = {*__all__, "abstract_io", "defaults", "file_io", "numpy_io"}
     names |= {"integrations"} & globals().keys()
-    if find_spec("zarr") is not None:  # `help` asks for all that is listed
+    if find_spec("zarr") is not None:  # `help` imports every listed name
         names.add("as_zarr")
     return sorted(names | {name for name in globals() if name.startswith("__")})

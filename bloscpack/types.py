@@ -1,4 +1,4 @@
-"""Type aliases that several modules use."""
+"""Type aliases shared by several modules."""
 
 from typing import Any, TypeAlias
 
