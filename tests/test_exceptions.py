@@ -16,7 +16,11 @@ from bloscpack.exceptions import (
     NotFoundError,
 )
 
-CLASSES = [cls for _, cls in inspect.getmembers(exceptions, inspect.isclass)]
+CLASSES = [
+    cls
+    for _, cls in inspect.getmembers(exceptions, inspect.isclass)
+    if issubclass(cls, BaseException)
+]
 ALL = [cls for cls in CLASSES if not issubclass(cls, Warning)]
 
 # Bases that code for bloscpack 0.16 relies on, and those of our own hierarchy.
