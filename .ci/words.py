@@ -10,7 +10,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-PLACES = ("bloscpack", "ext", "bench", "tests", "docs", "README.md", "CHANGELOG.md", "CONTRIBUTING.md")
+PLACES = (
+    "bloscpack",
+    "ext",
+    "bench",
+    "tests",
+    "docs",
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+)
 SUFFIXES = {".py", ".pyi", ".pyx", ".md"}
 PHRASES = re.compile(
     r"\b(is|are|was) no\b(?! longer| more than| less than)"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if sys.platform == "win32":
     raise ImportError(
-        "bloscpack runs on Linux and macOS, not on Windows: it needs locks, reads by position and "
-        "durable renames as these have them; it runs in the Windows Subsystem for Linux (WSL)"
+        "bloscpack runs on Linux and macOS, not on Windows: it needs locks, positional reads and "
+        "durable renames, which Windows lacks; it runs in the Windows Subsystem for Linux (WSL)"
     )
 
 from . import args, exceptions

@@ -1,4 +1,4 @@
-"""``python -m bloscpack`` is ``blpk``."""
+"""Entry point of ``python -m bloscpack``, the same as ``blpk``."""
 
 import sys
 

@@ -21,17 +21,17 @@ def pack(
     bloscpack_args: BloscpackArgs | None = None,
     metadata_args: MetadataArgs | None = None,
 ) -> None:
-    """Pack what a source holds.
+    """Pack the bytes of a source.
 
     Parameters
     ----------
     source : PlainFPSource
-        The bytes.
+        The bytes to pack.
     sink : CompressedFPSink
-        Where the Bloscpack file goes.
+        Receives the Bloscpack file.
     nchunks, chunk_size, last_chunk : int
-        As `bloscpack.args.calculate_nchunks` gives them. Only `chunk_size` is used: the others
-        follow from the bytes that there are.
+        As returned by `bloscpack.args.calculate_nchunks`. Only `chunk_size` is used: the others
+        follow from the number of bytes.
     metadata, blosc_args, bloscpack_args, metadata_args
         As for `bloscpack.pack_file_to_file`.
 
@@ -46,7 +46,7 @@ def pack(
         pack_stream(
             source.input_fp,
             target,
-            # 0.16 gives 0 for the chunk of an empty file.
+            # For an empty file, 0.16 passes a chunk size of 0.
             max(chunk_size, 1),
             metadata,
             blosc_args,

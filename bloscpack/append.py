@@ -1,4 +1,4 @@
-"""Appending to a file, with the names of bloscpack 0.16."""
+"""Appending to a file, under the names of bloscpack 0.16."""
 
 import io
 import os
@@ -44,30 +44,30 @@ def append(
     Parameters
     ----------
     orig_file : str or PathLike
-        The Bloscpack file. It needs an offset table with enough spare entries.
+        The Bloscpack file. Its offset table must have enough spare entries.
     new_file : str or PathLike
-        The bytes to append.
+        The file whose bytes are appended.
     blosc_args : mapping, optional
         As for `append_fp`.
 
     Raises
     ------
     ValueError
-        The two are the same file, or as for `append_fp`.
+        Both are the same file, or as for `append_fp`.
     LockedError
         Another writer has `orig_file` open.
 
     Notes
     -----
-    A rollback journal beside the file makes a failed or killed append as if it had not been: the
-    next that opens the file puts it back.
+    A rollback journal beside the file undoes an append that failed or was killed: the next program
+    that opens the file restores it.
     """
     if os.path.samefile(orig_file, new_file):
         raise ValueError(f"cannot append {os.fspath(orig_file)!r} to itself")
     with journaled(orig_file) as original, open(new_file, "rb") as stream:
         content: IO[bytes] = stream
         if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-            content = io.BytesIO(stream.read())  # a pipe does not tell its length
+            content = io.BytesIO(stream.read())  # the length of a pipe is unknown
         nbytes = content.seek(0, os.SEEK_END)
         content.seek(0)
         append_fp(original, content, nbytes, blosc_args)
@@ -79,7 +79,7 @@ def append_fp(
     new_size: int,
     blosc_args: Mapping[str, Any] | None = None,
 ) -> int:
-    """Append from one file object to another.
+    """Append bytes of one file object to the Bloscpack file in another.
 
     Parameters
     ----------
@@ -88,10 +88,10 @@ def append_fp(
     new_content_fp : binary file
         Read from its current position.
     new_size : int
-        Bytes to take from it.
+        Number of bytes to read from it.
     blosc_args : mapping, optional
-        The four items of `BloscArgs`. None, as a whole or for one of them, means the typesize of
-        the file and the defaults of `BloscArgs` for the rest.
+        The four items of `BloscArgs`. None, for all or for one of them, means the default: the
+        typesize of the file, and those of `BloscArgs` for the others.
 
     Returns
     -------
@@ -103,14 +103,14 @@ def append_fp(
     RuntimeError
         The file has no offset table, or too few spare entries (`NotEnoughSpace`).
     ValueError
-        The new content is shorter than `new_size`, or not whole rows of the array in the file.
+        The new content is shorter than `new_size`, or does not consist of whole rows of the array.
     ChecksumMismatch, FormatError, CodecError
-        The file is damaged. Nothing was written, as after every other error here.
+        The file is damaged. After this and the other errors here, the file is unchanged.
 
     Notes
     -----
-    The shape of an array grows with it: along its first axis, the last of a Fortran-ordered one.
-    A file object is changed in place without a journal: killed on the way, it is left damaged.
+    The shape of an array is updated: its first axis grows, or its last axis in Fortran order. A
+    file object is changed in place without a journal: a program that is killed leaves it damaged.
     """
     return append_stream(original_fp, new_content_fp, new_size, blosc_args)
 
@@ -124,7 +124,7 @@ def append_stream(
     nthreads: int | None = None,
     progress: Progress | None = None,
 ) -> int:
-    """Append as `append_fp` does, with threads of one's choice and news of how it goes on."""
+    """Append as `append_fp` does, with a choice of threads and a progress callback."""
     if new_size < 0:
         raise ValueError(f"new_size must not be negative, as {new_size} is")
     container = Container(FileObjectSource(original_fp))
@@ -163,7 +163,7 @@ def _append_params(container: Container, blosc_args: Mapping[str, Any] | None) -
 
 
 def _grown_section(container: Container, nbytes: int) -> bytes | None:
-    """Return the metadata section with the shape that `nbytes` more make, None if not an array."""
+    """Return the metadata section for `nbytes` more bytes of the array; None if not an array."""
     try:
         dtype, shape, is_fortran = unpack_array_metadata(container.metadata)
     except NotANumpyArray:
@@ -186,7 +186,7 @@ def _grown_section(container: Container, nbytes: int) -> bytes | None:
 
 
 def _check_content(content: IO[bytes], nbytes: int) -> None:
-    """Check that `content` has `nbytes` left, where it can tell without reading."""
+    """Check that `content` has `nbytes` left, if it is seekable."""
     if not content.seekable():
         return
     position = content.tell()
@@ -202,7 +202,7 @@ def _seek_to_metadata(target_fp: IO[bytes]) -> int:
     Raises
     ------
     NoMetadataFound
-        There is none.
+        The file has no metadata section.
     """
     header = Container(FileObjectSource(target_fp)).header
     if not header.metadata:
@@ -218,7 +218,7 @@ def _rewrite_metadata_fp(
     codec: str | None = DEFAULT_META_CODEC,
     level: int | None = DEFAULT_META_LEVEL,
 ) -> None:
-    """Replace the metadata of the file, in the section they have.
+    """Replace the metadata of a file within their existing section.
 
     Parameters
     ----------
@@ -227,15 +227,15 @@ def _rewrite_metadata_fp(
     new_metadata : object
         A JSON value.
     magic_format, checksum, codec, level
-        Changes to the way they are stored; None keeps it. A checksum must have a digest of the
-        same size.
+        New encoding of the metadata; None keeps the old one. The digest of a new checksum must have
+        the same size.
 
     Raises
     ------
     NoMetadataFound, NoChangeInMetadata, MetadataSectionTooSmall, ChecksumLengthMismatch
-        As named.
+        The condition that the exception's name describes.
     NoSuchSerializer, NoSuchCodec, NoSuchChecksum
-        There is no such way of storing.
+        The serializer, codec or checksum does not exist.
     """
     container = Container(FileObjectSource(target_fp))
     old = container.metadata_header

@@ -1,7 +1,7 @@
-"""The argument classes of bloscpack 0.16, and the sizes of chunks as it computes them.
+"""Argument classes of bloscpack 0.16, and its computation of chunk sizes.
 
-Names, defaults and results are its own. The classes are mappings and have attributes; they check
-nothing when made, wrong values are refused where they are used. Using them never changes them.
+Names, defaults and results are those of 0.16. The classes are mappings with attributes. They accept
+any value; the functions that use them refuse wrong ones, and never change them.
 """
 
 from collections.abc import Callable, Iterator, MutableMapping
@@ -59,9 +59,9 @@ DEFAULT_METADATA_ARGS: dict[str, Any] = {
 
 
 class Args(MutableMapping[str, Any]):
-    """Arguments as a mapping with a fixed set of keys, each an attribute too.
+    """Mapping with a fixed set of keys, which are also attributes.
 
-    Equal to any mapping with the same items; items cannot be deleted.
+    Equals any mapping with the same items. Items cannot be deleted.
     """
 
     _keys: tuple[str, ...] = ()
@@ -101,12 +101,12 @@ class Args(MutableMapping[str, Any]):
 
     @property
     def attributes(self) -> list[str]:
-        """The keys."""
+        """List of the keys."""
         return list(self._keys)
 
     @property
     def bytes_attributes(self) -> list[str]:
-        """The keys whose values `pformat` gives in bytes: none."""
+        """Empty list; in 0.16 the keys that `pformat` shows in bytes."""
         return []
 
     def _check_key(self, key: str) -> None:
@@ -115,16 +115,16 @@ class Args(MutableMapping[str, Any]):
 
 
 class BloscArgs(Args):
-    """How to compress chunks.
+    """Compression of chunks.
 
     Parameters
     ----------
     typesize : int, default 8
         Bytes per item, 1 to 255. Ignored for arrays, which use their own.
     clevel : int, default 7
-        0 (store) to 9.
+        Compression level, 0 (store) to 9.
     shuffle : bool or int, default True
-        False none, True byte shuffle, 2 bit shuffle.
+        False: none; True: byte shuffle; 2: bit shuffle.
     cname : str, default "blosclz"
         The codec.
     """
@@ -145,7 +145,7 @@ class BloscArgs(Args):
 
 
 class BloscpackArgs(Args):
-    """What goes around the chunks.
+    """Layout of the file: offset table and chunk checksums.
 
     Parameters
     ----------
@@ -171,12 +171,12 @@ class BloscpackArgs(Args):
 
 
 class MetadataArgs(Args):
-    """How to store the metadata.
+    """Encoding of the metadata.
 
     Parameters
     ----------
     magic_format : bytes, default b"JSON"
-        The serializer; there is no other.
+        The serializer; JSON is the only one.
     meta_checksum : str, default "adler32"
         The checksum of the metadata.
     meta_codec : str, default "zlib"
@@ -210,11 +210,11 @@ class MetadataArgs(Args):
 
     @property
     def meta_codec_name(self) -> str:
-        """The codec."""
+        """Name of the codec."""
         return self.meta_codec
 
     def nullify_codec(self) -> None:
-        """Set the codec to none."""
+        """Set the codec to "None"."""
         self.meta_codec = META_CODECS[0]
 
     def effective_max_meta_size(self, meta_size: int) -> int:
@@ -224,7 +224,7 @@ class MetadataArgs(Args):
 
 
 def parse_size(text: str) -> int:
-    """Return the number of bytes that text like ``"1M"`` or ``"1.5K"`` means.
+    """Convert text like ``"1M"`` or ``"1.5K"`` to a number of bytes.
 
     Raises
     ------
@@ -241,14 +241,14 @@ def parse_size(text: str) -> int:
 
 
 def check_range(name: str, value: Any, low: int, high: int) -> None:
-    """Check an argument.
+    """Check that an argument is an int in a range.
 
     Raises
     ------
     TypeError
-        It is no int.
+        `value` is not an int.
     ValueError
-        It is not `low` to `high`.
+        `value` is not between `low` and `high`.
     """
     if not isinstance(value, int):
         raise TypeError(f"{name} must be an int, not {type(value).__name__}: {value!r}")
@@ -259,14 +259,14 @@ def check_range(name: str, value: Any, low: int, high: int) -> None:
 def calculate_nchunks(
     in_file_size: int, chunk_size: int | str = DEFAULT_CHUNK_SIZE
 ) -> tuple[int, int, int]:
-    """Return how content of `in_file_size` bytes is cut.
+    """Return the division of content of `in_file_size` bytes into chunks.
 
     Parameters
     ----------
     in_file_size : int
-        Bytes of content.
+        Size of the content in bytes.
     chunk_size : int or str, default "1M"
-        Bytes, or text with a suffix B, K, M, G or T; cut to `in_file_size`.
+        Chunk size in bytes, or text with a suffix B, K, M, G or T; at most `in_file_size` is used.
 
     Returns
     -------
@@ -276,7 +276,7 @@ def calculate_nchunks(
     Raises
     ------
     ValueError, TypeError
-        An argument is out of its range.
+        An argument is out of range.
     ChunkingException
         There would be more than 2^63-1 chunks.
     """
@@ -295,12 +295,12 @@ def calculate_nchunks(
 
 
 def resolve_max_app_chunks(args: BloscpackArgs, nchunks: int) -> int:
-    """Return the number of spare entries that `args` ask for beside `nchunks` used ones.
+    """Return the number of spare table entries that `args` request besides `nchunks` used ones.
 
     Raises
     ------
     TypeError, ValueError
-        It is neither a number of entries nor a callable that returns one.
+        `max_app_chunks` is neither a number of entries nor a callable that returns one.
     """
     if not args.offsets:
         return 0

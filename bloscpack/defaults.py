@@ -1,4 +1,4 @@
-"""Defaults of bloscpack 0.16, under the name of its module; they are those of `bloscpack.args`."""
+"""Alias module of bloscpack 0.16: the defaults of `bloscpack.args`."""
 
 from .args import (
     DEFAULT_CHECKSUM,

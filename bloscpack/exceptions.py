@@ -1,11 +1,11 @@
-"""Every exception bloscpack raises on purpose, and its warning.
+"""Exceptions and warnings that bloscpack raises on purpose.
 
-``BloscpackError`` catches all of them. The second half are the names of bloscpack 0.16, with the
-bases they had there, so that code written for it keeps working: ``except ValueError`` still tells a
-foreign file, ``except RuntimeError`` still catches a damaged one.
+``BloscpackError`` is their base. The second half are the names of bloscpack 0.16, with the bases
+they had there, so that code written for 0.16 keeps working: ``except ValueError`` still catches a
+foreign file, and ``except RuntimeError`` a damaged one.
 
-Mistakes of the caller are plain ``TypeError``, ``ValueError`` and ``IndexError``; trouble of the
-storage is ``OSError``, unwrapped.
+Mistakes of the caller raise plain ``TypeError``, ``ValueError`` and ``IndexError``. Storage
+failures raise ``OSError``, unwrapped.
 """
 
 from typing import Self
@@ -17,7 +17,7 @@ class BloscpackError(Exception):
     Attributes
     ----------
     path : str or None
-        The file the error is about, filled in by the layer that knows it; part of ``str(error)``.
+        The file concerned, set by the layer that opened it; part of ``str(error)``.
     """
 
     path: str | None = None
@@ -28,7 +28,7 @@ class BloscpackError(Exception):
 
 
 class BloscpackWarning(UserWarning):
-    """Not an error, but to be known: data left out or filled, a stale trailer that is ignored."""
+    """Warning of this package: data left out or filled, a stale trailer ignored."""
 
 
 class FormatError(BloscpackError, ValueError):
@@ -37,9 +37,9 @@ class FormatError(BloscpackError, ValueError):
     Attributes
     ----------
     offset : int or None
-        Absolute byte position of the fault.
+        Absolute offset of the fault in the file, in bytes.
     field : str or None
-        Name of the field at fault.
+        Name of the faulty field.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class FormatError(BloscpackError, ValueError):
 
 
 class TruncatedError(FormatError):
-    """Fewer bytes are there than the format requires."""
+    """The file has fewer bytes than the format requires."""
 
 
 class ChecksumError(FormatError):
@@ -60,7 +60,7 @@ class ChecksumError(FormatError):
     Attributes
     ----------
     name : str or None
-        The checksum.
+        Name of the checksum.
     expected, actual : bytes or None
         The stored and the computed digest.
     index : int or None
@@ -90,9 +90,9 @@ class CodecError(BloscpackError):
     Attributes
     ----------
     codec : str or None
-        The codec.
+        Name of the codec.
     code : int or None
-        What it returned.
+        Return code of the codec.
     """
 
     def __init__(
@@ -104,22 +104,22 @@ class CodecError(BloscpackError):
 
 
 class UnsupportedError(BloscpackError, NotImplementedError):
-    """Valid, but of a version, with an id or a feature that this release does not have."""
+    """The data are valid, but this release does not support their version, id or feature."""
 
 
 class WrongKindError(UnsupportedError, ValueError):
-    """The file is healthy, but of a kind that this call does not read; the message names the call.
+    """The file is of a type that this call does not read; the message names the right call.
 
-    A ``ValueError``, too, as bloscpack 0.16 raises for a foreign file.
+    Also a ``ValueError``, which bloscpack 0.16 raises for a foreign file.
     """
 
 
 class NotBloscpackError(FormatError, WrongKindError):
-    """The bytes do not start with the Bloscpack magic: a file or folder of another kind."""
+    """The bytes do not start with the Bloscpack magic: a file or folder of another type."""
 
 
 class IsAFolderError(NotBloscpackError, IsADirectoryError):
-    """A folder where a file is expected; the message names the call that reads the folder."""
+    """A file is expected, but the path is a folder; the message names the call that reads it."""
 
     def __new__(cls, *args: object) -> Self:
         """Create it as an `OSError`: `NotImplementedError.__new__` would refuse the layout."""
@@ -127,21 +127,21 @@ class IsAFolderError(NotBloscpackError, IsADirectoryError):
 
 
 class NotFoundError(BloscpackError, KeyError):
-    """No such frame, stream, record or item."""
+    """The frame, stream, record or item does not exist."""
 
 
 class LockedError(BloscpackError, OSError):
-    """Another writer has the file open; one at a time may append."""
+    """Another writer has the file open; only one may append at a time."""
 
 
 class FileChangedError(BloscpackError):
-    """The file is not the one the handle was made for: it was replaced, appended to or changed."""
+    """The file was replaced, appended to or changed since the handle was made."""
 
 
 class RemoteError(OSError):
-    """An object behind a URL could not be reached, or not as a whole, each time it was tried.
+    """Every attempt to access an object behind a URL failed or was incomplete.
 
-    Trouble of the storage, so `OSError` and not `BloscpackError`: nothing is wrong with the file.
+    A storage failure, so an `OSError` and not a `BloscpackError`: the file itself may be intact.
 
     Attributes
     ----------
@@ -163,7 +163,7 @@ class WorkerError(BloscpackError, RuntimeError):
     Attributes
     ----------
     started : bool
-        False if it ended before it took any work: none can be started.
+        False if the process ended before it accepted any work: workers cannot be started.
     """
 
     def __init__(self, message: str = "", *, started: bool = True) -> None:

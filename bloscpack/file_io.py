@@ -1,6 +1,7 @@
-"""Sources and sinks over file objects, with the names of bloscpack 0.16.
+"""Sources and sinks over file objects, under the names of bloscpack 0.16.
 
-They are arguments of `bloscpack.abstract_io` and `bloscpack.numpy_io`, and close no file object.
+They are arguments of `bloscpack.abstract_io` and `bloscpack.numpy_io`, and never close a file
+object.
 """
 
 from typing import IO, Any
@@ -41,17 +42,17 @@ __all__ = [
 
 
 class CompressedFPSource:
-    """A Bloscpack file in a binary file object, read from its current position.
+    """Bloscpack file in a binary file object, read from its current position.
 
     Parameters
     ----------
     input_fp : binary file
-        A pipe, or one whose position is not 0, is read to its end at once.
+        A pipe, or a file object whose position is not 0, is read to its end at once.
 
     Raises
     ------
     FormatError, UnsupportedError
-        The front of the file is damaged, or the file is of another kind.
+        The front of the file is damaged, or the file is of another type.
     """
 
     def __init__(self, input_fp: IO[bytes]) -> None:
@@ -62,12 +63,12 @@ class CompressedFPSource:
 
     @property
     def bloscpack_header(self) -> Header:
-        """The header of the file."""
+        """Header of the file."""
         return self._container.header
 
     @property
     def metadata(self) -> Any:
-        """The metadata, None if there are none."""
+        """Metadata of the file, or None."""
         return self._container.metadata
 
     @property
@@ -77,23 +78,23 @@ class CompressedFPSource:
 
 
 class CompressedFPSink:
-    """A binary file object that a Bloscpack file is written to, all of it at once at the end."""
+    """Binary file object that receives a Bloscpack file, written all at once at the end."""
 
     def __init__(self, output_fp: IO[bytes]) -> None:
         self.output_fp = output_fp
 
 
 class PlainFPSource:
-    """A binary file object whose bytes are to be packed, from its current position on."""
+    """Binary file object whose bytes are packed, from its current position on."""
 
     def __init__(self, input_fp: IO[bytes]) -> None:
         self.input_fp = input_fp
 
 
 class PlainFPSink:
-    """A binary file object that unpacked bytes are written to, all of them at once at the end.
+    """Binary file object that receives unpacked bytes, written all at once at the end.
 
-    `nchunks` is ignored, as it was in 0.16 where it is known from the source.
+    `nchunks` is ignored: the source determines it, as in 0.16.
     """
 
     def __init__(self, output_fp: IO[bytes], nchunks: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Warnings about what is not an error, but should be known: data left out, a trailer ignored."""
+"""Warnings for users: data left out or filled, a trailer ignored, an object never closed."""
 
 import sys
 import warnings
@@ -6,29 +6,29 @@ import warnings
 from .exceptions import BloscpackWarning
 
 _PACKAGE = __name__.partition(".")[0]
-# What stands between our own functions: context managers, decorators, threads.
+# Modules whose frames appear between our own: context managers, decorators, threads.
 _BETWEEN = frozenset((_PACKAGE, "concurrent", "contextlib", "functools", "threading"))
 
 
 def notice(text: str, *values: object) -> None:
-    """Warn with a `BloscpackWarning` that points at the line outside of this package.
+    """Issue a `BloscpackWarning` that points at the caller's line outside this package.
 
     Parameters
     ----------
     text : str
-        A template for the ``%`` operator.
+        Message template for the ``%`` operator.
     *values
-        What to put into it.
+        Values of the template.
     """
     ours = frame = sys._getframe(1)
     while frame.f_globals.get("__name__", "").partition(".")[0] in _BETWEEN:
-        if frame.f_back is None:  # a thread of ours: nobody called it
+        if frame.f_back is None:  # our own thread, without a caller outside
             frame = ours
             break
         frame = frame.f_back
     warnings.warn_explicit(
         BloscpackWarning(text % values),
-        None,  # that of the message
+        None,  # the category of the message
         frame.f_code.co_filename,
         frame.f_lineno,
         module=frame.f_globals.get("__name__"),
@@ -37,18 +37,18 @@ def notice(text: str, *values: object) -> None:
 
 
 def warn_unclosed(what: str, name: str, outcome: str, source: object) -> None:
-    """Warn of an object that was dropped without `close`; for its ``__del__``.
+    """Issue a ResourceWarning for an object dropped without `close`; called by its ``__del__``.
 
     Parameters
     ----------
     what : str
-        What kind of object it was.
+        Kind of the object.
     name : str
-        Of its file.
+        Name of its file.
     outcome : str
-        What became of the file.
+        Resulting state of the file.
     source : object
-        The object: ``tracemalloc`` knows where it was made.
+        The object; ``tracemalloc`` shows where it was created.
     """
     message = f"{name}: the {what} was never closed; {outcome}"
     warnings.warn(message, ResourceWarning, stacklevel=3, source=source)

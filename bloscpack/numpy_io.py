@@ -1,4 +1,4 @@
-"""Packing and unpacking arrays with the names of bloscpack 0.16."""
+"""Packing and unpacking arrays under the names of bloscpack 0.16."""
 
 from typing import Any
 
@@ -63,9 +63,9 @@ def unpack_ndarray(source: CompressedFPSource) -> AnyArray:
     TypeError
         `source` is not a `CompressedFPSource`.
     NotANumpyArray
-        The file holds something else.
+        The file does not hold an array.
     FormatError, CodecError
-        It is damaged.
+        The file is damaged.
     """
     if not isinstance(source, CompressedFPSource):
         raise _wrong("source", source, CompressedFPSource)

@@ -1,4 +1,4 @@
-"""Types of arguments: aliases that several modules use, sizes given as text, lists of names."""
+"""Argument types: aliases shared by several modules, sizes given as text, lists of names."""
 
 import os
 import re
@@ -11,7 +11,7 @@ AnyArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 IntArray: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 BytesLike: TypeAlias = bytes | bytearray | memoryview
 
-# Decoded bytes that are worth a task of their own.
+# Default decoded size of one task of parallel work.
 DEFAULT_BLOCK = "64 MiB"
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
@@ -20,17 +20,19 @@ _NBYTES = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.ASCII | re.IGNOREC
 
 
 def nbytes_of(size: int | str) -> int:
-    """Return a number of bytes, given as such or as text like "64 MiB", "1.5GB" or "512k".
+    """Return a size in bytes, given as a number or as text like "64 MiB", "1.5GB" or "512k".
 
     Raises
     ------
     ValueError
-        It is less than 1, or not such text.
+        The size is less than 1, or the text is not a size.
     """
     if isinstance(size, str):
         match = _NBYTES.fullmatch(size.strip())
         if match is None:
-            raise ValueError(f"{size!r:.100} is no size: expected a number of bytes, or '64 MiB'")
+            raise ValueError(
+                f"{size!r:.100} is not a size: expected a number of bytes, or text like '64 MiB'"
+            )
         number, unit, is_binary = match.groups()
         size = int(float(number) * (_BINARY_UNITS if is_binary else _UNITS)[unit.lower()])
     if isinstance(size, bool) or not hasattr(size, "__index__"):
@@ -41,12 +43,12 @@ def nbytes_of(size: int | str) -> int:
 
 
 def text_list(name: str, values: Any) -> list[Any]:
-    """Return an argument that is a list of ids, names or paths.
+    """Return a list of ids, names or paths, given as any iterable.
 
     Raises
     ------
     TypeError
-        It is a single text or path: its letters would be taken for the entries.
+        `values` is a single string or path, whose characters would become the entries.
     """
     if isinstance(values, str | bytes | os.PathLike):
         raise TypeError(f"{name} is a list, not a single {type(values).__name__}: [{values!r:.80}]")

@@ -1,4 +1,4 @@
-"""Array files cut anywhere, with any metadata: what no writer makes, by hand."""
+"""Array files built by hand, with cuts and metadata that no writer produces."""
 
 import io
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ def array_file(
     offsets: bool = True,
     **metadata: Any,
 ) -> bytes:
-    """Return a file of `array` in chunks of so many bytes, whole items or not."""
+    """Return a file of `array` in chunks of `chunk_nbytes` bytes, which may cut items."""
     described = array_metadata(array.dtype, array.shape, is_fortran(array)) | metadata
     return content_file(
         bytes(stored_bytes(array)),
@@ -56,7 +56,7 @@ def content_file(
 
 
 def uneven_file(content: bytes, lengths: Sequence[int]) -> bytes:
-    """Return a file of version 2 in chunks of so many bytes, the last one larger."""
+    """Return a file of version 2 whose last chunk is larger than the others."""
     params = CodecParams("lz4", 5)
     stops = accumulate(lengths)
     parts = [content[stop - length : stop] for length, stop in zip(lengths, stops, strict=True)]
@@ -64,7 +64,7 @@ def uneven_file(content: bytes, lengths: Sequence[int]) -> bytes:
 
 
 class NotingFile(io.BytesIO):
-    """A file object that notes which bytes were read."""
+    """File object that records the ranges of bytes read."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
@@ -78,7 +78,7 @@ class NotingFile(io.BytesIO):
 
 
 def bytes_read_per_chunk(stream: NotingFile) -> dict[int, int]:
-    """Return how many bytes of each chunk were read; of chunks that were not, nothing."""
+    """Return the number of bytes read of each chunk that was read."""
     data = stream.getvalue()
     starts = [*take_apart(data).starts, len(data)]
     found: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""The clients of fsspec that a process has: those of bloscpack, and those that tests made."""
+"""fsspec clients of the test process: those of bloscpack, and those made by tests."""
 
 import asyncio
 import gc
@@ -13,7 +13,7 @@ _KINDS = (
 
 
 def close_all() -> None:
-    """Close all clients that are kept for a next use, and wait until they are closed."""
+    """Close all cached clients, and wait until they are closed."""
     for module, kind, session in _KINDS:
         if module in sys.modules:
             _close_cached(getattr(sys.modules[module], kind), session)
@@ -23,7 +23,7 @@ def close_all() -> None:
 
 
 def _close_cached(kind: Any, attribute: str) -> None:
-    """Close what fsspec keeps of a kind of file systems for all programs of the process."""
+    """Close the instances that fsspec caches for one kind of file system."""
     for filesystem in [*kind._cache.values()]:
         session, loop = getattr(filesystem, attribute, None), filesystem.loop
         if session is not None and loop is not None and loop.is_running():

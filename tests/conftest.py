@@ -1,4 +1,4 @@
-"""Which tests run: the long ones, those that need reference files, those of other programs.
+"""Test options (long tests, reference files, other programs) and shared fixtures.
 
 Reference files are written by other programs and are not part of the repository: they are in the
 folder named by ``BLOSCPACK_VECTORS``, by default ``shared/vectors`` beside the repository. A test
@@ -34,8 +34,8 @@ PACKAGE = REPOSITORY / "bloscpack"
 _REFERENCE = Path(os.environ.get("BLOSCPACK_VECTORS") or REPOSITORY.parent / "shared" / "vectors")
 SMALL_VECTORS = REPOSITORY / "tests" / "vectors"
 
-# A shell without job control has its background jobs ignore Ctrl-C, and so does what they start:
-# programs that tests start and interrupt would not end.
+# Background jobs of a shell without job control ignore Ctrl-C, and so do their children:
+# programs that tests start and interrupt would never end.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -52,13 +52,13 @@ settings.load_profile("ci")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # Tests of damage would be errors by them; tests of the warnings ask for them.
+    # They would make tests of damage fail; tests of the warnings enable them.
     config.addinivalue_line("filterwarnings", "ignore::bloscpack.exceptions.BloscpackWarning")
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _scheduled_as_before() -> Iterator[None]:
-    """A library may make the thread of tests a real-time one: what starts later would starve."""
+    """Check that no library left this thread with real-time priority: children would starve."""
     if not hasattr(os, "sched_getscheduler"):
         yield
         return
@@ -69,7 +69,7 @@ def _scheduled_as_before() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="module")
 def _clients_are_closed() -> Iterator[None]:
-    """Close the clients of URLs; one that is left would be collected in a test of another thing."""
+    """Close clients of URLs: otherwise they are collected, with warnings, in an unrelated test."""
     yield
     if "fsspec" in sys.modules:
         clientlist.close_all()
@@ -77,14 +77,14 @@ def _clients_are_closed() -> Iterator[None]:
 
 @pytest.fixture
 def no_thread_is_left() -> Iterator[None]:
-    """Every call ends the threads that it starts."""
+    """Check that every call ends the threads that it starts."""
     before = threadlist.running()
     yield
     assert threadlist.running() <= before
 
 
 class Warned:
-    """The warnings of this package in a test, which are not errors there."""
+    """Collect the warnings of this package instead of turning them into errors."""
 
     def __init__(self, records: list[warnings.WarningMessage]) -> None:
         self._records = records
@@ -114,13 +114,13 @@ def warned() -> Iterator[Warned]:
 
 @dataclass(frozen=True, slots=True)
 class ReferenceFolder:
-    """The reference files of one format; reaching for one skips the test if they are missing."""
+    """Reference files of one format; accessing them skips the test if they are missing."""
 
     name: str
 
     @property
     def path(self) -> Path:
-        """Where the folder is, or would be."""
+        """Path of the folder, which may not exist."""
         return _REFERENCE / self.name
 
     def __str__(self) -> str:
@@ -135,22 +135,22 @@ class ReferenceFolder:
         return self.path / name
 
     def glob(self, pattern: str) -> list[Path]:
-        """Return the files that match, sorted; none if the folder is missing."""
+        """Return the matching files, sorted; an empty list if the folder is missing."""
         return sorted(self.path.glob(pattern))
 
     @property
     def missing(self) -> str:
-        """The reason to skip a test."""
+        """Reason to skip a test."""
         return f"{_NO_REFERENCE} in {self}: set BLOSCPACK_VECTORS to the folder that holds them"
 
 
 _NO_REFERENCE = "no reference files"
-# What pytest says of a test with a parameter for each reference file, where there are none.
+# Skip reason of pytest for a test that is parametrised by reference files and has none of them.
 _NO_PARAMETERS = "got empty parameter set"
 
 
-# Values of parameters with which any test takes long: a recording of 2 MB, and a start method whose
-# processes import everything, as those of "spawn" do.
+# Parameter values that make every test slow: a recording of 2 MB, and the start method "spawn",
+# whose processes import everything again.
 _LONG = {"upstream/synthetic", "forkserver"}
 
 
@@ -180,7 +180,7 @@ Some = Callable[[Iterable[Any], int], list[Any]]
 
 @pytest.fixture(scope="session")
 def some(pytestconfig: pytest.Config) -> Some:
-    """Choose from the cases of a long loop: `some(cases, step)`.
+    """Sample the cases of a long loop: `some(cases, step)`.
 
     Returns all of them with ``--all``, else every step-th and the last. A prime step hits fields at
     every alignment.
@@ -200,7 +200,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Count what was not run, and say how to run it."""
+    """Report the number of skipped tests and how to run them."""
     config = terminalreporter.config
     reasons = Counter(
         "files" if _NO_REFERENCE in why or _NO_PARAMETERS in why else "other"
@@ -221,7 +221,7 @@ _LEFT_OUT = "long tests and tests of torch, dask, zarr, S3 and other programs"
 
 @dataclass(frozen=True, slots=True)
 class Vectors:
-    """The files of the original and their description."""
+    """Files written by the original, with their description."""
 
     folder: Path
     manifest: dict[str, Any]

@@ -1,10 +1,10 @@
-"""Memory as a source of bytes that keeps account of what is read."""
+"""In-memory byte source that counts reads."""
 
 from bloscpack.storage.memory import MemorySource
 
 
 class CountingBytes(MemorySource):
-    """Memory, and every read of it as (offset, nbytes)."""
+    """In-memory source that records every read as (offset, nbytes)."""
 
     def __init__(self, content: bytes) -> None:
         super().__init__(content)

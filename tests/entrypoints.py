@@ -1,4 +1,4 @@
-"""Entry points of the package where others look for them, though it is not installed."""
+"""Entry points of the package for tests, although it is not installed."""
 
 import tomllib
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from .conftest import REPOSITORY
 
 @contextmanager
 def entry_points(folder: Path) -> Iterator[None]:
-    """Have xarray find its engine as ``pyproject.toml`` declares it, by a package in `folder`."""
+    """Register the xarray engine of ``pyproject.toml`` through a package in `folder`."""
     import xarray
 
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))["project"]

@@ -1,6 +1,6 @@
-"""Libraries that ours are compared with, each in a process of its own.
+"""Reference libraries to compare with, each in a separate process.
 
-A test package says how to get its library (`Recipe`), what its snippets see (a subject, see
+A test package defines how to get its library (`Recipe`) and what its snippets see (a subject, see
 `tests.snippets`), and makes an `Oracle` of both in a fixture of the session.
 """
 
@@ -29,12 +29,12 @@ Command = Sequence[str | Path]
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How to get an environment that holds a library.
+    """Instructions for making an environment that has a library.
 
     Attributes
     ----------
     library : str
-        What it is called in messages.
+        Its name in messages.
     variable : str
         The environment variable that names an environment which is there.
     python : Path
@@ -58,7 +58,7 @@ class Recipe:
     given_python: Callable[[str], Path] = Path
 
     def find_or_make(self, *, install: bool) -> Path:
-        """Return the python of a working environment; skip the test if there is none.
+        """Return the python of a working environment, or skip the test.
 
         Nothing is installed, nor what was installed before is used, unless `install` asks for it.
         """
@@ -70,7 +70,7 @@ class Recipe:
             return python
         if not install:
             self._skip(f"make test-all (--all) installs it, {self.variable} names one")
-        # Tests run in several processes: one makes it, the others wait.
+        # Tests run in several processes: one makes the environment, the others wait.
         with (REPOSITORY / f".{self.variable.lower()}.lock").open("w") as stream:
             fcntl.flock(stream, fcntl.LOCK_EX)
             return self._make(self.python)
@@ -110,7 +110,7 @@ class Recipe:
     def _works(self, python: Path) -> bool:
         if not python.exists():
             return False
-        # Isolated: a package in the current folder would be ours.
+        # Isolated mode, so that the current folder's bloscpack is not imported.
         command = [python, "-I", "-W", "ignore", "-c", self.probe]
         return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
@@ -119,7 +119,7 @@ class Recipe:
 
 
 def pip_commands(folder: Path, *installs: Sequence[str]) -> tuple[Command, ...]:
-    """Return the commands that make an environment with what `installs` say to pip."""
+    """Return the commands that make an environment; `installs` are arguments of pip."""
     python = folder / "bin" / "python"
     pip = [python, "-I", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     return ([sys.executable, "-m", "venv", folder], *([*pip, *install] for install in installs))
@@ -134,7 +134,7 @@ class SnippetError(Exception):
 
 
 class Oracle:
-    """A library in a process that lives as long as the session, or until a snippet kills it.
+    """Library in a process that lives as long as the session, or until a snippet kills it.
 
     One that takes over two minutes is ended, too. The next snippet is answered by a new process.
     """
@@ -155,7 +155,7 @@ class Oracle:
             pytest.fail(message)
 
     def outcome(self, source: str, /, **values: Any) -> tuple[str, Any]:
-        """Run a snippet; see `tests.snippets.run`. One that kills the process: ("died", why)."""
+        """Run a snippet like `tests.snippets.run`; ("died", reason) if it kills the process."""
         if self._process is None:
             message = self._start()
             if message:
@@ -171,7 +171,7 @@ class Oracle:
         return answer
 
     def _await_answer(self) -> None:
-        """End the process if it says nothing for long: its library hangs."""
+        """End the process if it has not answered for long: its library hangs."""
         assert self._process is not None
         if not select.select([self._process.stdout], [], [], ANSWER_TIMEOUT_S)[0]:
             self._process.kill()
@@ -191,7 +191,7 @@ class Oracle:
             self._bury()
 
     def _start(self) -> str:
-        # The words of the process are kept in a file: a full pipe would stop it.
+        # The output of the process goes to a file, because a full pipe would block it.
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
             self._command,
@@ -211,7 +211,7 @@ class Oracle:
         assert stderr is not None
         for stream in (process.stdin, process.stdout):
             if stream is not None:
-                with contextlib.suppress(BrokenPipeError):  # it had not read all of the snippet
+                with contextlib.suppress(BrokenPipeError):  # died before reading the snippet
                     stream.close()
         code = process.wait()
         stderr.seek(0)

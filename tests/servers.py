@@ -1,4 +1,4 @@
-"""The servers of bench/, under the name that tests know them by."""
+"""Servers of bench/, under the name that tests use."""
 
 import pytest
 
@@ -18,7 +18,7 @@ __all__ = [
 
 
 class S3Server(servers.S3Server):
-    """S3 by moto; skips the test if moto, or what reads from S3, is not installed."""
+    """S3 server (moto); skips the test if moto or the S3 client is not installed."""
 
     def __init__(self) -> None:
         pytest.importorskip("moto", reason="the package moto is not installed")

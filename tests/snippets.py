@@ -1,4 +1,4 @@
-"""Run snippets of Python against some library: ours, or the one it is compared with, elsewhere.
+"""Run Python snippets against a library: ours, or a reference library in another process.
 
 A snippet sees the names it is given; its last line, if that is an expression, is its result. The
 tests import this module for `run`. The python of an oracle executes it as a script, with the path
@@ -33,7 +33,7 @@ def run(names: dict[str, Any], source: str, values: dict[str, Any]) -> tuple[str
         return "value", eval(compile(last, "<snippet>", "eval"), seen)
     except (MemoryError, KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as err:  # ChunkingException of bloscpack 0.16 is no Exception
+    except BaseException as err:  # ChunkingException of bloscpack 0.16 is not an Exception
         return "error", ([kind.__name__ for kind in type(err).__mro__], str(err))
 
 
@@ -45,7 +45,7 @@ def send(stream: IO[bytes], message: Any) -> None:
 
 
 def receive(stream: IO[bytes]) -> Any:
-    """Read one message; EOFError if the other end has gone."""
+    """Read one message; raise EOFError if the other end has closed."""
     prefix = stream.read(_LENGTH.size)
     if len(prefix) < _LENGTH.size:
         raise EOFError
@@ -56,9 +56,9 @@ def receive(stream: IO[bytes]) -> Any:
 
 
 def main() -> None:
-    """Answer until the input ends."""
+    """Answer requests until the input ends."""
     warnings.simplefilter("ignore")
-    # Compiled libraries log to descriptor 1, so it is not the one that answers.
+    # Compiled libraries log to descriptor 1, so answers use another one.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     greeting, names = runpy.run_path(sys.argv[1])["load"]()

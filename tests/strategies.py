@@ -1,4 +1,4 @@
-"""Arrays of any dtype and selections of any kind, for hypothesis; and what "the same" means."""
+"""Hypothesis strategies for arrays and selections, and a strict comparison of arrays."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def structured(draw: st.DrawFn, inner: st.SearchStrategy[Dtype]) -> Dtype:
         formats.append(np.dtype((draw(inner), tuple(shape))) if shape else draw(inner))
     layout = draw(st.sampled_from(["packed", "aligned", "titles", "free"]))
     if layout == "free":
-        # Any offsets: gaps, overlaps, any order, and room behind the last field.
+        # Any offsets: gaps, overlaps, any order, and padding after the last field.
         offsets = [draw(st.integers(0, 20)) for _ in range(count)]
         end = max(at + one.itemsize for at, one in zip(offsets, formats, strict=True))
         return np.dtype(
@@ -53,7 +53,7 @@ shapes = st.one_of(
 
 
 def fill(dtype: Dtype, shape: tuple[int, ...], seed: int) -> AnyArray:
-    """Return an array of random bytes; text and booleans valid, as scalars need them."""
+    """Return an array of random bytes, but with valid text and booleans."""
     rng = np.random.default_rng(seed)
     count = int(np.prod(shape))
     if dtype.kind == "U":
@@ -101,7 +101,7 @@ def slices(draw: st.DrawFn, length: int) -> slice:
 def selections(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
     used = draw(st.integers(0, len(shape)))
     entries: list[Any] = []
-    # Without an ellipsis the axes left out are the last ones.
+    # Without an ellipsis, the omitted axes are the last ones.
     has_ellipsis = draw(st.booleans())
     split = draw(st.integers(0, used)) if has_ellipsis else used
     chosen = [*shape[:split], *shape[len(shape) - used + split :]]
@@ -137,7 +137,7 @@ def assert_same_bits(found: AnyArray, expected: AnyArray) -> None:
 
 @st.composite
 def picks(draw: st.DrawFn, length: int, *, flat: bool = False) -> Any:
-    """Return a list, an array of integers or a mask that indexes an axis of this length."""
+    """Return a list, integer array or mask that indexes an axis of this length."""
     kind = draw(st.sampled_from(["list", "array", "mask", "regular", *([] if flat else ["nd"])]))
     if kind == "mask":
         mask = draw(st.lists(st.booleans(), min_size=length, max_size=length))
@@ -159,7 +159,7 @@ def picks(draw: st.DrawFn, length: int, *, flat: bool = False) -> Any:
 
 @st.composite
 def picking_selections(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
-    """Return an index of an array of one dimension or more that holds one list or mask."""
+    """Return an index with one list or mask, for an array of at least one dimension."""
     used = draw(st.integers(1, len(shape)))
     has_ellipsis = draw(st.booleans())
     split = draw(st.integers(0, used)) if has_ellipsis else used

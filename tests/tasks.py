@@ -1,4 +1,4 @@
-"""What the workers of test_processes.py compute; light, as every worker imports it."""
+"""Tasks for the workers of test_processes.py; imports little, as every worker imports it."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ def repeat(task: tuple[int, int]) -> Iterator[tuple[int, int]]:
 
 
 def large(task: tuple[str, int, int]) -> Iterator[bytes]:
-    """Leave a file for each part that has gone out."""
+    """Create a file for each part handed out."""
     folder, number, count = task
     for part in range(count):
         yield bytes(1 << 20)
@@ -27,7 +27,7 @@ def large(task: tuple[str, int, int]) -> Iterator[bytes]:
 
 
 class StrangeError(Exception):
-    """One that pickles, and does not come back."""
+    """Object that can be pickled but not unpickled."""
 
     def __init__(self, one: int, two: int) -> None:
         super().__init__(f"{one} and {two}")
@@ -42,7 +42,7 @@ def fail(task: Any) -> Iterator[int]:
 
 
 def die_once(path: str) -> Iterator[str]:
-    """Be killed in the middle of the first try."""
+    """Kill the process during the first attempt."""
     yield "begun"
     if path:
         try:
@@ -71,7 +71,7 @@ def tell_pid_and_wait(_: int) -> Iterator[int]:
 
 
 def take_long(folder: str, number: int) -> int:
-    """Leave a file when it begins and one when it has ended."""
+    """Create one file when the task begins and another when it has ended."""
     Path(folder, f"begun-{number}").touch()
     if number:
         sum(range(20_000_000))

@@ -1,4 +1,4 @@
-"""docs/formats/blosc-chunk.md: its dump is the chunk; the reference decoder reads every kind."""
+"""docs/formats/blosc-chunk.md: the dump matches the chunk; the decoder reads every kind."""
 
 import contextlib
 import itertools
@@ -17,7 +17,7 @@ from .test_docs import DOCS, blocks, dump_of, run_page
 
 PAGE = DOCS / "formats" / "blosc-chunk.md"
 RNG = np.random.default_rng(7)
-# Bytes that compress, bytes that do not, and items that differ in their lower bytes.
+# Compressible bytes, incompressible bytes, and items that differ in their lower bytes.
 CONTENTS = {
     "ramp": (np.arange(20_000) // 7).astype("<u4").tobytes(),
     "noise": RNG.integers(0, 256, 40_000).astype("u1").tobytes(),
@@ -91,7 +91,7 @@ def test_known_streams() -> None:
     assert decode_lz4(bytes.fromhex("1f 00 01 00 2c 50 01 02 03 04 05".replace(" ", "")), 69) == (
         bytes(64) + bytes([1, 2, 3, 4, 5])
     )
-    # The highest three bits of the first byte count for nothing.
+    # The highest three bits of the first byte are ignored.
     assert decode_blosclz(bytes([0x22, 1, 2, 3, 0x20 | 0, 2, 0, 9]), 7) == bytes(
         [1, 2, 3, 1, 2, 3, 9]
     )
@@ -127,7 +127,7 @@ def test_leftovers_of_the_shuffles() -> None:
 
 
 @pytest.mark.parametrize("name", codec.CODECS)
-def test_reference_decoder_refuses_what_is_cut_or_another_size(name: str) -> None:
+def test_reference_decoder_refuses_cut_or_resized_chunks(name: str) -> None:
     chunk = codec.encode(CONTENTS["few"][:3000], codec.CodecParams(name, 5, typesize=4))
     for end in (*range(40), len(chunk) - 1):
         with pytest.raises(RefusedError):

@@ -1,4 +1,4 @@
-"""The documentation is true: its code runs, its tables and dumps are what the package does."""
+"""The documentation matches the package: its code runs, its tables and dumps are correct."""
 
 import contextlib
 import doctest
@@ -26,7 +26,7 @@ DOCS = ROOT / "docs"
 FORMAT = DOCS / "formats" / "bloscpack.md"
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
 
-# Languages of blocks that are not run, and why that is right.
+# Languages of code blocks that are not run, with the reason.
 NOT_RUN = {
     "text": "a drawing or an output",
     "hex": "compared with the file it shows",
@@ -49,17 +49,17 @@ def blocks(page):
 
 
 def run_page(page):
-    """Run the Python blocks of a page in order, in one namespace, and return that."""
+    """Run the Python blocks of a page in order and return their namespace."""
     names = {"__name__": "docs"}
     for language, text, line in blocks(page):
         if language == "python":
-            # Empty lines in front, so that a traceback names the line of the page.
+            # Leading empty lines, so that tracebacks show the line number of the page.
             exec(compile("\n" * (line - 1) + text, str(page), "exec"), names)
     return names
 
 
 def empty_moto():
-    """Make moto forget the objects of other pages: it keeps them for the whole process."""
+    """Reset moto, which keeps the objects of other pages for the whole process."""
     moto = pytest.importorskip("moto.server", reason="the page has a server of it")
     server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
@@ -98,7 +98,7 @@ def test_python_blocks_run(page, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
-def test_every_block_says_what_it_is(page):
+def test_every_block_names_its_language(page):
     assert {language for language, _, _ in blocks(page)} <= {"python", *NOT_RUN}
 
 
@@ -197,7 +197,7 @@ def test_checksum_table_is_the_packages():
 
 
 def dump_of(text):
-    """Return the bytes that a dump shows, after checking the positions in front."""
+    """Return the bytes that a dump shows, after checking its offsets."""
     data = b""
     for line in text.splitlines():
         match = re.match(r"([0-9a-f]{4})  ((?:[0-9a-f]{2} )*[0-9a-f]{2})(?:  |$)", line)
@@ -211,7 +211,7 @@ def dump_of(text):
 
 @pytest.fixture(scope="module")
 def format_page(tmp_path_factory):
-    """Give the namespace of the format page: its example, its reader and its writer."""
+    """Return the namespace of the format page: its example, its reader and its writer."""
     pytest.importorskip("blosc", reason="the reader of the format page uses the blosc package")
     with contextlib.chdir(tmp_path_factory.mktemp("page")):
         return run_page(FORMAT)
@@ -283,7 +283,7 @@ def test_reader_of_the_page_refuses_damage(format_page):
 
 @pytest.mark.parametrize("metadata", [None, {"a": [1, 2.5, None]}, "text"])
 @pytest.mark.parametrize("size", [0, 1, 4096, 4097, 100_000])
-def test_we_read_what_the_writer_of_the_page_writes(format_page, size, metadata):
+def test_we_read_files_of_the_writer_of_the_page(format_page, size, metadata):
     content = bytes(i * i % 251 for i in range(size))
     written = format_page["write_file"](content, metadata, 4096)
     assert bp.unpack_bytes_from_bytes(written) == (content, metadata)

@@ -1,4 +1,4 @@
-"""Every exception: its bases, its message, its way through a pickle."""
+"""Exceptions: base classes, messages, pickling."""
 
 import inspect
 import pickle
@@ -16,10 +16,14 @@ from bloscpack.exceptions import (
     NotFoundError,
 )
 
-CLASSES = [cls for _, cls in inspect.getmembers(exceptions, inspect.isclass)]
+CLASSES = [
+    cls
+    for _, cls in inspect.getmembers(exceptions, inspect.isclass)
+    if issubclass(cls, BaseException)
+]
 ALL = [cls for cls in CLASSES if not issubclass(cls, Warning)]
 
-# Bases that code for bloscpack 0.16 relies on, and those of our own tree.
+# Bases that code for bloscpack 0.16 relies on, and those of our own hierarchy.
 BASES: dict[str, tuple[type[BaseException], ...]] = {
     "BloscpackError": (Exception,),
     "FormatError": (BloscpackError, ValueError),

@@ -128,7 +128,7 @@ PURE = {
     "vrs.layout.values",
 }
 IMPURE_LIBRARIES = {"os", "io", "pathlib", "threading", "logging"}
-# What a function may import when it is called: slow to load, and most programs never need it.
+# Imports allowed inside functions: modules that load slowly and that most programs never need.
 IMPORTED_ON_USE = {
     "asyncio",
     "hashlib",
@@ -284,7 +284,7 @@ def test_folders_stay_small() -> None:
 
 
 def test_a_file_name_means_one_thing() -> None:
-    # A module of a command bears the name of the command, those of 0.16 are fixed.
+    # A command's module has the name of the command; the names of 0.16 are fixed.
     names = Counter(
         module.rpartition(".")[2]
         for module in MODULES
@@ -319,7 +319,7 @@ def test_threads_and_processes_are_started_in_one_place_each(module: str) -> Non
 
 
 @each_module
-def test_imports_inside_functions_are_of_what_is_rarely_used(module: str) -> None:
+def test_imports_inside_functions_are_of_rarely_used_modules(module: str) -> None:
     inside = {
         id(inner)
         for node in ast.walk(MODULES[module])
@@ -344,7 +344,7 @@ def test_import_by_name_only_where_allowed(module: str) -> None:
         isinstance(node, ast.Name) and node.id == "__import__" for node in ast.walk(tree)
     )
     parts = {name for name, _ in imports(module) if name.startswith("importlib")}
-    # These look for a package without importing it.
+    # These check for a package without importing it.
     is_harmless = parts <= {"importlib.metadata", "importlib.util"}
     assert not by_name or module in IMPORTS_BY_NAME or is_harmless
 
@@ -352,7 +352,7 @@ def test_import_by_name_only_where_allowed(module: str) -> None:
 @each_module
 def test_no_pickle_and_no_eval(module: str) -> None:
     found = {name.split(".")[0] for name, _ in imports(module)}
-    # One format is a pickle; its reader builds two types and refuses the rest.
+    # One format is a pickle; its reader builds two types and refuses all others.
     allowed = {"pickle"} if module == "gulp.chunk.pickledindex" else set()
     assert not (found - allowed) & {"pickle", "marshal", "shelve", "dill"}
     called = {
@@ -370,8 +370,8 @@ def test_no_pickle_and_no_eval(module: str) -> None:
 def test_init_files_only_reexport(module: str) -> None:
     allowed = ast.Import | ast.ImportFrom | ast.Assign | ast.Expr
     for node in MODULES[module].body:
-        # The package imports some of its folders when they are named, and tells the type checker;
-        # so does a folder with what needs torch.
+        # The package imports some folders on first use and declares them to the type checker;
+        # so does a folder with modules that need torch.
         is_lazy = module in ("__init__", "benzina.__init__")
         if is_lazy and isinstance(node, ast.FunctionDef):
             assert node.name in ("__getattr__", "__dir__")

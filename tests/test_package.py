@@ -1,4 +1,4 @@
-"""The package: extras that messages name, imports without warnings, and what the sdist holds."""
+"""The package: extras named in messages, imports without warnings, contents of the sdist."""
 
 import ast
 import json
@@ -28,7 +28,7 @@ def extras_named_in(text: str) -> set[str]:
 
 
 def texts_of(path: Path) -> str:
-    """Return a page, or the strings of a module: `bloscpack[x]` may be code elsewhere."""
+    """Return a page, or only the strings of a module, where `bloscpack[x]` may be code."""
     text = path.read_text("utf-8")
     if path.suffix != ".py":
         return text
@@ -123,7 +123,7 @@ def test_every_module_is_imported_without_a_warning() -> None:
         timeout=600,
     )
     assert (run.returncode, run.stderr) == (0, "")
-    # Excepted only where the library that the module is for is not installed.
+    # Skipped only if the library that the module integrates is not installed.
     for name, library in json.loads(run.stdout).items():
         assert name.startswith(
             ("bloscpack.benzina.", "bloscpack.integrations.", "bloscpack.storage.")
@@ -143,7 +143,7 @@ def git(*arguments: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def sdist(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    """Names of the files in a source distribution that is made here."""
+    """Names of the files in a source distribution built by this fixture."""
     pytest.importorskip("setuptools", "77", reason="the source distribution is made by setuptools")
     folder = tmp_path_factory.mktemp("sdist")
     run = subprocess.run(

@@ -1,4 +1,4 @@
-"""Names that users see: what `dir` lists, what `help` shows, and that docs/api.md has all of it."""
+"""Public names: listed by `dir`, shown by `help`, and documented in docs/api.md."""
 
 import enum
 import importlib
@@ -19,13 +19,13 @@ import bloscpack as bp
 from .test_docs import DOCS
 
 FOLDERS = ("bloscpack", "bloscpack.frames", "bloscpack.gulp", "bloscpack.vrs", "bloscpack.benzina")
-# Modules whose names users know, beside the folders themselves.
+# Public modules, besides the folders themselves.
 PUBLIC_MODULES = {
     *("abstract_io", "append", "args", "benzina", "defaults", "exceptions", "file_io", "frames"),
     *("gulp", "integrations", "numpy_io", "vrs"),
     *("listing", "sampler", "adapters", "fileio", "sanity_utils", "utils", "pyvrs", "transforms"),
 }
-# Classes of pyvrs have the names of pyvrs.
+# These classes have the names of pyvrs's own.
 FOREIGN = "bloscpack.vrs.pyvrs"
 
 
@@ -38,7 +38,7 @@ def listed(name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_dir_lists_what_users_may_use_and_no_inner_module(folder: str) -> None:
+def test_dir_lists_public_names_and_no_inner_module(folder: str) -> None:
     names = listed(folder)
     module = module_of(folder)
     assert set(module.__all__) - {"__version__", "DataLoader"} <= set(names)
@@ -47,7 +47,7 @@ def test_dir_lists_what_users_may_use_and_no_inner_module(folder: str) -> None:
         for name in names
         if name not in PUBLIC_MODULES
         and importlib.util.find_spec(f"{folder}.{name}")
-        # `bp.parts` and `bp.open` are functions, whatever modules there are.
+        # `bp.parts` and `bp.open` are functions, even if modules have the same names.
         and inspect.ismodule(getattr(module, name))
     ]
     assert inner == []
@@ -104,7 +104,7 @@ def public_classes() -> Iterator[type[Any]]:
 
 
 def own_attributes(kind: type[Any]) -> set[str]:
-    """Return public attributes, without those of bases that are not ours."""
+    """Return public attributes, except those inherited from classes of other packages."""
     foreign = [base for base in kind.__mro__ if not base.__module__.startswith("bloscpack")]
     names = {name for base in kind.__mro__ for name in vars(base) if not name.startswith("_")}
     return {name for name in names if not any(name in vars(base) for base in foreign)}

@@ -1,4 +1,4 @@
-"""Files of every format that are always there: read by this package, and by code that is not ours.
+"""Small vectors of every format, read by this package and by independent code.
 
 Arrays and frame stores have a set of their own, in ``tests/conformance``; files of the original
 are read by ``tests/container/test_vectors.py``.
@@ -82,7 +82,7 @@ class TestRecordings:
                 assert bytes(one.read_payload(row)) == bytes(other.read_payload(row))
 
     def test_records_lie_where_their_headers_say(self) -> None:
-        """By `struct` alone: docs/formats/vrs.md, "Records"."""
+        """Read with `struct` alone, by docs/formats/vrs.md, "Records"."""
         data = (FORMATS / "recording.vrs").read_bytes()
         magic, _, header_size, record_size, index = struct.unpack_from("<8sQIIq", data)
         assert (magic, record_size) == (b"VisionRe", 32)
@@ -134,7 +134,7 @@ class TestGulp:
                     assert is_close(clip[number], frame(number, height, width))
 
     def test_images_lie_where_the_index_says(self) -> None:
-        """By `json` and slices alone: docs/formats/gulp.md."""
+        """Read with `json` and slices alone, by docs/formats/gulp.md."""
         store = bp.frames.open(FORMATS / "gulp_store.blp")
         for number, (id_, (count, *_)) in enumerate(CLIPS.items()):
             index = json.loads((FORMATS / "gulp" / f"meta_{number}.gmeta").read_text("utf-8"))

@@ -1,4 +1,4 @@
-"""What is dropped without `close` says so: which file, and what became of it."""
+"""Objects dropped without `close` warn: which file, and its state."""
 
 import gc
 import os
@@ -18,7 +18,7 @@ import bloscpack as bp
 def dropped(make: Callable[[], Any], message: str) -> None:
     made = [make()]
     with pytest.warns(ResourceWarning, match=message) as records:
-        made.clear()  # nothing else refers to it: it goes at once
+        made.clear()  # the last reference, so the object is collected at once
     assert len(records) == 1
 
 
@@ -32,7 +32,7 @@ def test_a_writer_leaves_no_file(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-def test_a_writer_leaves_what_was_flushed(tmp_path: Path) -> None:
+def test_a_writer_leaves_the_flushed_rows(tmp_path: Path) -> None:
     def make() -> Any:
         writer = bp.Writer(tmp_path / "a.blp", dtype="i4", chunks=4)
         writer.append(range(10))
@@ -98,12 +98,12 @@ def test_a_dataset(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["close", "abort"])
-def test_nothing_is_said_of_what_was_closed(how: str, tmp_path: Path) -> None:
+def test_closed_objects_do_not_warn(how: str, tmp_path: Path) -> None:
     writer = bp.Writer(tmp_path / "a.blp", dtype="i4")
     getattr(writer, how)()
     del writer
     bp.save(tmp_path / "b.blp", np.arange(3))
-    bp.open(tmp_path / "b.blp")  # reading needs no close
+    bp.open(tmp_path / "b.blp")  # a handle for reading does not need `close`
     with bp.open(tmp_path / "b.blp", "a"):
         pass
     with bp.frames.create(tmp_path / "c.blp"):

@@ -26,7 +26,7 @@ MATRICES = {
 
 
 def moving(count: int, height: int = 48, width: int = 64) -> Frames:
-    """Frames that differ: a bright column that moves, the number of the frame in a corner."""
+    """Return distinct frames: a moving bright column, and the frame number in a corner."""
     frames = np.zeros((count, height, width, 3), np.uint8)
     frames[..., 0] = np.linspace(0, 200, width, dtype=np.uint8)
     frames[:, : height // 2, :, 1] = 120
@@ -47,7 +47,7 @@ def write_video(
     options: dict[str, str] | None = None,
     faststart: bool = False,
 ) -> Path:
-    """Write a video; `times` are those of the frames, in 1/1000 s.
+    """Write a video; `times` are the times of the frames in ms.
 
     The codec "png" keeps the pixels as they are (in .mov and .mkv).
     """
@@ -73,7 +73,7 @@ def set_matrix(path: Path, name: str) -> None:
 
 
 def set_matrix_values(path: Path, values: tuple[float, float, float, float]) -> None:
-    """Write the four numbers that turn and mirror."""
+    """Write the four matrix entries of rotation and mirroring."""
     data = bytearray(path.read_bytes())
     header = data.index(b"tkhd") + 4
     # Version and flags; times, id, reserved, duration of version 0; reserved, layer, volume.

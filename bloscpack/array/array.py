@@ -1,7 +1,7 @@
-"""An array in a file: shape and dtype at once, data as they are indexed.
+"""Array in a Bloscpack file: shape and dtype on opening, data when indexed.
 
-An index is parsed by `selection.py`; `gather.py` reads the chunks it touches into one result,
-`tolerant.py` does where damage is to be read around.
+`selection.py` parses an index and `gather.py` reads the chunks it touches into one result. With
+`on_error` other than "raise", `tolerant.py` reads around damaged chunks.
 """
 
 import os
@@ -33,47 +33,49 @@ Out = TypeVar("Out")
 
 
 class Array:
-    """An array in a Bloscpack file: shape and dtype at once, data as they are indexed.
+    """Array in a Bloscpack file: shape and dtype on opening, data when indexed.
 
     Parameters
     ----------
     path : str, PathLike, bytes-like or binary file
-        The file, or a URL of it. One without array metadata is an array of its bytes (uint8).
+        The file or its URL. A file without array metadata is an array of its bytes (uint8).
     mode : {"r", "a"}, default "r"
-        "a" to append too, which needs a path.
+        "r" to read, "a" to read and append; "a" needs a path.
     verify : bool or "always", default True
-        Compare the checksum of each chunk once, the first time it is read; at every read
-        ("always"); or never (False).
+        Compare the checksum of each chunk the first time it is read (True), at every read
+        ("always"), or never (False).
     nthreads : int, optional
-        Threads that decode; as many as there are processors, at most 8, by default.
+        Number of decoding threads. Default: the number of processors, at most 8.
     storage_options : mapping, optional
-        For a URL: what fsspec's file system for it takes.
+        Arguments for the fsspec file system of a URL.
     locking : bool, default True
         Lock the file in mode "a", so that a second writer is refused; see `bloscpack.open`.
 
     Attributes
     ----------
     shape, dtype, ndim, size, nbytes
-        As of an ndarray; `nbytes` is the decoded size in bytes.
+        As for an ndarray; `nbytes` is the decoded size in bytes.
     attrs : dict
-        The JSON values kept with the array; of a file without array metadata, its metadata. In
-        mode "a" a change, of nested values too, is in the file after `flush` or `close`. In mode
-        "r" an attempt to change them raises TypeError; ``copy.deepcopy(a.attrs)`` can be changed.
+        JSON values stored with the array. For a file without array metadata: its metadata. In
+        mode "a", changes (also of nested values) are written by `flush` or `close`. In mode "r",
+        changing them raises TypeError; ``copy.deepcopy(a.attrs)`` returns a copy that can be
+        changed.
     is_fortran : bool
         Whether the array is stored in Fortran order.
 
     Raises
     ------
     FormatError, UnsupportedError
-        The file is damaged, of another kind, or of an unknown version.
+        The file is damaged, of another type, or of an unknown version.
     OSError
         The file cannot be opened.
 
     Notes
     -----
-    Reading is positional and stateless, so threads and forked children may share one Array. It
-    pickles, and is copied, as the path of its file and what tells whether that has changed
-    (`FileChangedError`); one over bytes pickles these, one over a file object refuses.
+    Reading is positional and stateless, so threads and forked children may share one Array. A
+    pickle or copy contains the path of the file and a digest of its state; reopening a file that
+    has changed raises `FileChangedError`. An Array over bytes pickles the bytes; one over a file
+    object cannot be pickled.
     """
 
     __slots__ = (
@@ -124,14 +126,14 @@ class Array:
         except NotANumpyArray:
             self.dtype, self.is_fortran = np.dtype(np.uint8), False
             self.shape = (container.nbytes,)
-        # Decoded when they are asked for.
+        # Decoded on first use.
         self._attrs: dict[str, Any] | None = None
         self._shown_attrs: dict[str, Any] | None = None
         check_nbytes(self._container, self.dtype, self.shape)
 
     @property
     def attrs(self) -> dict[str, Any]:
-        """The JSON values kept with the array."""
+        """JSON values stored with the array."""
         if self._rows is not None and self._is_open and self._rows.keeps_attrs:
             return self._rows.attrs
         if self._shown_attrs is None:
@@ -157,13 +159,13 @@ class Array:
         if self._rows is not None and self._is_open:
             return "it has no metadata section, so that it can have no attrs"
         return (
-            "open it with mode 'a' to change its attrs; copy.deepcopy(attrs) gives values of your "
-            "own"
+            "open it with mode 'a' to change its attrs; copy.deepcopy(attrs) returns a copy that "
+            "can be changed"
         )
 
     @property
     def name(self) -> str | None:
-        """The path as it was given, or the URL; None for bytes."""
+        """Path or URL, as passed by the caller; None for bytes."""
         return self._container.name
 
     @property
@@ -188,12 +190,12 @@ class Array:
 
     @property
     def cratio(self) -> float:
-        """Decoded size over the size of the file."""
+        """Compression ratio: decoded size divided by file size."""
         return self.nbytes / self.cbytes
 
     @property
     def header(self) -> Header:
-        """The header of the file."""
+        """Header of the file."""
         return self._known_container().header
 
     @property
@@ -203,7 +205,7 @@ class Array:
 
     @property
     def chunks(self) -> tuple[int, ...] | None:
-        """Shape of a chunk; None if chunks are not made of whole rows (along any axis)."""
+        """Shape of a chunk; None if chunks do not consist of whole rows (along any axis)."""
         shape = self.shape[::-1] if self.is_fortran else self.shape
         container = self._known_container()
         nitems = container.chunk_size // (self.dtype.itemsize or 1)
@@ -221,14 +223,14 @@ class Array:
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError("len() of an array of no dimension")
+            raise TypeError("len() of an array without dimensions")
         return self.shape[0]
 
     def __repr__(self) -> str:
         return one_line(self._facts(), is_open=self._is_open)
 
     def _repr_html_(self) -> str:
-        """Return a table for notebooks."""
+        """Return an HTML table for notebooks."""
         cbytes = self.cbytes if self._is_open else None
         return html_table(self._facts(), self.nbytes, cbytes, self.attrs)
 
@@ -237,15 +239,15 @@ class Array:
         return Facts(name, self.shape, self.dtype, self.nchunks, self.chunks)
 
     def __getitem__(self, index: Any) -> Any:
-        """Read a selection, with numpy's meaning.
+        """Read a selection, as numpy would.
 
-        Integers, slices, Ellipsis, None, and one list, integer array or one-dimensional mask. The
-        name of a field of a structured array, or a list of names, gives these fields of all items,
-        read a few chunks at a time. Errors as for `read`.
+        The index may contain integers, slices, Ellipsis, None, and one list, integer array or
+        one-dimensional mask. For a structured array, a field name or a list of names returns these
+        fields of all items, read a few chunks at a time. Raises the errors of `read`.
         """
         shape = self.shape
         if type(index) is int and len(shape) > 1 and not self.is_fortran:
-            # The usual small read must not pay for what others need.
+            # Fast path: reading one row skips the parsing that general selections need.
             row = index + shape[0] if index < 0 else index
             if 0 <= row < shape[0]:
                 result = read_row(self._open_container(), self.dtype, shape[1:], row)
@@ -267,21 +269,21 @@ class Array:
 
     @property
     def oindex(self) -> "OuterIndexer":
-        """The array indexed along each axis by itself: ``a.oindex[[2, 0], :, mask]``.
+        """Outer indexing, each axis independently: ``a.oindex[[2, 0], :, mask]``.
 
-        Takes a list, array or mask for any number of axes; the result has all combinations, as
-        with ``numpy.ix_``, without the axes of integers.
+        Any number of axes may have a list, array or mask. The result contains all combinations, as
+        with ``numpy.ix_``; axes indexed by an integer are dropped.
         """
         return OuterIndexer(self)
 
     def __setitem__(self, index: Any, value: Any) -> Never:
         raise TypeError(
-            "arrays in files are not changed in place: read, change and save them; "
+            "arrays in files cannot be changed in place: read, change and save them; "
             "rows can be appended"
         )
 
     def __delitem__(self, index: Any) -> Never:
-        raise TypeError("items cannot be deleted from an array in a file: save what is to stay")
+        raise TypeError("items cannot be deleted from an array in a file: save the others instead")
 
     def __contains__(self, value: Any) -> Never:
         raise TypeError("use 'value in a[...]', which reads the whole array")
@@ -292,15 +294,15 @@ class Array:
     __hash__ = object.__hash__
 
     def __bool__(self) -> Never:
-        raise TypeError("an array has no truth value: ask for a.size, or a[...].any()")
+        raise TypeError("an array has no truth value: use a.size, or a[...].any()")
 
     def __iter__(self) -> Iterator[Any]:
-        """Yield the rows along the first axis; each chunk is decoded once.
+        """Yield the rows along the first axis, decoding each chunk once.
 
-        Rows of an array in Fortran order take part of every chunk: it is read as a whole.
+        An array in Fortran order is read as a whole, because each row needs part of every chunk.
         """
         if not self.shape:
-            raise TypeError("iteration over an array of no dimension")
+            raise TypeError("iteration over an array without dimensions")
         self._open_container()
         return self._iter_rows()
 
@@ -310,15 +312,17 @@ class Array:
             self._open_container()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
-        """Return the whole array for numpy, new.
+        """Return the whole array as a new ndarray.
 
         Raises
         ------
         ValueError
-            `copy` is False: an array in a file cannot be had without one.
+            `copy` is False.
         """
         if copy is False:
-            raise ValueError("an array in a file cannot be had without a copy")
+            raise ValueError(
+                "cannot return an array stored in a file without copying it (copy=False)"
+            )
         whole = self.read_whole()
         return whole if dtype is None else whole.astype(dtype, copy=False)
 
@@ -346,38 +350,39 @@ class Array:
             As in ``a[selection]``.
         out : ndarray or writable buffer, optional
             Receives the data. An ndarray must have the shape of the selection and the dtype of the
-            array, in any layout. Anything else (bytearray, mmap, array.array, a tensor of torch in
-            main memory) must be contiguous and have exactly the number of bytes of the selection,
-            which are put there in C order.
+            array, in any memory layout. Any other buffer (bytearray, mmap, array.array, a torch
+            tensor in main memory) must be contiguous and exactly as large as the selection in
+            bytes; it is filled in C order.
         on_error : {"raise", "fill", "skip"}, default "raise"
-            What to do about chunks that cannot be read: raise the error of the first; set their
-            items to `fill_value`; or leave every index along the first axis of the result out
-            that needs one of them. The last two list the lost chunks in a `BloscpackWarning`.
+            How to handle chunks that cannot be read. "raise": raise the error of the first one.
+            "fill": set their items to `fill_value`. "skip": omit each index along the first axis
+            of the result that needs such a chunk. "fill" and "skip" list the lost chunks in a
+            `BloscpackWarning`.
         fill_value : scalar, default 0
-            For "fill". Must fit the dtype; 0 stands for zero bytes with any dtype, and structured
-            dtypes take no other.
+            For "fill". Must fit the dtype. 0 means zero bytes for every dtype; structured dtypes
+            accept no other value.
 
         Returns
         -------
         ndarray
-            A new array, of no dimension where ``a[selection]`` is a scalar; or `out`.
+            A new array (with no dimensions where ``a[selection]`` is a scalar), or `out`.
 
         Raises
         ------
         IndexError, TypeError
             The selection is out of bounds, or of a kind that is not supported.
         ValueError, KeyError
-            There is no field of a name; a KeyError for a list of names, as with numpy.
+            A field does not exist: KeyError for a list of names, else ValueError, as in numpy.
         TypeError, ValueError
             `out`, `on_error` or `fill_value` does not fit.
         FormatError, CodecError
-            A chunk is damaged. What `out` holds then is not defined.
+            A chunk is damaged. The contents of `out` are then undefined.
         OSError
-            The file cannot be read, whatever `on_error` is.
+            The file cannot be read. Raised for every value of `on_error`.
 
         Notes
         -----
-        Every chunk that holds something of the selection is read once, and no other.
+        Each chunk that contains part of the selection is read once; other chunks are not read.
         """
         check_on_error(on_error)
         names = field_names(selection, self.dtype)
@@ -406,12 +411,12 @@ class Array:
             found = gather_fields(container, described, names, out=out, nthreads=self._nthreads)
             return found if out is None else out
         if out is not None:
-            raise ValueError(f"fields with on_error={on_error!r} are read without out")
+            raise ValueError(f"out cannot be used for fields with on_error={on_error!r}")
         whole = self.read(on_error=on_error, fill_value=fill_value)
         return whole[names].copy()
 
     def read_whole(self) -> AnyArray:
-        """Return the whole array, new and writable, in the order it was saved."""
+        """Return the whole array as a new, writable ndarray, in the order it was saved."""
         container = self._open_container()
         container.check_size(self.nbytes)
         result = new_array(self.shape, self.dtype, self.is_fortran)
@@ -419,14 +424,14 @@ class Array:
         return result
 
     def read_chunk(self, index: int) -> bytes:
-        """Return the decoded bytes of chunk `index`, new.
+        """Return the decoded bytes of chunk `index`.
 
         Raises
         ------
         IndexError
-            `index` is not 0 to ``nchunks - 1``.
+            `index` is not between 0 and ``nchunks - 1``.
         ChecksumMismatch, FormatError, CodecError
-            The chunk is damaged; the message names file, chunk and bytes.
+            The chunk is damaged; the message names the file, the chunk and its bytes.
         """
         return self._open_container().read_chunk(index)
 
@@ -438,7 +443,7 @@ class Array:
         index : int
             Chunk ordinal, ``0 <= index < nchunks``.
         buf : writable buffer
-            Contiguous, of at least the decoded size of the chunk.
+            Contiguous; at least as large as the decoded chunk.
         """
         container = self._open_container()
         view = memoryview(buf).cast("B")
@@ -449,14 +454,14 @@ class Array:
         return nbytes
 
     def chunk_offset(self, index: int) -> int:
-        """Return the position of chunk `index` in the file, in bytes."""
+        """Return the offset of chunk `index` in the file, in bytes."""
         return self._open_container().fetch(index).offset
 
     def iter_chunks(self, *, on_error: str = "raise") -> Iterator[bytes]:
         """Yield the decoded bytes of each chunk in order.
 
-        With ``on_error="skip"`` chunks that cannot be read are left out, with a `BloscpackWarning`
-        at the first and one at the end.
+        With ``on_error="skip"`` chunks that cannot be read are omitted. A `BloscpackWarning` is
+        issued at the first one and another at the end.
         """
         check_on_error(on_error, ("raise", "skip"))
         container = self._open_container()
@@ -466,64 +471,64 @@ class Array:
 
     @property
     def mode(self) -> str:
-        """Whether rows can be appended: "r" or "a"."""
+        """Mode of the handle: "a" if rows can be appended, else "r"."""
         return "r" if self._rows is None else "a"
 
     def append(self, rows: Any) -> None:
-        """Put rows at the end: along the first axis, the last of an array in Fortran order.
+        """Append rows along the first axis, or along the last axis in Fortran order.
 
         Parameters
         ----------
         rows : array_like
-            Of the shape of this array but for the axis that grows, or one row without that axis;
-            of its dtype, or one that can be cast to it without loss. Copied or compressed before
-            this returns.
+            Rows with the shape of this array, except along the axis that grows, or one row
+            without that axis. Their dtype must be that of the array, or be castable to it without
+            loss. They are copied or compressed before this returns.
 
         Raises
         ------
         TypeError, ValueError
-            They do not fit, and nothing was taken; or the file is not open for appending.
+            The rows do not fit and were not added, or the file is not open for appending.
         LockedError
-            The handle was made before a fork, in another process.
+            The handle was made in another process, before a fork.
         OSError
-            Writing failed. Nothing more is taken, and `close` goes back to the last `flush`.
+            Writing failed. No more rows are accepted, and `close` returns to the last `flush`.
 
         Notes
         -----
-        This handle reads them at once; the file has them after `flush` or `close`.
+        This handle can read the rows at once; they are in the file after `flush` or `close`.
         """
         self._writable_rows().append(rows)
         self._note_rows()
 
     def update_attrs(self, attrs: Mapping[str, Any]) -> None:
-        """Set some of the attrs; the file has them after `flush` or `close`.
+        """Set some of the attrs; `flush` or `close` writes them to the file.
 
         Raises
         ------
         TypeError, ValueError
-            They are no JSON values; or the file has no place for them, or is not open for
+            They are not JSON values, the file has no metadata section, or it is not open for
             appending.
         """
         self._writable_rows().update_attrs(attrs)
 
     def flush(self) -> None:
-        """Make everything durable that was appended, and let other readers see it.
+        """Make all appended rows durable and visible to other readers.
 
-        Nothing is done if nothing was appended. Raises OSError if it fails; the file is then, or
-        goes back by `close` to, what it was at the flush before.
+        Does nothing if nothing was appended. Raises OSError if writing fails; the file is then as
+        of the previous flush, at the latest after `close`.
         """
         self._writable_rows().flush()
         self._is_seen = False
 
     def refresh(self) -> None:
-        """See what a writer has appended since the file was opened.
+        """Make rows visible that a writer has appended since the file was opened.
 
         Raises
         ------
         FileChangedError
-            The file is another one, or holds less: open it anew.
+            The file was replaced or became shorter; open it again.
         OSError
-            It is gone.
+            The file no longer exists.
         """
         container = self._open_container()
         if self._rows is None:
@@ -533,7 +538,7 @@ class Array:
                 self._describe()
 
     def close(self) -> None:
-        """Close the file, with all that was appended; idempotent. Shape, dtype and attrs stay."""
+        """Write appended rows and close the file; idempotent. Shape, dtype and attrs stay."""
         if self._rows is not None and self._is_open:
             self._attrs, self._shown_attrs = self._rows.attrs, None
         is_open, self._is_open = self._is_open, False
@@ -548,7 +553,7 @@ class Array:
         if kind is not None and self._rows is not None and self._is_open:
             self._is_open = False
             self._attrs, self._shown_attrs = self._rows.committed_attrs, None
-            self._rows.abandon()  # what came since the last flush may be half of something
+            self._rows.abandon()  # rows since the last flush may be incomplete
         self.close()
 
     def _open_rows(self, path: Any, verify: Verify, locking: bool) -> None:
@@ -571,13 +576,13 @@ class Array:
         return self._rows
 
     def _note_rows(self) -> None:
-        """Take the new shape; the file is looked at when something is read."""
+        """Update the shape; the file is consulted on the next read."""
         if self._rows is not None:
             self.shape = self._rows.shape
             self._is_seen = False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as the place of the file and its identity, not as its content."""
+        """Pickle the location and identity of the file, not its content."""
         if self._rows is not None:
             raise TypeError(
                 "an array open for appending cannot be pickled or copied: open it by its path"
@@ -588,7 +593,7 @@ class Array:
         return _reopen, (place, identity, container.verify, self._nthreads)
 
     def __dask_tokenize__(self) -> tuple[str, ...]:
-        """Return what Dask names this array by: equal while path and content are."""
+        """Return Dask's token for this array, equal as long as path and content are equal."""
         return "bloscpack.Array", *token_of(self._open_container())
 
     def _open_container(self) -> Container:
@@ -607,7 +612,7 @@ class Array:
 
 
 class OuterIndexer:
-    """What `Array.oindex` gives: selects along each axis independently."""
+    """Indexer returned by `Array.oindex`: selects along each axis independently."""
 
     __slots__ = ("_array",)
 
@@ -615,24 +620,24 @@ class OuterIndexer:
         self._array = array
 
     def __getitem__(self, index: Any) -> AnyArray:
-        """Read all combinations of the indices given for each axis; errors as for `Array.read`."""
+        """Read all combinations of the indices of each axis; raises the errors of `Array.read`."""
         array = self._array
         chosen = parse_selection(index, array.shape, outer=True)
         return gather(array._open_container(), array._described(), chosen, nthreads=array._nthreads)
 
 
 def _reopen(place: Any, identity: bytes, verify: Any, nthreads: int | None) -> Array:
-    """Return the array that was pickled, opened anew.
+    """Reopen a pickled array.
 
     Raises
     ------
     FileChangedError
-        The file is not the one that was open.
+        The file has changed since it was pickled.
     """
     try:
         array = Array(place, verify=verify, nthreads=nthreads)
     except BloscpackError as err:
-        # It could be opened then.
+        # It could be opened when it was pickled, so it must have changed.
         raise changed(err.path) from err
     try:
         check_identity(array._container, identity)
@@ -671,32 +676,32 @@ def load(
     fill_value: Any = 0,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Read a whole array, every chunk verified.
+    """Read a whole array and verify every chunk.
 
     Parameters
     ----------
     path : str, PathLike, bytes-like or binary file
-        A Bloscpack file, or a URL of one. One without array metadata gives its bytes as uint8.
+        A Bloscpack file or its URL. A file without array metadata is read as its bytes (uint8).
     out, on_error, fill_value
         As for `Array.read`.
     nthreads : int, optional
-        Threads that decode; as many as there are processors, at most 8, by default.
+        Number of decoding threads. Default: the number of processors, at most 8.
     storage_options : mapping, optional
-        For a URL: what fsspec's file system for it takes (keys, ``endpoint_url``, ``headers``).
+        Arguments for the fsspec file system of a URL (keys, ``endpoint_url``, ``headers``).
 
     Returns
     -------
     ndarray
-        New and writable, in the order it was saved; or `out`.
+        A new, writable array in the order it was saved; or `out`.
 
     Raises
     ------
     FormatError, CodecError
-        The file is damaged, or of another kind.
+        The file is damaged, or of another type.
     ValueError, TypeError
         `out`, `on_error` or `fill_value` does not fit.
     OSError
-        It cannot be read; `RemoteError` if a server cannot be reached.
+        The file cannot be read; `RemoteError` if a server cannot be reached.
     """
     with Array(path, nthreads=nthreads, storage_options=storage_options) as array:
         return array.read((), out=out, on_error=on_error, fill_value=fill_value)

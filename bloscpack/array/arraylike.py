@@ -1,8 +1,9 @@
-"""Turn a value that a caller wants stored into an ndarray, or refuse it with advice.
+"""Conversion of a caller's value to an ndarray, or an error with advice.
 
-``numpy.asarray`` takes nearly anything: it makes an array of the keys of a mapping, drops the mask
-of a masked array and the columns of a table. What would be lost here is refused instead. Types of
-other libraries are recognised by name, so that none of them is imported.
+``numpy.asarray`` accepts nearly anything: it turns a mapping into an array of its keys and drops
+the mask of a masked array or the column names of a table. Here such values are refused, because
+the loss would be silent. Types of other libraries are recognised by name, so that none of them is
+imported.
 """
 
 import os
@@ -16,7 +17,7 @@ import numpy as np
 
 from ..types import AnyArray
 
-# Names of entries that a message lists.
+# Number of entry names listed in a message.
 _MAX_LISTED = 3
 
 _TABLES = {
@@ -32,7 +33,7 @@ _TABLE_ADVICE = {
 
 
 def is_of(value: object, library: str, *names: str) -> bool:
-    """Return whether `value` is an instance of a class of `library` called one of `names`."""
+    """Return whether `value` is an instance of one of the classes `names` of `library`."""
     return any(
         kind.__name__ in names and kind.__module__.partition(".")[0] == library
         for kind in type(value).__mro__
@@ -50,12 +51,13 @@ def is_dask_array(value: object) -> bool:
 
 
 def as_array(value: Any) -> AnyArray:
-    """Return `value` as an array, its subclass kept; a copy only where numpy makes one.
+    """Return `value` as an array, preserving subclasses and copying only where numpy must.
 
     Raises
     ------
     TypeError
-        It is not an array, or holds more than an array does: a mapping, a table, a mask, a unit.
+        `value` is not an array, or has parts that an array cannot store: a mapping, a table, a
+        mask, a unit.
     """
     if type(value) is np.ndarray:
         return value
@@ -65,7 +67,7 @@ def as_array(value: Any) -> AnyArray:
     if isinstance(array, np.ma.MaskedArray) and _is_masked(array):
         raise TypeError(
             "the array has masked items, and a mask is not stored: use x.filled(fill_value), or "
-            "store numpy.ma.getmaskarray(x) as an array of its own"
+            "store numpy.ma.getmaskarray(x) as a separate array"
         )
     unit = getattr(array, "unit", getattr(array, "units", None))
     if unit is not None and type(array) is not np.ndarray and array.dtype.names is None:
@@ -76,13 +78,13 @@ def as_array(value: Any) -> AnyArray:
 
 
 def _check_kind(value: Any) -> None:
-    """Check that a value of another class than numpy's is not more than an array."""
+    """Check that storing a value that is not a numpy object as an array loses nothing."""
     if isinstance(value, str | os.PathLike):
         _refuse(value, "open a file with bloscpack.load; use numpy.array(x) to store text")
     if isinstance(value, bytes):
         _refuse(
             value,
-            "numpy drops zero bytes at the end of it; use numpy.frombuffer(x, 'u1'), or "
+            "numpy drops trailing zero bytes; use numpy.frombuffer(x, 'u1'), or "
             "bloscpack.pack_bytes_to_file",
         )
     _check_labels(value)
@@ -97,7 +99,7 @@ def _check_kind(value: Any) -> None:
 
 
 def _check_labels(value: Any) -> None:
-    """Check that a value has no names of columns or axes, nor a unit."""
+    """Check that a value has no column names, axis names or unit."""
     for library, names in _TABLES.items():
         if is_of(value, library, *names):
             _refuse(value, _TABLE_ADVICE[library])
@@ -121,15 +123,15 @@ def _check_image(value: Any) -> None:
 
 
 def _is_mapping(value: Any) -> bool:
-    # Groups of zarr have keys, and are not registered as mappings.
+    # zarr groups have keys but are not registered as mappings.
     has_keys = callable(getattr(value, "keys", None)) and hasattr(value, "__getitem__")
     return isinstance(value, Mapping) or (has_keys and not hasattr(value, "__array__"))
 
 
 def _entries(mapping: Any) -> str:
-    """Return how to get some entries of a mapping, as text."""
+    """Return example expressions for the entries of a mapping, as text."""
     names: list[Any] = []
-    with suppress(Exception):  # reading a closed or remote one fails in its own ways
+    with suppress(Exception):  # a closed or remote mapping may raise anything
         names = list(islice(mapping.keys(), _MAX_LISTED + 1))
     if not names:
         return "x['name']"
@@ -141,7 +143,7 @@ def _is_masked(array: np.ma.MaskedArray[Any, Any]) -> bool:
     mask = np.ma.getmask(array)
     if mask is np.ma.nomask:
         return False
-    # That of a structured array has a field for each of its fields, all of booleans.
+    # The mask of a structured array is structured too: one boolean per field.
     return bool(np.frombuffer(np.asarray(mask).tobytes(), np.uint8).any())
 
 

@@ -1,6 +1,6 @@
-"""JSON values kept with a file, as a reader gets them: dicts and lists that refuse to be changed.
+"""Read-only dicts and lists: the attrs of a file that is open for reading.
 
-A change of an ordinary dict would be lost without a word, as nothing writes it to the file.
+Changing an ordinary dict would succeed and then be lost, since nothing writes it to the file.
 """
 
 from collections.abc import Callable
@@ -13,10 +13,10 @@ _CHANGING = (
 
 
 class ReadOnlyDict(dict[str, Any]):
-    """A dict whose methods that would change it raise `TypeError` with advice.
+    """Dict whose mutating methods raise `TypeError` with advice.
 
-    A copy of it, by ``copy.deepcopy`` or by pickling, is an ordinary dict. ``dict(x)`` and
-    ``x.copy()`` are ordinary dicts with the same values.
+    ``copy.deepcopy`` and pickling return an ordinary dict, with ordinary values. ``dict(x)`` and
+    ``x.copy()`` return ordinary dicts with the same (read-only) values.
     """
 
     __slots__ = ("_advice",)
@@ -30,7 +30,7 @@ class ReadOnlyDict(dict[str, Any]):
 
 
 class ReadOnlyList(list[Any]):
-    """A list whose methods that would change it raise `TypeError` with advice."""
+    """List whose mutating methods raise `TypeError` with advice."""
 
     __slots__ = ("_advice",)
     _advice: str
@@ -53,7 +53,7 @@ for _kind in (ReadOnlyDict, ReadOnlyList):
 
 
 def read_only(value: dict[str, Any], advice: str) -> dict[str, Any]:
-    """Return JSON values that cannot be changed; an attempt raises `TypeError` with `advice`."""
+    """Return a read-only copy of JSON values; changing it raises `TypeError` with `advice`."""
 
     def empty(of: Any) -> Any:
         found: Any = ReadOnlyDict() if isinstance(of, dict) else ReadOnlyList()
@@ -64,14 +64,14 @@ def read_only(value: dict[str, Any], advice: str) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Return a dict or list of JSON values as ordinary ones, new."""
+    """Return a copy of JSON values made of ordinary dicts and lists."""
     return _rebuilt(value, lambda of: {} if isinstance(of, dict) else [])
 
 
 def _rebuilt(value: Any, empty: Callable[[Any], Any]) -> Any:
-    """Return nested dicts and lists in containers that `empty` makes.
+    """Copy nested dicts and lists into containers made by `empty`.
 
-    Without recursion: the nesting in a file may be deeper than Python's stack.
+    Iterative, because the nesting in a file may be deeper than Python's stack.
     """
     result = empty(value)
     todo = [(value, result)]

@@ -1,8 +1,8 @@
-"""The chunk grid as arithmetic: which chunks a selection touches, and where its pieces lie in them.
+"""Arithmetic of the chunk grid: which chunks a selection touches, and where its pieces lie in them.
 
-A chunk is a run of items in storage order. The part of an array that such a run covers is a few
-boxes (ranges along every axis); each box meets the selection in one strided block, which numpy
-copies in one step. Nothing here reads or knows a file.
+A chunk is a run of items in storage order. The part of an array covered by such a run is a few
+boxes (ranges along every axis). Each box intersects the selection in one strided block, which numpy
+copies in one step. This module does no I/O.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from .selection import Box, Picked, Sides
 
 
 def boxes(start: int, stop: int, shape: tuple[int, ...]) -> Iterator[Box]:
-    """Yield boxes that together are items `start` to `stop`, in order, of a C-order array."""
+    """Yield the boxes that cover items `start` to `stop` of a C-order array, in order."""
     if start >= stop:
         return
     if not shape:
@@ -40,22 +40,22 @@ def boxes(start: int, stop: int, shape: tuple[int, ...]) -> Iterator[Box]:
 
 
 class Piece(NamedTuple):
-    """Where a box meets a selection.
+    """Intersection of a box and a selection.
 
     Attributes
     ----------
     first, last : int
-        Lowest and highest item wanted, counted in the whole array.
+        Lowest and highest selected item, as an index into the flattened array.
     origin : int
-        The item at the start of the block; `last` or between if a step is negative.
+        The item at the start of the block. With a negative step it lies after `first`, up to
+        `last`.
     lengths, steps : tuple of int
-        Number of items along each axis of the block that holds the items wanted, and the items
-        from one to the next.
+        Shape of the block that contains the selected items, and its strides in items.
     target : tuple of slice or ndarray of int64
-        Places in the result, along each axis.
+        Positions in the result, along each axis.
     source : tuple of slice or ndarray of int64, or None
-        The items wanted, along each axis of the block; None where the whole block is wanted, and
-        goes to slices.
+        The selected items along each axis of the block. None if the whole block is selected and
+        `target` contains only slices.
     """
 
     first: int
@@ -68,7 +68,7 @@ class Piece(NamedTuple):
 
 
 def pieces(start: int, stop: int, shape: tuple[int, ...], sides: Sides) -> Iterator[Piece]:
-    """Yield what items `start` to `stop` of an array of `shape` hold of the selection `sides`."""
+    """Yield the pieces of the selection `sides` within items `start` to `stop` of an array."""
     scales = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
     for box in boxes(start, stop, shape):
         target: list[slice | IntArray] = []
@@ -98,7 +98,8 @@ def pieces(start: int, stop: int, shape: tuple[int, ...], sides: Sides) -> Itera
                 begin, end = int(found[0]), int(found[-1])
                 origin += begin * scale
                 target.append(_places(wanted, low, high))
-                # Masks, and lists where a chunk has one row of them, often select neighbours.
+                # Masks often select neighbours, as do lists when a chunk has one row of them;
+                # a slice is copied faster than an index array.
                 if end - begin + 1 == high - low and (np.diff(found) == 1).all():
                     source.append(slice(None))
                 else:
@@ -121,7 +122,7 @@ def pieces(start: int, stop: int, shape: tuple[int, ...], sides: Sides) -> Itera
 
 
 def _places(side: Picked, low: int, high: int) -> slice | IntArray:
-    """Return where indices `low` to `high` of the sorted ones stand in the selection."""
+    """Return the positions in the selection of its sorted indices `low` to `high`."""
     if side.order is None:
         return slice(low, high)
     if high - low == 1:
@@ -133,9 +134,9 @@ def _places(side: Picked, low: int, high: int) -> slice | IntArray:
 def cross(
     places: tuple[slice | IntArray, ...], lengths: tuple[int, ...]
 ) -> tuple[slice | IntArray, ...]:
-    """Return an index that takes `places` of an array of shape `lengths` along each axis by itself.
+    """Return an index that applies `places` to each axis of an array of shape `lengths` separately.
 
-    numpy does so with one array among slices; several are given an axis each.
+    numpy already does so for one array among slices; several arrays need ``numpy.ix_``.
     """
     if sum(isinstance(place, np.ndarray) for place in places) < 2:
         return places
@@ -147,7 +148,7 @@ def cross(
 
 
 def _meet(side: range, wanted: range) -> slice:
-    """Return the positions in `wanted` of the indices that `side` holds too."""
+    """Return the positions in `wanted` of the indices that are also in `side`."""
     step = wanted.step
     if step > 0:
         low = -((wanted.start - side.start) // step)
@@ -159,14 +160,14 @@ def _meet(side: range, wanted: range) -> slice:
 
 
 def contiguous_run(shape: tuple[int, ...], sides: Sides) -> tuple[int, int] | None:
-    """Return the first item of a selection and the number of items if they are one run.
+    """Return (first item, number of items) if the selection is one contiguous run, else None.
 
-    That is, if the items follow each other in an array of `shape` in C order, and in the order of
-    the selection. None if they do not; `sides` select at least one item.
+    It is one if its items are adjacent in a C-order array of `shape`, in the order of the
+    selection. `sides` must select at least one item.
     """
     first = 0
     count = scale = 1
-    is_whole = True  # along the axes looked at, the last ones
+    is_whole = True  # along all axes visited so far, starting with the last
     for axis in range(len(shape) - 1, -1, -1):
         side = sides[axis]
         if type(side) is not range:
@@ -184,9 +185,10 @@ def contiguous_run(shape: tuple[int, ...], sides: Sides) -> tuple[int, int] | No
 
 
 def runs(shape: tuple[int, ...], sides: Sides, size: int) -> list[int]:
-    """Return in order the chunks of `size` items that may hold items of the selection.
+    """Return the chunks of `size` items that may contain selected items, in ascending order.
 
-    Exact along the first axis; along the others the span from the first to the last item counts.
+    Exact along the first axis; along the others, the whole span from the first to the last
+    selected item counts.
     """
     if not all(sides) or not size:
         return []
@@ -201,12 +203,12 @@ def runs(shape: tuple[int, ...], sides: Sides, size: int) -> list[int]:
     side = sides[0]
     start, last = _span(side)
     if isinstance(side, range) and abs(side.step) * inner <= size:
-        # No row step can jump a chunk: every one from the first to the last is met.
+        # A step of at most one chunk skips none: all from the first to the last are touched.
         return list(range((start * inner + low) // size, (last * inner + high) // size + 1))
     rows = side.sorted if isinstance(side, Picked) else _ascending(side)
     begins = (rows * inner + low) // size
     ends = (rows * inner + high) // size + 1
-    # Of each row the chunks that no row before has.
+    # Drop from each row the chunks that an earlier row already has.
     np.maximum(begins[1:], ends[:-1], out=begins[1:])
     counts = np.maximum(ends - begins, 0)
     skipped = np.cumsum(counts) - counts
@@ -215,7 +217,7 @@ def runs(shape: tuple[int, ...], sides: Sides, size: int) -> list[int]:
 
 
 def _span(side: range | Picked) -> tuple[int, int]:
-    """Return the lowest and the highest index of a side that is not empty."""
+    """Return the lowest and the highest index of a side, which must not be empty."""
     if isinstance(side, range):
         return (side[0], side[-1]) if side.step > 0 else (side[-1], side[0])
     return int(side.sorted[0]), int(side.sorted[-1])

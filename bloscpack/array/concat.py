@@ -1,7 +1,7 @@
-"""Many files as one array: their rows one file after the other.
+"""Several files as one array, concatenated along the first axis.
 
-The front of each file is read once, for its shape. Then few are open at a time; one that is read
-again is opened again, and must be the file that it was.
+The front of each file is read once, for its shape. After that only a limited number of files is
+open at a time. A file that is read again is reopened, and must not have changed.
 """
 
 import os
@@ -31,27 +31,29 @@ MAX_OPEN_FILES = 64
 
 
 class ManyArrays:
-    """Arrays in several files as one, along the first axis.
+    """Arrays in several files as one, concatenated along the first axis.
 
-    Made by `bloscpack.open_many`.
+    Returned by `bloscpack.open_many`.
 
     Attributes
     ----------
     shape, dtype, ndim, size, nbytes
-        As of an ndarray; `nbytes` is the decoded size in bytes.
+        As for an ndarray; `nbytes` is the decoded size in bytes.
     attrs : dict
-        Those of the first file.
+        The attrs of the first file.
     names : list of str
         The files, in order.
     starts : list of int
-        The row with which each file begins, and how many rows there are.
+        First row of each file, followed by the total number of rows.
     chunks : tuple of int or None
-        Shape of a chunk, if all files have the same and only the last one of each is shorter.
+        Shape of a chunk, if it is the same in all files and only the last chunk of each file is
+        shorter.
 
     Notes
     -----
-    At most 64 files are open at a time. Threads and forked children may share a handle. It pickles
-    as the places of its files, and what tells whether they have changed (`FileChangedError`).
+    At most 64 files are open at a time. Threads and forked children may share a handle. A pickle
+    contains the location of each file and a digest of its state; reading from a file that has
+    changed raises `FileChangedError`.
     """
 
     def __init__(
@@ -76,7 +78,7 @@ class ManyArrays:
     def _describe(self, paths: list[Any], options: Mapping[str, Any] | None) -> None:
         """Open every file once, and check that they fit together."""
         if not paths:
-            raise ValueError("no file was named: a list of at least one path is needed")
+            raise ValueError("paths is empty: expected at least one path")
         found: list[tuple[Any, ...]] = [()] * len(paths)
 
         waits = [*map(may_wait, paths)]
@@ -109,11 +111,11 @@ class ManyArrays:
         self, shape: tuple[int, ...], dtype: Dtype, name: str, first: tuple[int, ...]
     ) -> None:
         if not shape:
-            raise ValueError(f"{name}: an array of no dimension has no rows")
+            raise ValueError(f"{name}: an array without dimensions has no rows")
         if dtype != self.dtype or shape[1:] != first[1:]:
             raise ValueError(
-                f"{name}: rows of shape {shape[1:]} and {dtype}, those of {self.names[0]} are "
-                f"{first[1:]} and {self.dtype}: files that are opened as one must agree"
+                f"{name}: rows of shape {shape[1:]} and {dtype} differ from those of "
+                f"{self.names[0]}, of shape {first[1:]} and {self.dtype}"
             )
 
     @property
@@ -142,16 +144,16 @@ class ManyArrays:
         )
 
     def array(self, number: int) -> Array:
-        """Return the array of one file, opened if it was closed meanwhile; not to be closed.
+        """Return the array of one file, reopened if necessary; the caller must not close it.
 
         Raises
         ------
         IndexError
-            There is no such file.
+            `number` is out of range.
         FileChangedError
-            It is another one by now.
+            The file has changed since it was first opened.
         OSError
-            It cannot be opened.
+            The file cannot be opened.
         """
         if not self._is_open:
             raise ValueError("I/O operation on closed bloscpack.ManyArrays")
@@ -164,17 +166,17 @@ class ManyArrays:
         return array
 
     def _keep(self, number: int, array: Array) -> None:
-        """Keep a file open, and let go of others if there are too many.
+        """Keep a file open, and evict others if there are too many.
 
-        One that another thread is reading from is closed when that has ended.
+        A file that another thread is reading is closed when that read has ended.
         """
         while len(self._open) >= self._max_open:
-            with suppress(RuntimeError, StopIteration):  # another thread makes the room
+            with suppress(RuntimeError, StopIteration):  # another thread is evicting too
                 self._open.pop(next(iter(self._open)), None)
         self._open[number] = array
 
     def __getitem__(self, index: Any) -> Any:
-        """Read a selection, with numpy's meaning, as `Array` does."""
+        """Read a selection, as numpy would; see `Array.__getitem__`."""
         if type(index) is int and self.shape[1:]:
             row = index + len(self) if index < 0 else index
             if 0 <= row < len(self):
@@ -188,23 +190,25 @@ class ManyArrays:
         return result[()]
 
     def __setitem__(self, index: Any, value: Any) -> Never:
-        raise TypeError("arrays in files are not changed in place: read, change and save them")
+        raise TypeError("arrays in files cannot be changed in place: read, change and save them")
 
     def __iter__(self) -> Iterator[Any]:
-        """Yield the rows along the first axis; each chunk is decoded once."""
+        """Yield the rows along the first axis, decoding each chunk once."""
         for number in range(len(self.names)):
             yield from self.array(number)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
-        """Return the whole array for numpy, new.
+        """Return the whole array as a new ndarray.
 
         Raises
         ------
         ValueError
-            `copy` is False: an array in files cannot be had without one.
+            `copy` is False.
         """
         if copy is False:
-            raise ValueError("an array in files cannot be had without a copy")
+            raise ValueError(
+                "cannot return an array stored in files without copying it (copy=False)"
+            )
         whole = self.read()
         return whole if dtype is None else whole.astype(dtype, copy=False)
 
@@ -213,11 +217,11 @@ class ManyArrays:
     @overload
     def read(self, selection: Any = (), *, out: Out) -> Out: ...
     def read(self, selection: Any = (), *, out: Any = None) -> Any:
-        """Read a selection, into `out` if given; parameters and errors are those of `Array.read`.
+        """Read a selection, into `out` if given; parameters and errors as for `Array.read`.
 
         Notes
         -----
-        Every chunk that holds something of the selection is read once, and no file without.
+        Each chunk that contains part of the selection is read once. Files without one are not read.
         """
         chosen = parse_selection(selection, self.shape)
         target = None if out is None else as_target(out, chosen.shape, self.dtype)
@@ -231,7 +235,7 @@ class ManyArrays:
             inner = prod(chosen.lengths[1:]) * self.dtype.itemsize
             for number, _, _, count in shares:
                 self.array(number)._open_container().check_size(count * inner)
-            # Not np.empty: that makes S0 and U0 a character long.
+            # np.ndarray, because np.empty turns S0 and U0 into S1 and U1.
             target = np.ndarray(chosen.lengths, self.dtype)
         self._read_shares(shares, chosen.sides[1:], target)
         result: AnyArray = chosen.arrange(target)
@@ -242,10 +246,10 @@ class ManyArrays:
         return out
 
     def _shares(self, sides: Sides) -> Iterator[tuple[int, range | Picked, Any, int]]:
-        """Yield what each file has of a selection.
+        """Yield the share of each file in a selection.
 
-        Those that have something: the file, its rows, where they go in the target, how many
-        different ones there are.
+        For each file that has one: (file number, its rows, their places in the target, number of
+        distinct rows).
         """
         side = sides[0]
         if not prod(map(len, sides)):
@@ -273,7 +277,8 @@ class ManyArrays:
         target: AnyArray,
     ) -> None:
         nthreads = resolve_nthreads(self._nthreads, target.nbytes)
-        # Files that are few are decoded on several threads each, and waited for together.
+        # With fewer files than threads, files are read one by one with all threads; remote files
+        # always at the same time, because their latency dominates.
         outer = MAX_OBJECTS if self._is_remote else nthreads if len(shares) >= nthreads else 1
         inner = nthreads if outer == 1 or len(shares) == 1 else 1
 
@@ -302,7 +307,7 @@ class ManyArrays:
         self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as what opens the files again, on use."""
+        """Pickle the locations of the files; they are reopened on first use."""
         if not self._is_open:
             raise ValueError("I/O operation on closed bloscpack.ManyArrays")
         state = {
@@ -324,12 +329,12 @@ def _reopen(state: dict[str, Any]) -> ManyArrays:
 
 
 def _without_head(place: Any) -> Any:
-    """Return a place that is small, whose front is fetched anew when the file is opened."""
+    """Return the location without its cached front, which is fetched again on opening."""
     return place._replace(head=b"") if isinstance(place, RemotePlace) else place
 
 
 def _met(side: range, start: int, stop: int) -> tuple[int, int]:
-    """Return which of the indices of `side`, from and to, are `start` or more and below `stop`."""
+    """Return the range of positions in `side` whose indices lie in [`start`, `stop`)."""
     if not side:
         return 0, 0
     step = side.step
@@ -347,7 +352,7 @@ def _common_chunks(
     several = {
         chunk
         for shape, chunk in zip(shapes, chunks, strict=True)
-        # A file of one chunk says nothing.
+        # A file with a single chunk is compatible with every chunk shape.
         if chunk != shape
     }
     if not several:
@@ -362,38 +367,39 @@ def open_many(
     nthreads: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> ManyArrays:
-    """Open several files as one array, their rows one file after the other.
+    """Open several files as one array, concatenated along the first axis.
 
     Parameters
     ----------
     paths : str or PathLike, or sequence of str, PathLike or bytes-like
-        A pattern with ``*``, ``?``, ``[...]`` or ``**``, of paths or of URLs, whose files come in
-        the order of their names as text: number them with leading zeros. Or the files, or
-        patterns, in the order that is wanted.
+        Files or patterns, in the desired order. A pattern of paths or URLs may contain ``*``,
+        ``?``, ``[...]`` or ``**``; its files are sorted by name as text, so number them with
+        leading zeros.
     verify : bool or "always", default True
         As for `open`.
     nthreads : int, optional
-        Threads that decode; as many as there are processors, at most 8, by default.
+        Number of decoding threads. Default: the number of processors, at most 8.
     storage_options : mapping, optional
-        For URLs: what fsspec's file system for them takes (keys, ``endpoint_url``, ``headers``).
+        Arguments for the fsspec file system of URLs (keys, ``endpoint_url``, ``headers``).
 
     Returns
     -------
     ManyArrays
-        To be closed, or used as a context manager.
+        Close it when done, or use it as a context manager.
 
     Raises
     ------
     FileNotFoundError
-        A pattern fits no file.
+        A pattern matches no file.
     ValueError
-        The rows of two files differ in shape or dtype; or there is no file.
+        The rows of two files differ in shape or dtype, or `paths` is empty.
     FormatError, UnsupportedError, OSError
         As for `open`; the message names the file.
 
     Notes
     -----
-    The front of every file is read at once: one request each behind URLs, many at a time.
+    The front of every file is read on opening. Behind URLs that is one request per file, many at a
+    time.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""An array in a file in words: one line, or a table for notebooks.
+"""Text and HTML representations of an array in a file.
 
-Names, dtypes and attrs come from files: they are cut short and, in HTML, escaped.
+Names, dtypes and attrs come from files, so they are truncated and, in HTML, escaped.
 """
 
 from collections.abc import Mapping
@@ -8,20 +8,20 @@ from typing import Any, NamedTuple
 
 from .dtype import Dtype
 
-_MAX_LENGTH = 200  # characters of a value that are shown
+_MAX_LENGTH = 200  # characters shown of a value
 
 
 class Facts(NamedTuple):
-    """What is told of an array.
+    """Properties of an array that its representations show.
 
     Attributes
     ----------
     name : str
         The file.
     shape : tuple of int
-        Of the array.
+        Shape of the array.
     dtype : numpy.dtype
-        Of the array.
+        Dtype of the array.
     nchunks : int
         Number of chunks.
     chunks : tuple of int or None
@@ -36,7 +36,7 @@ class Facts(NamedTuple):
 
 
 def one_line(facts: Facts, *, is_open: bool) -> str:
-    """Return what ``repr`` gives."""
+    """Return the text of ``repr``."""
     return (
         f"<bloscpack.Array {facts.name!r} shape={facts.shape} dtype={_cut(facts.dtype)} "
         f"chunks={facts.chunks}{'' if is_open else ' (closed)'}>"
@@ -44,7 +44,7 @@ def one_line(facts: Facts, *, is_open: bool) -> str:
 
 
 def html_table(facts: Facts, nbytes: int, cbytes: int | None, attrs: Mapping[str, Any]) -> str:
-    """Return a table; `cbytes` is None for a closed file."""
+    """Return an HTML table; pass `cbytes=None` for a closed file."""
     from html import escape  # on use: for notebooks only
 
     chunks = f"{facts.nchunks} of shape {facts.chunks}" if facts.chunks else facts.nchunks
@@ -63,6 +63,6 @@ def html_table(facts: Facts, nbytes: int, cbytes: int | None, attrs: Mapping[str
 
 
 def _cut(value: object) -> str:
-    """Return a value as one line that is not too long."""
+    """Return a value as one line of at most `_MAX_LENGTH` characters."""
     line = " ".join(str(value).split())
     return line if len(line) <= _MAX_LENGTH else f"{line[: _MAX_LENGTH - 3]}..."

@@ -1,12 +1,12 @@
-"""Dtypes as text: the ``dtype`` of the array metadata, written and read.
+"""Dtypes as text: reading and writing the ``dtype`` entry of the array metadata.
 
-The text is that of bloscpack 0.16: ``repr(dtype.str)``, or ``repr(dtype.descr)`` of a structured
-dtype; releases 0.4.0 to 0.7.1 wrote it unquoted, 0.4.0 always as a list. Where that text cannot say
-everything (bfloat16, overlapping or reordered fields) a second entry, ``logical_dtype``, does, and
-the first stays what the original can read: raw bytes of the right size.
+The text is that of bloscpack 0.16: ``repr(dtype.str)``, or ``repr(dtype.descr)`` for a structured
+dtype. Releases 0.4.0 to 0.7.1 wrote it unquoted, and 0.4.0 always as a list. Dtypes that this text
+cannot express (bfloat16, overlapping or reordered fields) have a second entry, ``logical_dtype``;
+``dtype`` is then raw bytes of the same size, which the original can read.
 
-A file's text never becomes Python objects: only literals are parsed, each scalar type must match
-a pattern, and object dtypes are refused.
+Text from a file is never evaluated: only literals are parsed, each scalar type must match a
+pattern, and object dtypes are refused.
 """
 
 import ast
@@ -24,11 +24,12 @@ Dtype = np.dtype[Any]
 
 _SCALAR = re.compile(
     r"[<>|=]?(?:[?]|b1|[iu][1248]|f(?:2|4|8|12|16)|c(?:8|16|24|32)|[SUVa][0-9]{0,10}"
-    # No divided units like [D/24]: numpy writes them as multiples, and dies of some zeros.
+    # Divided units like [D/24] are excluded: numpy writes them as multiples, and some zero
+    # divisors crash it.
     r"|[mM]8(?:\[(?:[1-9][0-9]{0,8})?(?:Y|M|W|D|h|m|s|ms|us|ns|ps|fs|as)\])?)"
 )
 
-# The types of ml_dtypes that may be named in a file; an import of that package defines them.
+# The types of ml_dtypes that a file may name; importing that package defines them.
 EXTENSION_TYPES = frozenset(
     (
         "bfloat16",
@@ -52,11 +53,11 @@ EXTENSION_TYPES = frozenset(
     )
 )
 
-# numpy counts the bytes of an item in a C int; 1.26 takes larger numbers modulo 2^32.
+# numpy stores the item size in a C int; numpy 1.26 reduces larger numbers modulo 2^32.
 _MAX_ITEMSIZE = 2**31 - 1
 _CHARACTER_NBYTES = {"S": 1, "a": 1, "V": 1, "U": 4}
 
-# Nesting and length of a dtype's text; numpy itself refuses far earlier than these hurt.
+# Limits on the length and nesting of a dtype's text; numpy itself refuses far smaller ones.
 _MAX_TEXT = 1 << 16
 _MAX_DEPTH = 32
 _MAX_REMEMBERED_TEXT = 1 << 10
@@ -69,11 +70,11 @@ def pack_dtype(dtype: Dtype) -> tuple[str, Any]:
     Raises
     ------
     ObjectNumpyArrayRejection
-        `dtype` holds Python objects or variable-size strings.
+        `dtype` contains Python objects or variable-size strings.
     """
     if dtype.hasobject or dtype.kind == "T":
         raise ObjectNumpyArrayRejection(
-            f"dtype {dtype} holds Python objects, which are not stored; "
+            f"dtype {dtype} contains Python objects, which are not stored; "
             "convert it to a fixed-size type first"
         )
     try:
@@ -88,24 +89,25 @@ def pack_dtype(dtype: Dtype) -> tuple[str, Any]:
 
 
 def pack_scalar(dtype: Dtype) -> str:
-    """Return the name of a dtype without fields or shape: its ``str``, or that of ml_dtypes.
+    """Return the name of a dtype without fields or shape: ``dtype.str``, or its ml_dtypes name.
 
     Raises
     ------
     TypeError
-        It has fields, a shape or no bytes, or holds Python objects.
+        `dtype` has fields or a shape, has zero bytes, or contains Python objects.
     """
     is_plain = dtype.names is None and dtype.subdtype is None and not dtype.hasobject
     if not is_plain or not dtype.itemsize or dtype.kind == "T":
         raise TypeError(
-            f"dtype {dtype}: a plain one is needed, without fields and Python objects, not empty"
+            f"dtype {dtype}: expected a plain dtype of at least one byte, without fields, "
+            "shape or Python objects"
         )
     logical = pack_dtype(dtype)[1]
     return logical if isinstance(logical, str) else dtype.str
 
 
 def unpack_scalar(name: str) -> Dtype:
-    """Return the dtype of a name that `pack_scalar` gives.
+    """Return the dtype for a name written by `pack_scalar`.
 
     Raises
     ------
@@ -114,13 +116,15 @@ def unpack_scalar(name: str) -> Dtype:
     """
     dtype = _extension_type(name) if name in EXTENSION_TYPES else _scalar(name)
     if not dtype.itemsize:
-        raise FormatError(f"dtype: {name!r} has no bytes", field="dtype")
+        raise FormatError(f"dtype: {name!r} has zero bytes", field="dtype")
     return dtype
 
 
 def _unpack_text(text: str) -> Dtype:
     if len(text) > _MAX_TEXT:
-        raise FormatError(f"dtype: text of {len(text)} characters", field="dtype")
+        raise FormatError(
+            f"dtype: text of {len(text)} characters exceeds {_MAX_TEXT}", field="dtype"
+        )
     try:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError, RecursionError, MemoryError):
@@ -137,11 +141,11 @@ def unpack_dtype(described: Any, logical: Any = None) -> Dtype:
     Raises
     ------
     FormatError
-        They do not describe one.
+        The values do not describe a dtype.
     ObjectNumpyArrayRejection
-        They describe one that holds Python objects.
+        The dtype contains Python objects.
     ImportError
-        It is a type of ml_dtypes, which is not installed.
+        The dtype needs ml_dtypes, which is not installed.
     """
     if isinstance(described, str):
         short = len(described) <= _MAX_REMEMBERED_TEXT
@@ -152,7 +156,9 @@ def unpack_dtype(described: Any, logical: Any = None) -> Dtype:
         return dtype
     result = _unpack_logical(logical, _MAX_DEPTH)
     if result.subdtype is not None:
-        raise FormatError("logical_dtype: a sub-array is no item", field="logical_dtype")
+        raise FormatError(
+            "logical_dtype: a sub-array cannot be the item type", field="logical_dtype"
+        )
     if result.itemsize != dtype.itemsize:
         raise FormatError(
             f"logical_dtype: {result.itemsize} bytes, but dtype has {dtype.itemsize}",
@@ -165,14 +171,17 @@ def _from_description(value: Any, depth: int) -> Dtype:
     if isinstance(value, str):
         return _scalar(value)
     if not isinstance(value, list) or depth == 0:
-        raise FormatError(f"dtype: a {type(value).__name__} describes none", field="dtype")
+        raise FormatError(
+            f"dtype: expected text or a list of fields, not {type(value).__name__!r}",
+            field="dtype",
+        )
     fields = [_field(entry, depth) for entry in value]
     if len(fields) == 1 and fields[0][0] == "" and fields[0][1] is None:
         return fields[0][2]  # release 0.4.0: a plain dtype as a list of one unnamed field
     names, titles, formats, offsets = [], [], [], []
     itemsize = 0
     for position, (name, title, dtype) in enumerate(fields):
-        # Aligned structs have their padding listed as unnamed void fields.
+        # dtype.descr lists the padding of aligned structs as unnamed void fields.
         if name or dtype.kind != "V" or dtype.names is not None:
             names.append(name or f"f{position}")
             titles.append(title)
@@ -190,7 +199,7 @@ def _field(entry: Any, depth: int) -> tuple[str, str | None, Dtype]:
     if isinstance(name, tuple | list) and len(name) == 2:
         title, name = name
     if not isinstance(name, str) or not (title is None or isinstance(title, str)):
-        raise FormatError(f"dtype: field name {str(name)[:80]!r} is no text", field="dtype")
+        raise FormatError(f"dtype: field name {str(name)[:80]!r} is not text", field="dtype")
     dtype = _from_description(entry[1], depth - 1)
     return name, title, _subarray(dtype, entry[2]) if len(entry) == 3 else dtype
 
@@ -199,7 +208,7 @@ def _scalar(text: str) -> Dtype:
     if text.lstrip("<>|=")[:1] == "O":
         raise ObjectNumpyArrayRejection("dtype: Python objects are not read from files")
     if not _SCALAR.fullmatch(text):
-        raise FormatError(f"dtype: {text[:80]!r} is no scalar type", field="dtype")
+        raise FormatError(f"dtype: {text[:80]!r} is not a scalar type", field="dtype")
     kind, digits = text.lstrip("<>|=")[0], text.lstrip("<>|=")[1:]
     if kind in _CHARACTER_NBYTES and digits:
         _check_itemsize(int(digits) * _CHARACTER_NBYTES[kind], text)
@@ -222,7 +231,7 @@ def _subarray(dtype: Dtype, shape: Any) -> Dtype:
     if not isinstance(lengths, tuple | list) or not all(
         isinstance(length, int) and length >= 0 for length in lengths
     ):
-        raise FormatError(f"dtype: {str(shape)[:80]!r} is no shape", field="dtype")
+        raise FormatError(f"dtype: {str(shape)[:80]!r} is not a shape", field="dtype")
     _check_itemsize(prod(lengths) * dtype.itemsize, f"sub-array {tuple(lengths)} of {dtype}")
     try:
         return np.dtype((dtype, tuple(lengths)))
@@ -277,7 +286,7 @@ def _unpack_logical(value: Any, depth: int) -> Dtype:
         return _extension_type(value) if value in EXTENSION_TYPES else _scalar(value)
     if depth == 0 or not isinstance(value, dict):
         raise FormatError(
-            f"logical_dtype: {str(value)[:80]!r} is no description of one", field="logical_dtype"
+            f"logical_dtype: {str(value)[:80]!r} does not describe a dtype", field="logical_dtype"
         )
     if "base" in value:
         return _subarray(_unpack_logical(value["base"], depth - 1), value.get("shape"))
@@ -287,7 +296,8 @@ def _unpack_logical(value: Any, depth: int) -> Dtype:
         isinstance(entry, list) and len(entry) == len(lists[0] or []) for entry in lists
     ):
         raise FormatError(
-            "logical_dtype: fields are not lists of one length", field="logical_dtype"
+            "logical_dtype: names, titles, formats and offsets must be lists of the same length",
+            field="logical_dtype",
         )
     names, titles, formats, offsets = lists
     return _structured(
@@ -304,9 +314,9 @@ def _extension_type(name: str) -> Dtype:
         module = importlib.import_module("ml_dtypes")
     except ImportError as err:
         raise ImportError(
-            f"the array is of type {name}: pip install ml_dtypes (or bloscpack[ml_dtypes])"
+            f"the array has dtype {name}: pip install ml_dtypes (or bloscpack[ml_dtypes])"
         ) from err
     if not hasattr(module, name):
-        raise ImportError(f"the array is of type {name}: this needs a newer ml_dtypes")
+        raise ImportError(f"the array has dtype {name}, which needs a newer ml_dtypes")
     dtype: Dtype = np.dtype(getattr(module, name))
     return dtype

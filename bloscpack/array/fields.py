@@ -1,4 +1,4 @@
-"""Fields of a structured array, picked from a few chunks at a time."""
+"""Reading single fields of a structured array, a few chunks at a time."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,19 +12,19 @@ from .gather import as_target, gather
 from .layout import Description, rows_of_whole_chunks
 from .selection import parse_selection
 
-# Decoded bytes of the rows that fields are picked from at a time.
+# Decoded size of the rows that are held in memory at a time, in bytes.
 _BLOCK_NBYTES = 16 << 20
 
 Names = str | list[str]
 
 
 def field_names(index: Any, dtype: Dtype) -> Names | None:
-    """Return the name or names of fields that `index` is; None if it is something else.
+    """Return `index` if it is a field name or a list of names, else None.
 
     Raises
     ------
     ValueError, KeyError
-        There is no such field: for one name and for a list, as numpy has it.
+        A field does not exist: ValueError for one name, KeyError for a list, as in numpy.
     """
     if dtype.names is None or dtype.fields is None:
         return None
@@ -38,12 +38,12 @@ def field_names(index: Any, dtype: Dtype) -> Names | None:
         if name not in dtype.fields:
             raise KeyError(_missing(name, dtype))
     if len(set(index)) != len(index):
-        raise ValueError(f"a field is named twice in {str(index)[:200]}")
+        raise ValueError(f"a field is listed twice in {str(index)[:200]}")
     return index
 
 
 def _missing(name: str, dtype: Dtype) -> str:
-    return f"no field of name {name!r:.80}; the fields are {', '.join(dtype.names or ())[:400]}"
+    return f"no field named {name!r:.80}; the fields are {', '.join(dtype.names or ())[:400]}"
 
 
 def gather_fields(
@@ -54,9 +54,10 @@ def gather_fields(
     out: Any = None,
     nthreads: int | None = None,
 ) -> AnyArray:
-    """Return fields of all items, new or in `out`; errors as for `gather`.
+    """Return fields of all items, in a new array or in `out`; raises the errors of `gather`.
 
-    The result is in the order of the file. In memory there are some chunks besides.
+    A new array has the memory order of the file. Besides the result, about 16 MiB of rows are in
+    memory.
     """
     dtype, shape, is_fortran = described
     found: Dtype = dtype[names]
@@ -66,9 +67,9 @@ def gather_fields(
         result = as_target(out, full, base)
     else:
         container.check_size(container.nbytes)
-        # Zeros: several fields leave the bytes of the others between them.
+        # Zeros, because a dtype of several fields has gaps where the other fields were.
         result = np.zeros(full, base, order="F" if is_fortran else "C")
-        if result.dtype != base:  # numpy makes S0 a character long
+        if result.dtype != base:  # np.zeros turns S0 into S1
             result = np.ndarray(full, base)
     for rows in _blocks(container, described):
         chosen = parse_selection(rows, shape)
@@ -77,7 +78,7 @@ def gather_fields(
 
 
 def _blocks(container: Container, described: Description) -> Iterator[tuple[Any, ...]]:
-    """Yield selections of rows that lie together in the file, of whole chunks where possible."""
+    """Yield selections of rows that are contiguous in the file, in whole chunks where possible."""
     dtype, shape, is_fortran = described
     if not shape or 0 in shape or not dtype.itemsize:
         yield (Ellipsis,)

@@ -1,13 +1,13 @@
 """Gathering a selection from the chunks of a container into one ndarray.
 
-Each chunk that holds something of the selection is read once, in any order and on several threads.
-Where what it holds is one run of bytes that lands as one run in the result, it is decoded straight
-into the result's memory; else the items wanted are copied there, only the Blosc blocks decoded
-that lie between the first and the last of them if that is less than half of the chunk.
+Each chunk that contains part of the selection is read once, in any order and on several threads. If
+that part is one run of bytes both in the chunk and in the result, it is decoded straight into the
+result's memory. Otherwise the selected items are copied; if they span less than half of the chunk,
+only the Blosc blocks of that span are decoded.
 
-All is done in the order of the file: an array stored in Fortran order is a C-ordered array of the
-reversed shape. The result is a target with one axis for each axis of the array (`Selection.spread`
-and `arrange` lead from and to the shape numpy gives).
+All work is done in the order of the file: an array stored in Fortran order is treated as a C-order
+array of the reversed shape. The target has one axis for each axis of the array; `Selection.spread`
+and `Selection.arrange` convert from and to numpy's shape of the result.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,9 +26,9 @@ from .dtype import Dtype
 from .layout import Description, new_array, stored_view
 from .selection import Selection, Sides
 
-# The most memory that is allocated for a part of a chunk before a look at the chunk bears it out.
+# Largest buffer allocated for part of a chunk before the chunk's own header has been checked.
 _MAX_UNSEEN_NBYTES = 16 << 20
-# Rows up to this size are allocated before anything but the header was looked at.
+# Rows up to this size are allocated when only the file's header has been checked.
 _MAX_ROW_NBYTES = 1 << 20
 
 
@@ -40,12 +40,12 @@ def gather(
     out: AnyArray | None = None,
     nthreads: int | None = None,
 ) -> AnyArray:
-    """Return the items of a selection, new, or in `out` of its shape and the array's dtype.
+    """Return the items of a selection, in a new array or in `out` (same shape and dtype).
 
     Raises
     ------
     FormatError, CodecError
-        A chunk that is needed is damaged; `out` may be filled in part.
+        A required chunk is damaged; `out` may be partly filled.
     """
     dtype, _, is_fortran = described
     target = None if out is None else chosen.spread(out)
@@ -64,10 +64,10 @@ def gather(
 def read_row(
     container: Container, dtype: Dtype, shape: tuple[int, ...], row: int
 ) -> AnyArray | None:
-    """Return row number `row`, of `shape`, of an array in C order: the usual small read, at once.
+    """Return row number `row`, of `shape`, of a C-order array: the fast path of small reads.
 
-    None where the row has no bytes, is cut by the end of a chunk, or is large: `gather` does these.
-    Errors as for `gather`.
+    Returns None if the row has zero bytes, is larger than 1 MiB, or crosses the end of a chunk;
+    use `gather` then. Raises the errors of `gather`.
     """
     nbytes = prod(shape) * dtype.itemsize
     if not 0 < nbytes <= _MAX_ROW_NBYTES:
@@ -86,23 +86,23 @@ def read_row(
 
 
 class Gathering:
-    """A selection on its way into an array.
+    """One read of a selection into a target array.
 
     Parameters
     ----------
     container : Container
-        Where the chunks are.
+        The file to read from.
     described : (dtype, shape, is_fortran)
-        The array in it.
+        The array stored in it.
     sides : tuple of range or Picked
-        What is selected along each axis.
+        The indices selected along each axis.
     target : ndarray
-        Receives the items: of the array's dtype, with one axis for each of `sides`.
+        Receives the items. Has the dtype of the array and one axis for each of `sides`.
     nthreads : int, optional
-        Threads that decode.
+        Number of decoding threads.
     lost : dict, optional
-        Receives the index of each chunk that cannot be read, and why. Without it the error of the
-        first such chunk is raised.
+        Maps the index of each chunk that cannot be read to its error message. Without it, the
+        error of the first such chunk is raised.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class Gathering:
         """Fill the target."""
         target = self._target
         if not target.nbytes:
-            # An array of no bytes is all there is to be checked; else nothing is needed.
+            # A whole array of zero bytes still has a chunk to check; a selection needs none.
             if target.shape == self._shape and self._lost is None:
                 self._container.read_into(stored_view(target, False))
             return
@@ -150,7 +150,7 @@ class Gathering:
             self._container.check_end()
 
     def _read_run(self, start: int, out: memoryview) -> None:
-        """Fill `out` with the bytes of the array from `start` on."""
+        """Fill `out` with the bytes of the array, starting at byte `start`."""
         container, step = self._container, self._step
         stop = start + len(out)
         first, last = container.chunk_at(start), container.chunk_at(stop - 1)
@@ -168,9 +168,9 @@ class Gathering:
         self._run(read, range(first, last + 1), len(out))
 
     def _run(self, read: Callable[[int], None], chunks: list[int] | range, nbytes: int) -> None:
-        """Call `read` for each of `chunks`, with `nbytes` to decode in all.
+        """Call `read` for each of `chunks`; together they decode to `nbytes` bytes.
 
-        Errors are collected if they are tolerated.
+        Damage is recorded in `lost`, if given, instead of raised.
         """
         lost = self._lost
 
@@ -187,17 +187,17 @@ class Gathering:
             run_indexed(read if lost is None else attempt, group, nthreads)
 
     def _read_pieces(self) -> None:
-        """Fill the target from pieces of chunks."""
+        """Fill the target piece by piece, when the selection is not one run."""
         container, last, step = self._container, self._last, self._step
         shape, sides, itemsize = self._shape, self._sides, self._itemsize
         item: Dtype
         if last > 0 and step % itemsize:
-            # Every writer cuts between items; where one did not, bytes are gathered.
+            # Chunks that cut items (known writers make none) are gathered byte by byte.
             item = np.dtype(np.uint8)
             target = _bytes_of(self._target)
             shape, sides, itemsize = (*shape, itemsize), (*sides, range(itemsize)), 1
         else:
-            # Structured items are copied as a whole: field by field would leave out padding.
+            # Structured items are copied as void: copying by field would leave out the padding.
             item = np.dtype((np.void, itemsize))
             target = self._target.view(item)
         size, total = step // itemsize, prod(shape)
@@ -208,7 +208,7 @@ class Gathering:
             found = list(pieces(start, stop, shape, sides))
             if not found:
                 return
-            # The span of the items wanted: Blosc blocks outside it are not decoded.
+            # The span of the selected items: Blosc blocks outside of it are not decoded.
             low = min(piece.first for piece in found) - start
             high = max(piece.last for piece in found) + 1 - start
             out = _landing_run(found, target)
@@ -232,11 +232,11 @@ class Gathering:
         self._run(read, chunks, min(len(chunks) * container.chunk_size, container.nbytes))
 
     def lost_pieces(self) -> Iterator[Piece]:
-        """Yield what the lost chunks hold of the selection, in items, in the order of the file."""
+        """Yield the pieces of the selection that lie in lost chunks, in the order of the file."""
         for chunk in sorted(self._lost or ()):
             first = chunk * self._step
             last = first + self._container.chunk_nbytes(chunk)
-            # An item that is cut is lost with either part.
+            # An item that spans two chunks is lost if either of them is.
             start, stop = first // self._itemsize, -(-last // self._itemsize)
             yield from pieces(start, stop, self._shape, self._sides)
 
@@ -248,7 +248,7 @@ class Gathering:
             target[cross(piece.target, target.shape)] = value
 
     def lost_places(self, axis: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Return for each place along `axis` of the array whether lost chunks have a part in it."""
+        """Return, for each place along `axis` of the array, whether a lost chunk affects it."""
         if self._is_fortran:
             axis = len(self._shape) - 1 - axis
         places = np.zeros(len(self._sides[axis]), bool)
@@ -258,17 +258,18 @@ class Gathering:
 
 
 def is_damage(err: BloscpackError) -> bool:
-    """Return whether an error means a damaged chunk, not trouble of the storage or another file."""
+    """Return whether an error means a damaged chunk, not a storage failure or a replaced file."""
     return not isinstance(err, OSError | FileChangedError)
 
 
 def _bytes_of(array: AnyArray) -> AnyArray:
-    """Return a view of `array` with one more axis, of the bytes of its items."""
+    """Return a view of `array` with an additional last axis: the bytes of each item."""
     try:
         return array.view(np.dtype([("bytes", np.uint8, (array.dtype.itemsize,))]))["bytes"]
     except ValueError as err:
         raise UnsupportedError(
-            f"an array of {array.ndim} dimensions in chunks that cut items: {err}; read it whole"
+            f"cannot read part of an array of {array.ndim} dimensions whose chunks cut items: "
+            f"{err}; read the whole array"
         ) from err
 
 
@@ -282,9 +283,9 @@ def _read_span(container: Container, chunk: int, start: int, stop: int) -> memor
 
 
 def _landing_run(found: list[Piece], target: AnyArray) -> AnyArray | None:
-    """Return the part of `target`, contiguous, that the pieces of a chunk fill as they lie in it.
+    """Return the contiguous part of `target` that the pieces of a chunk fill in their stored order.
 
-    None if they are not one run of items in the chunk, or not one in `target`.
+    None if the pieces are not one run of items in the chunk, or not one run in `target`.
     """
     for piece in found:
         if (
@@ -318,14 +319,14 @@ def _slices(piece: Piece) -> list[slice]:
 
 
 def as_target(out: Any, shape: tuple[int, ...], dtype: Dtype) -> AnyArray:
-    """Return the memory of `out` as an array to read a selection of `shape` and `dtype` into.
+    """Return `out` as an array that can receive a selection of `shape` and `dtype`.
 
     Raises
     ------
     TypeError
         `out` is neither an array nor a buffer.
     ValueError
-        It does not fit, or cannot be written to.
+        `out` has another size, shape or dtype, or is read-only.
     """
     if isinstance(out, np.ndarray):
         if out.shape != shape or out.dtype != dtype or not out.flags.writeable:
@@ -347,7 +348,7 @@ def as_target(out: Any, shape: tuple[int, ...], dtype: Dtype) -> AnyArray:
 def _writable_view(out: Any) -> memoryview:
     try:
         if hasattr(out, "__dlpack__") and not hasattr(out, "__buffer__"):
-            out = np.from_dlpack(out).data  # a tensor in this memory
+            out = np.from_dlpack(out).data  # a tensor in main memory
         view = memoryview(out)
     except (TypeError, RuntimeError, BufferError) as err:
         raise TypeError(
@@ -359,7 +360,7 @@ def _writable_view(out: Any) -> memoryview:
 
 
 def copy_items(source: AnyArray, target: AnyArray) -> None:
-    """Copy whole items, the padding of structured ones included."""
+    """Copy whole items, including the padding of structured ones."""
     if target.dtype.itemsize:
         void = np.dtype((np.void, target.dtype.itemsize))
         target.view(void)[...] = source.view(void)

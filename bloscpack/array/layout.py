@@ -1,9 +1,9 @@
-"""Numpy arrays in a container: their metadata, how they lie in a new file, reading them whole.
+"""Layout of numpy arrays in a container: metadata, chunking of a new file, reading whole arrays.
 
-An array is stored as its own memory: rows along the first axis if it is C-ordered, along the last
-if it is Fortran-ordered, which is a C-ordered array of the reversed shape. The metadata are those
-of bloscpack 0.16 (``dtype``, ``shape``, ``order``, ``container``), with ``attrs`` and
-``logical_dtype`` added where there is something to say.
+An array is stored as its own memory: row by row along the first axis in C order, along the last
+axis in Fortran order (which equals a C-order array of the reversed shape). The metadata are those
+of bloscpack 0.16 (``dtype``, ``shape``, ``order``, ``container``), plus ``attrs`` and
+``logical_dtype`` where needed.
 """
 
 import os
@@ -31,13 +31,13 @@ Path: TypeAlias = str | os.PathLike[str]
 Description: TypeAlias = tuple[Dtype, tuple[int, ...], bool]
 
 TARGET_CHUNK_NBYTES = 1 << 20
-# Rows up to this size are kept whole by default; larger ones are cut along the next axis.
+# Rows up to this size are never cut by default; larger ones are cut along the next axis.
 _MAX_ROW_NBYTES = 64 << 20
 _MAX_NDIM = 64  # numpy 2; numpy 1 has 32 and says so itself
-# Metadata of arrays up to this size are worth remembering; a structured dtype may need more.
+# Parsed metadata of at most this size are cached; structured dtypes may need more.
 _MAX_REMEMBERED_NBYTES = 1024
 
-# The size of blocks is chosen by trying, on about a 64th of an array; this is the least that tells.
+# Block sizes are compared on a sample of about 1/64 of the array; smaller samples mislead.
 _MIN_SAMPLE_NBYTES = 128 << 10
 
 _SHUFFLES = {
@@ -51,12 +51,12 @@ _SHUFFLES = {
 
 
 def array_metadata(dtype: Dtype, shape: tuple[int, ...], is_fortran: bool) -> dict[str, Any]:
-    """Return the metadata that describe an array, in the order bloscpack 0.16 writes them.
+    """Return the metadata that describe an array, in the key order of bloscpack 0.16.
 
     Raises
     ------
     ObjectNumpyArrayRejection
-        `dtype` holds Python objects.
+        `dtype` contains Python objects.
     """
     text, logical = pack_dtype(dtype)
     metadata = {
@@ -71,24 +71,24 @@ def array_metadata(dtype: Dtype, shape: tuple[int, ...], is_fortran: bool) -> di
 
 
 def is_fortran(array: AnyArray) -> bool:
-    """Return whether `array` is stored in Fortran order: contiguous so, and not C-contiguous."""
+    """Return whether `array` is stored in Fortran order: F-contiguous but not C-contiguous."""
     flags = array.flags
     return flags.f_contiguous and not flags.c_contiguous
 
 
 def stored_bytes(array: AnyArray) -> memoryview:
-    """Return the bytes of `array` in the order they are stored; a copy only if not contiguous."""
-    if array.nbytes == 0:  # and ascontiguousarray would make S0 a character long
+    """Return the bytes of `array` in storage order, copying only if it is not contiguous."""
+    if array.nbytes == 0:  # ascontiguousarray would turn S0 into S1
         return memoryview(b"")
-    array = np.asarray(array)  # a matrix keeps two dimensions, a masked array its mask
+    array = np.asarray(array)  # reshaping a matrix or masked array would not give plain bytes
     fortran = is_fortran(array)
     return stored_view(array if fortran else np.ascontiguousarray(array), fortran)
 
 
 def typesize_of(dtype: Dtype) -> int:
-    """Return the typesize for the shuffle filter: the item size as far as Blosc can count.
+    """Return the typesize for the shuffle filter: the item size, if Blosc supports it.
 
-    Larger items are shuffled by their characters if they are unicode, else as bytes.
+    For larger items: 4 for unicode, the size of a character, else 1.
     """
     if 1 <= dtype.itemsize <= MAX_TYPESIZE:
         return dtype.itemsize
@@ -96,24 +96,24 @@ def typesize_of(dtype: Dtype) -> int:
 
 
 def unpack_array_metadata(metadata: Any) -> Description:
-    """Return (dtype, shape, whether Fortran order) of the metadata of an array.
+    """Return (dtype, shape, is_fortran) from the metadata of an array.
 
     Raises
     ------
     NotANumpyArray
-        The metadata are not of an array.
+        The metadata do not describe an array.
     FormatError
-        They are, but break the format.
+        They describe an array, but break the format.
     """
     if not isinstance(metadata, dict) or metadata.get("container") != "numpy":
         raise NotANumpyArray(
-            "the file holds no numpy array (its metadata do not say container: numpy); "
+            "the file does not hold a numpy array (its metadata lack container: numpy); "
             "unpack it as bytes"
         )
     dtype = unpack_dtype(metadata.get("dtype"), metadata.get("logical_dtype"))
     shape = metadata.get("shape")
     if not isinstance(shape, list) or len(shape) > _MAX_NDIM or not all(map(_is_length, shape)):
-        raise FormatError("metadata: shape is no list of lengths", field="shape")
+        raise FormatError("metadata: shape is not a list of lengths", field="shape")
     order = metadata.get("order", "C")
     if order not in ("C", "F"):
         raise FormatError(f"metadata: order {str(order)[:80]!r} is not 'C' or 'F'", field="order")
@@ -130,24 +130,24 @@ def _describe_stored(data: bytes, codec: str, nbytes: int) -> Description:
 
 
 def describe_array(container: Container) -> Description:
-    """Return (dtype, shape, whether Fortran order) of the array in `container`.
+    """Return (dtype, shape, is_fortran) of the array in `container`.
 
-    Arrays of one dtype and shape have the same metadata byte for byte: whoever reads many small
-    ones has them parsed once. Errors as for `unpack_array_metadata`.
+    Raises the errors of `unpack_array_metadata`.
     """
     header, data = container.metadata_header, container.stored_metadata
     if header is None or len(data) > _MAX_REMEMBERED_NBYTES:
         return unpack_array_metadata(container.metadata)
+    # Equal dtypes and shapes give identical metadata: a set of small files is parsed only once.
     return _describe_stored(data, header.meta_codec, header.meta_size)
 
 
 def read_array(container: Container, *, nthreads: int | None = None) -> AnyArray:
-    """Return the whole array in `container`, new and writable, in the order it was saved.
+    """Return the whole array in `container` as a new, writable ndarray, in the order it was saved.
 
     Raises
     ------
     NotANumpyArray
-        The metadata are not of an array.
+        The metadata do not describe an array.
     FormatError, CodecError
         The file is damaged, or the metadata do not fit the chunks.
     """
@@ -164,12 +164,12 @@ def read_array(container: Container, *, nthreads: int | None = None) -> AnyArray
 
 
 def check_nbytes(container: Container | Appender, dtype: Dtype, shape: tuple[int, ...]) -> None:
-    """Check that the chunks hold exactly an array of this shape.
+    """Check that the chunks hold exactly one array of this shape.
 
     Raises
     ------
     FormatError
-        They do not.
+        The decoded size of the chunks differs from that of the array.
     """
     nbytes = prod(shape) * dtype.itemsize
     if nbytes != container.nbytes:
@@ -181,22 +181,22 @@ def check_nbytes(container: Container | Appender, dtype: Dtype, shape: tuple[int
 
 
 def new_array(shape: tuple[int, ...], dtype: Dtype, is_fortran: bool) -> AnyArray:
-    """Return a new array in the order of the file; its size was checked before.
+    """Return a new array in the order of the file; the caller has checked its size.
 
     Raises
     ------
     FormatError
-        There are more dimensions, or longer ones, than numpy has.
+        The shape exceeds numpy's limits.
     """
     try:
-        # Not np.empty: that makes S0 and U0 a character long.
+        # np.ndarray, because np.empty turns S0 and U0 into S1 and U1.
         return np.ndarray(shape, dtype, order="F" if is_fortran else "C")
     except ValueError as err:
         raise FormatError(f"metadata: shape {str(list(shape))[:80]}: {err}", field="shape") from err
 
 
 def stored_view(array: AnyArray, is_fortran: bool) -> memoryview:
-    """Return the memory of `array`, contiguous in that order, as writable bytes."""
+    """Return the memory of `array` as writable bytes; it must be contiguous in the given order."""
     if array.nbytes == 0:
         return memoryview(bytearray())
     if array.ndim != 1:
@@ -205,18 +205,18 @@ def stored_view(array: AnyArray, is_fortran: bool) -> memoryview:
 
 
 class Layout(NamedTuple):
-    """How an array will lie in a new file, known before its data are.
+    """Layout of an array in a new file, computed from its description without its data.
 
     Attributes
     ----------
     header : Header
-        With the number and sizes of chunks.
+        Header with the number and sizes of chunks.
     section : bytes
-        The metadata section.
+        Metadata section.
     chunking : Chunking
-        How the stored bytes are cut.
+        Division of the stored bytes into chunks.
     params : CodecParams
-        How to compress a chunk, with blocks of the size that C-Blosc chooses.
+        Compression parameters, with the block size left to C-Blosc.
     """
 
     header: Header
@@ -226,9 +226,9 @@ class Layout(NamedTuple):
 
     @property
     def sample_extent(self) -> tuple[int, int] | None:
-        """The stored bytes (start, stop) that the size of blocks is tried on; None if it is not.
+        """Stored bytes (start, stop) of the sample on which block sizes are compared.
 
-        Some of a chunk in the middle.
+        Part of a chunk in the middle; None if the array is too small to sample.
         """
         nbytes, chunk_size = self.chunking.nbytes, self.chunking.chunk_size
         if nbytes < MIN_SAMPLED_NBYTES:
@@ -248,7 +248,7 @@ def plan_layout(
     checksum: str | None,
     attrs: Mapping[str, Any] | None,
 ) -> Layout:
-    """Return how an array of this dtype, shape and order is stored; parameters as for `save`."""
+    """Return the layout of an array of this dtype, shape and order; parameters as for `save`."""
     dtype, shape, fortran = description
     metadata = array_metadata(dtype, shape, fortran)
     if attrs:
@@ -272,7 +272,7 @@ def plan_layout(
 
 
 def rows_of_whole_chunks(chunk_size: int, nchunks: int, row_nbytes: int, nrows: int) -> int:
-    """Return the least number of rows that are whole chunks: all `nrows` of a single chunk.
+    """Return the smallest number of rows that fill whole chunks; `nrows` if there is one chunk.
 
     `chunk_size` and `row_nbytes` are in bytes.
     """
@@ -284,7 +284,7 @@ def rows_of_whole_chunks(chunk_size: int, nchunks: int, row_nbytes: int, nrows: 
 def codec_params(
     codec: str, clevel: int | None, shuffle: str | int | bool, dtype: Dtype
 ) -> CodecParams:
-    """Return how chunks of items of `dtype` are compressed, as the arguments of `save` say it."""
+    """Return the compression parameters for items of `dtype`; arguments as for `save`."""
     typesize = typesize_of(dtype)
     level = default_clevel(codec) if clevel is None else clevel
     return CodecParams(codec, level, _shuffle_for(shuffle, typesize), typesize)
@@ -316,7 +316,7 @@ def chunk_nbytes(shape: tuple[int, ...], itemsize: int, chunks: Any) -> int:
     if isinstance(chunks, bool) or not hasattr(chunks, "__index__"):
         raise TypeError(f"chunks must be a number of rows or a shape, not {chunks!r}")
     if not shape:
-        raise ValueError("an array of no dimension has no rows to cut: leave chunks out")
+        raise ValueError("an array without dimensions has no rows: chunks does not apply")
     nbytes = int(chunks) * row
     if int(chunks) < 1 or nbytes > MAX_CHUNK_NBYTES:
         raise ValueError(

@@ -1,8 +1,7 @@
-"""An array written by many workers, of any kind: each writes some rows, one makes the file.
+"""Parallel writing: many workers write some rows each, then one call joins them into the file.
 
-What runs the workers does not matter: threads, processes, a cluster. They need the job, which
-pickles small, and reach the folder of the file, or the store that its URL names; what they return
-is small, too.
+Workers may be threads, processes, or nodes of a cluster. Each needs the job, whose pickle is small,
+and access to the folder (or the object store) of the file. The records they return are small, too.
 """
 
 import os
@@ -35,37 +34,38 @@ from .arraylike import as_array
 from .dtype import Dtype
 from .layout import Path, plan_layout, rows_of_whole_chunks, stored_view
 
-_MAX_TOLD = 5
+# Ranges of missing rows listed in a message.
+_MAX_LISTED = 5
 
 
 class PartsJob:
-    """An array that is written in parts; made by `bloscpack.parts`.
+    """Array that is written in parts; returned by `bloscpack.parts`.
 
-    Rows count along the first axis, along the last one of an array in Fortran order.
+    Rows are counted along the first axis, or along the last axis in Fortran order.
 
     Attributes
     ----------
     path : str
-        The file to be, or its URL.
+        Path or URL of the file that the parts will form.
     id : str
-        Tells the job from others for the same file.
+        Distinguishes the job from others for the same file.
     shape, dtype : tuple of int, numpy.dtype
-        Of the whole array.
+        Shape and dtype of the whole array.
     axis : int
-        The axis of the rows: 0, or the last one of an array in Fortran order.
+        Axis of the rows: 0, or the last axis in Fortran order.
     nrows : int
-        The length of that axis; 1 of an array of no dimension.
+        Length of that axis; 1 for an array without dimensions.
     rows_per_chunk : int
-        Parts start and stop at multiples of this, or stop at the end: the least number of rows
-        that are whole chunks.
+        Smallest number of rows that fill whole chunks. Parts start at a multiple of it, and stop
+        at a multiple or at the last row.
     nchunks : int
         Number of chunks.
 
     Notes
     -----
-    It pickles, without anything of the data, but with the `storage_options` of a URL. Safe from
-    many threads and processes: `write` in any of them, `commit` and `abort` in one. As a context
-    manager it is aborted at the end of the block: nothing is left but a file that was committed.
+    A pickled job contains no data, but it does contain the `storage_options` of a URL. `write` may
+    be called from many threads and processes at once; `commit` and `abort` from one. As a context
+    manager the job is aborted at the end of the block: only a committed file remains.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class PartsJob:
         if order not in ("C", "F"):
             raise ValueError(f"order must be 'C' or 'F', not {order!r}")
         by_last = order == "F"
-        # As numpy has it: with fewer than two axes to tell apart an array is in both orders.
+        # As in numpy, an array with fewer than two axes longer than 1 is in both orders.
         self._is_fortran = by_last and 0 not in self.shape and sum(n != 1 for n in self.shape) > 1
         layout = plan_layout(
             (self.dtype, self.shape, self._is_fortran),
@@ -124,9 +124,9 @@ class PartsJob:
 
     @property
     def sample_rows(self) -> tuple[int, int] | None:
-        """The rows (start, stop) that decide the size of blocks; None if nothing does.
+        """Rows (start, stop) that `with_blocks_for` needs to choose the block size.
 
-        A few in the middle of a large array; `with_blocks_for` takes them.
+        A few rows in the middle; None if the array is small or the size has been chosen.
         """
         if self._sample_extent is None:
             return None
@@ -134,12 +134,12 @@ class PartsJob:
         return start // self._row_nbytes, -(-stop // self._row_nbytes)
 
     def with_blocks_for(self, rows: Any) -> "PartsJob":
-        """Return this job with blocks of the size that `bloscpack.save` chooses, by trying.
+        """Return this job with the block size that `bloscpack.save` would choose for these rows.
 
         Parameters
         ----------
         rows : array_like
-            The rows `sample_rows`; not looked at if that is None.
+            The rows `sample_rows`; ignored if that is None.
         """
         extent, wanted = self._sample_extent, self.sample_rows
         if extent is None or wanted is None:
@@ -151,39 +151,40 @@ class PartsJob:
         job._params = with_small_blocks(
             self._params, sample, self._chunk_size, nthreads=resolve_nthreads(None, len(sample))
         )
-        # Chosen once: they are tried from the size that C-Blosc has.
+        # Choose only once: the trial starts from C-Blosc's own block size.
         job._sample_extent = None
         return job
 
     def begin(self) -> Self:
-        """Make the place for parts, a hidden folder beside the file; it may be there already.
+        """Create the hidden folder for parts beside the file, unless it exists.
 
         In an object store, which has no folders, it is an empty object.
 
         Returns
         -------
         PartsJob
-            This one.
+            This job.
 
         Raises
         ------
         LockedError
             A writer has the file open that would be replaced.
         FileExistsError
-            There is a file, and it must not be replaced.
+            The file exists, and `overwrite` is False.
         OSError
-            The folder cannot be made.
+            The folder cannot be created.
         """
         self._store.begin()
         return self
 
     def split(self, block: int | str = DEFAULT_BLOCK) -> list[tuple[int, int]]:
-        """Return ranges (start, stop) of rows for `write`, which together are all rows.
+        """Divide all rows into ranges (start, stop) for `write`.
 
         Parameters
         ----------
         block : int or str, default "64 MiB"
-            Decoded bytes of each, at most, but one chunk at least: a number, or text with a unit.
+            Largest decoded size of a range, in bytes or as text with a unit. A range has at least
+            one chunk.
         """
         step = self.rows_per_chunk
         if self._row_nbytes:
@@ -200,15 +201,17 @@ class PartsJob:
         start : int
             The first row, a multiple of `rows_per_chunk`.
         rows : array_like
-            Rows `start` and on, up to another such multiple or the end: of the shape of the array,
-            but for their number. Of its dtype, or one that can be cast to it without loss.
+            Rows from `start` up to another such multiple or the end. Except along the row axis,
+            their shape must be that of the array. Their dtype must be that of the array, or be
+            castable to it without loss.
         nthreads : int, optional
-            Threads that compress; one in a worker of a cluster or a pool, by default.
+            Number of compressing threads. Default: 1 in a worker of a cluster or a pool, else the
+            number of processors, at most 8.
 
         Returns
         -------
         PartRecord
-            For `commit`. Small, and pickles.
+            Argument for `commit`; small and picklable.
 
         Raises
         ------
@@ -236,12 +239,12 @@ class PartsJob:
         )
 
     def missing(self, records: Iterable[PartRecord]) -> list[tuple[int, int]]:
-        """Return ranges (start, stop) of rows that none of these parts has, in order.
+        """Return the ranges (start, stop) of rows that are in none of these parts, in order.
 
         Raises
         ------
         ValueError
-            The records are of another job; parts overlap, or are of the same rows and differ.
+            Records belong to another job, parts overlap, or parts of the same rows differ.
         """
         return self._rows_without(sorted_parts(records, self._stamp))
 
@@ -253,18 +256,18 @@ class PartsJob:
         nthreads: int | None = None,
         progress: Progress | None = None,
     ) -> None:
-        """Make the file, which appears whole or not at all, and remove all parts.
+        """Join the parts into the file, which appears whole or not at all, and remove them.
 
         Parameters and errors are those of `join`.
 
         Raises
         ------
         OSError
-            Also if the file is there and parts cannot be removed.
+            Also if the file was made but parts cannot be removed.
 
         Notes
         -----
-        To commit once more what was committed does nothing.
+        Committing the same records again does nothing.
         """
         self.join(records, verify=verify, nthreads=nthreads, progress=progress)
         self._store.discard()
@@ -277,32 +280,33 @@ class PartsJob:
         nthreads: int | None = None,
         progress: Progress | None = None,
     ) -> None:
-        """Make the file, which appears whole or not at all, and leave the parts to `abort`.
+        """Join the parts into the file, which appears whole or not at all; `abort` removes them.
 
-        For what may run any task again, and all those before it, until it is told of its end.
+        For schedulers that may run any task and its predecessors again: unlike after `commit`, the
+        parts still exist.
 
         Parameters
         ----------
         records : iterable of PartRecord
-            What `write` has returned, in any order. Two of the same rows, as of a task that ran
-            twice, are fine if they are equal.
+            Records returned by `write`, in any order. Two records of the same rows, from a task
+            that ran twice, must be equal.
         verify : bool, default True
-            Read each part and compare its digest before it is copied.
+            Read each part and compare its digest before copying it.
         nthreads : int, optional
-            Threads that verify.
+            Number of verifying threads.
         progress : callable, optional
-            Called with (bytes copied, bytes in all), stored ones, after each part.
+            Called after each part with (stored bytes copied, stored bytes in total).
 
         Raises
         ------
         ValueError
-            Rows are missing, or parts overlap, differ, or are of another job.
+            Rows are missing, or parts overlap, differ, or belong to another job.
         FileNotFoundError
-            A part is gone, or the job has ended.
+            A part is missing, or the job has ended.
         FileExistsError
-            There is another file, and it must not be replaced.
+            Another file exists, and `overwrite` is False.
         TruncatedError, ChecksumMismatch
-            A part is not as it was written.
+            A part is damaged.
         LockedError
             A writer has the file open that would be replaced.
         OSError
@@ -310,22 +314,21 @@ class PartsJob:
 
         Notes
         -----
-        After an error rows can be written again, and this be called again: all parts are still
-        there.
+        An error removes no parts, so rows can be written again and this method called again.
 
-        An object in S3 is put together there: copied are parts of 5 MiB or more, and only what is
-        smaller, and up to 10 MiB at the beginning, passes through here. To verify fetches all
-        parts, with up to 64 MiB in memory for each thread; without it one request for each part
-        asks for its size, and S3 copies no other version of it than that one. Other stores have
-        each part fetched, to verify as well, and a local temporary file of the whole written.
+        S3 joins the object on its side: it copies parts of 5 MiB or more. Only smaller parts, and
+        up to 10 MiB at the beginning, pass through this process. Verifying fetches all parts, with
+        up to 64 MiB in memory per thread. Without it, one request per part gets its size, and S3
+        copies exactly that version of the part. For other stores every part is fetched, also to
+        verify it, and the whole file is first written to a local temporary file.
         """
         parts = sorted_parts(records, self._stamp)
         missing = self._rows_without(parts)
         if missing or not parts:
-            told = ", ".join(f"{start} to {stop}" for start, stop in missing[:_MAX_TOLD])
-            more = f" and {len(missing) - _MAX_TOLD} more" if len(missing) > _MAX_TOLD else ""
+            listed = ", ".join(f"{start} to {stop}" for start, stop in missing[:_MAX_LISTED])
+            more = f" and {len(missing) - _MAX_LISTED} more" if len(missing) > _MAX_LISTED else ""
             raise ValueError(
-                f"{self.path}: no part has rows {told}{more}, of {self.nrows}; write them first"
+                f"{self.path}: no part has rows {listed}{more}, of {self.nrows}; write them first"
             )
         threads = resolve_nthreads(nthreads, sum(part.nbytes for part in parts))
         try:
@@ -343,27 +346,27 @@ class PartsJob:
                 raise
 
     def target_tag(self) -> str:
-        """Return what tells the file that is there now from the one of another time; "" if none."""
+        """Return a tag of the file's current version; "" if it does not exist."""
         return self._store.target_tag()
 
     def abort(self, *, others: bool = False) -> None:
-        """Remove all parts; nothing of the job is left but a file that was committed.
+        """Remove all parts of the job; a committed file remains.
 
         Parameters
         ----------
         others : bool, default False
-            Those of other jobs for the same file, too: what killed programs have left. None of
-            these must be running.
+            Also remove parts of other jobs for the same file, left by programs that were killed.
+            None of these jobs may be running.
 
         Notes
         -----
-        A task that is still writing fails with FileNotFoundError and leaves nothing either. A job
-        made anew, with the same path and id, can do this as well.
+        A task that is still writing fails with FileNotFoundError and leaves no part. A new job
+        with the same path and id can abort this one.
 
-        Behind a URL such a task removes what it wrote when it finds, afterwards, that the job has
-        ended; if it is killed before, a part may stay, which calling this once more removes. It
-        ends the uploads that killed programs have left unfinished, where the store tells of them.
-        A bucket that keeps versions keeps those of parts.
+        Behind a URL, such a task checks afterwards whether the job has ended, and then removes its
+        part. If it is killed before that, the part stays until `abort` is called again. `abort`
+        also ends unfinished uploads of killed programs, if the store lists them. A bucket with
+        versioning keeps old versions of the parts.
         """
         self._store.discard(others=others)
 
@@ -381,9 +384,9 @@ class PartsJob:
 
     @property
     def _stamp(self) -> str:
-        """What records are marked with: the id, and all that parts depend on but the data.
+        """Stamp of this job's records: the id and a digest of all options that affect parts.
 
-        Blocks may be of any size, and whoever commits need not know it.
+        The block size is left out: parts with different block sizes can be joined.
         """
         params = replace(self._params, blocksize=0)
         plan = self._header.pack() + self._section + repr(params).encode()
@@ -399,12 +402,14 @@ class PartsJob:
         ]
 
     def _checked_rows(self, start: int, rows: Any, stop: int | None) -> tuple[AnyArray, int, int]:
-        """Return rows as an array of the dtype, and their range, which `stop` tells if any may be.
+        """Return (rows as an array of the job's dtype, first row, stop).
+
+        `stop` is the expected end of the range; None accepts any range of whole chunks.
 
         Raises
         ------
         ValueError, TypeError
-            They do not fit.
+            The rows do not fit.
         """
         array: AnyArray = np.asarray(as_array(rows))
         count = array.shape[self.axis] if array.ndim and self.shape else 1
@@ -420,17 +425,17 @@ class PartsJob:
                 "convert them with astype"
             )
         if isinstance(start, bool) or not hasattr(start, "__index__"):
-            raise TypeError(f"start must be a number of rows, not {start!r}")
+            raise TypeError(f"start must be an integer row number, not {start!r}")
         first, step = int(start), self.rows_per_chunk
         end = first + count
         if stop is not None and end != stop:
             raise ValueError(f"expected rows {first} to {stop}, not {first} to {end}")
         if not 0 <= first <= end <= self.nrows or (first == end and self.nrows):
-            raise ValueError(f"rows {first} to {end} are not in an array of {self.nrows} rows")
+            raise ValueError(f"rows {first} to {end} are outside the array of {self.nrows} rows")
         if stop is None and (first % step or (end % step and end != self.nrows)):
             raise ValueError(
                 f"rows {first} to {end} are not whole chunks: parts start and stop at multiples "
-                f"of {step} rows, or stop at the end, {self.nrows}; split() gives such ranges"
+                f"of {step} rows, or stop at the end, {self.nrows}; split() returns such ranges"
             )
         if array.dtype != self.dtype:
             array = array.astype(self.dtype)
@@ -462,62 +467,63 @@ def parts(
     id: str | None = None,  # noqa: A002
     storage_options: Mapping[str, Any] | None = None,
 ) -> PartsJob:
-    """Begin an array that many workers write in parts, each some rows of it.
+    """Begin an array that many workers write in parts of some rows each.
 
     Parameters
     ----------
     path : str or PathLike
-        The file to be, or its URL (extra ``remote``). All workers must reach its folder by this
-        path. A file that is there stays until the new one is committed.
+        Path or URL (extra ``remote``) of the file to make. All workers must be able to reach its
+        folder by this path. An existing file stays until the new one is committed.
     shape : tuple of int
-        Of the whole array.
+        Shape of the whole array.
     dtype : data-type
-        Of the items; any but object.
+        Dtype of the items; any except object.
     order : {"C", "F"}, default "C"
         "F" stores it in Fortran order; parts are then cut along the last axis.
     chunks, codec, clevel, shuffle, checksum, attrs
         As for `save`.
     sample : array_like, optional
-        The whole array, or anything that gives rows of it when it is sliced (an `Array`, a memory
-        map, an array of h5py, zarr or dask): a few rows in its middle are read, and the size of
-        Blosc blocks chosen by them as `save` does. Without it parts of chunks of an array of at
-        least 4 MiB are slower to read.
+        The whole array, or an object whose slices are rows of it (an `Array`, a memory map, an
+        array of h5py, zarr or dask). A few rows in its middle are read to choose the size of Blosc
+        blocks, as `save` does. Without a sample, reading parts of chunks is slower for arrays of
+        at least 4 MiB.
     overwrite : bool, default True
-        False: refuse to replace a file.
+        False: refuse to replace an existing file.
     id : str, optional
-        Tells the job from others for the same file: letters, digits, "_" and "-". Whoever begins
-        a job with the same arguments has the same job. Random by default.
+        Distinguishes the job from others for the same file: letters, digits, "_" and "-". The
+        same arguments and id give the same job, also in another process. Random by default.
     storage_options : mapping, optional
-        For the file system of fsspec that the URL is of. They travel with the job when it is
-        pickled, keys included.
+        Arguments for the fsspec file system of the URL. A pickled job contains them, including
+        access keys.
 
     Returns
     -------
     PartsJob
-        A context manager. `split` gives ranges of rows, `write` takes one, `commit` makes the file.
+        A context manager. `split` returns ranges of rows, `write` writes the rows of one, `commit`
+        makes the file.
 
     Raises
     ------
     ObjectNumpyArrayRejection
-        `dtype` holds Python objects.
+        `dtype` contains Python objects.
     ValueError, TypeError
-        A parameter is out of its range.
+        A parameter is out of range.
     FileExistsError
-        There is a file, and `overwrite` is False.
+        The file exists, and `overwrite` is False.
     LockedError
         A writer has the file open that would be replaced.
     UnsupportedError
-        Nothing is written to such URLs: web servers, chains of file systems.
+        The URL cannot be written to: web servers, chains of file systems.
     OSError
-        No parts can be written there.
+        Parts cannot be written there.
 
     Notes
     -----
-    Parts of an object are objects below a hidden URL beside it. Those in S3 are copied on its side
-    when they are joined; of other stores they are fetched and written again.
+    Parts of an object are objects under a hidden URL beside it. S3 joins them by copying on its
+    side; other stores need them to be fetched and written again.
 
-    The file is, byte for byte, the one that `save` writes of the whole array with the same options,
-    whatever the parts (with `sample`, if the array has 4 MiB). bloscpack 0.16 reads it.
+    The file is byte for byte the one that `save` writes for the whole array with the same options,
+    for any division into parts (arrays of 4 MiB or more need `sample`). bloscpack 0.16 reads it.
 
     Examples
     --------
@@ -551,9 +557,6 @@ def parts(
         rows = (slice(None),) * job.axis + (slice(*wanted),)
         job = job.with_blocks_for(sample[rows])
     return job.begin()
-
-
-# How many runs of missing rows a message tells.
 
 
 def _store_for(

@@ -1,7 +1,7 @@
-"""Rows onto the end of an array in a file: what `Array.append` and `Writer` have in common.
+"""Appending rows to an array in a file; shared by `Array.append` and `Writer`.
 
-Rows lie one behind the other in the content: along the first axis of an array in C order, along the
-last one in Fortran order. So appending rows is appending their bytes, and the shape follows.
+Rows are stored one after the other, along the first axis in C order and along the last axis in
+Fortran order. So appending rows means appending their bytes and updating the shape.
 """
 
 import json
@@ -25,23 +25,23 @@ from .layout import Description, check_nbytes, stored_view, unpack_array_metadat
 
 
 class RowAppender:
-    """An array at the end of which rows are put.
+    """Array in a file to which rows are appended.
 
     Parameters
     ----------
     appender : Appender
-        The file; it becomes this object's.
+        The open file. This object takes ownership and closes it.
     description : (dtype, shape, is_fortran)
-        The array so far.
+        The array before appending.
     metadata : JSON value
-        Those of the file, of an array or not.
+        Metadata of the file, with or without those of an array.
     name : str
-        Of the file, for messages.
+        Name of the file, for messages.
 
     Attributes
     ----------
     dtype : numpy.dtype
-        Of the array.
+        Dtype of the array.
     committed_attrs : dict
         The attrs as of the last flush.
     """
@@ -51,12 +51,12 @@ class RowAppender:
     ) -> None:
         self.dtype, shape, self._is_fortran = description
         if not shape:
-            raise ValueError("an array of no dimension has no rows to append to")
+            raise ValueError("an array without dimensions has no rows to append to")
         self._row_shape = shape[:-1] if self._is_fortran else shape[1:]
         self._row_nbytes = prod(self._row_shape) * self.dtype.itemsize
         if not self._row_nbytes:
             raise ValueError(
-                f"rows of shape {self._row_shape} and {self.dtype} have no bytes to append"
+                f"rows of shape {self._row_shape} and {self.dtype} have zero bytes to append"
             )
         self._appender = appender
         self._name = name
@@ -71,14 +71,16 @@ class RowAppender:
     def open(
         cls, path: str | os.PathLike[str], *, nthreads: int | None = None, locking: bool = True
     ) -> Self:
-        """Open a file of an array, or of bytes; errors as for `Appender.open`, and more.
+        """Open a file of an array or of bytes.
 
         Raises
         ------
         ValueError
-            The array has no rows, or rows of no bytes.
+            The array has no dimensions, or its rows have zero bytes.
         FormatError
             The metadata do not fit the chunks.
+
+        Also raises the errors of `Appender.open`.
         """
         appender, metadata = Appender.open(path, nthreads=nthreads, locking=locking)
         with closed_on_error(appender, os.fspath(path)):
@@ -91,55 +93,58 @@ class RowAppender:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape with all that was appended."""
+        """Shape of the array, including appended rows."""
         nrows = self._appender.nbytes // self._row_nbytes
         return (*self._row_shape, nrows) if self._is_fortran else (nrows, *self._row_shape)
 
     @property
     def keeps_attrs(self) -> bool:
-        """Whether the file has a place for attrs."""
+        """Whether the file can store attrs."""
         return isinstance(self._metadata, dict)
 
     @property
     def attrs(self) -> dict[str, Any]:
-        """The user's part of the metadata, to be changed in place until it is committed."""
+        """User's part of the metadata; may be changed in place until it is committed."""
         if not self._is_array:
             return self._metadata if isinstance(self._metadata, dict) else {}
         attrs: dict[str, Any] = self._metadata.setdefault("attrs", {})
         return attrs
 
     def append(self, rows: Any) -> None:
-        """Take rows, or one row; they are the caller's again when this returns."""
+        """Append rows, or one row. The caller may reuse their memory when this returns."""
         content = self._content_of(rows)
         with self._lock:
             self._check_open()
             self._appender.append(content)
 
     def update_attrs(self, attrs: Mapping[str, Any]) -> None:
-        """Set some of the attrs; they must be JSON values."""
-        json.dumps(dict(attrs))  # what cannot be stored is refused before it is taken
+        """Set some of the attrs, which must be JSON values."""
+        json.dumps(dict(attrs))  # raises for values that cannot be stored, before any change
         with self._lock:
             self._check_open()
             if self._metadata is None:
-                raise ValueError("the file has no metadata section, so that it can have no attrs")
+                raise ValueError("the file cannot store attrs: it has no metadata section")
             if not self._is_array and not isinstance(self._metadata, dict):
-                raise ValueError("the metadata of the file are no mapping")
+                raise ValueError(
+                    "the file cannot store attrs: its metadata are a "
+                    f"{type(self._metadata).__name__}, not a mapping"
+                )
             self.attrs.update(attrs)
 
     def replace_attrs(self, attrs: Mapping[str, Any]) -> None:
-        """Set the attrs to these."""
+        """Replace all attrs."""
         json.dumps(dict(attrs))
         with self._lock:
             self._check_open()
             if not self.keeps_attrs:
-                raise ValueError("the file has no metadata section, so that it can have no attrs")
+                raise ValueError("the file cannot store attrs: it has no metadata section")
             if self._is_array:
                 self._metadata["attrs"] = dict(attrs)
             else:
                 self._metadata = dict(attrs)
 
     def flush(self) -> None:
-        """Make everything durable that was appended; nothing is done if nothing was."""
+        """Make appended rows durable; does nothing if nothing was appended."""
         with self._lock:
             self._check_open()
             encoded = self._encoded_attrs()
@@ -147,21 +152,22 @@ class RowAppender:
             self._committed, self.committed_attrs = encoded, json.loads(encoded)
 
     def view(self, *, verify: Verify) -> Container:
-        """Return the file with all that was appended, for reading."""
+        """Return a container that reads the file, including appended rows."""
         with self._lock:
             self._check_open()
             return Container(self._appender.view(), verify=verify)
 
     def abandon(self) -> None:
-        """Close; what was appended since the last flush is given up."""
+        """Close without flushing: rows appended since the last flush are discarded."""
         with self._lock:
             self._is_open = False
             self._appender.close()
 
     def close(self) -> None:
-        """Flush and close; if that fails, what was appended since the last flush is given up.
+        """Flush and close; idempotent.
 
-        In a forked child nothing happens: the file is the parent's. Idempotent.
+        If flushing fails, rows appended since the last flush are discarded. In a forked child
+        nothing is written, since the file belongs to the parent.
         """
         with self._lock:
             if not self._is_open:
@@ -173,12 +179,12 @@ class RowAppender:
                 self.abandon()
 
     def __del__(self) -> None:
-        # Of an object whose making failed there may be no attributes.
+        # If __init__ failed, the attributes may be missing.
         if not getattr(self, "_is_open", False) or not self._appender.is_mine:
             return
         is_there = self._appender.is_published
         outcome = (
-            "the file is as of the last flush, and what was appended since is lost"
+            "the file is as of the last flush, and rows appended since are lost"
             if is_there
             else "no file was made, and its rows are lost"
         )
@@ -189,32 +195,32 @@ class RowAppender:
 
     @property
     def is_published(self) -> bool:
-        """Whether the file is there."""
+        """Whether the file exists under its final name."""
         return self._appender.is_published
 
     def _described(self) -> Any:
-        """Return the metadata as they are now."""
+        """Return the current metadata, with the current shape."""
         if not self._is_array:
             return self._metadata
         metadata = {**self._metadata, "shape": list(self.shape)}
         if not metadata.get("attrs", True):
-            del metadata["attrs"]  # empty ones are not stored
+            del metadata["attrs"]  # empty attrs are not stored
         return json.loads(json.dumps(metadata))
 
     def _encoded_attrs(self) -> str:
         return json.dumps(self._metadata.get("attrs", {}) if self._is_array else self._metadata)
 
     def _content_of(self, rows: Any) -> memoryview:
-        """Return the bytes of `rows` as they are stored.
+        """Return the bytes of `rows` in storage order.
 
         Raises
         ------
         TypeError
             Their dtype cannot be cast safely.
         ValueError
-            Their shape is of no rows of this array.
+            Their shape does not fit the rows of this array.
         """
-        # A single text may be a row.
+        # One string may be a row, although `as_array` refuses strings.
         given = np.asarray(rows if isinstance(rows, str | bytes) else as_array(rows))
         if given.dtype != self.dtype:
             given = self._cast(given, is_array=hasattr(rows, "dtype"))
@@ -233,7 +239,8 @@ class RowAppender:
     def _cast(self, given: AnyArray, *, is_array: bool) -> AnyArray:
         if np.can_cast(given.dtype, self.dtype, "safe"):
             return given.astype(self.dtype)
-        # Numbers of Python's have no dtype of their own: numpy makes [1] int64 and [0.1] float64.
+        # Python numbers have no dtype: numpy makes [1] int64 and [0.1] float64, so these are
+        # accepted if their values fit.
         if not is_array and given.dtype.kind in "biufc" and self.dtype.kind in "biufc":
             with np.errstate(all="ignore"):
                 cast = given.astype(self.dtype)
@@ -254,15 +261,15 @@ class RowAppender:
 
 
 def described_rows(dtype: Dtype, shape: tuple[int | None, ...]) -> Description:
-    """Return (dtype, shape, False) of an array of no rows yet.
+    """Return the description of an empty array of rows: (dtype, (0, *row shape), False).
 
     Raises
     ------
     ValueError
-        `shape` does not start with None and go on with lengths.
+        `shape` is not None followed by lengths.
     """
     if not shape or shape[0] is not None:
-        raise ValueError(f"shape must start with None, the rows to come, not {shape}")
+        raise ValueError(f"shape must start with None (the unknown number of rows), not {shape}")
     for length in shape[1:]:
         if type(length) is not int or length < 0:
             raise ValueError(f"shape must be (None, length, ...), not {shape}")

@@ -1,7 +1,7 @@
-"""The rows of an array in turn, each chunk decoded once.
+"""Iteration over the rows of an array, decoding each chunk once.
 
-Rows follow each other in the file, so it is read from front to end; the chunk that is cut by the
-rows read last is kept for those that come next.
+Rows are contiguous in the file, so it is read from beginning to end. A chunk that is only partly
+used by the current rows is kept for the next ones.
 """
 
 from collections.abc import Iterator
@@ -24,8 +24,8 @@ _MAX_CODE_POINT = 0x10FFFF
 def iter_rows(container: Container, described: Description, nthreads: int | None) -> Iterator[Any]:
     """Yield the rows along the first axis of an array of one dimension or more.
 
-    Each chunk is decoded once. Of an array in C order as many rows are held as a chunk has, or
-    one; of one in Fortran order, where every row takes part of every chunk, all.
+    Each chunk is decoded once. In C order, one chunk's worth of rows (at least one row) is held in
+    memory. In Fortran order it is the whole array, because each row needs part of every chunk.
     """
     dtype, shape, is_fortran = described
     nbytes = prod(shape[1:]) * dtype.itemsize
@@ -57,17 +57,17 @@ def iter_rows(container: Container, described: Description, nthreads: int | None
 
 
 class _RowReader:
-    """Reads runs of bytes that follow each other and decodes no chunk twice."""
+    """Reader of consecutive runs of bytes that decodes no chunk twice."""
 
     def __init__(self, container: Container, nthreads: int | None) -> None:
         self._container = container
         self._nthreads = nthreads
-        # The last chunk that was needed in part: the next run goes on in it.
+        # The last chunk that was used in part; the next run continues in it.
         self._index = -1
         self._content = b""
 
     def read(self, start: int, out: memoryview) -> None:
-        """Fill `out` with the bytes of the array from `start` on."""
+        """Fill `out` with the bytes of the array, starting at byte `start`."""
         container, stop = self._container, start + len(out)
         step = container.chunk_size
         first, final = container.chunk_at(start), container.chunk_at(stop - 1)
@@ -93,15 +93,15 @@ class _RowReader:
 
 
 def check_text(array: AnyArray) -> None:
-    """Check that numpy can make str of the items of an array of text.
+    """Check that the items of a text array can be converted to str.
 
     Raises
     ------
     FormatError
-        One holds a code point beyond Unicode.
+        An item contains a code point beyond Unicode.
     """
     if array.dtype.kind != "U" or not array.nbytes:
         return
     points = np.frombuffer(array.tobytes(), array.dtype.byteorder + "u4")
     if points.max() > _MAX_CODE_POINT:
-        raise FormatError("an item holds code points beyond Unicode")
+        raise FormatError("an item contains code points beyond Unicode")

@@ -1,10 +1,10 @@
-"""Indexing as arithmetic: what a selection covers and where its pieces lie in a chunk.
+"""Parsing of indices into selections.
 
 Along every axis a selection is a `range` or, where a list or a mask picks indices without a fixed
-step, a `Picked`; the items selected are all combinations (an outer product). numpy's indexing by
-one list is that with its axes arranged as numpy puts them, which `Selection` knows.
+step, a `Picked`. The selected items are all combinations (an outer product). numpy's indexing by
+one list is the same with the axes in another order, which `Selection` records.
 
-Nothing here reads or knows a file.
+This module does no I/O.
 """
 
 import operator
@@ -20,14 +20,14 @@ MAX_NDIM = 64  # numpy 2; numpy 1 has 32 and says so itself
 
 
 class Picked:
-    """Indices along one axis in any order, repeated or not, but no `range`.
+    """Indices along one axis, in any order and possibly repeated.
 
     Attributes
     ----------
     sorted : ndarray of int64
         The indices, ascending.
     order : ndarray of int64 or None
-        Where each of them stands in the selection; None where they ascend as given.
+        Position in the selection of each sorted index; None if they were given in ascending order.
     """
 
     __slots__ = ("order", "sorted")
@@ -44,7 +44,7 @@ class Picked:
 
     @property
     def ndistinct(self) -> int:
-        """Number of different indices."""
+        """Number of distinct indices."""
         return 1 + int(np.count_nonzero(np.diff(self.sorted)))
 
     def tolist(self) -> list[int]:
@@ -58,22 +58,22 @@ Sides: TypeAlias = tuple[range | Picked, ...]
 
 
 class Selection(NamedTuple):
-    """An index, applied to a shape.
+    """Index applied to a shape.
 
     Attributes
     ----------
     sides : tuple of range or Picked
         The indices selected along each axis of the array; one index for an integer.
     shape : tuple of int
-        Shape of the result: integers dropped, new axes put in.
+        Shape of the result: axes of integers dropped, new axes inserted.
     is_scalar : bool
-        Whether numpy gives a scalar rather than an array of no dimension.
+        Whether numpy returns a scalar rather than an array without dimensions.
     first : int
-        The axis of the array that the first axis of the result runs along; -1 for a new axis, or
-        where the result has no axis.
+        The axis of the array that becomes the first axis of the result; -1 if that is a new axis
+        or the result has no axes.
     moved : int
-        The axis of the array that comes first in the result though axes before it stay: numpy's
-        place for a list that a slice or a new axis separates from an integer. -1 if there is none.
+        The axis of the array that numpy moves to the front of the result, or -1. numpy moves the
+        axis of a list that is separated from an integer by a slice or a new axis.
     """
 
     sides: Sides
@@ -89,37 +89,37 @@ class Selection(NamedTuple):
 
     @property
     def ranges(self) -> Box:
-        """The indices along each axis, where no list or mask picks them.
+        """Indices along each axis, as ranges.
 
         Raises
         ------
         TypeError
-            One does.
+            A list or mask selects indices that are not a range.
         """
         ranges = tuple(side for side in self.sides if isinstance(side, range))
         if len(ranges) < len(self.sides):
-            raise TypeError("a list or a mask picks indices that are no range")
+            raise TypeError("a list or a mask selects indices that are not a range")
         return ranges
 
     @property
     def ndistinct(self) -> int:
-        """Number of different items selected."""
+        """Number of distinct items selected."""
         count = 1
         for side in self.sides:
             count *= side.ndistinct if type(side) is Picked else len(side)
         return count
 
     def arrange(self, gathered: Any) -> Any:
-        """Return an array of shape `lengths` as the result numpy gives: a view of it."""
+        """Return a view of `gathered`, of shape `lengths`, with numpy's shape of the result."""
         if self.moved > 0:
             gathered = np.moveaxis(gathered, self.moved, 0)
         return gathered.reshape(self.shape)
 
     def spread(self, result: Any) -> Any:
-        """Return a view of `result`, of shape `shape`, as an array of shape `lengths`.
+        """Return a view of `result`, of shape `shape`, with shape `lengths`; inverts `arrange`.
 
-        The inverse of `arrange`. None where memory laid out so cannot be seen that way: indices
-        in a list of several dimensions make one axis.
+        None if the memory layout of `result` allows no such view. A list of several dimensions
+        becomes one axis, which may need a copy.
         """
         lengths = self.lengths
         if self.moved > 0:
@@ -131,19 +131,20 @@ class Selection(NamedTuple):
 
 
 def parse_selection(index: Any, shape: tuple[int, ...], *, outer: bool = False) -> Selection:
-    """Return the `Selection` that `index` makes on an array of `shape`.
+    """Apply `index` to an array of `shape` and return the `Selection`.
 
-    Takes integers, slices of any step, Ellipsis, None (a new axis), and one list, integer array or
-    one-dimensional mask, as numpy does; with `outer` one for every axis, each by itself, as
-    ``numpy.ix_`` does.
+    Accepts integers, slices of any step, Ellipsis, None (a new axis), and one list, integer array
+    or one-dimensional mask, with numpy's meaning. With `outer`, each axis may have a list, array or
+    mask, applied independently as by ``numpy.ix_``.
 
     Raises
     ------
     IndexError
-        An integer is out of bounds, there are too many indices, or one is of a kind that numpy
-        does not take either.
+        An integer is out of bounds, there are too many indices, or numpy does not support an
+        index of this kind.
     TypeError
-        numpy takes it, but we do not: several lists, masks of no or several dimensions.
+        numpy supports the index, but this package does not: several lists, or masks that do not
+        have one dimension.
     """
     if type(index) is int and shape:
         one = _one_index(index, 0, shape)
@@ -173,22 +174,22 @@ def parse_selection(index: Any, shape: tuple[int, ...], *, outer: bool = False) 
 
 
 class _Parser:
-    """A selection as its index is read, entry by entry."""
+    """Builder of a selection, fed with one entry of the index at a time."""
 
     def __init__(self, shape: tuple[int, ...], outer: bool) -> None:
         self._shape = shape
         self._outer = outer
         self.sides: list[range | Picked] = []
-        # Shape of the result, and the axis of the array behind each of its axes.
+        # Shape of the result, and the array axis that each of its axes comes from.
         self._result: list[int] = []
         self._axes: list[int] = []
-        # The list or mask: its axis of the array, its place in the result, its shape.
+        # The list or mask: its axis in the array, its position in the result, its shape.
         self._picks: tuple[int, int, tuple[int, ...]] | None = None
-        # Where in the index integers and lists stand.
+        # Positions of integers and lists in the index.
         self._advanced: list[int] = []
 
     def take(self, entry: Any, place: int) -> None:
-        """Take one entry of the index that is no Ellipsis."""
+        """Add one entry of the index, except Ellipsis."""
         axis = len(self.sides)
         if entry is None:
             self._result.append(1)
@@ -207,7 +208,7 @@ class _Parser:
         self.sides.append(side)
 
     def take_whole(self, count: int) -> None:
-        """Take the next `count` axes as they are."""
+        """Select the next `count` axes completely."""
         for length in self._shape[len(self.sides) : len(self.sides) + count]:
             self._take_side(range(length))
 
@@ -219,29 +220,29 @@ class _Parser:
     def _check_list(self, dims: tuple[int, ...]) -> None:
         if self._outer:
             if len(dims) > 1:
-                raise IndexError("oindex takes lists and arrays of one dimension only")
+                raise IndexError("oindex accepts lists and arrays of one dimension only")
         elif self._picks is not None:
             raise TypeError(
-                "an array is indexed by one list, array or mask at a time; use a.oindex[...] to "
+                "only one list, array or mask is allowed in an index; use a.oindex[...] to "
                 "select along several axes independently, or read a larger slice and index that "
                 "with numpy"
             )
 
     def selection(self, *, may_be_scalar: bool) -> Selection:
-        """Return what was taken."""
+        """Return the selection of all entries added."""
         result, axes, advanced = self._result, self._axes, self._advanced
         moved = -1
         if self._picks is not None and not self._outer:
             moved_axis, start, dims = self._picks
             if advanced[-1] - advanced[0] >= len(advanced):
-                # numpy cannot tell which of the separated places is meant, and takes the front.
+                # The place is ambiguous, so numpy puts the list's axes first.
                 moved = moved_axis
                 stop = start + len(dims)
                 result = [*dims, *result[:start], *result[stop:]]
                 axes = [*axes[start:stop], *axes[:start], *axes[stop:]]
         if len(result) > MAX_NDIM:
             raise IndexError(
-                f"the result would have {len(result)} dimensions, numpy has {MAX_NDIM}"
+                f"the result would have {len(result)} dimensions; numpy allows {MAX_NDIM}"
             )
         is_scalar = may_be_scalar and not result and self._picks is None
         first = axes[0] if axes else -1
@@ -251,11 +252,11 @@ class _Parser:
 def _advanced(
     entry: Any, axis: int, shape: tuple[int, ...]
 ) -> tuple[range | Picked, tuple[int, ...] | None]:
-    """Return the indices that an integer, a list or a mask selects, and the shape of a list."""
+    """Return (indices, shape of the list or mask, or None for an integer)."""
     if type(entry) is int:
         one = _one_index(entry, axis, shape)
         return range(one, one + 1), None
-    # bool is an int, but to numpy a mask; an array of one integer counts as a list.
+    # bool is a subclass of int, but numpy treats it as a mask; a one-item array is a list.
     if not isinstance(entry, bool | np.ndarray):
         try:
             one = _one_index(operator.index(entry), axis, shape)
@@ -267,7 +268,7 @@ def _advanced(
     if array.dtype.kind == "b":
         array = _indices_of_mask(array, axis, shape)
     elif array.size == 0 and not isinstance(entry, np.ndarray):
-        array = array.astype(np.int64)  # to numpy an empty list is one of floats
+        array = array.astype(np.int64)  # numpy makes an empty list float64
     elif array.dtype.kind not in "iu":
         raise IndexError(
             "an index must be an integer, a slice, Ellipsis, None, or a list or array of integers "
@@ -307,11 +308,11 @@ def _indices_of_mask(mask: Any, axis: int, shape: tuple[int, ...]) -> Any:
 
 
 def _side_of(array: Any, axis: int, shape: tuple[int, ...]) -> range | Picked:
-    """Return the indices in `array`, checked and counted from 0, in the order of its items."""
+    """Return the indices in `array`, in its order, checked and made non-negative."""
     if not array.size:
         return range(0)
     low, high = int(array.min()), int(array.max())
-    # Before the cast: it would make a negative index of a large unsigned one.
+    # Check before the cast, which turns large unsigned indices into negative ones.
     _one_index(high, axis, shape)
     _one_index(low, axis, shape)
     indices: IntArray = array.astype(np.int64).reshape(-1)
@@ -319,7 +320,7 @@ def _side_of(array: Any, axis: int, shape: tuple[int, ...]) -> range | Picked:
         indices = np.where(indices < 0, indices + shape[axis], indices)
     start = int(indices[0])
     step = int(indices[1]) - start if len(indices) > 1 else 1
-    # A range is read in larger pieces, often without a copy in between.
+    # Ranges are read in larger pieces, often without an intermediate copy.
     if step and (len(indices) == 1 or (np.diff(indices) == step).all()):
         return range(start, start + step * len(indices), step)
     return Picked(indices)

@@ -1,8 +1,9 @@
-"""Reading around damage: what is left of an array whose chunks cannot all be read.
+"""Reading around damage: arrays of which some chunks cannot be read.
 
-Never by default. The chunks that are lost are known by their errors; their items are set to a value
-the caller gives, or the places along the first axis that need them are left out, with a warning.
-Trouble of the storage (`OSError`) and a file that was exchanged are no damage: they are raised.
+Only on request (`on_error`). A chunk is lost if reading it raises an error. The items of lost
+chunks are set to the caller's `fill_value`, or the indices along the first axis that need them are
+left out; a warning lists the chunks. Storage failures (`OSError`) and replaced files do not count
+as damage and are raised.
 """
 
 from collections.abc import Iterator
@@ -22,20 +23,15 @@ from .selection import Selection
 
 ON_ERROR = ("raise", "fill", "skip")
 
-# Memory is allocated for at most this many times what is there: the file, or what it decodes to.
+# Memory allocated for a result is at most this many times the size of the file plus that of its
+# readable chunks, decoded.
 _MAX_LOSS = 16
-# Lost chunks that a warning lists.
+# Lost chunks listed in a warning.
 _MAX_LISTED = 3
 
 
 def check_on_error(on_error: str, allowed: tuple[str, ...] = ON_ERROR) -> None:
-    """Check that `on_error` is one of the `allowed` words.
-
-    Raises
-    ------
-    ValueError
-        It is not.
-    """
+    """Raise ValueError unless `on_error` is one of the `allowed` words."""
     if on_error not in allowed:
         words = f"{', '.join(map(repr, allowed[:-1]))} or {allowed[-1]!r}"
         raise ValueError(f"on_error must be {words}, not {on_error!r}")
@@ -51,24 +47,24 @@ def gather_rest(
     on_error: str,
     fill_value: Any,
 ) -> AnyArray:
-    """Return the items of a selection but those of chunks that cannot be read.
+    """Return the items of a selection, except those of chunks that cannot be read.
 
     Parameters
     ----------
     container, described, chosen, out, nthreads
         As for `gather.gather`.
     on_error : {"fill", "skip"}
-        Whether the items of a lost chunk become `fill_value`, or each index along the first axis
-        of the result that needs one is left out.
+        "fill" sets the items of lost chunks to `fill_value`; "skip" leaves out each index along
+        the first axis of the result that needs a lost chunk.
     fill_value : scalar
         As for `fill_item`.
 
     Raises
     ------
     ValueError, TypeError
-        `fill_value` does not fit, or nothing can be left out of the selection.
+        `fill_value` does not fit, or "skip" is used with `out` or without an axis to shorten.
     FormatError
-        Hardly anything is left of the file.
+        Too little of the file can be read to allocate memory for the result.
     """
     dtype, _, is_fortran = described
     item = fill_item(fill_value, dtype) if on_error == "fill" else b""
@@ -89,7 +85,7 @@ def gather_rest(
         gathering.fill_lost(item)
     result: AnyArray = chosen.arrange(target)
     if lost and on_error == "skip":
-        rest: AnyArray = result[_kept(gathering, chosen)]
+        rest: AnyArray = result[_readable_indices(gathering, chosen)]
         return rest
     if out is None:
         return result
@@ -98,9 +94,11 @@ def gather_rest(
     return out
 
 
-def _kept(gathering: Gathering, chosen: Selection) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Return for each index along the first axis of the result whether to keep it."""
-    if chosen.first < 0:  # a new axis, with everything behind its one index
+def _readable_indices(
+    gathering: Gathering, chosen: Selection
+) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Return a mask of the indices along the first axis of the result that need no lost chunk."""
+    if chosen.first < 0:  # a new axis: its only index needs every chunk
         return np.zeros(1, bool)
     places = gathering.lost_places(chosen.first)
     # A list of several dimensions is one axis of the array and several of the result.
@@ -118,7 +116,7 @@ def iter_readable_chunks(container: Container, described: Description) -> Iterat
             if not is_damage(err):
                 raise
             lost[chunk] = str(err.args[0])
-            if len(lost) == 1:  # the rest of them at the end, if the caller goes on to it
+            if len(lost) == 1:  # warn at once, as the caller may not iterate to the end
                 _warn(container, described, lost, "left out")
         else:
             yield content
@@ -129,12 +127,12 @@ def iter_readable_chunks(container: Container, described: Description) -> Iterat
 
 
 def _check_left(container: Container, nbytes: int) -> None:
-    """Check that the file bears out an array of so many bytes, damaged as it may be.
+    """Check that enough of the file can be read to allocate `nbytes` bytes for the result.
 
     Raises
     ------
     TruncatedError
-        It is too short, or too few of its chunks can be read.
+        The file is too short, or too few of its chunks can be read.
     """
     size = container.source.size()
     smallest = CHUNK_HEADER_SIZE + container.header.checksum.nbytes
@@ -153,15 +151,15 @@ def _check_left(container: Container, nbytes: int) -> None:
                 break
     if nbytes > _MAX_LOSS * left or container.nchunks > size:
         error = TruncatedError(
-            f"{container.nchunks} chunks of {container.nbytes} bytes are promised; of the "
-            f"{size} bytes of the file too few can be read to believe it"
+            f"the header declares {container.nchunks} chunks of {container.nbytes} bytes, but too "
+            f"few of the {size} bytes of the file can be read to allocate memory for them"
         )
         error.path = container.name
         raise error
 
 
 def _warn(container: Container, described: Description, lost: dict[int, str], done: str) -> None:
-    """Warn, once for all of them, of chunks that cannot be read, and of what was done about it."""
+    """Issue one warning that lists the lost chunks; `done` is "filled" or "left out"."""
     listed = [
         f"chunk {chunk} ({_place(container, described, chunk)}): {lost[chunk]}"
         for chunk in sorted(lost)[:_MAX_LISTED]
@@ -194,15 +192,15 @@ def _place(container: Container, described: Description, chunk: int) -> str:
 def fill_item(value: Any, dtype: Dtype) -> bytes:
     """Return the bytes of `value` as an item of `dtype`.
 
-    0 means an item of zero bytes, whatever the dtype: an empty text, the first instant. Items that
-    are structured, or mere bytes, take nothing else.
+    0 means an item of zero bytes for every dtype: empty text, the first instant. Structured and
+    void dtypes accept only 0.
 
     Raises
     ------
     TypeError
         `value` is of another kind than the dtype.
     ValueError
-        It is no scalar, or the dtype does not hold it: out of range, a fraction, too long a text.
+        `value` is not a scalar, or cannot be represented: out of range, a fraction, text too long.
     """
     scalar = np.asarray(value)
     if scalar.ndim:
@@ -211,10 +209,10 @@ def fill_item(value: Any, dtype: Dtype) -> bytes:
         return bytes(dtype.itemsize)
     if dtype.type is np.void:
         raise ValueError(f"fill_value must be 0 for items of dtype {dtype}, not {value!r}")
-    # Python integers beyond 64 bits are objects to numpy.
+    # numpy makes Python integers beyond 64 bits objects.
     is_number = scalar.dtype.kind != "O" or isinstance(value, int)
     if not is_number or not _is_kin(scalar.dtype, dtype):
-        raise TypeError(f"fill_value {value!r} is no value of dtype {dtype}")
+        raise TypeError(f"fill_value {value!r} is not of the kind of dtype {dtype}")
     try:
         with np.errstate(all="ignore"):
             item = scalar.astype(dtype)
@@ -226,7 +224,7 @@ def fill_item(value: Any, dtype: Dtype) -> bytes:
 
 
 def _is_kin(given: Dtype, dtype: Dtype) -> bool:
-    """Return whether values of kind `given` may be meant as such of `dtype`."""
+    """Return whether a value of dtype `given` can stand for one of `dtype`."""
     kind = dtype.kind
     if kind in "SUMm":
         return given.kind == kind
@@ -237,7 +235,7 @@ def _is_kin(given: Dtype, dtype: Dtype) -> bool:
 
 
 def _is_held(scalar: AnyArray, item: AnyArray) -> bool:
-    """Return whether `item` is the value of `scalar`; rounded where it is a floating point one."""
+    """Return whether `item` represents `scalar`: exactly, or rounded for floating point."""
     kind = item.dtype.kind
     if kind in "mM":
         return bool(np.isnat(scalar)) or bool(item == scalar)

@@ -1,4 +1,4 @@
-"""Writing an array row by row, its length not known ahead."""
+"""Writing an array row by row, without knowing its length in advance."""
 
 import os
 from collections.abc import Mapping
@@ -18,53 +18,54 @@ from .rowappender import RowAppender, described_rows
 
 
 class Writer:
-    """Writes rows to a new file as they come.
+    """Writer of a new file to which rows are appended one call at a time.
 
     Parameters
     ----------
     path : str or PathLike
-        Where to. A file of this name stays as it is until the new one is flushed or closed. May be
-        a URL of S3 or of another store that fsspec can write to.
+        Path of the new file, or a URL of S3 or of another store that fsspec can write to. An
+        existing file stays unchanged until the new one is flushed or closed.
     dtype : data-type
-        Of the items; any but object.
+        Dtype of the items; any except object.
     shape : tuple, default (None,)
-        None for the rows to come, and the shape of a row: ``(None, height, width, 3)``.
+        None followed by the shape of a row: ``(None, height, width, 3)``.
     chunks : int or tuple of int, optional
-        Rows per chunk, or the whole shape of a chunk. About 1 MiB by default.
+        Rows per chunk, or the whole shape of a chunk. Default: about 1 MiB.
     codec, clevel, shuffle, checksum
         As for `save`.
     attrs : mapping, optional
-        JSON values to keep with the array; `attrs` can be changed until the file is closed.
+        JSON values to store with the array. The property `attrs` can be changed until the file is
+        closed.
     nthreads : int, optional
-        Threads that compress; as many as there are processors, at most 8, by default.
+        Number of compressing threads. Default: the number of processors, at most 8.
     storage_options : mapping, optional
-        For a URL: what fsspec's file system for it takes (keys, ``endpoint_url``).
+        Arguments for the fsspec file system of a URL (keys, ``endpoint_url``).
     locking : bool, default True
-        Lock the file while it is written, so that a second writer is refused. False is for file
-        systems without locks, and only if no other program writes to the file; so is
-        ``BLOSCPACK_LOCKING=0`` in the environment.
+        Lock the file while it is written, so that a second writer is refused. Use False on file
+        systems without locks, and only if no other program writes to the file.
+        ``BLOSCPACK_LOCKING=0`` in the environment has the same effect.
 
     Raises
     ------
     LockedError
         Another writer has the file open that would be replaced.
     ValueError, TypeError
-        A parameter is out of its range.
+        A parameter is out of range.
     OSError
         The file cannot be written.
     UnsupportedError
-        Nothing can be written to such URLs (``https://``).
+        The URL cannot be written to (``https://``).
 
     Notes
     -----
     Without a `flush` the file appears on `close`, whole and synced, or not at all. The first
-    `flush` puts it in its place; what follows is appended there, each flush durable, and a crash
-    leaves the file as of the last one. An error inside of a ``with`` block gives up what came
-    since the last flush. Memory holds a few chunks per thread. Safe from many threads; rows stay
-    in the order of the calls.
+    `flush` puts it in its place; later rows are appended there. Each flush is durable, and a crash
+    leaves the file as of the last one. An error inside a ``with`` block discards the rows appended
+    since the last flush. Memory holds a few chunks per thread. Safe from many threads; rows are
+    stored in the order of the calls.
 
-    To a URL the file is sent when it is closed; until then it is a local temporary file, and
-    `flush` is refused.
+    A file for a URL is written to a local temporary file and sent when it is closed; `flush` is
+    refused.
 
     Examples
     --------
@@ -120,17 +121,17 @@ class Writer:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape with all rows so far."""
+        """Shape of the array, including all rows appended so far."""
         return self._rows.shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The dtype of the items."""
+        """Dtype of the items."""
         return self._rows.dtype
 
     @property
     def attrs(self) -> dict[str, Any]:
-        """JSON values kept with the array, to be changed in place or set as a whole."""
+        """JSON values stored with the array; may be changed in place or replaced."""
         return self._rows.attrs
 
     @attrs.setter
@@ -138,43 +139,44 @@ class Writer:
         self._rows.replace_attrs(attrs)
 
     def append(self, rows: Any) -> None:
-        """Write rows, or one row.
+        """Append rows, or one row.
 
         Parameters
         ----------
         rows : array_like
-            Of shape ``(n, *shape[1:])``, or ``shape[1:]`` for one row; of the dtype, or one that
-            can be cast to it without loss. Copied or compressed before this returns.
+            Rows of shape ``(n, *shape[1:])``, or one row of shape ``shape[1:]``. Their dtype must
+            be that of the array, or be castable to it without loss. They are copied or compressed
+            before this returns.
 
         Raises
         ------
         TypeError, ValueError
-            They do not fit; nothing was taken.
+            The rows do not fit; none was added.
         OSError
-            Writing failed; the writer takes nothing more.
+            Writing failed; the writer accepts no more rows.
         """
         self._rows.append(rows)
 
     def flush(self) -> None:
-        """Make everything durable that was appended, and let readers see it.
+        """Make all appended rows durable and visible to readers.
 
         Raises
         ------
         TypeError, ValueError
-            `attrs` are no JSON values.
+            `attrs` contain values that are not JSON.
         OSError
-            Writing failed; the file is as of the flush before.
+            Writing failed; the file is as of the previous flush.
         UnsupportedError
-            The file is to be an object behind a URL, which appears when it is closed.
+            The path is a URL, where the file appears only when it is closed.
         """
         if self._upload is not None:
             refuse_flush(self._path)
         self._rows.flush()
 
     def close(self) -> None:
-        """Flush and close; idempotent. If it fails the file is as of the last flush.
+        """Flush and close; idempotent. If that fails, the file is as of the last flush.
 
-        To a URL this sends the file; if that fails there is none.
+        For a URL this sends the file; if that fails, the object is not created.
         """
         is_open, self._is_open = self._is_open, False
         try:
@@ -185,7 +187,7 @@ class Writer:
             self._discard()
 
     def abort(self) -> None:
-        """Close and give up what came since the last flush; without one, leave nothing."""
+        """Close and discard rows since the last flush; without a flush, leave no file."""
         self._is_open = False
         try:
             self._rows.abandon()

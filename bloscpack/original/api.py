@@ -1,8 +1,8 @@
 """The ten functions of bloscpack 0.16 and their deprecated aliases.
 
-Names, arguments, defaults and results are the original's, and so are the bytes written. What it got
-wrong is mended: content is counted in bytes whatever the buffer's items are, an output appears
-whole or not at all and is never the input, nothing is decoded that was not checked.
+Names, arguments, defaults, results and the bytes written are the original's. Its bugs are fixed:
+content is counted in bytes for buffers of any item size, an output appears whole or not at all and
+is never the input, and nothing is decoded before it is checked.
 """
 
 import os
@@ -50,14 +50,14 @@ def pack_file_to_file(
     chunk_size : int or str, default "1M"
         Decoded bytes per chunk; text with a suffix B, K, M, G or T.
     metadata : object, optional
-        A JSON value to keep with the content.
+        A JSON value to store with the content.
     blosc_args, bloscpack_args, metadata_args : optional
-        How to store the content and the metadata; the defaults of the classes.
+        How to store the content and the metadata. Default: the defaults of these classes.
 
     Raises
     ------
     ValueError, TypeError
-        An argument is out of its range, or both files are the same.
+        An argument is out of range, or both files are the same.
     OSError
         A file cannot be read or written.
     """
@@ -82,7 +82,7 @@ def unpack_file_from_file(in_file: Filename, out_file: Filename) -> Any:
     Raises
     ------
     FormatError, CodecError
-        `in_file` is damaged or of another kind. No output is left.
+        `in_file` is damaged or of another type. No output file is left.
     ValueError
         Both files are the same.
     """
@@ -129,14 +129,14 @@ def pack_bytes_to_bytes(
     Parameters
     ----------
     bytes_ : bytes-like
-        Any contiguous buffer; all its bytes are packed, whatever its items.
+        Any contiguous buffer, of any item size; all its bytes are packed.
     chunk_size, metadata, blosc_args, bloscpack_args, metadata_args
         As for `pack_file_to_file`.
 
     Returns
     -------
     bytes
-        What `pack_bytes_to_file` would write.
+        The bytes that `pack_bytes_to_file` would write.
     """
     content = as_bytes(bytes_)
     sink = MemorySink()
@@ -199,21 +199,21 @@ def pack_ndarray_to_bytes(
     Parameters
     ----------
     ndarray : ndarray
-        Any dtype but object. The typesize of `blosc_args` is ignored: it is the item size.
+        Any dtype except object. The typesize is the item size; that of `blosc_args` is ignored.
     chunk_size : int or str, default "1M"
-        Decoded bytes per chunk, a multiple of the item size; the default is made one.
+        Decoded bytes per chunk, a multiple of the item size. The default is rounded to one.
     blosc_args, bloscpack_args, metadata_args
         As for `pack_file_to_file`.
 
     Returns
     -------
     bytes
-        What `pack_ndarray_to_file` would write.
+        The bytes that `pack_ndarray_to_file` would write.
 
     Raises
     ------
     ObjectNumpyArrayRejection
-        The array holds Python objects.
+        The array contains Python objects.
     ChunkSizeTypeSizeMismatch
         `chunk_size` is not a multiple of the item size.
     """
@@ -233,7 +233,7 @@ def unpack_ndarray_from_bytes(bytes_: Any) -> AnyArray:
     Returns
     -------
     ndarray
-        New and writable, in the order it was packed.
+        A new, writable array in the order it was packed.
 
     Raises
     ------

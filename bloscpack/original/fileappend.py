@@ -1,9 +1,9 @@
-"""Appending as bloscpack 0.16 does it: the same bytes, in place, without a trailer.
+"""Appending as in bloscpack 0.16: the same bytes, in place, without a trailer.
 
-The last chunk is filled up and compressed anew, further chunks go behind it, and header, offset
-table and metadata follow. Everything that can be refused is refused before the first byte is
-written, and what lies beyond the old end is written first, the header last. A file by its name is
-changed under a journal (`journaled`); a file object of the caller has none.
+The last chunk is filled up and compressed again, further chunks follow it, and the header, offset
+table and metadata are updated. Errors in the arguments or the file are raised before any byte is
+written. Bytes beyond the old end are written first, the header last. A file opened by name is
+changed under a rollback journal (`journaled`); a file object of the caller has none.
 """
 
 import io
@@ -28,16 +28,16 @@ from ..storage.update import UpdateFile
 
 @dataclass(frozen=True, slots=True)
 class AppendPlan:
-    """What an append of some bytes will do; made and checked before anything is written.
+    """Effect of an append, computed and checked before anything is written.
 
     Attributes
     ----------
     fill_nbytes : int
-        New bytes that go into the last chunk.
+        Number of new bytes that go into the last chunk.
     chunking : Chunking or None
-        How the rest is cut; None if there is none.
+        Division of the remaining bytes into chunks; None if no bytes remain.
     header : Header
-        The header afterwards.
+        Header after the append.
     """
 
     fill_nbytes: int
@@ -51,20 +51,20 @@ class AppendPlan:
 
 
 def plan_append(container: Container, nbytes: int) -> AppendPlan:
-    """Return what an append of `nbytes` bytes to `container` will do.
+    """Return the plan of an append of `nbytes` bytes to `container`.
 
     Raises
     ------
     UnsupportedError
-        There is no offset table, or the version is not 3 or 4.
+        The file has no offset table, or its version is not 3 or 4.
     NotEnoughSpace
         The offset table has too few spare entries.
     ValueError
-        The file holds no bytes and has no chunk size to go by.
+        The file is empty, so that its chunk size is unknown.
     """
     check_appendable(container)
     header = container.header
-    # Sizes that the header leaves open are known once the file is open.
+    # The header may leave sizes unknown; the container has determined them.
     header = header._replace(chunk_size=container.chunk_size, last_chunk=container.last_chunk)
     room = container.chunk_size - container.last_chunk
     if nbytes <= room:
@@ -102,26 +102,26 @@ def append_content(
     file : seekable binary file, open for reading and writing
         The file that `container` reads.
     container : Container
-        Before the append.
+        The container before the append.
     plan : AppendPlan
-        From `plan_append`.
+        The plan returned by `plan_append`.
     content : binary file
-        Gives the new bytes.
+        File object to read the new bytes from.
     params : CodecParams
-        How to compress them, and the last chunk again.
+        Compression parameters of the new chunks and of the last chunk.
     section : bytes, optional
         A new metadata section, as long as the old one.
     nthreads : int, optional
-        Threads that compress.
+        Number of compressing threads.
     progress : callable, optional
-        Called with (bytes done, bytes in all) after each chunk.
+        Called with (bytes done, bytes in total) after each chunk.
 
     Raises
     ------
     ChecksumMismatch, FormatError, CodecError
         The last chunk or the offset table is damaged. Nothing was written.
     ValueError
-        `content` ended early. The file holds what it held.
+        `content` ended early. The file is unchanged.
     """
     digest = container.header.checksum.digest
     container.check_end()
@@ -162,7 +162,7 @@ def append_content(
         file.write(section)
     front += container.metadata_header.section_size if container.metadata_header else 0
     file.seek(front)
-    # The next entry was spare, and nothing looked at it: let it be marked so.
+    # The next entry was spare and never checked: mark it as unused.
     file.write(pack_offsets(offsets) + UNUSED_ENTRY * min(plan.header.max_app_chunks, 1))
     file.seek(0)
     file.write(plan.header.pack())
@@ -177,12 +177,12 @@ def rewrite_section(
     codec: str = "zlib",
     level: int = 6,
 ) -> bytes:
-    """Return a metadata section for `metadata` of the same length as the one that `old` heads.
+    """Return a metadata section for `metadata`, as long as the section with header `old`.
 
     Raises
     ------
     MetadataSectionTooSmall
-        It does not fit.
+        The metadata do not fit.
     """
     return pack_section(
         metadata,
@@ -194,7 +194,7 @@ def rewrite_section(
 
 
 class JournaledFile(io.RawIOBase):
-    """A file by its name, as a file object: the first write makes its journal."""
+    """File object over a file opened by name; the first write creates its journal."""
 
     def __init__(self, file: UpdateFile) -> None:
         super().__init__()
@@ -214,17 +214,17 @@ class JournaledFile(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Move, and return where to."""
+        """Move to a position and return it."""
         base = (0, self._position, self._file.size())[whence]
         self._position = base + offset
         return self._position
 
     def tell(self) -> int:
-        """Return the position."""
+        """Return the current position."""
         return self._position
 
     def read(self, size: int | None = -1) -> bytes:
-        """Read from the position."""
+        """Read from the current position."""
         if size is None or size < 0:
             size = max(self._file.size() - self._position, 0)
         data = self._file.read_at(self._position, size)
@@ -232,7 +232,7 @@ class JournaledFile(io.RawIOBase):
         return data
 
     def write(self, data: Any) -> int:
-        """Write all of `data` at the position."""
+        """Write all of `data` at the current position."""
         if not self._file.has_journal:
             self._begin()
         self._file.write_at(self._position, data)
@@ -250,12 +250,12 @@ class JournaledFile(io.RawIOBase):
 
 @contextmanager
 def journaled(path: str | os.PathLike[str], *, locking: bool = True) -> Iterator[IO[bytes]]:
-    """Give the file at `path` as a file object; all changes count at the end of the block, or none.
+    """Open the file at `path` as a file object whose changes take effect together or not at all.
 
     Raises
     ------
     LockedError
-        Another writer has it open.
+        Another writer has the file open.
     """
     file = UpdateFile.open(path, locking=locking)
     try:
@@ -272,9 +272,10 @@ def journaled(path: str | os.PathLike[str], *, locking: bool = True) -> Iterator
 
 @contextmanager
 def _written_at(file: IO[bytes], start: int) -> Iterator[IO[bytes] | SpoolSink]:
-    """Give what takes the bytes from `start` on; they are written when all are there.
+    """Return a sink for the bytes from offset `start` on; they are written when all have arrived.
 
-    The content may end early. Under a journal that does no harm: they are written at once.
+    The content may end early, and then nothing must be written. A `JournaledFile` is its own sink,
+    since its journal undoes a partial write.
     """
     if isinstance(file, JournaledFile):
         file.seek(start)

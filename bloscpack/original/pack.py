@@ -1,7 +1,7 @@
-"""Packing with the arguments of bloscpack 0.16: from memory, arrays and streams, into any sink.
+"""Packing with the arguments of bloscpack 0.16: memory, arrays and streams into any sink.
 
-Here those arguments are checked and turned into ours; the functions of `original.py` and the
-commands are thin over this.
+This module checks those arguments and converts them to ours. The functions of `api.py` and the
+commands are thin wrappers around it.
 """
 
 import os
@@ -39,12 +39,12 @@ ChunkSize = int | str
 
 
 def refuse_same_file(in_file: Path, out_file: Path) -> None:
-    """Check that output does not destroy input.
+    """Check that writing the output does not destroy the input.
 
     Raises
     ------
     ValueError
-        Both names are of one regular file.
+        Both paths name the same regular file.
     """
     if os.path.isfile(out_file) and os.path.exists(in_file) and os.path.samefile(in_file, out_file):
         raise ValueError(f"input and output are the same file: {os.fspath(in_file)!r}")
@@ -62,20 +62,20 @@ def pack_stream(
     nthreads: int | None = None,
     progress: Progress | None = None,
 ) -> None:
-    """Pack what a binary stream holds; it may be a pipe of unknown length.
+    """Pack the content of a binary stream, which may be a pipe of unknown length.
 
     Parameters
     ----------
     stream : binary file
-        Read to its end. A regular file is read from its current position.
+        Read to its end; a regular file from its current position.
     sink : ByteSink
-        Takes the container; the caller commits it.
+        Receives the container; the caller commits it.
     chunk_size, metadata, blosc_args, bloscpack_args, metadata_args
         As for `pack_file_to_file`.
     nthreads : int, optional
-        Threads that compress.
+        Number of compressing threads.
     progress : callable, optional
-        Called with (bytes done, bytes in all, -1 if not known) after each chunk.
+        Called after each chunk with (bytes done, bytes in total or -1 if unknown).
     """
     packing = _Packing(_section(metadata, metadata_args), blosc_args, bloscpack_args)
     nbytes = _regular_nbytes(stream)
@@ -115,7 +115,7 @@ def unpack_stream(
 ) -> None:
     """Write the content of `container` to `sink`, which the caller commits.
 
-    At most two decoded chunks a thread are in memory at once.
+    At most two decoded chunks per thread are in memory at a time.
     """
     threads = resolve_nthreads(nthreads, container.nbytes)
     done = 0
@@ -128,14 +128,14 @@ def unpack_stream(
 
 
 class _Section(NamedTuple):
-    """A metadata section and the checksum in it; empty without metadata."""
+    """Metadata section and its checksum; empty without metadata."""
 
     data: bytes
     checksum: Checksum | None
 
 
 class _Packing:
-    """The arguments of a pack function, checked and turned into ours."""
+    """Arguments of a pack function, checked and converted to ours."""
 
     def __init__(
         self,
@@ -153,7 +153,7 @@ class _Packing:
         self.section = section
 
     def header(self, chunking: Chunking) -> Header:
-        """Return the header for content cut so."""
+        """Return the header for this division into chunks."""
         return build_header(
             chunking,
             checksum=self.checksum,
@@ -171,7 +171,7 @@ class _Packing:
         nthreads: int,
         progress: Progress | None = None,
     ) -> None:
-        """Write the container."""
+        """Write the container to `sink`."""
         write_container(
             sink,
             self.header(chunking),
@@ -203,7 +203,7 @@ def _codec_params(
 
 @lru_cache(maxsize=256)
 def _array_section(dtype: Dtype, shape: tuple[int, ...], is_fortran: bool) -> _Section:
-    """Return the metadata section with default arguments, remembered for arrays alike."""
+    """Return the metadata section with default arguments, cached by dtype, shape and order."""
     return _section(array_metadata(dtype, shape, is_fortran), _METADATA_ARGS)
 
 
@@ -240,7 +240,7 @@ def pack_content(
     bloscpack_args: BloscpackArgs | None,
     metadata_args: MetadataArgs | None,
 ) -> None:
-    """Pack bytes in memory to `sink`; the arguments are those of `pack_bytes_to_file`."""
+    """Pack bytes in memory to `sink`; arguments as for `pack_bytes_to_file`."""
     packing = _Packing(_section(metadata, metadata_args), blosc_args, bloscpack_args)
     chunking = Chunking(*calculate_nchunks(len(content), chunk_size))
     packing.write(sink, chunking, chunking.cut(content), resolve_nthreads(None, len(content)))
@@ -254,7 +254,7 @@ def pack_ndarray(
     bloscpack_args: BloscpackArgs | None,
     metadata_args: MetadataArgs | None,
 ) -> None:
-    """Pack an array to `sink`; arguments and errors are those of `pack_ndarray_to_file`."""
+    """Pack an array to `sink`; arguments and errors as for `pack_ndarray_to_file`."""
     itemsize = ndarray.dtype.itemsize
     if chunk_size == DEFAULT_CHUNK_SIZE and itemsize:
         chunk_size = max(itemsize, _DEFAULT_CHUNK_NBYTES // itemsize * itemsize)
@@ -274,7 +274,7 @@ def pack_ndarray(
 
 
 def _regular_nbytes(stream: IO[bytes]) -> int | None:
-    """Return what is left of a regular file or a seekable object; None for a pipe or device."""
+    """Return the bytes left in a regular file or seekable object; None for a pipe or device."""
     if not stream.seekable():
         return None
     try:
@@ -290,7 +290,7 @@ def _regular_nbytes(stream: IO[bytes]) -> int | None:
 
 
 def _read_chunks(stream: IO[bytes], chunk_size: int, nchunks: int | None) -> Iterator[bytes]:
-    """Yield pieces of `chunk_size`, the last shorter; an empty stream gives one empty piece."""
+    """Yield pieces of `chunk_size` bytes (the last may be shorter); one empty piece if empty."""
     index = 0
     while nchunks is None or index < nchunks:
         data = read_fully(stream, chunk_size)

@@ -100,16 +100,16 @@ class PartStore(Protocol):
 
 
 class Closeable(Protocol):
-    """What was opened."""
+    """Object with a ``close`` method."""
 
     def close(self) -> None:
-        """Close it."""
+        """Close the object."""
         ...
 
 
 @contextmanager
 def closed_on_error(opened: Closeable, name: str | None = None) -> Iterator[None]:
-    """Close what was just opened if the block raises; errors of ours learn the name of the file."""
+    """Close `opened` if the block raises; set the path of our own errors to `name`."""
     try:
         yield
     except BaseException as err:

@@ -1,4 +1,4 @@
-"""Appending rows to an array in a file: what is taken, what is refused, what is kept."""
+"""Appending rows to an array in a file: accepted rows, refused rows, and the file afterwards."""
 
 import os
 import pickle
@@ -31,7 +31,7 @@ def trailer_of(path: Path) -> Any:
 
 
 def check_trailer(path: Path) -> None:
-    """Check that the trailer is of this state of the file, and knows what it can."""
+    """Check that the trailer describes the current file, as completely as possible."""
     trailer = trailer_of(path)
     with bp.open(path) as a:
         head = path.read_bytes()[: a.chunk_offset(0) - a.header.table_size]
@@ -98,7 +98,7 @@ class TestRows:
             a.append(5.0)
             assert a[:].tolist() == [0, 0, 0, 5]
 
-    def test_what_is_appended_is_the_callers_again(self, path: Path) -> None:
+    def test_appended_memory_may_be_reused(self, path: Path) -> None:
         bp.save(path, np.zeros((1, 100)), chunks=2)
         rows = np.ones((5, 100))
         with bp.open(path, "a", nthreads=4) as a:
@@ -118,7 +118,7 @@ class TestRows:
             (None, TypeError),
         ],
     )
-    def test_what_does_not_fit(self, path: Path, rows: Any, error: Any) -> None:
+    def test_rows_that_do_not_fit_are_refused(self, path: Path, rows: Any, error: Any) -> None:
         bp.save(path, np.zeros((2, 3), "f4"))
         before = path.read_bytes()
         with bp.open(path, "a") as a:
@@ -165,7 +165,7 @@ class TestRows:
     @pytest.mark.parametrize("codec", ["zstd", "lz4", "blosclz", "zlib"])
     @pytest.mark.parametrize("kind", ["u1", "i2", "f4", "f8", "c16", "S20"])
     @pytest.mark.parametrize("nbytes", [300_000, 5_000_000])
-    def test_blocks_stay_as_large(self, path: Path, codec: str, kind: str, nbytes: int) -> None:
+    def test_block_size_is_preserved(self, path: Path, codec: str, kind: str, nbytes: int) -> None:
         rows = np.zeros(nbytes // np.dtype(kind).itemsize, kind)
         rows[::7] = 1
         bp.save(path, rows, codec=codec, chunks=100_000 // rows.itemsize)
@@ -185,7 +185,7 @@ class TestRows:
             assert os.listdir(path.parent) == ["a.blp"]
         assert path.read_bytes() == before
 
-    def test_rows_for_an_array_of_none(self, path: Path) -> None:
+    def test_rows_for_an_array_without_rows(self, path: Path) -> None:
         bp.save(path, np.zeros((0, 3)))
         with bp.open(path, "a") as a:
             assert a.shape == (0, 3)
@@ -210,19 +210,19 @@ class TestTrailer:
         assert path.stat().st_size < 1000 < before
         check_trailer(path)
 
-    def test_a_file_without_one_gets_one(self, path: Path) -> None:
+    def test_a_file_without_a_trailer_gets_one(self, path: Path) -> None:
         bp.pack_ndarray_to_file(np.arange(1000, dtype="i4"), path, 400)
         assert trailer_of(path) is None
         with bp.open(path, "a") as a:
             a.append(np.arange(10, dtype="i4"))
         check_trailer(path)
-        # The digests of the chunks before are not known, and not made up.
+        # The digests of earlier chunks are unknown, and must not be invented.
         trailer = trailer_of(path)
         digests = path.read_bytes()[trailer.offset : trailer.offset + trailer.digests_size]
         assert digests[:80] == bytes(80)
         assert digests[80:] != bytes(8)
 
-    def test_a_spare_entry_that_is_none_is_made_one(self, path: Path) -> None:
+    def test_an_invalid_spare_entry_is_reset(self, path: Path) -> None:
         bp.save(path, np.arange(100, dtype="i4"), chunks=100)
         with bp.open(path) as a:
             third = a.chunk_offset(0) - 8 * 8
@@ -238,7 +238,7 @@ class TestRefused:
     def test_kinds_of_files(self, path: Path) -> None:
         for array in (np.array(3.0), np.zeros((3, 0)), np.ndarray(3, "S0")):
             bp.save(path, array)
-            with pytest.raises(ValueError, match=r"no dimension|no bytes|no chunk size"):
+            with pytest.raises(ValueError, match=r"without dimensions|zero bytes|no chunk size"):
                 bp.open(path, "a")
         bp.pack_bytes_to_file(b"", path)
         with pytest.raises(ValueError, match="empty"):
@@ -247,11 +247,11 @@ class TestRefused:
         bp.pack_bytes_to_file(b"x", path, bloscpack_args=args)
         with pytest.raises(UnsupportedError, match="offset table"):
             bp.open(path, "a")
-        # Refused is not locked.
+        # A refused file must not stay locked.
         bp.save(path, np.zeros(3))
         bp.open(path, "a").close()
 
-    def test_what_is_no_path(self, path: Path, tmp_path: Path) -> None:
+    def test_only_paths_are_accepted(self, path: Path, tmp_path: Path) -> None:
         bp.save(path, np.zeros(3))
         for where in (path.read_bytes(), BytesIO(path.read_bytes())):
             with pytest.raises(TypeError, match="path"):
@@ -298,7 +298,7 @@ class TestAttrs:
                 a.update_attrs({"c": object()})
         assert bp.open(path).attrs == {"a": 1, "b": [2]}
 
-    def test_larger_than_their_place(self, path: Path) -> None:
+    def test_attrs_larger_than_their_section(self, path: Path) -> None:
         bp.save(path, np.arange(300), chunks=100)
         inode = path.stat().st_ino
         long = {str(n): n * n for n in range(1000)}
@@ -320,7 +320,7 @@ class TestAttrs:
 
 
 class TestEnds:
-    def test_an_error_gives_up_what_was_not_flushed(self, path: Path) -> None:
+    def test_an_error_discards_unflushed_rows(self, path: Path) -> None:
         bp.save(path, np.arange(100), chunks=10)
         original = path.read_bytes()
         with pytest.raises(KeyError), bp.open(path, "a") as a:  # noqa: PT012
@@ -361,7 +361,7 @@ class TestEnds:
 
 
 class TestPickle:
-    def test_what_appends_does_not_travel(self, path: Path) -> None:
+    def test_an_array_open_for_appending_is_not_pickled(self, path: Path) -> None:
         bp.save(path, np.zeros(3))
         with bp.open(path, "a") as a, pytest.raises(TypeError, match="appending"):
             pickle.dumps(a)
@@ -477,7 +477,7 @@ class TestChangedAttrs:
         with bp.open(path) as opened:
             assert opened.attrs == array.attrs == {"a": 2}
 
-    def test_attrs_of_a_file_without_a_place_for_them(self, path: Path) -> None:
+    def test_attrs_of_a_file_that_cannot_store_them(self, path: Path) -> None:
         bp.pack_bytes_to_file(b"abc" * 100, path)
         with bp.open(path, "a") as array:
             with pytest.raises(TypeError, match="no metadata section"):

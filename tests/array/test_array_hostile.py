@@ -1,4 +1,4 @@
-"""Array metadata that lie: an error of ours at once, never memory, objects or invented data."""
+"""False array metadata: a BloscpackError at once, without allocating memory or inventing data."""
 
 import tracemalloc
 from typing import Any
@@ -18,7 +18,7 @@ SOUND = {"dtype": "'<i4'", "shape": [24], "order": "C", "container": "numpy"}
 
 
 def read_everything(data: bytes) -> None:
-    """Read in every way there is; at least one has to fail with an error of ours."""
+    """Read in every possible way; at least one must raise a BloscpackError."""
     bp.load(data)
     with bp.open(data) as opened:
         np.asarray(opened)
@@ -28,7 +28,7 @@ def read_everything(data: bytes) -> None:
 
 
 def refused(metadata: Any, content: bytes = CONTENT, **layout: Any) -> None:
-    """Check that a file is refused however it is read, in little memory."""
+    """Check that every way of reading a file refuses it, without using much memory."""
     data = content_file(content, metadata, **layout)
     for read in (
         bp.load,
@@ -83,7 +83,7 @@ def test_shapes(shape: Any) -> None:
     ids=lambda shape: str(shape)[:30],
 )
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_shapes_of_nothing(shape: list[int], order: str) -> None:
+def test_shapes_of_zero_items(shape: list[int], order: str) -> None:
     data = content_file(b"", SOUND | {"shape": shape, "order": order})
     for read in (
         bp.load,
@@ -118,7 +118,7 @@ def test_chunks_of_part_items_of_most_dimensions() -> None:
 
 @pytest.mark.parametrize("dtype", ["'|S0'", "'<U0'", "'|V0'", "[]", "[('a', '|V0')]"])
 @pytest.mark.parametrize("length", [1, 1000, 10**9, 2**62, 2**70])
-def test_items_of_no_size_cost_and_show_nothing(dtype: str, length: int) -> None:
+def test_items_of_zero_bytes_cost_nothing(dtype: str, length: int) -> None:
     data = content_file(b"", SOUND | {"dtype": dtype, "shape": [length]})
     for read in (bp.load, bp.unpack_ndarray_from_bytes, lambda file: bp.open(file)[:]):
         tracemalloc.start()
@@ -181,8 +181,8 @@ def test_logical_dtypes(logical: Any) -> None:
     refused(SOUND | {"logical_dtype": logical})
 
 
-def test_top_level_sub_array_is_no_item() -> None:
-    # numpy would turn it into further dimensions, so that the shape were a lie.
+def test_top_level_sub_array_is_refused() -> None:
+    # numpy would turn it into further dimensions, and the shape would be wrong.
     metadata = SOUND | {
         "dtype": "'|V8'",
         "shape": [12],
@@ -205,14 +205,14 @@ def test_attributes_of_any_kind() -> None:
             assert opened.attrs == (attrs if isinstance(attrs, dict) else {})
 
 
-def test_metadata_that_are_no_array() -> None:
+def test_metadata_that_do_not_describe_an_array() -> None:
     values: list[Any] = [[], "numpy", 5, {"container": "numpy"}, {"container": ["numpy"]}, {}]
     for metadata in values:
         with pytest.raises(BloscpackError):
             bp.unpack_ndarray_from_bytes(content_file(CONTENT, metadata))
 
 
-def test_promise_that_the_chunks_do_not_keep() -> None:
+def test_shape_that_the_chunks_do_not_have() -> None:
     # The header and the metadata agree on 2 GiB; the chunk has 96 bytes.
     data = bytearray(content_file(CONTENT, SOUND | {"shape": [2**29 - 100]}))
     size = ((2**29 - 100) * 4).to_bytes(4, "little")

@@ -1,4 +1,4 @@
-"""Indexing by lists and masks: as numpy does, each chunk read once and no other."""
+"""Indexing by lists and masks: equal to numpy, reading each needed chunk once."""
 
 import copy
 import json
@@ -27,7 +27,7 @@ from ..strategies import (
 
 @st.composite
 def stored_arrays(draw: st.DrawFn) -> tuple[AnyArray, bytes]:
-    """Return an array of one dimension or more and its file, cut at items, rows or anywhere."""
+    """Return an array of at least one dimension and its file, with chunks cut anywhere."""
     array = draw(arrays().filter(lambda array: array.ndim))
     units = [1, max(1, array.dtype.itemsize), max(1, array[:1].nbytes)]
     unit = draw(st.sampled_from(units))
@@ -80,7 +80,7 @@ _LOOK = 64
 def test_each_chunk_is_read_once_and_no_other(
     data: st.DataObject, order: Any, cut: bool, rows: int
 ) -> None:
-    # Random bytes cannot be compressed, and more than a first look fetches lie in each chunk.
+    # Random bytes do not compress, so each chunk is larger than a look at its header.
     shape = data.draw(st.sampled_from([(20,), (11, 4), (5, 3, 4)]))
     array = fill(np.dtype("V2001"), shape, 3).copy(order)
     nbytes = rows * 4002 - cut
@@ -102,8 +102,8 @@ def test_each_chunk_is_read_once_and_no_other(
             opened[index]
         read = bytes_read_per_chunk(stream)
         sizes = bytes_read_per_chunk(whole_read(stream))
-    # Headers of chunks are looked at where that helps to trust the table; that the last chunk ends
-    # where it does is only known from its first bytes, which are read first.
+    # Chunk headers are read to validate the table. The end of the last chunk is only known from
+    # its own header, which is read first.
     touched = {chunk for chunk, count in read.items() if count > min(_LOOK, sizes[chunk] - 1)}
     assert touched == needed
     last = opened.nchunks - 1
@@ -145,13 +145,13 @@ class TestResults:
                 found[...] = 0
                 assert_same(opened[index], self.ARRAY[index])
 
-    def test_of_repeats_that_span_as_many_as_they_are(self) -> None:
+    def test_repeats_whose_span_equals_their_number(self) -> None:
         with self.opened() as opened:
             for index in ([3, 3, 5], [5, 3, 3], [0, 0, 2, 9, 9, 11], [1, 0, 0]):
                 assert_same(opened[index], self.ARRAY[index])
 
-    def test_of_many_repeats_are_not_taken_for_a_lie(self) -> None:
-        # A file that decodes to more than it could is refused; what was asked for twice is no lie.
+    def test_many_repeats_are_not_taken_for_damage(self) -> None:
+        # The check of the decoded size must count repeated rows only once.
         array = np.zeros((10, 100), "<i4")
         with bp.open(array_file(array)) as opened:
             assert opened[[3, 4, 7] * 50_000].shape == (150_000, 100)
@@ -165,7 +165,7 @@ class TestResults:
             assert_same(opened.oindex[5, mask], self.ARRAY[5, mask])
             assert_same(opened.oindex[..., [2, 0]], self.ARRAY[..., [2, 0]])
 
-    def test_of_masks_by_value_is_refused(self) -> None:
+    def test_masks_by_value_are_refused(self) -> None:
         with self.opened() as opened, pytest.raises(TypeError, match="2 dimensions"):
             opened[self.ARRAY > 0]
 
@@ -176,8 +176,8 @@ class TestResults:
             assert_same(opened[torch.tensor(3)], self.ARRAY[3])
 
 
-class TestWhatArraysInFilesAreNot:
-    """What numpy promises and we do not keep is refused, with advice."""
+class TestUnsupportedOperations:
+    """Operations of ndarray that an array in a file lacks are refused, with advice."""
 
     def test_refusals(self) -> None:
         array = np.arange(6).reshape(2, 3)
@@ -198,7 +198,7 @@ class TestWhatArraysInFilesAreNot:
             for number in (int, float, complex):
                 with pytest.raises(TypeError):
                     number(other)
-            with pytest.raises(TypeError, match="not changed in place"):
+            with pytest.raises(TypeError, match="cannot be changed in place"):
                 other[0] = 1
             with pytest.raises(TypeError, match="deleted"):
                 del other[0]

@@ -1,4 +1,4 @@
-"""Reading into memory of the caller's: any layout of an array, any writable buffer."""
+"""Reading into the caller's memory: arrays of any layout and any writable buffer."""
 
 import array as arrays_of_python
 import mmap
@@ -85,7 +85,7 @@ def test_sizes_that_do_not_fit(size: int) -> None:
         opened.read(slice(2, 7), out=bytearray(size))
 
 
-def test_what_cannot_be_written_to() -> None:
+def test_read_only_buffers_are_refused() -> None:
     frozen = np.zeros((5, 5), "<i4")
     frozen.flags.writeable = False
     with bp.open(stored()) as opened:
@@ -144,7 +144,7 @@ def test_padding_is_kept() -> None:
 
 
 class TestStraightIntoTheResult:
-    """Whole chunks, and runs of them, are decoded where they belong: no memory in between."""
+    """Whole chunks, and runs of them, are decoded straight into the result."""
 
     ARRAY = fill(np.dtype("<i4"), (40, 6, 8), 9)
 

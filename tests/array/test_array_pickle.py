@@ -1,4 +1,4 @@
-"""A handle pickles as its file, and refuses a file that is another one by now."""
+"""A handle pickles the location of its file, and refuses a file that has changed since."""
 
 import copy
 import io
@@ -25,7 +25,7 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def save(path: Path, array: np.ndarray, *, has_trailer: bool = True, unit: str = "K") -> None:
-    """Save an array; a file without a trailer is one that ends with its last chunk."""
+    """Save an array, with or without a trailer behind the last chunk."""
     bp.save(path, array, chunks=30, attrs={"unit": unit})
     with bp.open(path) as opened:
         trailer = opened._container.trailer
@@ -50,7 +50,7 @@ def test_the_array_arrives(path: Path, protocol: int) -> None:
     with bp.open(path) as array:
         array[5]
         data = pickle.dumps(array, protocol)
-        # Not the content.
+        # The pickle does not contain the content.
         assert len(data) < 1000
         with pickle.loads(data) as found:
             assert (found.shape, found.dtype, found.attrs) == (
@@ -102,7 +102,7 @@ def test_bytes_are_not_copied_before(path: Path) -> None:
         assert array.__reduce__()[1][0] is data
 
 
-def test_file_object_stays_here(path: Path) -> None:
+def test_file_object_is_not_pickled(path: Path) -> None:
     with path.open("rb") as stream:
         for one in (stream, io.BytesIO(path.read_bytes())):
             with bp.open(one) as array:
@@ -111,7 +111,7 @@ def test_file_object_stays_here(path: Path) -> None:
                         way(array)
 
 
-def test_closed_handle_stays_here(path: Path) -> None:
+def test_closed_handle_is_not_pickled(path: Path) -> None:
     array = bp.open(path)
     array.close()
     with pytest.raises(ValueError, match="closed"):
@@ -125,7 +125,7 @@ def touched(path: Path) -> None:
 
 def replaced(path: Path) -> None:
     save(path, ARRAY + 1, has_trailer=ends_with_trailer(path))
-    touched(path)  # the clock of a file system may be coarse
+    touched(path)  # time stamps of a file system may be coarse
 
 
 def replaced_at_the_same_time(path: Path) -> None:
@@ -193,7 +193,7 @@ def test_touched_file(path: Path) -> None:
         data = pickle.dumps(array)
     touched(path)
     if ends_with_trailer(path):
-        # The content is known to be the same, of a copy too.
+        # The trailer proves that the content of a copy is the same.
         pickle.loads(data).close()
     else:
         with pytest.raises(FileChangedError):
@@ -201,7 +201,7 @@ def test_touched_file(path: Path) -> None:
 
 
 def test_chunks_of_the_same_size_that_differ(path: Path) -> None:
-    # What does not compress is stored as it is.
+    # Incompressible bytes are stored uncompressed.
     one, other = np.random.default_rng(5).integers(-(2**31), 2**31, (2, 300, 200)).astype("<i4")
     has_trailer = ends_with_trailer(path)
     save(path, one, has_trailer=has_trailer)
@@ -227,7 +227,7 @@ def test_moved_and_replaced_path(path: Path) -> None:
     with bp.open(path) as array:
         os.rename(path, path.with_name("old.blp"))
         bp.save(path, ARRAY[:100])
-        # The handle goes on with what it opened; another process could not.
+        # The handle keeps reading the file it opened; another process cannot reopen it.
         assert np.array_equal(array[:], ARRAY)
         with pytest.raises(FileChangedError):
             travel(array)

@@ -1,4 +1,4 @@
-"""Reading parts of an array: as numpy does, from the chunks that are needed, with errors named."""
+"""Reading parts of an array: equal to numpy, from the needed chunks only, with clear errors."""
 
 import io
 import multiprocessing
@@ -26,7 +26,7 @@ def rows_file(array: AnyArray, rows: int) -> bytes:
 
 @st.composite
 def stored_arrays(draw: st.DrawFn) -> tuple[AnyArray, bytes]:
-    """Return an array and its file, cut at whole rows, whole items or anywhere."""
+    """Return an array and its file, with chunks of whole rows, of whole items, or cut anywhere."""
     array = draw(arrays())
     unit = draw(
         st.sampled_from([1, max(1, array.dtype.itemsize), max(1, array[:1].nbytes)])
@@ -72,7 +72,7 @@ def test_reading_into_an_array_equals_indexing(
             out = np.zeros(expected.shape, array.dtype)[::-1]
         else:
             out = np.zeros(expected.shape, array.dtype, order="F" if layout == "F" else "C")
-        if out.dtype != array.dtype:  # numpy.zeros makes S0 a character long
+        if out.dtype != array.dtype:  # numpy.zeros turns S0 into S1
             return
         assert opened.read(index, out=out) is out
         assert_same(out, expected)
@@ -188,7 +188,7 @@ class TestChunks:
 
 
 class TestReads:
-    """Only the chunks that hold something of the selection are read."""
+    """Only the chunks that contain part of the selection are read."""
 
     ARRAY = fill(np.dtype("<i4"), (100, 50), 3)
 
@@ -219,13 +219,13 @@ class TestReads:
             n
             for n in range(10)
             for begin, end in stream.reads
-            # A look at a chunk's header is none at its content.
+            # Reading a chunk's header does not count as reading its content.
             if end - begin > 16 and begin < starts[n + 1] and end > starts[n]
         }
         assert touched == chunks
 
     def test_only_blocks_that_are_needed_are_decoded(self) -> None:
-        # Blocks of 256 bytes, that is of 64 items: damage of the last spares the others.
+        # Blocks have 256 bytes (64 items); damage to the last one does not affect the others.
         array = np.arange(10_000, dtype="<i4") // 3
         data = bytearray(array_file(array, checksum="None"))
         data[-30:] = b"\xff" * 30
@@ -349,7 +349,7 @@ class TestNumpyProtocol:
                 opened.__array__(copy=False)
             assert np.sum(opened) == 15
 
-    def test_repr_says_what_it_is(self) -> None:
+    def test_repr(self) -> None:
         with bp.open(rows_file(self.ARRAY, 1)) as opened:
             assert "shape=(2, 3)" in repr(opened)
             assert "int32" in repr(opened)

@@ -1,4 +1,4 @@
-"""Arrays behind URLs: the requests that reading them takes, to the byte, and their answers."""
+"""Arrays behind URLs: the exact byte ranges requested, and the data returned."""
 
 import pickle
 import re
@@ -26,16 +26,16 @@ from ..conftest import SMALL_VECTORS
 from ..servers import FileServer, S3Server, running
 
 NROWS, ROWS_PER_CHUNK = 30_000, 20
-# Hardly compressible, so that places are far apart: 1500 chunks of some 15 KB, 24 MB.
+# Hardly compressible, so that chunks are far apart: 1500 chunks of about 15 KB, 24 MB.
 WHOLE = np.random.default_rng(3).integers(0, 250, (NROWS, 800), "u1")
 
 
 class Made(NamedTuple):
-    """The file, and where its chunks lie."""
+    """File content and the offsets of its chunks."""
 
     data: bytes
     offsets: list[int]
-    """Of the chunks, and where the last one ends."""
+    """Offsets of the chunks, then the end of the last one."""
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def s3() -> Iterator[S3Server]:
 
 @pytest.fixture(params=["http", "s3"])
 def place(request: pytest.FixtureRequest, made: Made) -> tuple[Any, str, dict[str, Any]]:
-    """A server, the URL of the array there, and what opens it."""
+    """(server, URL of the array on it, storage options that open it)."""
     server = request.getfixturevalue(request.param)
     server.clear()
     if request.param == "s3":
@@ -77,7 +77,7 @@ def place(request: pytest.FixtureRequest, made: Made) -> tuple[Any, str, dict[st
 
 @pytest.fixture
 def opened(place: tuple[Any, str, dict[str, Any]]) -> Iterator[tuple[bp.Array, Any]]:
-    """The array, opened, and its server, which has forgotten that."""
+    """(open array, its server with an empty log)."""
     server, url, options = place
     with bp.open(url, storage_options=options) as array:
         server.clear()
@@ -91,7 +91,7 @@ def put(server: FileServer, data: bytes, name: str = "b.blp") -> str:
 
 
 def asked(server: Any) -> list[tuple[int, int]]:
-    """Return (start, stop) of the requests, by place."""
+    """Return the ranges (start, stop) of the requests, sorted."""
     found = []
     for request in server.log:
         first, _, last = str(request.range).removeprefix("bytes=").partition("-")
@@ -100,12 +100,12 @@ def asked(server: Any) -> list[tuple[int, int]]:
 
 
 def needed(made: Made, rows: Any, head: int = HEAD_NBYTES) -> list[tuple[int, int]]:
-    """Return what has to be asked for to read these rows, by the rules of the documentation."""
+    """Return the ranges that reading these rows should request, by the documented rules."""
     runs: list[list[int]] = []
     for chunk in sorted({int(row) // ROWS_PER_CHUNK for row in rows}):
         start, stop = max(made.offsets[chunk], head), made.offsets[chunk + 1]
         if chunk == len(made.offsets) - 2:
-            # The end of the last chunk is not known: what comes behind it is small.
+            # The stored size of the last chunk is unknown, so its largest size is requested.
             stop = min(len(made.data), made.offsets[chunk] + ROWS_PER_CHUNK * 800 + 16 + 4)
         if stop <= start:
             continue
@@ -180,7 +180,7 @@ class TestRequests:
         assert np.array_equal(bp.load(url, storage_options=options), WHOLE)
         found = asked(server)
         assert found[0] == (0, HEAD_NBYTES)
-        # Nothing twice, nothing left out, and no more than needed.
+        # No byte twice, none missing, and none that is not needed.
         assert found[1][0] == made.offsets[0]
         assert are_adjacent(found[1:])
         assert found[-1][1] == needed(made, [NROWS - 1])[0][1]
@@ -238,7 +238,7 @@ class TestRequests:
             bp.recover(url, tmp_path / "none" / "new.blp", storage_options=options)
         assert len(server.log) <= 1
 
-    def test_recover_what_is_no_file_of_ours(self, http: FileServer, tmp_path: Path) -> None:
+    def test_recover_a_foreign_file(self, http: FileServer, tmp_path: Path) -> None:
         url = put(http, bytes(1000))
         with pytest.raises(FormatError, match=re.escape(url)):
             bp.recover(url, tmp_path / "new.blp")
@@ -255,7 +255,7 @@ class TestRequests:
         assert np.array_equal(again[1999], WHOLE[1999])
         assert len(http.log) == 1
 
-    def test_a_handle_of_many_chunks_travels_small(self, opened: tuple[bp.Array, Any]) -> None:
+    def test_a_handle_of_many_chunks_has_a_small_pickle(self, opened: tuple[bp.Array, Any]) -> None:
         array, server = opened
         data = pickle.dumps(array)
         assert len(data) < 1000
@@ -265,7 +265,7 @@ class TestRequests:
 
 
 class TestFronts:
-    """Files whose front is not the usual one."""
+    """Files with an unusual front."""
 
     def test_a_long_table_is_one_more(self, http: FileServer, tmp_path: Path) -> None:
         rows = np.arange(20_000, dtype="u4")
@@ -311,7 +311,7 @@ class TestFronts:
     def test_a_row_of_a_chunk_of_many_blocks(
         self, http: FileServer, tmp_path: Path, verify: bool
     ) -> None:
-        """The chunk is one request; its head and then some of its blocks would be two."""
+        """The chunk is fetched in one request; its header and then some blocks would be two."""
         bp.save(tmp_path / "b.blp", WHOLE[:6000], chunks=1500)
         url = put(http, (tmp_path / "b.blp").read_bytes())
         with bp.open(url, verify=verify) as array:
@@ -399,7 +399,7 @@ class TestTrouble:
             server.always = ""
             assert np.array_equal(array[20_000], WHOLE[20_000])
 
-    def test_damage_that_is_stored(self, http: FileServer, made: Made) -> None:
+    def test_stored_damage(self, http: FileServer, made: Made) -> None:
         data = bytearray(made.data)
         data[made.offsets[1000] + 300] ^= 4
         url = put(http, bytes(data))
@@ -408,7 +408,7 @@ class TestTrouble:
                 with pytest.raises(ChecksumMismatch, match="chunk 1000 at offset") as caught:
                     array[row]
                 assert url in str(caught.value)
-            # The chunks before it are not looked at for another place of it.
+            # Earlier chunks are not searched for another position of it.
             assert len(http.log) < 10
             filled = array.read(np.s_[19_990:20_030], on_error="fill")
             assert not filled[10:30].any()
@@ -418,7 +418,7 @@ class TestTrouble:
 
     @pytest.mark.parametrize("part", ["offsets", "header"])
     def test_damage_of_the_front(self, http: FileServer, tmp_path: Path, part: str) -> None:
-        """An entry of the table or a byte of the header is wrong: no row is."""
+        """With a wrong table entry or header byte, no row returned is wrong."""
         bp.save(tmp_path / "b.blp", WHOLE[:3000], chunks=30)
         whole = (tmp_path / "b.blp").read_bytes()
         with bp.open(put(http, whole)) as array:
@@ -478,7 +478,7 @@ class TestTrouble:
             bp.load(url)
 
 
-def test_what_is_for_files_only(http: FileServer, made: Made) -> None:
+def test_operations_for_files_only(http: FileServer, made: Made) -> None:
     url = put(http, made.data)
     with pytest.raises(UnsupportedError, match="appended to"):
         bp.open(url, "a")
@@ -497,7 +497,7 @@ def test_memory_urls(made: Made) -> None:
 
 
 def test_a_local_read_makes_no_group(made: Made, tmp_path: Path) -> None:
-    """What prefetches must not cost files anything: one group, no extents worked out."""
+    """Prefetching must cost local files nothing: one group, and no extents computed."""
     from bloscpack.storage.remote.prefetch import prefetched
 
     path = tmp_path / "a.blp"
@@ -512,9 +512,9 @@ def test_a_local_read_makes_no_group(made: Made, tmp_path: Path) -> None:
     assert groups == [range(5)]
 
 
-def test_what_expands_a_lot_is_looked_at_by_few_requests(http: FileServer, tmp_path: Path) -> None:
+def test_highly_compressed_data_take_few_requests(http: FileServer, tmp_path: Path) -> None:
     rows = np.zeros((200, 500_000), "u1")
     bp.save(tmp_path / "a.blp", rows, chunks=1, codec="lz4")
     url = put(http, (tmp_path / "a.blp").read_bytes())
     assert np.array_equal(bp.load(url), rows)
-    assert len(http.log) == 2  # the front and all the rest, which is then at hand
+    assert len(http.log) == 2  # the front, then the rest of the file, which stays in memory

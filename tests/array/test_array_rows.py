@@ -1,4 +1,4 @@
-"""Iterating over an array: its rows in turn, each chunk read and decoded once."""
+"""Iterating over the rows of an array: each chunk is read and decoded once."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ from ..strategies import assert_same, fill
 def test_each_chunk_is_read_once(
     shape: tuple[int, ...], order: Any, chunk_nbytes: int, nthreads: int
 ) -> None:
-    # Random bytes, which no codec makes smaller.
+    # Random bytes, which do not compress.
     array = fill(np.dtype("V701"), shape, 5).copy(order)
     stream = NotingFile(array_file(array, chunk_nbytes=max(chunk_nbytes, 350)))
     with bp.open(stream, nthreads=nthreads) as opened:
@@ -37,12 +37,12 @@ def test_each_chunk_is_read_once(
     assert len(rows) == len(array)
     for row, expected in zip(rows, array, strict=True):
         assert_same(row, expected)
-    # Beside the chunk itself at most looks at its header, and one at the first bytes of the last.
+    # Besides the chunk itself, only headers are read, and the first bytes of the last chunk once.
     last = max(sizes)
     assert all(read[chunk] <= sizes[chunk] + 64 + 4096 * (chunk == last) for chunk in sizes)
 
 
-def test_no_more_rows_are_read_than_were_asked_for() -> None:
+def test_no_more_rows_are_read_than_requested() -> None:
     array = fill(np.dtype("<i4"), (1000, 50), 1)
     stream = NotingFile(array_file(array, chunk_nbytes=10 * 200))
     with bp.open(stream) as opened:
@@ -52,8 +52,11 @@ def test_no_more_rows_are_read_than_were_asked_for() -> None:
         assert {n for n, count in bytes_read_per_chunk(stream).items() if count > 64} == {0}
 
 
-def test_no_dimension() -> None:
-    with bp.open(array_file(np.array(5))) as opened, pytest.raises(TypeError, match="no dimension"):
+def test_an_array_without_dimensions() -> None:
+    with (
+        bp.open(array_file(np.array(5))) as opened,
+        pytest.raises(TypeError, match="without dimensions"),
+    ):
         iter(opened)
 
 
@@ -70,7 +73,7 @@ def test_closed_while_iterating() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["S0", "<U0", "V0"])
-def test_items_of_no_size(dtype: str) -> None:
+def test_items_of_zero_bytes(dtype: str) -> None:
     metadata = {"dtype": f"'|{dtype.strip('<')}'", "shape": [3], "order": "C", "container": "numpy"}
     if dtype == "<U0":
         metadata["dtype"] = "'<U0'"
@@ -79,7 +82,7 @@ def test_items_of_no_size(dtype: str) -> None:
 
 
 def test_text_beyond_unicode() -> None:
-    # numpy would make a str that Python cannot bear.
+    # numpy would make an invalid Python str.
     data = np.array([65, 0x110000, 66], "<u4").view("<U1")
     with bp.open(array_file(data, chunk_nbytes=4)) as opened:
         rows = iter(opened)

@@ -73,8 +73,8 @@ def test_load_gives_back_what_was_saved(
 
 
 @pytest.mark.parametrize("dtype", ["S0", "U0", "V0"])
-def test_items_of_no_size(dtype: str) -> None:
-    # numpy.empty and ascontiguousarray make S0 and U0 one character long.
+def test_items_of_zero_bytes(dtype: str) -> None:
+    # numpy.empty and ascontiguousarray turn S0 and U0 into S1 and U1.
     strided = np.zeros((3, 2), [("a", dtype), ("b", "i4")])["a"]
     contiguous = np.ndarray((3, 2), dtype)
     for array in (strided, contiguous, contiguous.T, contiguous[:0]):
@@ -106,12 +106,12 @@ def test_extension_types() -> None:
 @pytest.mark.parametrize(
     "value", [3, 1.5, True, ["text"], [b"bytes"], [1, 2], [[1.0], [2.0]], (), 2j]
 )
-def test_what_numpy_makes_an_array_of(value: Any) -> None:
+def test_values_that_numpy_converts(value: Any) -> None:
     assert_same(bp.load(saved(value)), np.asarray(value))
 
 
 class TestSubclasses:
-    """The values of a subclass are saved, as a plain array."""
+    """A subclass of ndarray is saved as a plain array of its values."""
 
     @pytest.mark.parametrize("order", ["C", "F"])
     def test_matrix(self, order: Any) -> None:
@@ -198,7 +198,7 @@ class TestOptions:
     def test_default_chunks_are_whole_rows_of_a_mebibyte(self) -> None:
         for shape, expected in [
             ((5000, 1000), (262, 1000)),  # 262 rows of 4000 bytes
-            ((3, 1 << 20), (1, 1 << 20)),  # a row of 4 MiB is kept whole
+            ((3, 1 << 20), (1, 1 << 20)),  # a row of 4 MiB is not cut
             ((1 << 20,), (1 << 18,)),
         ]:
             with bp.open(saved(np.zeros(shape, "<i4"), codec="lz4")) as stored:
@@ -225,8 +225,8 @@ class TestOptions:
         with pytest.raises(error, match=r"chunks|row"):
             saved(self.ARRAY, chunks=chunks)
 
-    def test_array_of_no_dimension_has_no_rows(self) -> None:
-        with pytest.raises(ValueError, match="leave chunks out"):
+    def test_array_without_dimensions_has_no_rows(self) -> None:
+        with pytest.raises(ValueError, match="chunks does not apply"):
             saved(np.array(1.5), chunks=1)
 
     @pytest.mark.parametrize(
@@ -372,7 +372,7 @@ class TestFiles:
         bp.save(path, self.ARRAY, chunks=7)
         with bp.open(path) as stored:
             bp.save(path, np.asarray(stored)[::-1], chunks=7)
-            assert_same(stored[3:9], self.ARRAY[3:9])  # the old file, as long as it is open
+            assert_same(stored[3:9], self.ARRAY[3:9])  # an open handle keeps reading the old file
         assert_same(bp.load(path), self.ARRAY[::-1])
 
     def test_missing_file(self, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What `numpy.asarray` would store less of than its caller means is refused, with advice."""
+"""Values that `numpy.asarray` would convert with a loss are refused, with advice."""
 
 import io
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +13,7 @@ from bloscpack.array.arraylike import as_array
 
 
 class Group(Mapping[str, Any]):
-    """A mapping of arrays, as h5py's group is one."""
+    """Mapping of arrays, like an h5py group."""
 
     def __init__(self, **entries: Any) -> None:
         self._entries = entries
@@ -29,7 +29,7 @@ class Group(Mapping[str, Any]):
 
 
 class Keyed:
-    """As a group of zarr: it has keys, and is not registered as a mapping."""
+    """Object with keys that is not registered as a mapping, like a zarr group."""
 
     def __init__(self, **entries: Any) -> None:
         self.__getitem__, self.keys = entries.__getitem__, entries.keys
@@ -39,7 +39,7 @@ class Keyed:
 
 
 def stand_in(library: str, name: str, **members: Any) -> Any:
-    """Return an object that numpy takes, of a class of a library that may be missing."""
+    """Return an object that numpy accepts, of a fake class of a library that may be missing."""
     kind = type(name, (), {"__module__": f"{library}.core", **members})
     kind.__array__ = lambda self, dtype=None, copy=None: np.arange(3)  # type: ignore[attr-defined]
     return kind()
@@ -105,7 +105,7 @@ def stand_in_sparse() -> Any:
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_saving_what_is_more_than_an_array_is_refused(name: str, tmp_path: Path) -> None:
+def test_saving_more_than_an_array_is_refused(name: str, tmp_path: Path) -> None:
     make, message = REFUSED[name]
     given = make(tmp_path)
     with pytest.raises(TypeError, match=message):
@@ -156,7 +156,7 @@ def test_appending_it_is_refused(name: str, tmp_path: Path) -> None:
     ],
     ids=lambda given: type(given).__name__,
 )
-def test_what_loses_nothing_is_saved(given: Any, tmp_path: Path) -> None:
+def test_values_converted_without_loss_are_saved(given: Any, tmp_path: Path) -> None:
     bp.save(tmp_path / "x.blp", given)
     expected = np.asarray(given)
     assert np.array_equal(bp.load(tmp_path / "x.blp"), expected)

@@ -1,4 +1,4 @@
-"""The chunk grid, beside a count of every item."""
+"""The chunk grid, compared with counting every item."""
 
 from math import prod
 from typing import Any

@@ -1,4 +1,4 @@
-"""Many files as one array."""
+"""Several files as one array."""
 
 import multiprocessing
 import os
@@ -35,7 +35,7 @@ def shards() -> Iterator[tuple[str, np.ndarray]]:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("many")
     for number, (name, part) in enumerate(shards()):
-        # One in Fortran order: how the rows lie is the business of each file.
+        # One in Fortran order: each file may have its own memory order.
         array = np.asfortranarray(part) if number == 2 else part
         bp.save(folder / name, array, chunks=2, attrs={"number": number})
     (folder / "other.txt").touch()
@@ -127,7 +127,7 @@ def test_everything(many: ManyArrays) -> None:
     assert np.array_equal(np.stack(list(many)), WHOLE)
     with pytest.raises(ValueError, match="copy"):
         many.__array__(copy=False)
-    with pytest.raises(TypeError, match="not changed in place"):
+    with pytest.raises(TypeError, match="cannot be changed in place"):
         many[0] = 1
 
 
@@ -198,7 +198,7 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     [
         (WHOLE.astype("<i8"), "int64"),
         (WHOLE[:, :2], r"shape \(2, 3\)"),
-        (np.float32(3), "no dimension"),
+        (np.float32(3), "without dimensions"),
     ],
 )
 def test_files_must_agree(folder: Path, tmp_path: Path, other: Any, words: str) -> None:
@@ -288,13 +288,13 @@ class TestRemote:
             gets = [request for request in server.log if request.range]
             assert len(gets) == 5
             assert np.array_equal(many[::3], WHOLE[::3])
-            # They are small: opening has fetched them whole.
+            # They are so small that opening fetches them whole.
             assert len([request for request in server.log if request.range]) == 5
             data = pickle.dumps(many)
         assert len(data) < 4000
         assert np.array_equal(pickle.loads(data)[9], WHOLE[9])
 
-    def test_a_pattern_of_nothing(self, server: S3Server) -> None:
+    def test_a_pattern_without_files(self, server: S3Server) -> None:
         with pytest.raises(FileNotFoundError, match=r"s3://box/none-\*"):
             bp.open_many("s3://box/none-*.blp", storage_options=server.options)
 
@@ -305,8 +305,8 @@ class TestRemote:
         server.put("later-1", b"")
         assert expanded(pattern, server.options) == ["s3://box/later-0", "s3://box/later-1"]
 
-    def test_what_a_pattern_fits(self) -> None:
-        """As in a folder: no folders, and hidden files only where they are asked for."""
+    def test_files_that_match_a_pattern(self) -> None:
+        """As for local paths: no folders, and hidden files only if the pattern names them."""
         memory = fsspec.filesystem("memory")
         for name in ("a-0", "a-1", "[2]", ".hid", "sub/b", "sub/.hid", ".sub/c"):
             memory.pipe_file(f"/patterns/{name}", b"")
@@ -324,7 +324,7 @@ class TestRemote:
             expanded(root + "none*")
 
     def test_a_pattern_keeps_the_place(self) -> None:
-        """Of some kinds of URLs the names that are found have no host."""
+        """Some file systems list names without the host; the result must still contain it."""
         implementation = type(fsspec.filesystem("memory"))
 
         class Hosted(implementation):  # type: ignore[misc, valid-type]

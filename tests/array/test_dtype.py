@@ -1,4 +1,4 @@
-"""Dtypes as text: every dtype survives, no text becomes an object, and hostile texts are errors."""
+"""Dtypes as text: every dtype round-trips, no text is evaluated, hostile texts raise errors."""
 
 import importlib
 import json
@@ -49,7 +49,7 @@ def test_every_dtype_survives(dtype: np.dtype[Any]) -> None:
 
 @given(dtypes)
 def test_the_first_text_has_the_right_size(dtype: np.dtype[Any]) -> None:
-    # The original reads only that one: raw bytes at worst, never a wrong size.
+    # The original reads only `dtype`: raw bytes at worst, never a wrong size.
     text, _ = pack_dtype(dtype)
     assert unpack_dtype(text).itemsize == dtype.itemsize
 
@@ -158,7 +158,7 @@ class TestObjects:
     ],
     ids=lambda described: str(described)[:30],
 )  # fmt: skip
-def test_what_is_no_dtype(described: Any) -> None:
+def test_values_that_are_not_dtypes(described: Any) -> None:
     if described == []:
         assert unpack_dtype(described) == np.dtype([])
         return
@@ -180,7 +180,7 @@ CRASHING = ["<M8[s/0]", "<m8[Y/00]", "<M8[D/4294967296]", "<m8[D/184467440737095
 
 
 def test_units_that_numpy_divides_by_zero_for() -> None:
-    # numpy 1 and 2 die of SIGFPE: in a process of its own.
+    # numpy 1 and 2 crash with SIGFPE, so this runs in a child process.
     code = (
         "import sys, numpy as np\n"
         "from bloscpack.array.dtype import unpack_dtype\n"
@@ -224,12 +224,12 @@ SOUND = {"names": ["a"], "titles": [None], "formats": ["<i4"], "offsets": [0], "
     ],
     ids=str,
 )  # fmt: skip
-def test_what_is_no_logical_dtype(changes: dict[str, Any]) -> None:
+def test_values_that_are_not_logical_dtypes(changes: dict[str, Any]) -> None:
     try:
         found = unpack_dtype("'|V8'", SOUND | changes)
     except (FormatError, ObjectNumpyArrayRejection):
         return
-    # Odd, but a dtype: of the promised size and without objects.
+    # Unusual but valid: a dtype of the declared size, without objects.
     assert found.itemsize == 8
     assert not found.hasobject
 
@@ -276,7 +276,7 @@ def test_any_text_gives_a_dtype_or_a_documented_error(text: str) -> None:
 
 
 class TestExtensionTypes:
-    """bfloat16, float8 and the like: the types of ml_dtypes."""
+    """Types of ml_dtypes, such as bfloat16 and float8."""
 
     @pytest.mark.parametrize("name", EXTENSIONS)
     def test_survive(self, name: str) -> None:
@@ -303,7 +303,7 @@ class TestExtensionTypes:
             unpack_dtype("'|V2'", name)
         assert name in str(caught.value)
 
-    def test_older_package_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_older_package_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(importlib, "import_module", lambda _: json)
         with pytest.raises(ImportError, match="newer ml_dtypes"):
             unpack_dtype("'|V2'", "bfloat16")
@@ -318,7 +318,7 @@ class TestExtensionTypes:
                 unpack_dtype("'|V2'", name)
 
 
-# numpy 1.26 takes the first for S2, the second for U1 and the third for one of no bytes.
+# numpy 1.26 reads the first as S2, the second as U1 and the third as a zero-byte dtype.
 TOO_LARGE = [
     ("'|S4294967298'", None),
     ("'<U1073741825'", None),

@@ -1,4 +1,4 @@
-"""An array in parts: whatever the split, the bytes of `save`; what is wrong is refused."""
+"""Arrays written in parts: any split gives the bytes of `save`; invalid parts are refused."""
 
 import pickle
 import random
@@ -44,7 +44,7 @@ def written(
 
 
 def check_same(folder: Path, array: AnyArray, **options: Any) -> None:
-    """Check that parts make the file that `save` makes, and leave nothing else."""
+    """Check that parts form the file that `save` writes, and that nothing else remains."""
     written(folder / "parts.blp", array, **options)
     bp.save(folder / "saved.blp", array, **options)
     assert (folder / "parts.blp").read_bytes() == (folder / "saved.blp").read_bytes()
@@ -53,7 +53,7 @@ def check_same(folder: Path, array: AnyArray, **options: Any) -> None:
 
 @pytest.fixture
 def job(tmp_path: Path) -> PartsJob:
-    """A job of 8 chunks of 3 rows, the last of 2."""
+    """Job of 8 chunks of 3 rows each, the last of 2."""
     return bp.parts(tmp_path / "a.blp", shape=SHAPE, dtype="i4", chunks=3)
 
 
@@ -93,7 +93,7 @@ def test_every_shape(shape: tuple[int, ...], order: Any, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_blocks_are_chosen_by_the_sample(order: Any, tmp_path: Path) -> None:
-    """Of 4 MiB and more; and by those rows: what they hold is worth small blocks, the rest not."""
+    """Only the sampled rows, in the middle, justify small blocks, so they decide the block size."""
     array = np.asarray(np.arange(1200 * 1000, dtype="f4").reshape(1200, 1000), order=order)
     middle = (slice(None),) * (order == "F") + (slice(500, 700),)
     array[middle] = np.random.default_rng(3).integers(0, 1000, array[middle].shape)
@@ -113,7 +113,7 @@ def test_blocks_are_chosen_by_the_sample(order: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_the_sample_is_that_of_save(order: Any, tmp_path: Path, monkeypatch: Any) -> None:
-    """Also where chunks cut rows, here of 24 KiB, and it starts inside of one."""
+    """Both take the same sample, also if chunks cut rows (here 24 KiB) and it starts inside one."""
     seen: list[bytes] = []
 
     def noting(params: Any, sample: Any, *_: Any, **options: Any) -> Any:
@@ -134,7 +134,7 @@ def test_the_sample_is_that_of_save(order: Any, tmp_path: Path, monkeypatch: Any
 
 
 def test_chunks_that_cut_rows(tmp_path: Path) -> None:
-    """Rows of 1.5 chunks: parts are of 2 rows, which are 3 chunks."""
+    """A row is 1.5 chunks, so a part is at least 2 rows (3 chunks)."""
     array = np.zeros((5, 12 << 10, 1 << 10), "u1")  # rows of 12 MiB would be one chunk
     job = PartsJob(tmp_path / "a", shape=array.shape, dtype="u1")
     assert (job.rows_per_chunk, job.nchunks) == (1, 5)
@@ -152,11 +152,11 @@ def test_threads_change_nothing(nthreads: int, tmp_path: Path) -> None:
     bp.save(saved, array, nthreads=1)
     job = bp.parts(tmp_path / "a.blp", shape=array.shape, dtype=array.dtype, sample=array)
     records = [job.write(a, array[a:b], nthreads=nthreads) for a, b in job.split("5 MiB")]
-    told: list[tuple[int, int]] = []
-    job.commit(records, nthreads=nthreads, progress=lambda *args: told.append(args))
+    calls: list[tuple[int, int]] = []
+    job.commit(records, nthreads=nthreads, progress=lambda *args: calls.append(args))
     assert (tmp_path / "a.blp").read_bytes() == saved.read_bytes()
-    assert len(told) == len(records) == 3
-    assert told[-1][0] == told[-1][1] == sum(record.nbytes for record in records)
+    assert len(calls) == len(records) == 3
+    assert calls[-1][0] == calls[-1][1] == sum(record.nbytes for record in records)
 
 
 @given(data=st.data())
@@ -185,7 +185,7 @@ def test_every_split(data: st.DataObject, tmp_path_factory: pytest.TempPathFacto
 
 
 def test_a_worker_needs_only_the_job(tmp_path: Path, array: AnyArray, monkeypatch: Any) -> None:
-    """It pickles small, and does not care for the working directory."""
+    """The pickle is small and independent of the working directory."""
     monkeypatch.chdir(tmp_path)
     bp.save("saved.blp", array, chunks=3, attrs={"a": [1, 2]}, checksum="sha512")
     job = bp.parts(
@@ -223,16 +223,16 @@ def test_slices_that_are_not_whole_chunks(
 @pytest.mark.parametrize(
     ("start", "rows", "error", "match"),
     [
-        (-3, np.zeros((3, 4, 3), "i4"), ValueError, "rows -3 to 0 are not in an array of 23"),
-        (21, np.zeros((3, 4, 3), "i4"), ValueError, "rows 21 to 24 are not in an array of 23"),
+        (-3, np.zeros((3, 4, 3), "i4"), ValueError, "rows -3 to 0 are outside the array of 23"),
+        (21, np.zeros((3, 4, 3), "i4"), ValueError, "rows 21 to 24 are outside the array of 23"),
         (0, np.zeros((0, 4, 3), "i4"), ValueError, "rows 0 to 0"),
         (0, np.zeros((3, 4), "i4"), ValueError, r"shape \(3, 4\)"),
         (0, np.zeros((3, 4, 4), "i4"), ValueError, "along axis 0 only"),
         (0, np.int32(3), ValueError, r"shape \(\)"),
         (0, np.zeros((3, 4, 3), "i8"), TypeError, "int64, which cannot be cast to int32"),
         (0, np.zeros((3, 4, 3), "f4"), TypeError, "cannot be cast"),
-        (0.0, np.zeros((3, 4, 3), "i4"), TypeError, "start must be a number of rows"),
-        (True, np.zeros((3, 4, 3), "i4"), TypeError, "start must be a number of rows"),
+        (0.0, np.zeros((3, 4, 3), "i4"), TypeError, "start must be an integer row number"),
+        (True, np.zeros((3, 4, 3), "i4"), TypeError, "start must be an integer row number"),
     ],
 )
 def test_rows_that_do_not_fit(

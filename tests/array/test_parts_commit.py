@@ -1,4 +1,4 @@
-"""Parts become a file, whole or not at all, or nothing is left of them."""
+"""Commit and abort: the file appears whole or not at all, and no parts remain."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from .test_parts import SHAPE, written
 
 @pytest.fixture
 def job(tmp_path: Path) -> PartsJob:
-    """A job of 8 chunks of 3 rows, the last of 2."""
+    """Job of 8 chunks of 3 rows each, the last of 2."""
     return bp.parts(tmp_path / "a.blp", shape=SHAPE, dtype="i4", chunks=3)
 
 
@@ -48,7 +48,7 @@ class TestCommit:
         assert not Path(job.path).exists()
         job.commit(records)
 
-    def test_many_gaps_are_told_shortly(self, job: PartsJob, array: AnyArray) -> None:
+    def test_only_some_gaps_are_listed(self, job: PartsJob, array: AnyArray) -> None:
         many = bp.parts(Path(job.path), shape=(100,), dtype="u1", chunks=1)
         records = [many.write(n, np.zeros(1, "u1")) for n in range(0, 100, 2)]
         with pytest.raises(ValueError, match=r"rows 1 to 2, 3 to 4, .* and 45 more, of 100"):
@@ -69,14 +69,14 @@ class TestCommit:
         job.commit(records)
         assert np.array_equal(bp.load(job.path), array)
 
-    def test_a_task_that_ran_twice_and_gave_something_else(
+    def test_a_task_that_ran_twice_with_different_results(
         self, job: PartsJob, array: AnyArray
     ) -> None:
         records = all_written(job, array)
         other = job.write(6, array[6:12] + 1)
         with pytest.raises(ValueError, match="rows 6 to 12 were written twice, and differ"):
             job.commit([*records, other])
-        # Only one of them is told of: then it is that one.
+        # With only one of the two records, that part is used.
         job.commit([other, records[0], *records[2:]])
         assert np.array_equal(bp.load(job.path)[6:12], array[6:12] + 1)
 
@@ -103,10 +103,8 @@ class TestCommit:
 
     @pytest.mark.parametrize("change", ["cut", "longer", "flipped", "gone", "foreign"])
     @pytest.mark.parametrize("number", [0, 2, 3])
-    def test_a_part_that_is_not_as_it_was(
-        self, job: PartsJob, array: AnyArray, number: int, change: str
-    ) -> None:
-        """It is told which; what is written again is taken."""
+    def test_a_damaged_part(self, job: PartsJob, array: AnyArray, number: int, change: str) -> None:
+        """The error names the rows, and a part written again is accepted."""
         records = all_written(job, array)
         (folder,) = Path(job.path).parent.glob(".bloscpack-*")
         part = folder / records[number].key
@@ -137,7 +135,7 @@ class TestCommit:
         assert np.array_equal(bp.load(job.path), array)
 
     def test_without_verification(self, job: PartsJob, array: AnyArray) -> None:
-        """What is flipped is copied, and found when it is read; the size is still compared."""
+        """A flipped bit is copied and found on reading; the size is still compared."""
         records = all_written(job, array)
         (folder,) = Path(job.path).parent.glob(".bloscpack-*")
         part = folder / records[1].key
@@ -152,7 +150,7 @@ class TestCommit:
             bp.load(job.path)
 
     def test_once_more(self, job: PartsJob, array: AnyArray) -> None:
-        """A cluster may run the last task twice: it is done. If the file is another, it is not."""
+        """A cluster may run the last task twice: that succeeds unless the file has changed."""
         records = all_written(job, array)
         job.commit(records)
         before = Path(job.path).stat()
@@ -166,7 +164,7 @@ class TestCommit:
             job.commit(records)
 
     def test_joined_and_not_ended(self, job: PartsJob, array: AnyArray, tmp_path: Path) -> None:
-        """The parts stay, for who may have to do it again; abort leaves the file."""
+        """`join` keeps the parts, so that it can be repeated; `abort` keeps the file."""
         assert job.target_tag() == ""
         records = all_written(job, array)
         job.join(records)
@@ -179,7 +177,7 @@ class TestCommit:
         assert np.array_equal(bp.load(job.path), array)
 
     def test_a_file_that_is_replaced(self, job: PartsJob, array: AnyArray) -> None:
-        """It stays until then, and keeps its permissions; so have the parts."""
+        """The old file stays until the commit; the new file and the parts have its permissions."""
         path = Path(job.path)
         bp.save(path, np.zeros(3))
         path.chmod(0o600)
@@ -206,7 +204,7 @@ class TestCommit:
         job.commit(records)
         job.commit(records)
 
-    def test_a_file_that_a_writer_has(self, job: PartsJob, array: AnyArray) -> None:
+    def test_a_file_that_a_writer_has_open(self, job: PartsJob, array: AnyArray) -> None:
         records = all_written(job, array)
         bp.save(job.path, np.zeros(3))
         with bp.open(job.path, "a"):
@@ -237,7 +235,7 @@ class TestAbort:
         assert list(tmp_path.iterdir()) == []
 
     def test_a_task_that_comes_late(self, job: PartsJob, array: AnyArray, tmp_path: Path) -> None:
-        """It is in the middle of a part when the job ends, and leaves nothing."""
+        """A task that is writing a part when the job ends leaves nothing."""
         sink = job._store.create_part("late")
         job.abort()
         sink.write(bytes(100_000))
@@ -259,7 +257,7 @@ class TestAbort:
             job.commit(all_written(job, array))
         assert [path.name for path in tmp_path.iterdir()] == ["a.blp"]
 
-    def test_a_job_made_anew(self, job: PartsJob, array: AnyArray, tmp_path: Path) -> None:
+    def test_a_job_made_again(self, job: PartsJob, array: AnyArray, tmp_path: Path) -> None:
         all_written(job, array)
         other = PartsJob(tmp_path / "b.blp", shape=SHAPE, dtype="i4", id=job.id)
         other.abort(others=True)
@@ -267,7 +265,7 @@ class TestAbort:
         PartsJob(job.path, shape=(), dtype="u1", id=job.id).abort()
         assert list(tmp_path.iterdir()) == []
 
-    def test_what_killed_programs_have_left(self, tmp_path: Path, array: AnyArray) -> None:
+    def test_parts_of_killed_programs_are_removed(self, tmp_path: Path, array: AnyArray) -> None:
         path = tmp_path / "a.blp"
         for name in ("a.blp", "a.blp", "b.blp"):
             all_written(bp.parts(tmp_path / name, shape=SHAPE, dtype="i4", chunks=3), array)

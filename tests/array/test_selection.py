@@ -1,4 +1,4 @@
-"""Indices as selections, beside numpy."""
+"""Parsing of indices, compared with numpy."""
 
 from math import prod
 from typing import Any
@@ -52,7 +52,7 @@ def test_sides_select_the_same_items(case: tuple[tuple[int, ...], Any]) -> None:
 
 
 @given(cases(), st.sampled_from(["C", "F", "strided"]))
-def test_spread_is_the_way_back(case: tuple[tuple[int, ...], Any], layout: str) -> None:
+def test_spread_inverts_arrange(case: tuple[tuple[int, ...], Any], layout: str) -> None:
     shape, index = case
     chosen = parse_selection(index, shape)
     result = np.zeros(chosen.shape, "i4", order="F" if layout == "F" else "C")
@@ -60,7 +60,7 @@ def test_spread_is_the_way_back(case: tuple[tuple[int, ...], Any], layout: str) 
         result = np.zeros((*chosen.shape[:-1], 2 * chosen.shape[-1]), "i4")[..., ::2]
     target = chosen.spread(result)
     if target is None:
-        # Only a list of several dimensions can be more than the strides of one axis say.
+        # Only a list of several dimensions may not fit the strides of one axis.
         assert len(chosen.shape) > len(np.squeeze(result).shape) or layout != "C"
         return
     assert target.shape == chosen.lengths
@@ -75,7 +75,7 @@ def test_first_is_the_axis_of_the_first_axis(case: tuple[tuple[int, ...], Any]) 
     if not chosen.shape:
         assert chosen.first == -1
         return
-    # An array that differs only along one axis differs along the first of the result if it is that.
+    # Values that vary along one array axis vary along the result's first axis only for `first`.
     for axis, length in enumerate(shape):
         ramp = np.arange(length).reshape(-1, *(1,) * (len(shape) - axis - 1))
         along = np.broadcast_to(ramp, shape)[index]
@@ -97,7 +97,7 @@ def test_first_is_the_axis_of_the_first_axis(case: tuple[tuple[int, ...], Any]) 
     ],
     ids=str,
 )
-def test_where_a_list_goes(index: Any, first: int, moved: int) -> None:
+def test_the_place_of_a_list(index: Any, first: int, moved: int) -> None:
     found = parse_selection(index, (3, 3, 3))
     assert (found.first, found.moved) == (first, moved)
     assert found.shape == np.zeros((3, 3, 3))[index].shape
@@ -144,7 +144,7 @@ def test_lists_without_one_are_sorted() -> None:
     assert side.order is not None
     assert side.order.tolist() == [1, 3, 0, 2]
     assert (len(side), side.ndistinct, side.tolist()) == (4, 3, [7, 0, 7, 2])
-    with pytest.raises(TypeError, match="no range"):
+    with pytest.raises(TypeError, match="not a range"):
         parse_selection([7, -10, 7, 2], (10,)).ranges  # noqa: B018
 
 
@@ -202,7 +202,7 @@ def test_index_errors(index: Any, shape: tuple[int, ...], message: str) -> None:
     ],
     ids=repr,
 )
-def test_what_only_numpy_takes_is_a_type_error(index: Any, message: str) -> None:
+def test_indices_that_only_numpy_supports_raise_type_error(index: Any, message: str) -> None:
     np.zeros((3, 3, 3))[index]
     with pytest.raises(TypeError, match=message):
         parse_selection(index, (3, 3, 3))
@@ -231,7 +231,7 @@ def test_outer_takes_flat_lists() -> None:
 
 
 def test_a_mask_is_never_taken_for_a_number() -> None:
-    # True is 1 to Python; numpy makes a new axis of it.
+    # True equals 1 in Python, but adds a new axis in numpy.
     with pytest.raises(TypeError, match="bool"):
         parse_selection(True, (3,))
 

@@ -1,4 +1,4 @@
-"""Reading around damage: what is lost is filled or left out, said, and nothing else changes."""
+"""Reading around damage: lost items are filled or left out and reported; the rest is intact."""
 
 import io
 import tracemalloc
@@ -31,7 +31,7 @@ ROWS_PER_CHUNK = 3
 
 
 def damaged(data: bytes, *chunks: int) -> bytes:
-    """Return a file with one bit of the content of each of `chunks` flipped."""
+    """Return a file with one bit flipped in the content of each of `chunks`."""
     out = bytearray(data)
     for start in (take_apart(data).starts[chunk] for chunk in chunks):
         out[start + 16] ^= 1
@@ -48,7 +48,7 @@ def lost_rows(*chunks: int) -> list[int]:
 
 @st.composite
 def losses(draw: st.DrawFn) -> tuple[AnyArray, AnyArray, bytes, set[int]]:
-    """Return an array, where it is lost, its damaged file and the damaged chunks."""
+    """Return (array, mask of lost items, damaged file, damaged chunks)."""
     shape = draw(st.sampled_from([(30,), (9, 4), (4, 3, 5)]))
     dtype = np.dtype(draw(st.sampled_from(["<i4", ">f8", "S3", [("a", "i1"), ("b", "<i4")]])))
     order: Any = draw(st.sampled_from("CF"))
@@ -146,7 +146,7 @@ class TestWarnings:
         assert "chunk 1 (bytes 320 to 480, indices 4 to 6 of axis 1)" in warned.text
         assert "1 of 2 chunks cannot be read and is left out: " in warned.text
 
-    def test_nothing_where_nothing_is_lost(self, warned: Warned) -> None:
+    def test_no_warning_without_loss(self, warned: Warned) -> None:
         assert_same(bp.load(rows_file(), on_error="skip"), ARRAY)
         with bp.open(rows_file(2)) as opened:
             opened.read(slice(9, 20), on_error="fill")
@@ -215,7 +215,7 @@ class TestTruncated:
         assert_same(bp.load(data[:cut], on_error="skip"), ARRAY[:12])
 
     def test_content_that_is_easily_compressed(self) -> None:
-        # Far more than the bytes that are left, but they bear it out.
+        # The array is far larger than the remaining bytes, but these decode to enough of it.
         array = np.zeros((4000, 1000), "<f8")
         data = self.saved(array, chunks=100)
         assert array.nbytes > 100 * len(data)
@@ -224,8 +224,8 @@ class TestTruncated:
         assert set(found[:, 0].tolist()) == {0.0, 1.0}
 
 
-class TestWhatIsNoDamage:
-    def test_trouble_of_the_storage(self) -> None:
+class TestNotDamage:
+    def test_storage_failures(self) -> None:
         class Broken(io.BytesIO):
             broken = False
 
@@ -257,7 +257,7 @@ class TestWhatIsNoDamage:
             with pytest.raises(error, match="not this file"):
                 list(opened.iter_chunks(on_error="skip"))
 
-    def test_promises_that_nothing_bears_out(self) -> None:
+    def test_declared_sizes_without_data(self) -> None:
         # The header and the metadata agree on 2 GiB; the chunk has 96 bytes.
         metadata = {"dtype": "'<i4'", "shape": [2**29 - 100], "order": "C", "container": "numpy"}
         data = bytearray(content_file(bytes(96), metadata))
@@ -377,7 +377,7 @@ class TestArguments:
         ids=str,
     )
     def test_fill_values_that_do_not(self, dtype: Any, value: Any, error: Any) -> None:
-        # Before anything is read: the file is whole.
+        # Refused before reading: the file is undamaged.
         array = fill(np.dtype(dtype), (4,), 1)
         with pytest.raises(error, match="fill_value"):
             bp.load(array_file(array), on_error="fill", fill_value=value)

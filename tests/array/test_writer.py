@@ -1,4 +1,4 @@
-"""Files of unknown length: whole or absent until the first flush, as of the last one afterwards."""
+"""Files of unknown length: absent until the first flush, then as of the latest flush."""
 
 import os
 from pathlib import Path
@@ -145,7 +145,7 @@ def test_large_files_have_the_small_blocks_of_save(path: Path, nthreads: int) ->
             sizes.append({a._container.fetch(n).header.blocksize for n in range(a.nchunks)})
         bp.save(path, rows)
     assert sizes[0] == sizes[1]
-    assert max(sizes[0]) < 1 << 17  # what C-Blosc takes by itself
+    assert max(sizes[0]) < 1 << 17  # the block size that C-Blosc chooses
 
 
 def test_more_small_chunks_than_one_call_writes(path: Path) -> None:
@@ -170,7 +170,7 @@ class TestRefused:
                 start(path, **options)
         with pytest.raises(ObjectNumpyArrayRejection):
             bp.Writer(path, dtype=object)
-        with pytest.raises(ValueError, match="no bytes"):
+        with pytest.raises(ValueError, match="zero bytes"):
             bp.Writer(path, dtype="u1", shape=(None, 0))
         with pytest.raises(TypeError):
             bp.Writer(3, dtype="u1")  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The twin of a file: everything that a reader must find in it, as the reference readers do."""
+"""Description of a file: everything that a reader must find in it, by the reference readers."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from ..reference.refused import RefusedError
 
 
 def describe(data: bytes) -> dict[str, Any]:
-    """Return the description of a file, or the kind of error with which readers refuse it."""
+    """Return the description of a file, or the kind of error that readers must raise."""
     is_store = data[4:5] == b"\x04" and len(data) >= 64 and data[40] & 1
     try:
         return (frame_reader if is_store else array_reader).describe(data)
@@ -27,7 +27,7 @@ def write_twin(path: Path, data: bytes) -> None:
 
 
 def _value(value: Any) -> str:
-    """Return JSON with a line for each object of a list."""
+    """Return JSON with one line per object of a list."""
     if isinstance(value, list) and value and isinstance(value[0], dict):
         return "[\n" + ",\n".join(" " + json.dumps(each) for each in value) + "\n]"
     return json.dumps(value)

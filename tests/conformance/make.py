@@ -63,7 +63,7 @@ def version_4(checksum: str) -> bytes:
 
 
 def snappy_chunk(data: bytes) -> bytes:
-    """Return a chunk of one Snappy stream: a literal, and copies of what repeats itself."""
+    """Return a chunk of one Snappy stream: a literal, and copies of repeated bytes."""
     run = data[:32]
     assert data == run * (len(data) // 32)
     stream = bytes([len(data) & 127 | 128, len(data) >> 7, 60 << 2, 31]) + run
@@ -83,7 +83,7 @@ def one_block(stream_format: int, data: bytes, stream: bytes, flags: int = 0x10)
 
 
 def far_match() -> bytes:
-    """Return a BloscLZ chunk with matches from more than 8191 bytes before."""
+    """Return a BloscLZ chunk with matches more than 8191 bytes back."""
     block = np.random.default_rng(3).integers(0, 256, 8704).astype("u1").tobytes()
     stream = b"".join(b"\x1f" + block[at : at + 32] for at in range(0, len(block), 32))
     stream += bytes([0xFF, 255, 100, 255, 1, 0, 0, 9])
@@ -94,7 +94,7 @@ def far_match() -> bytes:
 
 
 def any_order() -> bytes:
-    """Return a chunk whose blocks do not lie in order."""
+    """Return a chunk whose blocks are stored out of order."""
     data = RAMP[:1536]
     whole = chunk(data, "zstd", 0, 1, 512)
     starts = struct.unpack_from("<3I", whole, 16)
@@ -108,7 +108,7 @@ def any_order() -> bytes:
 
 
 def early_digest() -> bytes:
-    """Return metadata whose digest stands before the padding."""
+    """Return metadata whose digest precedes the padding."""
     section = pack_section({"a": 1}, checksum="crc32", codec="None", reserve=40)
     data = section[32 : 32 + 7]
     return section[: 32 + 7] + struct.pack("<I", zlib.crc32(data)) + bytes(33)
@@ -140,7 +140,7 @@ def with_trailer(data: bytes) -> bytes:
 
 
 def stale_by_append() -> bytes:
-    """Return a file to which a program appended a chunk that knows nothing of trailers."""
+    """Return a file with a stale trailer: a program unaware of trailers appended a chunk."""
     before = assemble(chunks(*[RAMP[:40]] * 4), checksum="crc32", spare=1)
     new = chunk(b"new")
     file = with_trailer(before)
@@ -150,7 +150,7 @@ def stale_by_append() -> bytes:
 
 
 def stale_by_metadata() -> bytes:
-    """Return a file whose metadata a program replaced that knows nothing of trailers."""
+    """Return a file with a stale trailer: a program unaware of trailers replaced the metadata."""
     before, after = (
         pack_section({"unit": unit}, checksum="crc32", codec="None")
         for unit in ("kelvin", "metres")
@@ -160,13 +160,13 @@ def stale_by_metadata() -> bytes:
 
 
 def changed(data: bytes, place: int, value: bytes | None = None) -> bytes:
-    """Return a file with other bytes at a place, by default one bit."""
+    """Return a file with bytes replaced at `place`; by default one bit is flipped."""
     value = bytes([data[place] ^ 4]) if value is None else value
     return data[:place] + value + data[place + len(value) :]
 
 
 def with_digest(data: bytes) -> bytes:
-    """Return an extended header with a right digest."""
+    """Return an extended header with a correct digest."""
     return data[:56] + xxh3_64_digest(data[:56]) + data[64:]
 
 

@@ -22,7 +22,7 @@ NAMES = ("PLANES", "UP", "LEFT", "ZIGZAG", "BITS")
 
 
 def moving(nframes: int, shape: tuple[int, ...], dtype: str) -> Array:
-    """Return smooth frames with some noise that change a little from one to the next."""
+    """Return smooth, slightly noisy frames that change a little from one to the next."""
     rng = np.random.default_rng(len(shape))
     frame = np.add.outer(np.arange(shape[0]) * 3, np.arange(shape[1]) * 2)
     frame = frame.reshape(frame.shape + (1,) * (len(shape) - 2)) + rng.integers(0, 2, shape)
@@ -31,7 +31,7 @@ def moving(nframes: int, shape: tuple[int, ...], dtype: str) -> Array:
 
 @dataclass
 class Forced:
-    """A clip with these filters, whatever the writer would choose."""
+    """Clip stored with exactly these filters, instead of those the writer would choose."""
 
     frames: Array
     filters: int

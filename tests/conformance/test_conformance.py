@@ -1,4 +1,4 @@
-"""Our reader and the reference readers find what the set says, and refuse what it says."""
+"""Our reader and the reference readers accept and refuse files as the set specifies."""
 
 import contextlib
 import hashlib
@@ -148,7 +148,7 @@ def _check_clip(clip: bp.frames.StoreClip, said: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", DAMAGED)
-def test_our_reader_refuses_what_is_damaged(name: str) -> None:
+def test_our_reader_refuses_damaged_files(name: str) -> None:
     with pytest.raises(KINDS[TWINS[name]["error"]]):  # noqa: PT012 - opening or reading
         if name.startswith("frames_"):
             _opened(name)

@@ -1,6 +1,6 @@
-"""The functions of bloscpack 0.16, and its faults, which must not be ours.
+"""The functions of bloscpack 0.16, and its bugs, which must not return.
 
-What is equal to 0.16 is tested beside it, in tests/interop.
+Equality with 0.16 itself is tested in tests/interop.
 """
 
 import os
@@ -34,13 +34,13 @@ HEADER = struct.Struct("<4sBBBBiiqq")
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    """Return a folder in which no temporary file may be left."""
+    """Return a folder in which no temporary file may remain."""
     yield tmp_path
     assert [path.name for path in tmp_path.iterdir() if path.name.endswith(".tmp")] == []
 
 
 def fail_at_chunk(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
-    """Have the codec fail at that chunk."""
+    """Make the codec fail at that chunk."""
     left = iter(range(count))
     encode = writer.encode
 
@@ -53,7 +53,7 @@ def fail_at_chunk(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
 
 
 class TestBuffers:
-    """0.16 counted items, not bytes, and cut what it was given to an eighth."""
+    """0.16 counted items instead of bytes, and kept only an eighth of the content."""
 
     @pytest.mark.parametrize(
         "content",
@@ -128,7 +128,7 @@ class TestSameFile:
 
 
 class TestAtomicOutput:
-    """0.16 left half an output, and had truncated the old one."""
+    """0.16 truncated the old output and left half of the new one."""
 
     WRITES: tuple[tuple[str, Callable[[Path, Path], Any]], ...] = (
         ("file", lambda folder, out: bp.pack_file_to_file(folder / "in", out, 1000)),
@@ -235,7 +235,7 @@ class TestArgumentsAreNotChanged:
 
 
 class TestItems:
-    """0.16 refused these, the first ones only above 1 MiB."""
+    """0.16 refused these arrays; the first ones only above 1 MiB."""
 
     @pytest.mark.parametrize("itemsize", [3, 5, 6, 7, 12, 24, 100, 255])
     def test_sizes_that_do_not_divide_a_mebibyte(self, itemsize: int, tmp_path: Path) -> None:
@@ -303,7 +303,7 @@ def with_header(packed: bytes, **fields: int) -> bytes:
 
 
 class TestHostileFiles:
-    """What made 0.16 crash, exhaust memory, or give wrong data without a word."""
+    """Files that made 0.16 crash, exhaust memory, or silently return wrong data."""
 
     @pytest.mark.parametrize(
         "metadata",
@@ -409,7 +409,7 @@ class TestHostileFiles:
         with pytest.raises(FormatError):
             bp.unpack_bytes_from_bytes(with_header(packed, last_chunk=last))
 
-    def test_a_chunk_of_nothing(self) -> None:
+    def test_a_chunk_of_zero_bytes(self) -> None:
         args = bp.BloscpackArgs(checksum=None)
         packed = bytearray(bp.pack_bytes_to_bytes(SMOOTH, 4000, bloscpack_args=args))
         with bp.open(bytes(packed)) as array:

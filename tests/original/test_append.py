@@ -1,6 +1,6 @@
-"""Appending in place: what is refused leaves the file as it was, what is done keeps arrays true.
+"""Appending in place: a refused append leaves the file unchanged, others keep arrays consistent.
 
-Equality with 0.16 is tested beside it, in tests/interop/test_append_interop.py.
+Equality with 0.16 itself is tested in tests/interop/test_append_interop.py.
 """
 
 import os
@@ -55,7 +55,7 @@ def appended(data: bytes, *pieces: bytes, blosc_args: Any = None) -> bytes:
 def refused(
     data: bytes, error: Any, match: str | None, content: bytes = b"new", **options: Any
 ) -> None:
-    """Check that appending is refused, and that not a byte of the file has changed."""
+    """Check that appending is refused and leaves every byte of the file unchanged."""
     file = BytesIO(data)
     options = {"new_size": len(content), "blosc_args": None, **options}
     with pytest.raises(error, match=match):
@@ -74,7 +74,7 @@ class TestResults:
         assert bp.unpack_bytes_from_bytes(result) == (expected, {"a": 1})
         assert bp.verify(result).ok
         with bp.open(result) as array:
-            # By the offset table, not one after the other.
+            # Read by the offset table, not sequentially.
             step = array.header.chunk_size
             for index in reversed(range(array.nchunks)):
                 assert array.read_chunk(index) == expected[index * step : (index + 1) * step]
@@ -93,7 +93,7 @@ class TestResults:
             assert new.chunk_offset(0) == old.chunk_offset(0)
 
     def test_parts_and_positions(self) -> None:
-        # From where the new content stands, only so much of it; the file from its start.
+        # Only `new_size` bytes are read, from the current position of the content.
         file, content = BytesIO(pack()), BytesIO(b"skipped" + SMOOTH)
         content.seek(7)
         file.seek(0, 2)
@@ -119,7 +119,7 @@ class TestResults:
         assert bp.unpack_bytes_from_bytes(result)[0] == 2 * SMOOTH
         with bp.open(result) as array:
             flags = [result[array.chunk_offset(index) + 2] for index in range(array.nchunks)]
-        # The old chunks stay, the last one among them is compressed anew.
+        # The old chunks stay, except the last one, which is compressed again.
         assert {flag >> 5 for flag in flags[:10]} == {0}
         assert {flag >> 5 for flag in flags[10:]} == {4}
 
@@ -134,7 +134,7 @@ class TestResults:
 
 
 class TestNothing:
-    """0.16 compressed the last chunk anew, and then divided by zero."""
+    """0.16 compressed the last chunk again, and then divided by zero."""
 
     @pytest.mark.parametrize("data", [pack(), pack(SMOOTH[:1000]), saved(np.arange(10))])
     def test_it_changes_nothing(self, data: bytes, tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ class TestRefused:
 
 
 class TestDamage:
-    """0.16 gave a damaged last chunk a fresh digest, and wrote where a wrong offset pointed."""
+    """0.16 gave a damaged last chunk a new digest, and wrote to a wrong offset."""
 
     @pytest.mark.parametrize("checksum", ["adler32", "crc32", "md5", "sha512", "xxh3_128"])
     def test_the_last_chunk_is_checked(self, checksum: str) -> None:
@@ -256,7 +256,7 @@ class TestDamage:
         with bp.open(bytes(data)) as array:
             wrong = array.chunk_offset(to) if to in (0, 9) else to
         data[32 + 8 * 10 : 32 + 8 * 11] = wrong.to_bytes(8, "little", signed=True)
-        # The content is there and can be read; only appending needs the table.
+        # The content can still be read; only appending needs the table.
         assert bp.unpack_bytes_from_bytes(data)[0] == SMOOTH
         refused(bytes(data), FormatError, "offset table")
 
@@ -285,7 +285,7 @@ WRITERS = [saved, bp.pack_ndarray_to_bytes]
 
 
 class TestArrays:
-    """0.16 left the shape as it was; reading such a file overran the heap."""
+    """0.16 did not update the shape; reading such a file overran the heap."""
 
     @pytest.mark.parametrize("writer", WRITERS)
     @pytest.mark.parametrize("fortran", [False, True])
@@ -336,7 +336,7 @@ class TestArrays:
         refused(writer(np.array(3.5)), ValueError, None, bytes(8))
         refused(writer(np.zeros((3, 0))), ValueError, None, bytes(8))
 
-    def test_rows_for_an_array_of_none(self) -> None:
+    def test_rows_for_an_array_without_rows(self) -> None:
         result = appended(saved(np.zeros((0, 3))), np.arange(6.0).tobytes())
         assert bp.unpack_ndarray_from_bytes(result).tolist() == [[0, 1, 2], [3, 4, 5]]
 
@@ -417,10 +417,10 @@ def test_a_pipe_is_appended_whole(tmp_path: Path) -> None:
     assert bp.unpack_bytes_from_file(original)[0] == b"x" * 5000 + b"tail"
 
 
-def test_a_spare_entry_that_is_none_is_made_one() -> None:
+def test_an_invalid_spare_entry_is_reset() -> None:
     file = BytesIO(pack(b"x" * CHUNK))
     header = 32
-    file.seek(header + 8 * 3)  # of the ten spare entries the third
+    file.seek(header + 8 * 3)  # the third of the ten spare entries
     file.write(bytes(8))
     assert append_fp(file, BytesIO(b"y" * 2 * CHUNK), 2 * CHUNK) == 2
     assert bp.unpack_bytes_from_bytes(file.getvalue())[0] == b"x" * CHUNK + b"y" * 2 * CHUNK

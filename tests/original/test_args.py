@@ -1,4 +1,4 @@
-"""The argument classes and `calculate_nchunks`; the answers were taken from bloscpack 0.16."""
+"""The argument classes and `calculate_nchunks`; expected values come from bloscpack 0.16."""
 
 import copy
 import itertools

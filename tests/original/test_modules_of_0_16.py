@@ -1,4 +1,4 @@
-"""Modules that programs import from bloscpack 0.16, with the calls that these programs make."""
+"""Modules of bloscpack 0.16 that programs import, with the calls that these programs make."""
 
 import io
 import subprocess
