@@ -1,12 +1,12 @@
 # cython: boundscheck=False, wraparound=False, freethreading_compatible=True
-# boundscheck is off because bytes are read through pointers: a box is compared with its parent
-# before anything of it is looked at, and a field with the end of its box (`has`).
-"""The mp4 of one picture: per track of Benzina's where its bytes lie and what decodes them.
+# boundscheck is off because bytes are read through pointers: a box is checked against its parent
+# before any of it is read, and a field against the end of its box (`has`).
+"""Layout of one picture's mp4: place and decoder configuration of each of Benzina's tracks.
 
-A dataset has one such mp4 per picture, which is read whole; this makes finding a picture in it cheap.
-The kernel knows boxes (ISO/IEC 14496-12) and no file. It goes down by named boxes only, so that its
-depth does not depend on the bytes. A fault comes back as a code and an offset; naming it is the
-caller's job.
+A dataset has one such mp4 per picture, which is read whole; this kernel makes finding a picture in
+it cheap. It knows boxes (ISO/IEC 14496-12) and no files. It descends by box names only, so that its
+depth does not depend on the bytes. A fault is returned as a code and an offset; the caller turns it
+into an error.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -45,7 +45,7 @@ BAD_APERTURE = FAULT_APERTURE
 NO_REFERENCE = FAULT_NO_REFERENCE
 ELSEWHERE = FAULT_ELSEWHERE
 
-# Kinds of boxes: their four letters, big-endian.
+# Box types: their four letters, big-endian.
 cdef enum:
     FTYP = 0x66747970
     MOOV = 0x6D6F6F76
@@ -74,23 +74,23 @@ cdef enum:
 cdef enum:
     HEADER_NBYTES = 8
     LARGE_HEADER_NBYTES = 16
-    HANDLER_NBYTES = 24  # of hdlr, before the name
-    REFERENCE_AT = 6  # of the index of its data reference in a sample entry
+    HANDLER_NBYTES = 24  # size of hdlr before the name
+    REFERENCE_AT = 6  # offset of the data reference index in a sample entry
     IS_INSIDE = 1  # flag of a data reference: the bytes are in this file
-    VISUAL_NBYTES = 78  # of a visual sample entry, before its boxes
+    VISUAL_NBYTES = 78  # size of a visual sample entry before its boxes
     VISUAL_WIDTH = 24
-    METT_NBYTES = 8  # before its texts
-    BRANDS_LIMIT = 4096  # more bytes of ftyp are not looked at
+    METT_NBYTES = 8  # size before the texts
+    BRANDS_LIMIT = 4096  # bytes of ftyp to read at most
     PREFIX_NBYTES = 5
 
 
-# From the payload's first byte to behind its last; `start` is 0 for no box, as no payload is there.
+# A payload, with `end` after its last byte. A `start` of 0, where no payload can be, means no box.
 cdef struct Box:
     size_t start
     size_t end
 
 
-# What is being parsed, and the fault found in it.
+# The input of the parser, and the fault found in it.
 cdef struct Parse:
     const uint8_t *data
     size_t nbytes
@@ -133,14 +133,14 @@ cdef inline uint64_t number64(const uint8_t *source) noexcept nogil:
 
 
 cdef inline bint fail(Parse *parse, int code, size_t offset) noexcept nogil:
-    """Note a fault; return False."""
+    """Set the fault; return False."""
     parse.code = code
     parse.offset = offset
     return False
 
 
 cdef inline bint has(Parse *parse, const Box *box, size_t nbytes) noexcept nogil:
-    """Return whether a payload has so many bytes."""
+    """Return whether a payload has at least `nbytes` bytes."""
     if box.end - box.start < nbytes:
         return fail(parse, FAULT_SHORT, box.start)
     return True
@@ -148,7 +148,7 @@ cdef inline bint has(Parse *parse, const Box *box, size_t nbytes) noexcept nogil
 
 cdef inline bint next_box(Parse *parse, size_t at, size_t end, bint to_end, uint32_t *kind,
                           Box *box) noexcept nogil:
-    """Set the kind and the payload of the box at `at`, before `end`."""
+    """Set type and payload of the box at `at`, which must end before `end`."""
     cdef size_t header = HEADER_NBYTES
     cdef uint64_t nbytes
     if end - at < HEADER_NBYTES:
@@ -173,7 +173,7 @@ cdef inline bint next_box(Parse *parse, size_t at, size_t end, bint to_end, uint
 
 cdef bint find(Parse *parse, const Box *parent, int nkinds, const uint32_t *kinds,
                Box *found) noexcept nogil:
-    """Go through all boxes of a parent and set the first of each kind."""
+    """Check all boxes of a parent and set the first of each type."""
     cdef size_t at = parent.start
     cdef uint32_t kind
     cdef Box box
@@ -192,7 +192,7 @@ cdef bint find(Parse *parse, const Box *parent, int nkinds, const uint32_t *kind
 
 cdef inline bint open_table(Parse *parse, const Box *box, size_t itemsize, size_t skip,
                             uint32_t *count, const uint8_t **items) noexcept nogil:
-    """Set the number of entries and where they are, which all lie in the box."""
+    """Set the number of entries and their place; check that all lie in the box."""
     if not has(parse, box, 8 + skip):
         return False
     items[0] = parse.data + box.start + 8 + skip
@@ -203,7 +203,7 @@ cdef inline bint open_table(Parse *parse, const Box *box, size_t itemsize, size_
 
 
 cdef bint locate(Parse *parse, const Box *stbl, Track *track) noexcept nogil:
-    """Set where the only sample of a track lies, which is within the data."""
+    """Set the place of the only sample of a track; check that it is within the data."""
     cdef uint32_t[4] kinds = [STSZ, STSC, CO64, STCO]
     cdef Box[4] found
     cdef const uint8_t *items
@@ -244,15 +244,15 @@ cdef bint locate(Parse *parse, const Box *stbl, Track *track) noexcept nogil:
 
 cdef inline bint place(int64_t above, int64_t below, int64_t shift, int64_t parts, int64_t room,
                        Side *side) noexcept nogil:
-    """Set one side of the clean aperture: `above / below` pixels whose centre is `shift / parts`
-    from that of the `room`; return whether these are whole pixels within it."""
+    """Set one side of the clean aperture: `above / below` pixels, with its centre `shift / parts`
+    pixels from that of the `room`. Return whether these are whole pixels inside the room."""
     cdef int64_t extent, margin
     if below == 0 or parts == 0 or above % below:
         return False
     extent = above // below
     if extent < 1 or extent > room:
         return False
-    # 2 * 2^31 + 2^16 * 2^32 at most.
+    # At most 2 * 2^31 + 2^16 * 2^32.
     margin = 2 * shift + (room - extent) * parts
     if margin % (2 * parts):
         return False
@@ -265,7 +265,7 @@ cdef inline bint place(int64_t above, int64_t below, int64_t shift, int64_t part
 
 
 cdef bint describe_picture(Parse *parse, const Box *entry, Track *track) noexcept nogil:
-    """Set what a visual sample entry says."""
+    """Set the fields of a visual sample entry."""
     cdef size_t at = entry.start + VISUAL_NBYTES
     cdef const uint8_t *fields
     cdef uint32_t kind
@@ -301,7 +301,7 @@ cdef bint describe_picture(Parse *parse, const Box *entry, Track *track) noexcep
 
 
 cdef inline size_t text_end(Parse *parse, size_t start, size_t end) noexcept nogil:
-    """Return where the first NUL is, or `end`."""
+    """Return the position of the first NUL, or `end`."""
     cdef const uint8_t *found
     if start >= end:
         return end
@@ -310,7 +310,7 @@ cdef inline size_t text_end(Parse *parse, size_t start, size_t end) noexcept nog
 
 
 cdef bint describe(Parse *parse, const Box *stbl, Track *track) noexcept nogil:
-    """Set what the sample entry says."""
+    """Set the fields of the sample entry."""
     cdef uint32_t[1] kinds = [STSD]
     cdef Box stsd, entry
     cdef const uint8_t *items
@@ -340,7 +340,7 @@ cdef bint describe(Parse *parse, const Box *stbl, Track *track) noexcept nogil:
     if kind == METT:
         if not has(parse, &entry, METT_NBYTES):
             return False
-        # Behind the content encoding.
+        # Skip the content encoding.
         at = text_end(parse, entry.start + METT_NBYTES, entry.end)
         track.mime.start = min(at + 1, entry.end)
         track.mime.end = text_end(parse, track.mime.start, entry.end)
@@ -355,7 +355,7 @@ cdef bint check_reference(Parse *parse, const Box *dinf, const Box *entry) noexc
     cdef uint32_t count, kind, number, index = 0
     cdef size_t at
     box.start = box.end = kind = 0
-    # Without a table of references nothing says that the bytes are elsewhere.
+    # Without a table of references, the bytes are in this file.
     if dinf.start == 0:
         return True
     if not find(parse, dinf, 1, kinds, &dref):
@@ -498,8 +498,8 @@ cdef tuple parse_all(Parse *parse):
 def parse_sample(data not None):
     """Return (0, 0, brands, tracks by name), or (code of a fault, its offset, (), {}).
 
-    A track is (name, handler, kind of the entry, offset, size, kind of the configuration,
-    configuration, (width, height), (left, top, width, height) of the clean aperture, mime type).
+    A track is (name, handler, type of the entry, offset, size, type of the configuration,
+    configuration, (width, height), (left, top, width, height) of the clean aperture, MIME type).
     """
     cdef Py_buffer view
     cdef Parse parse

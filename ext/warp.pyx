@@ -1,10 +1,10 @@
 # cython: boundscheck=False, wraparound=False, freethreading_compatible=True
 # boundscheck is off because planes are only indexed by the kernel, which clamps every coordinate to
-# the shapes that were checked here, and tuples after their length was.
-"""Pictures from planes of luma and chroma: a warp into floats, or the picture as bytes.
+# the shapes checked here, and tuples only after their length is checked.
+"""Pictures from planes of luma and chroma: warped into floats, or as bytes.
 
-The kernel knows planes, a homography and twelve coefficients of colours; it knows no codec and no
-colour space. See warp.h for the arithmetic, which tests/reference/planes_warp.py does again.
+The kernel takes planes, a homography and twelve colour coefficients; it knows neither codecs nor
+colour spaces. warp.h has the arithmetic, which tests/reference/planes_warp.py repeats in Python.
 """
 
 from libc.stdint cimport int32_t, uint8_t
@@ -45,16 +45,16 @@ cdef extern from "warp.h" nogil:
 
 
 MAX_EDGE = WARP_MAX_EDGE
-# What of the source is taken: only the clean aperture, the whole frame, or the clean aperture with
-# its edge pixels reaching half a pixel further.
+# Extent of the picture: the clean aperture, the whole frame, or the clean aperture with its edge
+# pixels extended by half a pixel.
 CLEAN, SMEAR, EDGE = 0, 1, 2
 
 
 def limit_vectors(int most):
     """Use the general code (0) or AVX2 (1).
 
-    Returns which will be used: no more than the processor has. For tests; the highest is the
-    default.
+    Returns the one that will be used, at most what the processor has. For tests; the default is
+    the highest.
     """
     return use_vectors(most)
 
@@ -76,7 +76,7 @@ cdef int set_plane(Plane *plane, const uint8_t[:, :] data, int across, int down)
 
 cdef int set_planes(Job *job, const uint8_t[:, :] y, const uint8_t[:, :] u,
                     const uint8_t[:, :] v, int across, int down) except -1:
-    """Describe the planes, if they are some and fit each other."""
+    """Describe the planes; check that their sizes match."""
     cdef Py_ssize_t height = y.shape[0], width = y.shape[1]
     if not 0 < height <= WARP_MAX_EDGE or not 0 < width <= WARP_MAX_EDGE:
         raise ValueError(f"planes of {width} x {height} samples: edges have 1 to {WARP_MAX_EDGE}")
@@ -98,7 +98,7 @@ cdef int set_planes(Job *job, const uint8_t[:, :] y, const uint8_t[:, :] u,
 
 
 cdef int set_aperture(Job *job, clean, int padding) except -1:
-    """Describe which source coordinates are samples, if the aperture is inside the frame."""
+    """Set the range of source coordinates; check that the aperture is inside the frame."""
     cdef Py_ssize_t left, top, width, height
     cdef Geometry *geometry = &job.geometry
     left, top, width, height = clean
@@ -160,10 +160,11 @@ def warp(const uint8_t[:, :] y not None, const uint8_t[:, :] u, const uint8_t[:,
     """Write a warped picture to `out`, three planes of floats.
 
     `across` and `down` are 1 where chroma is halved; `u` and `v` are None for grey. `clean` is
-    (left, top, width, height); `homography` 9 numbers that map an output pixel (x, y, 1) to a source
-    pixel of the clean aperture; `matrix` 12, the rows of channels of (luma, first and second chroma,
-    1). With `rounded` channels are whole numbers of 0 to 255, of which `bias` is then subtracted, and
-    which are multiplied by `scale`; pixels from elsewhere are `outside`, as it is.
+    (left, top, width, height). `homography` has 9 numbers that map an output pixel (x, y, 1) to a
+    source pixel of the clean aperture. `matrix` has 12, one row per channel, for (luma, first
+    chroma, second chroma, 1). With `rounded`, channels become whole numbers of 0 to 255. Then
+    `bias` is subtracted and the result multiplied by `scale`. Pixels from outside the picture are
+    `outside`, unchanged.
     """
     cdef Job job
     if out.shape[0] != 3 or out.shape[1] >= 1 << 31 or out.shape[2] > 1 << 24:
@@ -194,7 +195,7 @@ def warp(const uint8_t[:, :] y not None, const uint8_t[:, :] u, const uint8_t[:,
 
 def picture(const uint8_t[:, :] y not None, const uint8_t[:, :] u, const uint8_t[:, :] v,
             int across, int down, clean, matrix, uint8_t[:, :, ::1] out not None):
-    """Write the clean aperture to `out`, of its height and width and three channels."""
+    """Write the clean aperture to `out`, which has its height and width and three channels."""
     cdef Job job
     cdef int i
     set_planes(&job, y, u, v, across, down)

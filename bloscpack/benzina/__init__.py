@@ -1,4 +1,4 @@
-"""Benzina datasets: pictures, targets and names in one mp4, each picture an mp4 of its own."""
+"""Benzina datasets: pictures, targets and names in one mp4 file, each picture an mp4 of its own."""
 
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -50,7 +50,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import what needs torch when it is named."""
+    """Import the names that need torch on first use."""
     if name == "DataLoader":
         with importing:
             from .load.torchloader import DataLoader
@@ -59,8 +59,8 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """List the public names, and none of the modules they are written in."""
+    """List the public names only, not the submodules."""
     names = {*__all__}
-    if find_spec("torch") is None:  # `help` asks for all that is listed
+    if find_spec("torch") is None:  # `help` resolves every listed name
         names.discard("DataLoader")
     return sorted(names | {name for name in globals() if name.startswith("__")})

@@ -1,7 +1,7 @@
-"""A Benzina dataset, open for reading: samples, targets, names and splits.
+"""Read a Benzina dataset: its samples, targets, names and splits.
 
-Opening reads the headers of boxes; tables, targets and names are read when they are asked for.
-Reads are positional and hold no lock. A part of a dataset is a view, which shares all of that.
+Opening reads box headers only. Tables, targets and names are read on first use. Reads are
+positional and take no lock. Views of part of a dataset share the open file and everything read.
 """
 
 import operator
@@ -24,11 +24,11 @@ from .names import Picked
 from .sample import Sample
 from .splits import Span, resolve_splits
 
-# What is read at once when samples are read in a row, and bytes between them that are read rather
-# than skipped.
+# Samples that follow each other in the file are read together, at most this many bytes at once.
+# Gaps of up to _MAX_GAP_NBYTES between them are read along, which is cheaper than another read.
 READ_AHEAD_NBYTES = 1 << 20
 _MAX_GAP_NBYTES = 1 << 15
-# Samples whose places are looked up together.
+# Number of samples whose places are looked up together.
 _BLOCK = 4096
 
 
@@ -45,38 +45,38 @@ def open(  # noqa: A001
     Parameters
     ----------
     path : str, PathLike, buffer or binary file
-        The file, or a URL of it.
+        The file, or its URL.
     splits : mapping of str to (start, stop), range or slice; or "imagenet"; optional
-        Which samples the splits have. By default those that are stored in the file, if any are.
-        "imagenet" is what Benzina's class goes by: the last 100 000 samples are "test", the 50 000
-        before "val", the rest "train".
+        Sample ranges of the splits. By default those stored in the file, if any.
+        "imagenet" uses the positions of Benzina's ImageNet class: the last 100 000 samples are
+        "test", the 50 000 before them "val", the rest "train".
     max_pixels : int, default 2 ** 26
-        Pictures whose coded frame has more are not decoded: what a small file may claim is bounded.
+        Largest coded frame that is decoded, in pixels; bounds the memory a small file can demand.
     nthreads : int, optional
-        Threads that decode, unless a call says it.
+        Number of decoding threads for calls that do not set it.
     storage_options : mapping, optional
-        For a URL: what fsspec's file system for it takes (keys, ``endpoint_url``, ``headers``).
+        For a URL: options for its fsspec file system (keys, ``endpoint_url``, ``headers``).
 
     Returns
     -------
     Dataset
-        To be closed, or used as a context manager.
+        Close it, or use it as a context manager.
 
     Raises
     ------
     WrongKindError
-        The file is of another kind; the message names the call that reads it.
+        The file is of another type; the message names the call that reads it.
     FormatError, UnsupportedError
-        Its boxes are damaged, or have a feature that is not known.
+        A box is damaged, or uses a feature that is not supported.
     OSError
         The file cannot be read.
     TypeError, ValueError
-        `splits` are none, or not within the dataset; `max_pixels` is less than 1.
+        `splits` is malformed or out of the dataset's range; `max_pixels` is less than 1.
 
     Notes
     -----
-    A dozen small reads, however many samples there are; behind a URL a request for the first
-    64 KiB and one or two for the boxes at the end.
+    Opening takes about a dozen small reads, for any number of samples. Behind a URL it takes
+    one request for the first 64 KiB and one or two for the boxes at the end.
 
     Examples
     --------
@@ -101,29 +101,29 @@ def open(  # noqa: A001
 
 
 def _reopen(place: Any, options: dict[str, Any], identity: tuple[int, ...]) -> Content:
-    """Return the content of a dataset that was pickled, opened anew."""
+    """Reopen the content of a pickled dataset."""
     content = open(place, **options)._content
     if content.identity != identity:
         content.source.close()
-        error = FileChangedError("the file is not the one that was opened; open it anew")
+        error = FileChangedError("the file has changed since it was opened; reopen it")
         error.path = content.source.name
         raise error
     return content
 
 
 class Dataset:
-    """The samples of a file, or of a part of it; a source of clips: see `frames.protocol`.
+    """The samples of a file, or of part of it; also a source of clips, see `frames.protocol`.
 
-    Made by `open`. As a source it has each sample as a clip of one frame; iterating gives the ids.
+    Created by `open`. As a source, each sample is a clip of one frame; iteration yields the ids.
 
     Attributes
     ----------
     name : str or None
-        The path, as it was given; None for bytes.
+        The path as passed to `open`; None for bytes.
 
     Notes
     -----
-    Threads and forked children may share a dataset. It pickles as its path and options.
+    Threads and forked children may share a dataset. It is pickled as its path and options.
     """
 
     def __init__(
@@ -153,14 +153,14 @@ class Dataset:
     @overload
     def __getitem__(self, key: slice) -> "Dataset": ...
     def __getitem__(self, key: int | str | slice) -> "Sample | Dataset":
-        """Return a sample by its position or its id, for a slice a view; nothing is read yet.
+        """Return a sample by position or id, or a view for a slice; nothing is read yet.
 
         Raises
         ------
         IndexError
-            There is no such position.
+            The position is out of range.
         NotFoundError
-            There is no sample of this id.
+            No sample has this id.
         """
         if isinstance(key, str):
             return self._sample(self._find(key))
@@ -183,7 +183,7 @@ class Dataset:
         return index
 
     def keys(self) -> Sequence[str]:
-        """Return the ids: names that one sample alone has, others with ``#`` and an ordinal."""
+        """Return the ids: a unique name as it is, others with ``#`` and the ordinal appended."""
         return Picked(self._content.ids, self._indices)
 
     def __iter__(self) -> Iterator[str]:
@@ -191,24 +191,24 @@ class Dataset:
         return iter(self.keys())
 
     def __contains__(self, key: object) -> bool:
-        """Return whether there is a sample of this id, or a single one of this name."""
+        """Return whether the key is an id, or a name that exactly one sample has."""
         index = self._content.ids.find(key)
         return index is not None and index in self._indices
 
     @property
     def targets(self) -> IntArray:
-        """The target of each sample, int64 (n,), -1 where it has none; read-only.
+        """The target of each sample, int64 (n,), -1 where it is missing; read-only.
 
         Raises
         ------
         FormatError
-            There are more targets than samples, or one is not of 8 bytes.
+            There are more targets than samples, or a target is not 8 bytes long.
         """
         return self._content.targets[_as_slice(self._indices)]
 
     @property
     def names(self) -> Sequence[str | None]:
-        """The name of each sample, None where it has none; bytes that are no UTF-8 are escaped.
+        """The name of each sample, None where it is missing; bytes that are not UTF-8 are escaped.
 
         Raises
         ------
@@ -219,48 +219,48 @@ class Dataset:
 
     @property
     def tracks(self) -> Mapping[str, DatasetTrack]:
-        """The tracks of the file, by name: always of all its samples."""
+        """The tracks of the file by name; for a view, too, they cover all samples of the file."""
         return self._content.tracks
 
     @property
     def movie(self) -> Movie:
-        """The outline of the file."""
+        """The box structure of the file."""
         return self._content.movie
 
     @property
     def nbytes(self) -> int:
-        """Size of the file, in bytes, when it was opened."""
+        """Size of the file in bytes when it was opened."""
         return self._content.nbytes
 
     @property
     def indices(self) -> range:
-        """The ordinals of the samples in the file."""
+        """Ordinals in the file of the samples of this dataset or view."""
         return self._indices
 
     @property
     def splits(self) -> Mapping[str, range]:
-        """The declared splits, or those that are stored: ordinals of the file by name; a copy.
+        """The declared splits, else the stored ones: file ordinals by split name; a copy.
 
         Raises
         ------
         FormatError
-            What is stored is damaged.
+            The stored splits are damaged.
         """
         return dict(self._content.splits)
 
     def split(self, name: str) -> "Dataset":
-        """Return the samples of a split, as a view of the file.
+        """Return the samples of a split as a view of the file.
 
         Raises
         ------
         NotFoundError
-            There is no such split.
+            No split has this name.
         FormatError
             The stored splits are damaged.
         """
         splits = self._content.splits
         if name not in splits:
-            declared = f"there are {', '.join(splits)}" if splits else "none is declared"
+            declared = f"splits: {', '.join(splits)}" if splits else "no splits"
             error = NotFoundError(
                 f"no split {name!r:.80}, {declared}: declare it when the file is opened, as by "
                 f"splits={{{name!r:.80}: (0, {len(self._content)})}} or splits='imagenet'"
@@ -270,29 +270,29 @@ class Dataset:
         return self._view(splits[name])
 
     def frames(self, track: str = INPUT) -> "Dataset":
-        """Return a view with another track as the frame of each clip, as ``"bzna_thumb"``."""
+        """Return a view whose clips show another track, such as ``"bzna_thumb"``."""
         return self._view(self._indices, track)
 
     def samples(
         self, positions: Iterable[int] | None = None, *, read_ahead: int = READ_AHEAD_NBYTES
     ) -> Iterator[Sample]:
-        """Iterate over samples, their bytes read in few calls where they lie in a row.
+        """Iterate over samples; adjacent ones are read with a single call.
 
         Parameters
         ----------
         positions : iterable of int, optional
-            Which samples, in this order; all by default.
+            Samples to read, in this order; all by default.
         read_ahead : int
-            Bytes that are read at once, and held, at most; more only for a sample that is larger.
+            Largest number of bytes to read and hold at once, unless a single sample is larger.
 
         Raises
         ------
         IndexError
-            There is no such position.
+            A position is out of range.
 
         Notes
         -----
-        A sample that is cut off raises when its bytes are asked for; the others read on.
+        A truncated sample raises an error when its bytes are requested; iteration goes on.
         """
         picked: Sequence[int] = self._indices
         if positions is not None:
@@ -332,7 +332,7 @@ class Dataset:
     ) -> AnyArray | list[AnyArray]:
         """Read the pictures of many samples at once; see `frames.protocol.read_batch`.
 
-        Pictures of one size come as one array, others as a list.
+        Pictures of equal size are returned as one array, others as a list.
         """
         planned = [(self._sample(self._find(id_)), selection) for id_, selection in requests]
         nthreads = self._content.nthreads if nthreads is None else nthreads
@@ -346,7 +346,7 @@ class Dataset:
             return read_batch(planned, out=out, nthreads=nthreads)
 
     def close(self) -> None:
-        """Close the file, for its views as well; idempotent. Closing a view leaves it open."""
+        """Close the file for this dataset and its views; idempotent. On a view, do nothing."""
         if not self._is_view:
             self._content.source.close()
 

@@ -1,7 +1,7 @@
-"""What a dataset and its views share: the open file, its outline, and what was read of it so far.
+"""State shared by a dataset and its views: the open file, its box structure and cached tables.
 
-Targets and names are read when they are first asked for, all at once, usually in one read; where
-two threads ask at the same time, both read, and one result stays.
+Targets and names are read on first use, all at once and usually in one read. If two threads ask at
+the same time, both read and one result is stored.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,13 +35,13 @@ from .splits import KIND as SPLITS_KIND
 from .splits import MAX_NBYTES as MAX_SPLITS_NBYTES
 from .splits import unpack_splits
 
-# Of the compatible brands of a dataset: stored on disk.
+# Compatible brand of a dataset; stored on disk.
 BRAND = b"bzna"
 _BRANDS_NBYTES = 4096
 
 
 class Content:
-    """An open dataset.
+    """An open dataset file.
 
     Parameters
     ----------
@@ -51,28 +51,28 @@ class Content:
     Attributes
     ----------
     source : ByteSource
-        It.
+        The file.
     nbytes : int
-        Its size when it was opened.
+        File size in bytes when it was opened.
     movie : Movie
-        Its outline.
+        Box structure of the file.
     tracks : mapping of str to DatasetTrack
-        Those of Benzina.
+        Benzina's tracks by name.
     input : DatasetTrack
-        The one with the samples.
+        The track of samples, ``bzna_input``.
     nthreads : int or None
-        Threads that decode, unless a call says it.
+        Number of decoding threads for calls that do not set it.
     max_pixels : int
-        Of the largest coded frame that is decoded.
+        Largest coded frame that is decoded, in pixels.
     origin : tuple or None
-        What pickles instead: a function and its arguments.
+        How to pickle it: a function that reopens the file, and its arguments.
 
     Raises
     ------
     NotBloscpackError
-        The file is of another kind.
+        The file is of another type.
     FormatError, UnsupportedError
-        Its boxes are damaged, or have a feature that is not known.
+        A box is damaged, or uses a feature that is not supported.
     """
 
     def __init__(self, source: ByteSource) -> None:
@@ -110,7 +110,7 @@ class Content:
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.origin is None:
-            raise TypeError("a dataset of a file object does not pickle: open it by its path")
+            raise TypeError("cannot pickle a dataset opened from a file object: open it by path")
         return self.origin
 
     def __len__(self) -> int:
@@ -118,11 +118,11 @@ class Content:
 
     @property
     def identity(self) -> tuple[int, int, int]:
-        """What tells the file from one that takes its place."""
+        """Values that change when the file is replaced by another."""
         return self.nbytes, self.movie.moov.offset, len(self)
 
     def _entries(self, name: str) -> DatasetTrack | None:
-        """Return the track that has an entry for each sample, or the first of them, if any.
+        """Return the track with an entry per sample (or for the first samples only), or None.
 
         Raises
         ------
@@ -138,7 +138,7 @@ class Content:
         return track
 
     def blamed(self, err: BloscpackError, index: int | None = None) -> BloscpackError:
-        """Return an error that says which file, and which sample, it is about."""
+        """Return the error with the file, and the sample if given, added to it."""
         if err.path is None:
             if index is not None:
                 err.args = (f"sample {index}: {err.args[0] if err.args else ''}",)
@@ -147,12 +147,12 @@ class Content:
 
     @property
     def targets(self) -> IntArray:
-        """The target of each sample, -1 where it has none; read-only.
+        """The target of each sample, -1 where it is missing; read-only.
 
         Raises
         ------
         FormatError
-            There are more than samples, or one is not of 8 bytes.
+            There are more targets than samples, or a target is not 8 bytes long.
         """
         if self._targets is None:
             try:
@@ -165,7 +165,7 @@ class Content:
         return self._targets
 
     def target(self, index: int) -> int:
-        """Return the target of a sample, without reading the others."""
+        """Return the target of one sample without reading the others."""
         if self._targets is not None:
             return self._targets.item(index)
         track = self._entries(TARGET)
@@ -182,7 +182,7 @@ class Content:
         Raises
         ------
         FormatError
-            There are more than samples.
+            There are more names than samples.
         """
         if self._names is None:
             track = self._entries(NAME)
@@ -192,7 +192,7 @@ class Content:
         return self._names
 
     def name_bytes(self, index: int) -> bytes | None:
-        """Return the name of a sample as it is stored, without reading the others."""
+        """Return the stored name of one sample without reading the others."""
         if self._names is not None:
             return self._names.stored(index)
         track = self._entries(NAME)
@@ -211,12 +211,12 @@ class Content:
 
     @property
     def splits(self) -> Mapping[str, range]:
-        """The declared splits, or those that the file keeps.
+        """The declared splits, or those stored in the file.
 
         Raises
         ------
         FormatError
-            The box of the splits is damaged.
+            The box with the splits is damaged.
         """
         if self.declared is not None:
             return self.declared
@@ -238,9 +238,9 @@ class Content:
 
 
 def _find_splits(read: Read, moov: BoxHeader) -> BoxHeader | None:
-    """Return the box of the splits, if there is one where it belongs.
+    """Return the box with the splits, or None.
 
-    What others keep in ``udta`` need not be boxes, and is not ours to judge.
+    Other software may store anything in ``udta``, not only boxes, so errors in it are ignored.
     """
     for udta in children(read, moov.payload_offset, moov.end, {b"udta"}):
         with suppress(FormatError):
@@ -250,12 +250,12 @@ def _find_splits(read: Read, moov: BoxHeader) -> BoxHeader | None:
 
 
 def read_targets(track: DatasetTrack | None, count: int) -> IntArray:
-    """Return the targets of `count` samples, int64 little-endian as they are stored, else -1.
+    """Return the targets of `count` samples (stored as little-endian int64), -1 where missing.
 
     Raises
     ------
     FormatError
-        There are more targets than samples, or one is not of 8 bytes.
+        There are more targets than samples, or a target is not 8 bytes long.
     """
     if track is None:
         return np.broadcast_to(np.int64(-1), count)
@@ -270,36 +270,37 @@ def read_targets(track: DatasetTrack | None, count: int) -> IntArray:
 
 def _wrong_target(index: int, nbytes: int) -> FormatError:
     return FormatError(
-        f"sample {index}: its target has {nbytes} bytes, {TARGET_NBYTES} are needed", field=TARGET
+        f"sample {index}: target has {nbytes} bytes, expected {TARGET_NBYTES}", field=TARGET
     )
 
 
 def _check_entries(track: DatasetTrack, count: int) -> None:
     if len(track) > count:
         raise FormatError(
-            f"track {track.name!r}: {len(track)} entries for {count} samples", field=track.name
+            f"track {track.name!r}: {len(track)} entries, but only {count} samples",
+            field=track.name,
         )
 
 
 def open_content(source: ByteSource) -> Content:
-    """Return the content of a source, which is closed if there is none.
+    """Return the content of a source; close the source on errors.
 
     Raises
     ------
     FormatError, UnsupportedError
-        As by `Content`; the error has the path.
+        As for `Content`; the error has the path.
     """
     with closed_on_error(source, source.name):
         return Content(source)
 
 
 def is_dataset(where: Any) -> bool:
-    """Return whether a file says that it is a dataset, or has the track of samples.
+    """Return whether a file has the brand of a dataset, or a track of samples.
 
     Raises
     ------
     OSError
-        It cannot be read.
+        The file cannot be read.
     """
     source = open_source(where)
     try:
@@ -321,7 +322,7 @@ def _is_dataset(read: Read, nbytes: int) -> bool:
 
 
 def place_of(source: ByteSource) -> Any:
-    """Return what opens the same in another process; None for a file object."""
+    """Return what reopens the source in another process: path, URL or bytes; else None."""
     if isinstance(source, MemorySource):
         return source.content()
     if is_remote(source):

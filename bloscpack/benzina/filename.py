@@ -1,29 +1,30 @@
-"""Names of files for names that were stored: each inside a folder, and no two the same.
+"""Safe, unique file names for stored names; every name stays inside its folder.
 
-What is stored can be anything: ``../``, an absolute path, control characters, names that systems
-keep for devices, half a megabyte, the same name twice. Parts between ``/`` become folders. What
-cannot be in a name everywhere becomes ``_``, also where it would mean something (``..``, a dot or a
-minus in front), and names that are alike but for their case get numbers: all systems give the same.
+A stored name can be anything: ``../``, an absolute path, control characters, a reserved device
+name, half a megabyte, a duplicate. Parts between ``/`` become folders. Characters that some system
+refuses become ``_``, and so do those with a special meaning (``..``, a leading dot or minus). Names
+that differ in case only get numbers. The result is the same on every operating system.
 """
 
 import unicodedata
 from collections.abc import Iterable
 
-# Not allowed in names on Windows; ``/`` separates parts.
+# Not allowed in names on Windows. ``/`` is not listed, as it separates parts.
 _REFUSED = frozenset('<>:"|?*\\')
-# Hidden files, options of commands, home folders.
+# Leading characters of hidden files, command options and home folders.
 _NOT_FIRST = "._-~"
-# Names of devices on Windows, whatever suffix they have.
+# Device names on Windows, reserved with any suffix.
 _DEVICES = frozenset(
     (
         *("con", "prn", "aux", "nul", "clock$", "conin$", "conout$"),
         *(f"{port}{number}" for port in ("com", "lpt") for number in "0123456789¹²³"),
     )
 )
-# Bytes of UTF-8 of a part, and of all; systems allow 255 and about 4096, and less where encrypted.
+# Limits in bytes of UTF-8, of one part and of a path. Systems allow 255 and about 4096, and less
+# on encrypted file systems.
 _MAX_PART_NBYTES = 120
 _MAX_NBYTES = 900
-# What says how a picture is stored, which is not so any more.
+# Suffixes of pictures, removed because the extracted file has another format.
 _PICTURE_SUFFIXES = frozenset(
     (
         *(".jpg", ".jpeg", ".jpe", ".jp2", ".png", ".gif", ".bmp", ".tif", ".tiff", ".webp"),
@@ -33,43 +34,43 @@ _PICTURE_SUFFIXES = frozenset(
 
 
 class FileNames:
-    """Names of files that were given out.
+    """Names of files in a folder, each handed out once.
 
     Parameters
     ----------
     suffixes : iterable of str
-        That they may have, like ``".png"``.
+        Suffixes the names may have, such as ``".png"``.
     taken : iterable of str
-        Names of other files in the folder, in whose suffixes no name of a folder will end either.
+        Names of other files in the folder. No folder name ends in one of their suffixes either.
 
     Notes
     -----
-    Every name that was given out is kept.
+    All names handed out are held in memory.
     """
 
     def __init__(self, suffixes: Iterable[str], taken: Iterable[str] = ()) -> None:
         self._taken = {_key(name) for name in taken}
-        # A folder has no suffix that a file has: so it is never in the place of a file.
+        # Folder names never end in a file's suffix, so a folder cannot take the place of a file.
         self._suffixes = (*suffixes, *(name[name.rindex(".") :] for name in taken if "." in name))
         self._numbers: dict[str, int] = {}
 
     def add(self, stored: str | None, index: int, suffix: str) -> str:
-        """Return a name for what was stored as `stored`, or as number `index` without a name.
+        """Return a file name for the stored name `stored`, or for number `index` if it is None.
 
         Parameters
         ----------
         stored : str or None
             Any text.
         index : int
-            What it is called if there is none.
+            Number that names the file if `stored` is empty.
         suffix : str
             One of the suffixes.
 
         Returns
         -------
         str
-            A relative path, with ``/``: at most 1024 bytes of UTF-8, printable, of parts that are
-            names everywhere.
+            A relative path with ``/``: printable, at most 1024 bytes of UTF-8, and each part valid
+            on every operating system.
         """
         parts = [part for part in (stored or "").split("/") if part not in ("", ".")]
         folders = [self._folder(part) for part in parts[:-1]]
@@ -92,12 +93,12 @@ class FileNames:
 
 
 def _key(name: str) -> str:
-    """Return what is equal for names that some file system takes for one."""
+    """Return a key that is equal for names that some file system treats as the same."""
     return unicodedata.normalize("NFD", unicodedata.normalize("NFD", name).casefold())
 
 
 def _sound(part: str) -> str:
-    """Return a part as a name that it can have everywhere."""
+    """Return the part with everything replaced that some operating system refuses."""
     text = "".join("_" if not c.isprintable() or c in _REFUSED else c for c in _cut(part))
     if text[0] in _NOT_FIRST:
         text = "_" + text[1:]
@@ -109,8 +110,8 @@ def _sound(part: str) -> str:
 
 
 def _cut(part: str) -> str:
-    """Return a part that is too long without its middle."""
-    # Each character has at least a byte: what is surely too much is not looked at.
+    """Return the part, with its middle removed if it is too long."""
+    # A character takes at least one byte, so longer text is cut before it is encoded.
     head, tail = part[:_MAX_PART_NBYTES], part[-_MAX_PART_NBYTES:]
     if len(part) <= _MAX_PART_NBYTES and _nbytes(part) <= _MAX_PART_NBYTES:
         return part
@@ -129,6 +130,6 @@ def _without_suffix(name: str) -> str:
     """Return a name without the suffix of a picture."""
     stem, dot, suffix = name.rpartition(".")
     if stem and f"{dot}{suffix}".casefold() in _PICTURE_SUFFIXES:
-        # What is last now, a dot or a blank, was not before, and a device was none.
+        # Without the suffix, the name may end in a dot or blank, or be a device name.
         return _sound(stem)
     return name

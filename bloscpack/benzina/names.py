@@ -1,7 +1,7 @@
-"""Names of samples, and the ids made of them, decoded when they are asked for.
+"""Names of samples and the ids derived from them, decoded on use.
 
-An id is a name that no other sample has; else the name, ``#`` and the ordinal. So are names that
-end in ``#`` and digits, which could be such an id of another sample.
+The id of a sample is its name if no other sample has that name; otherwise the name, ``#`` and the
+ordinal. Names that end in ``#`` and digits also get the ordinal, as they could equal another id.
 """
 
 import operator
@@ -16,9 +16,9 @@ from .mp4.format import unpack_text
 
 Item = TypeVar("Item", covariant=True)
 
-# Names whose places are looked up together.
+# Number of names whose places are looked up together.
 _BLOCK = 4096
-# Of the entries that are printed.
+# Number of entries that repr() shows.
 _SHOWN = 8
 _NUMBER = re.compile(r"#(0|[1-9][0-9]{0,18})\Z")
 
@@ -29,16 +29,16 @@ class NameTable:
     Parameters
     ----------
     stored : bytes
-        All of them, one behind the other.
+        All names, concatenated.
     sizes : ndarray of int64
-        The bytes of each.
+        Size of each name in bytes.
     count : int
-        Samples of the file; those beyond `sizes` have no name.
+        Number of samples in the file; those beyond `sizes` have no name.
 
     Attributes
     ----------
     nnames : int
-        Samples with a name, which are the first ones.
+        Number of samples with a name; these are the first ones.
     """
 
     def __init__(self, stored: bytes, sizes: IntArray, count: int) -> None:
@@ -52,13 +52,13 @@ class NameTable:
         return self._count
 
     def stored(self, index: int) -> bytes | None:
-        """Return a name as it is stored, without the NUL behind it; None if there is none."""
+        """Return a name as stored, without its final NUL, or None."""
         if index >= self.nnames:
             return None
         return self._stored[self._ends.item(index) : self._ends.item(index + 1)].removesuffix(b"\0")
 
     def __getitem__(self, index: int) -> str | None:
-        """Return a name as text; None if there is none."""
+        """Return a name as text, or None."""
         stored = self.stored(index)
         return None if stored is None else unpack_text(stored)
 
@@ -66,7 +66,7 @@ class NameTable:
         """Iterate over the names of samples."""
         for first in range(0, len(indices), _BLOCK):
             block = np.array(indices[first : first + _BLOCK])
-            # Those without a name are of no bytes, behind all others.
+            # Samples without a name get an empty range at the end.
             starts = self._ends[np.minimum(block, self.nnames)].tolist()
             ends = self._ends[np.minimum(block + 1, self.nnames)].tolist()
             for index, start, end in zip(block.tolist(), starts, ends, strict=True):
@@ -82,11 +82,11 @@ class IdTable:
     Parameters
     ----------
     names : NameTable
-        The names.
+        The names that the ids are derived from.
 
     Notes
     -----
-    17 bytes are kept for each name: its hash, in order, whose it is, and whether it is alone.
+    Holds 17 bytes per name: the sorted hash, the ordinal, and whether the name is unique.
     """
 
     def __init__(self, names: NameTable) -> None:
@@ -103,7 +103,7 @@ class IdTable:
         self._find_shared(self._order[is_shared])
 
     def _find_shared(self, candidates: IntArray) -> None:
-        """Find those among the names of one hash that are the same; they stand side by side."""
+        """Find equal names among those with equal hashes, which are adjacent in `candidates`."""
         named: dict[str | None, int] = {}
         for first in range(0, len(candidates), _BLOCK):
             for index in candidates[first : first + _BLOCK].tolist():
@@ -125,7 +125,7 @@ class IdTable:
         return map(self._id, indices, self._names.take(indices))
 
     def find(self, id_: object) -> int | None:
-        """Return the sample of an id, or of a name that one sample alone has; None if none has."""
+        """Return the sample with this id or this unique name, or None."""
         if not isinstance(id_, str) or not id_:
             return None
         number = _NUMBER.search(id_)
@@ -149,14 +149,14 @@ class _Table(Protocol[Item]):
 
 
 class Picked(Sequence[Item]):
-    """What a table has of some of the samples of a file, by their position among these.
+    """A table's entries for some samples of the file, indexed by position among these samples.
 
     Parameters
     ----------
     table : NameTable or IdTable
-        By the ordinal of the sample in the file.
+        The table, indexed by the sample's ordinal in the file.
     indices : range
-        Those ordinals.
+        Ordinals of the samples.
     """
 
     def __init__(self, table: "_Table[Item]", indices: range) -> None:

@@ -1,8 +1,8 @@
-"""Packing a folder of pictures, or whatever gives pictures, into a dataset in one call.
+"""Pack a folder of pictures, or an iterable of them, into a dataset with one call.
 
-Pictures are read and encoded in threads, which takes nearly all of the time and is done without the
-GIL, and written in their order; the bytes of the file do not depend on the number of threads. Twice
-as many pictures as threads are held at a time.
+Threads read and encode the pictures, which takes nearly all of the time and releases the GIL.
+Pictures are written in order, so the file does not depend on the number of threads. At most twice
+as many pictures as threads are held in memory.
 """
 
 import os
@@ -19,7 +19,7 @@ from .writer import Writer
 
 OnError = Literal["raise", "skip"]
 
-# A picture is worth a thread whatever its size: encoding takes milliseconds at least.
+# Encoding takes milliseconds at least, so the size of a picture never limits the threads.
 _WORTH = 1 << 62
 
 
@@ -40,16 +40,16 @@ class WriterOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class SkippedPicture:
-    """A picture that is not in the dataset.
+    """A picture that was left out of the dataset.
 
     Attributes
     ----------
     position : int
-        Its place among all that were to be packed.
+        Its position in the source.
     name : str
-        What it is called, or its path.
+        Its name or path.
     reason : str
-        Why it was skipped, one line.
+        Why it was skipped, as one line.
     """
 
     position: int
@@ -62,18 +62,18 @@ class SkippedPicture:
 
 @dataclass(slots=True)
 class PackReport:
-    """What `pack` did.
+    """Result of `pack`.
 
     Attributes
     ----------
     path : object
         The dataset.
     nsamples : int
-        Pictures in it.
+        Number of pictures in it.
     classes : list of str
-        Names of the classes of a folder: the target of a picture is the place of its class.
+        Class names of a folder; the target of a picture is the index of its class.
     skipped : list of SkippedPicture
-        What is not in it.
+        Pictures that were left out.
     """
 
     path: Any
@@ -104,46 +104,46 @@ def pack(
     ----------
     source : str, PathLike or iterable
         A folder: all pictures in it and below, in the order of their names; each folder at its top
-        is a class, and names are paths (see `listing.PictureFolder`). Or an iterable of pictures,
-        as `Writer.add` takes them, or of tuples (picture, target, name), the last two of which may
-        be missing or None.
+        is a class, and names are paths (see `pictureitems.PictureFolder`). Or an iterable of
+        pictures, as `Writer.add` takes them, or of tuples (picture, target, name), of which target
+        and name may be missing or None.
     path : str, PathLike or binary file
-        Where to.
+        Dataset to write.
     on_error : {"raise", "skip"}, optional
-        What to do about a picture that cannot be packed: stop, and leave no file, or leave it out
-        and report it.
+        Whether to stop at a picture that cannot be packed, leaving no file, or to leave it out and
+        report it.
     progress : callable, optional
-        Called with the number of pictures that are done, and that of all, -1 if it is not known.
+        Called with the number of pictures done and the total, which is -1 if it is not known.
     log : callable, optional
-        Called with each `SkippedPicture` at once.
+        Called with each `SkippedPicture` as it is skipped.
     nthreads : int, optional
-        Threads that read and encode; as many as there are processors by default.
+        Number of threads that read and encode; by default one per processor.
     allow_empty : bool, default False
         Write a dataset without pictures if `source` has none, instead of failing.
     **options
-        Of `Writer`: codec, crf, tile, thumb, lossless, profile, preset, splits, overwrite,
+        Options of `Writer`: codec, crf, tile, thumb, lossless, profile, preset, splits, overwrite,
         max_pixels.
 
     Returns
     -------
     PackReport
-        How many there are, the classes of a folder, and what was skipped and why.
+        Number of pictures, the classes of a folder, and each skipped picture with the reason.
 
     Raises
     ------
     CodecError, UnsupportedError, OSError, TypeError, ValueError
-        A picture cannot be packed; the error names it. Or an option is out of its range, or the
-        file cannot be written.
+        A picture cannot be packed; the error names it. Or an option is out of range, or the file
+        cannot be written.
     ValueError
-        There is nothing to pack, and `allow_empty` is not given.
+        The source has no pictures, and `allow_empty` is False.
     FileExistsError
-        There is a file of this name, and `overwrite` is not given.
+        The file exists, and `overwrite` is False.
     ImportError
         PyAV or Pillow is missing.
 
     Notes
     -----
-    In whatever way this ends, `path` is the whole dataset or what it was before.
+    If it fails or is interrupted, `path` is left as it was before.
 
     Examples
     --------
@@ -166,19 +166,19 @@ def pack(
         if not report.nsamples and not report.skipped and not allow_empty:
             where = f"{os.fspath(source)}: " if isinstance(source, str | os.PathLike) else ""
             raise ValueError(
-                f"{where}there are no pictures to pack, so nothing was written; --allow-empty "
+                f"{where}no pictures to pack, so nothing was written; --allow-empty "
                 "(allow_empty=True) makes an empty dataset"
             )
     return report
 
 
 class _Encoded:
-    """An item, and what became of it."""
+    """An item with its encoded sample, or with the error."""
 
     __slots__ = ("error", "item", "sample")
 
     def __init__(self, item: Item, sample: bytes, error: Exception | None) -> None:
-        # The picture itself may be large, and is done with.
+        # The picture may be large and is not needed any more.
         is_path = isinstance(item.picture, str | os.PathLike)
         self.item = item if is_path else item._replace(picture=None)
         self.sample = sample
@@ -186,7 +186,7 @@ class _Encoded:
 
 
 class _Loop:
-    """Packing at work."""
+    """One run of `pack`."""
 
     def __init__(
         self,
@@ -216,7 +216,7 @@ class _Loop:
                 self._progress(position + 1, total)
 
     def _encode(self, given: Any) -> _Encoded:
-        """Encode an item, in any thread; what is wrong with it is kept for its turn."""
+        """Encode an item, in any thread; errors are stored and handled in the item's turn."""
         item = given if isinstance(given, Item) else _item_of(given)
         try:
             return _Encoded(item, self._writer.encode(*item), None)
@@ -238,7 +238,7 @@ class _Loop:
 
 
 def _item_of(given: Any) -> Item:
-    """Return an item for a picture, or for a tuple with one in front."""
+    """Wrap a picture, or a tuple that starts with one, in an `Item`."""
     if not isinstance(given, tuple):
         return Item(given)
     if not 1 <= len(given) <= 3:
@@ -247,7 +247,7 @@ def _item_of(given: Any) -> Item:
 
 
 def _name_of(item: Item, position: int) -> str:
-    """Return what to call an item in a message."""
+    """Return a name of the item for messages."""
     if isinstance(item.picture, str | os.PathLike):
         return os.fspath(item.picture)
     if isinstance(item.name, bytes):
@@ -256,7 +256,7 @@ def _name_of(item: Item, position: int) -> str:
 
 
 def _reason(err: Exception) -> str:
-    """Return what went wrong in one line."""
+    """Describe an error in one line."""
     if isinstance(err, OSError) and not isinstance(err, BloscpackError) and err.strerror:
         return err.strerror
     if isinstance(err, MemoryError):

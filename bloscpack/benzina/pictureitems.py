@@ -1,4 +1,4 @@
-"""Items for a dataset: a picture with its target and name; those of a folder of pictures."""
+"""Items to pack into a dataset: a picture with its target and name, or a folder of pictures."""
 
 import os
 from collections.abc import Iterator
@@ -20,20 +20,20 @@ SUFFIXES = (
     ".avif",
     ".jp2",
 )
-"""What files of pictures end with, in lower case; others in a folder are passed over."""
+"""Suffixes of picture files, in lower case; other files in a folder are ignored."""
 
 
 class Item(NamedTuple):
-    """One picture on its way into a dataset.
+    """One picture to add to a dataset.
 
     Attributes
     ----------
     picture : object
-        Whatever `read_picture` takes.
+        Anything that `read_picture` accepts.
     target : int or None
-        Its class, or any other number of 64 bits.
+        Its class, or any other signed 64-bit number.
     name : str, bytes or None
-        What it is called.
+        Its name.
     """
 
     picture: Any
@@ -42,24 +42,24 @@ class Item(NamedTuple):
 
 
 class PictureFolder:
-    """The pictures of a folder and of those in it, in the order of their names.
+    """The pictures in a folder and its subfolders, in the order of their names.
 
-    Each folder at the top is a class, numbered in the order of their names; what lies deeper in it
-    belongs to it. Files at the top have no class. The name of a picture is its path from the
-    folder, with ``/``. The order is by code points, files of a folder before the folders in it;
-    names that begin with a dot are passed over, links are followed.
+    Each folder at the top is a class, numbered in the order of their names; deeper folders belong
+    to the class they are in. Files at the top have no class. The name of a picture is its path
+    relative to the folder, with ``/``. Names are sorted by code point, with the files of a folder
+    before its subfolders. Names that begin with a dot are ignored; links are followed.
 
     Parameters
     ----------
     root : str or PathLike
-        The folder. It is listed at once, and the files are not looked at.
+        The folder. It is listed at once; the files are not opened.
 
     Attributes
     ----------
     root : str
         The folder.
     classes : list of str
-        Names of the classes; the target of a picture is the place of its class.
+        Class names; the target of a picture is the index of its class.
 
     Raises
     ------
@@ -72,7 +72,7 @@ class PictureFolder:
         above = (_identity(self.root),)
         names, folders = _listed(self.root)
         self.classes = folders
-        # The path of each from the root, and the place behind the last one of each class.
+        # Paths relative to the root, and the end of each class in that list.
         self._names = names
         self._stops = [len(names)]
         for folder in folders:
@@ -84,7 +84,7 @@ class PictureFolder:
         return len(self._names)
 
     def __iter__(self) -> Iterator[Item]:
-        """Yield an item for each picture, with its path."""
+        """Yield an item per picture, with its path."""
         for number, stop in enumerate(self._stops):
             start = self._stops[number - 1] if number else 0
             target = number - 1 if number else None
@@ -99,7 +99,7 @@ def _identity(path: str) -> tuple[int, int]:
 
 
 def _listed(path: str) -> tuple[list[str], list[str]]:
-    """Return the names of the pictures and of the folders in a folder, each in order."""
+    """Return the sorted names of the pictures and of the subfolders in a folder."""
     names, folders = [], []
     with os.scandir(path) as entries:
         for entry in entries:
@@ -107,14 +107,14 @@ def _listed(path: str) -> tuple[list[str], list[str]]:
                 continue
             if entry.is_dir():
                 folders.append(entry.name)
-            # A link that leads nowhere is an error when it is opened; a pipe would never end.
+            # A broken link raises an error when it is opened. Reading a pipe might never end.
             elif entry.is_file() or entry.is_symlink():
                 names += [entry.name] * entry.name.lower().endswith(SUFFIXES)
     return sorted(names), sorted(folders)
 
 
 def _walk(root: str, top: str, above: tuple[tuple[int, int], ...]) -> Iterator[str]:
-    """Yield the paths of pictures in a folder and below; links that lead up are not followed."""
+    """Yield the paths of pictures in a folder and below, ignoring links to a parent folder."""
     todo = [(top, above)]
     while todo:
         folder, parents = todo.pop()

@@ -1,4 +1,4 @@
-"""A sample of a dataset: an mp4 of its own with a picture, its thumbnail, target and name."""
+"""One sample of a dataset: an mp4 of its own with a picture, its thumbnail, target and name."""
 
 import functools
 from collections.abc import Iterator
@@ -23,18 +23,18 @@ Pixels = np.ndarray[Any, np.dtype[np.uint8]]
 
 
 class Sample:
-    """A sample, of which nothing is read yet; also a clip of one frame, see `frames.protocol`.
+    """A sample, read on first use; also a clip of one frame, see `frames.protocol`.
 
     Attributes
     ----------
     index : int
         Its ordinal in the file.
     decode_cost : int
-        How long a decoded byte takes, next to one of a Blosc chunk.
+        Cost of a decoded byte relative to Blosc; scales the number of threads.
 
     Notes
     -----
-    The bytes, once read, are kept with the sample. Made by a `Dataset`.
+    Created by a `Dataset`. The sample holds its bytes once they are read.
     """
 
     dtype = _UINT8
@@ -48,7 +48,7 @@ class Sample:
     ) -> None:
         self._content = content
         self.index = index
-        # The track that is the frame of the clip.
+        # The track shown as the frame of the clip.
         self._shown = shown
         self._data = data
         self._layout: SampleLayout | None = None
@@ -61,52 +61,52 @@ class Sample:
 
     @property
     def id(self) -> str:
-        """Its name, if no other sample has it; else with ``#`` and `index` behind it."""
+        """The name if no other sample has it; else the name, ``#`` and `index`."""
         return self._content.ids[self.index]
 
     @property
     def name_bytes(self) -> bytes | None:
-        """The name as it is stored, without the NUL behind it; None without one."""
+        """The name as stored, without its final NUL; None if it is missing."""
         return self._content.name_bytes(self.index)
 
     @property
     def name(self) -> str | None:
-        """The name as text, bytes that are no UTF-8 escaped; None without one.
+        """The name as text, with bytes that are not UTF-8 escaped; None if it is missing.
 
-        It may be any text: a path that leads elsewhere, too.
+        Any text is possible, including a path that leads out of a folder.
         """
         stored = self.name_bytes
         return None if stored is None else unpack_text(stored)
 
     @property
     def target(self) -> int:
-        """The target; -1 where there is none.
+        """The target; -1 if it is missing.
 
         Raises
         ------
         FormatError
-            It is not of 8 bytes.
+            The target is not 8 bytes long.
         """
         return self._content.target(self.index)
 
     @property
     def location(self) -> int:
-        """Absolute offset of its first byte in the file."""
+        """Absolute offset of the sample's first byte in the file."""
         return self._content.input[self.index].offset
 
     @property
     def size(self) -> int:
-        """Number of its bytes."""
+        """Size of the sample in bytes."""
         return self._content.input[self.index].nbytes
 
     @property
     def data(self) -> bytes:
-        """The bytes: an mp4 of its own.
+        """The bytes of the sample: an mp4 of its own.
 
         Raises
         ------
         TruncatedError
-            The file ends before they do.
+            The file ends within the sample.
         """
         if self._data is None:
             self._data = self._content.input.read(self.index)
@@ -114,7 +114,7 @@ class Sample:
 
     @property
     def layout(self) -> SampleLayout:
-        """What `parse_sample` says of `data`.
+        """The parsed layout of `data`, from `parse_sample`.
 
         Raises
         ------
@@ -130,12 +130,12 @@ class Sample:
         return self._layout
 
     def read_track(self, name: str) -> bytes:
-        """Return the bytes of one of its tracks, a copy.
+        """Return a copy of the bytes of one of its tracks.
 
         Raises
         ------
         NotFoundError
-            It has no such track.
+            The sample does not have this track.
         FormatError
             The sample is damaged.
         """
@@ -158,21 +158,21 @@ class Sample:
         Parameters
         ----------
         track : str
-            ``"bzna_thumb"``, or ``"bzna_input"`` for the picture in its own size.
+            ``"bzna_thumb"``, or ``"bzna_input"`` for the picture in full size.
 
         Returns
         -------
         Planes
-            Of the coded frame, with the clean aperture in it.
+            The coded frame and its clean aperture.
 
         Raises
         ------
         NotFoundError
-            The sample has no such track.
+            The sample does not have this track.
         FormatError, CodecError
             The sample is damaged.
         UnsupportedError
-            The track has no pictures, or of a kind that is not known, or far too large ones.
+            The track holds no pictures, or pictures of an unsupported codec or above `max_pixels`.
         ImportError
             PyAV is missing.
         """
@@ -187,12 +187,12 @@ class Sample:
         track : str
             As for `frame`.
         out : ndarray, optional
-            Receives the pixels: uint8, C-contiguous, of just that shape.
+            Receives the pixels: uint8, C-contiguous, of exactly that shape.
 
         Returns
         -------
         ndarray
-            uint8, (H, W, 3): `out`, or an own array.
+            uint8, (H, W, 3): `out` or a new array.
 
         Raises
         ------
@@ -204,7 +204,7 @@ class Sample:
         return self._pixels(self.frame(track), out)
 
     def _planes(self, track: InnerTrack, payload: bytes) -> Planes:
-        """Decode what a track holds."""
+        """Decode the payload of a track."""
         if not track.config_kind:
             raise self._content.blamed(
                 UnsupportedError(
@@ -227,7 +227,7 @@ class Sample:
             raise self._content.blamed(err, self.index) from None
 
     def __len__(self) -> int:
-        """Return 1: as a clip it has one frame."""
+        """Return 1: a sample is a clip of one frame."""
         return 1
 
     @property
@@ -249,17 +249,17 @@ class Sample:
         return read_clip(self, selection, out=out, nthreads=1)
 
     def read_images(self, selection: FrameSelection = None) -> None:
-        """Return None: the picture is kept as neither JPEG nor PNG.
+        """Return None: pictures are stored neither as JPEG nor as PNG.
 
         Raises
         ------
         IndexError, TypeError
-            There is no such frame; the selection is none.
+            The frame does not exist; the selection has a wrong type.
         """
         frame_indices(selection, 1)
 
     def frame_shape(self, indices: IntArray) -> tuple[int, ...]:
-        """Return ``(H, W, 3)``, whichever frames are asked for."""
+        """Return ``(H, W, 3)``, the same for all frames."""
         track = self._track(self._shown)
         width, height = track.frame
         if width * height > self._content.max_pixels:
@@ -274,11 +274,11 @@ class Sample:
         return track.clean.height, track.clean.width, 3
 
     def pieces(self, indices: IntArray, frames: AnyArray) -> Iterator[Piece]:
-        """Return what to fetch so that every one of `frames` becomes the picture."""
+        """Return the bytes to fetch to fill every frame of `frames` with the picture."""
         if not len(indices):
             return
         track = self._track(self._shown)
-        # The bytes were read for the layout.
+        # Reading the layout has already loaded the sample's bytes.
         take = partial(self._fill, track, frames)
         yield Piece(MemorySource(self.data), track.offset, track.nbytes, take)
 
@@ -289,5 +289,5 @@ class Sample:
 
 @functools.cache
 def _decoder(max_pixels: int) -> Decoder:
-    """Return the decoder of this process: its contexts serve all datasets."""
+    """Return the decoder of this process; all datasets share its codec contexts."""
     return Decoder(max_pixels=max_pixels)

@@ -1,11 +1,10 @@
-"""The samples of a dataset as files: as they are, or decoded as PNG or JPEG, and a list of them.
+"""Extract samples as files: the mp4s as stored, or decoded to PNG or JPEG, with a list of them.
 
-Stored names become names of files by `filename`, and are never used as they are; files are written
-by `storage.folder`, which follows no link and lets no name lead out of the folder. The list has
-what was stored beside the name of each file.
+`filename` turns stored names into safe file names. `storage.folder` writes the files; it follows no
+link and lets no name lead out of the folder. The list has the stored name beside the file name.
 
-Pictures are decoded and encoded in threads and written in order. One that is damaged is told in the
-report and in the list, and does not end the work.
+Threads decode and encode; files are written in order. A damaged sample is reported and listed, and
+extraction goes on.
 """
 
 import csv
@@ -30,29 +29,29 @@ from .mp4.format import INPUT
 from .sample import Sample
 
 FORMS = {"mp4": ".mp4", "png": ".png", "jpeg": ".jpg"}
-"""What samples can be written as, with the suffixes of their files."""
+"""Output formats, with the suffixes of their files."""
 LISTS = {"csv": "samples.csv", "json": "samples.json"}
-"""Forms of the list of samples, with the names of their files."""
+"""Formats of the list of samples, with the names of their files."""
 FIELDS = "index", "file", "name", "target", "error"
 
-# How long a stored byte takes that is decoded, and encoded again, next to one that is copied.
+# Cost of decoding and re-encoding a stored byte, relative to copying it.
 _CODING_COST = 100
 
 
 @dataclass(slots=True)
 class ExtractReport:
-    """What was extracted.
+    """Result of `extract`.
 
     Attributes
     ----------
     nfiles : int
-        Files with samples that were written.
+        Number of sample files written.
     nbytes : int
-        Of those.
+        Their total size in bytes.
     nrenamed : int
-        How many of them have another name than was stored, but for the suffix.
+        Number of files whose name differs from the stored one by more than the suffix.
     damage : list of Damage
-        Samples that could not be, and names and targets that could not be read.
+        Samples that could not be extracted, and names and targets that could not be read.
     """
 
     nfiles: int = 0
@@ -78,39 +77,39 @@ def extract(
     Parameters
     ----------
     dataset : Dataset
-        Where they are from.
+        The dataset or view to extract.
     folder : str or PathLike
-        Where the files go; made if it is not there. It must be empty.
+        Where the files go; created if it does not exist. It must be empty.
     form : {"mp4", "png", "jpeg"}, default "mp4"
-        The samples byte for byte, each an mp4 of its own; or their pictures, exactly as they are
-        decoded, or encoded anew, which loses detail.
+        "mp4" copies the samples byte for byte. "png" stores the decoded pictures without loss;
+        "jpeg" encodes them again, which loses detail.
     track : str, default "bzna_input"
-        Of PNG and JPEG: which picture, ``"bzna_thumb"`` for the thumbnail.
+        For PNG and JPEG: the picture to extract, ``"bzna_thumb"`` for the thumbnail.
     quality : int, default 95
-        Of JPEG, 1 to 100.
+        For JPEG, 1 to 100.
     listing : {"csv", "json"} or None, default "csv"
         Also write ``samples.csv`` or ``samples.json``: for each sample its number, file, stored
-        name and target (-1 where there is none).
+        name and target (-1 if it is missing).
     overwrite : bool, default False
-        Whether the folder may have files, of which those with the same names are replaced.
+        Allow a folder with files in it, and replace those with the same names.
     nthreads : int, optional
-        Threads that decode and encode; as many as there are processors, at most 8, by default.
+        Number of threads that decode and encode; by default one per processor, at most 8.
     progress : callable, optional
-        Called with (samples done, samples in all).
+        Called with (samples done, samples in total).
 
     Returns
     -------
     ExtractReport
-        What was written, and what is missing.
+        Number and size of the files, and the samples that are missing.
 
     Raises
     ------
     ValueError
-        There is no such form, or the quality is out of range.
+        The form is not one of those above, or the quality is out of range.
     FileExistsError
-        The folder has files and not `overwrite`, or a link is in the place of a folder.
+        The folder has files and `overwrite` is False, or a link is in the place of a folder.
     FormatError
-        It is not known where the samples lie.
+        The table that locates the samples is damaged.
     OSError
         A file cannot be written.
     ImportError
@@ -118,9 +117,9 @@ def extract(
 
     Notes
     -----
-    Files have the names that were stored, with folders, as far as these are names for files on all
-    systems and not out of the folder: see `filename.FileNames`. Samples without a name are called
-    by their number.
+    Files get the stored names, including folders, changed where a name is not valid on every
+    system or would lead out of the folder: see `filename.FileNames`. Samples without a name get
+    their number.
     """
     if form not in FORMS or (listing is not None and listing not in LISTS):
         raise ValueError(
@@ -162,7 +161,7 @@ _Coder = Callable[[Sample], bytes]
 
 
 def _coder(form: str, track: str, quality: int) -> _Coder:
-    """Return what makes the content of a file of a sample."""
+    """Return the function that makes the file content of a sample."""
     if form == "png":
         return lambda sample: image.encode_png(sample.decode(track))
     if form == "jpeg":
@@ -178,18 +177,18 @@ def _content(coder: _Coder, sample: Sample) -> tuple[Sample, bytes, BloscpackErr
 
 
 def _told(error: BloscpackError) -> str:
-    """Return a message without the path."""
+    """Return the message without the path."""
     return str(error.args[0]) if error.args else str(error)
 
 
 def _is_kept(file: str, name: str | None) -> bool:
-    """Return whether a file has the name that was stored, but for the suffix."""
+    """Return whether a file has the stored name, apart from the suffix."""
     stem = file.rpartition(".")[0]
     return name is not None and (name == stem or name.rpartition(".")[0] == stem)
 
 
 class _Labels:
-    """Names and targets; where they cannot be read, that is told once and there are none."""
+    """Names and targets of samples; if one kind cannot be read, report it once and omit it."""
 
     def __init__(self, dataset: Dataset, report: ExtractReport) -> None:
         self._has = {}
@@ -202,20 +201,20 @@ class _Labels:
                 self._has[what] = False
 
     def of(self, sample: Sample) -> tuple[str | None, int]:
-        """Return name and target of a sample."""
+        """Return the name and the target of a sample."""
         name = sample.name if self._has["names"] else None
         return name, sample.target if self._has["targets"] else -1
 
 
 class Listing:
-    """The file with a line for each sample; a context manager.
+    """The list of samples, one entry per sample; a context manager.
 
     Parameters
     ----------
     folder : Folder
-        Where it goes.
+        Folder to write it to.
     form : {"csv", "json"} or None
-        Without one nothing is written.
+        Its format; None writes no list.
     """
 
     def __init__(self, folder: Folder, form: str | None) -> None:
@@ -253,6 +252,6 @@ class Listing:
     def __exit__(self, *exc: object) -> None:
         if self._stream is None:
             return
-        with disk.naming(self._path), self._stream:  # closing it writes what is left
+        with disk.naming(self._path), self._stream:  # closing flushes the buffer
             if self._form == "json":
                 self._write("\n]\n" if self._begun else "[]\n")

@@ -1,9 +1,9 @@
-"""Splits of a dataset: ranges of its samples under names, declared by the caller or stored.
+"""Splits of a dataset: named ranges of its samples, declared by the caller or stored in the file.
 
-Benzina stores none; its ImageNet class goes by position. Our writer keeps what it was told in a box
-of our own, ``moov/udta/bzsp``, that other readers skip: version and flags (0), the number of splits
-(4 bytes), and of each the first sample and the one behind the last (8 bytes each), the size of the
-name (2 bytes) and the name in UTF-8; all big-endian.
+Benzina stores no splits; its ImageNet class derives them from positions. Our writer stores them in
+a box of our own, ``moov/udta/bzsp``, which other readers skip: version and flags (0), then the
+number of splits (4 bytes). Each split has the first sample and the end (8 bytes each), the size of
+the name (2 bytes) and the name in UTF-8. All numbers are big-endian.
 """
 
 import struct
@@ -14,15 +14,15 @@ from ..exceptions import FormatError
 
 KIND = b"bzsp"
 
-# What a split may be declared as: (start, stop), a range or a slice.
+# Anything that declares a range: (start, stop), a range or a slice.
 Span: TypeAlias = Any
 
 MAX_NBYTES = 1 << 20
-"""Of the payload: some thousand splits, of which no dataset has many."""
+"""Largest payload of the box in bytes: some thousands of splits, more than any dataset has."""
 
 _HEAD = struct.Struct(">II")
 _ENTRY = struct.Struct(">QQH")
-# The last samples of ImageNet are for testing, those before for validation (Benzina 0.0.5,
+# Sizes of ImageNet's last two parts: test at the end, validation before it (Benzina 0.0.5,
 # torch/dataset.py).
 IMAGENET_VAL, IMAGENET_TEST = 50_000, 100_000
 
@@ -33,16 +33,16 @@ def resolve_splits(declared: Mapping[str, Span] | str, count: int) -> dict[str, 
     Parameters
     ----------
     declared : mapping of str to (start, stop), range or slice; or "imagenet"
-        A slice counts as it does for a list; the others are within the dataset. "imagenet" is
-        ImageNet by position: the last 100 000 samples are "test", the 50 000 before "val", the rest
-        "train".
+        Slices may be negative or too long, as for a list; (start, stop) and ranges must be within
+        the dataset. "imagenet" stands for ImageNet's positions: the last 100 000 samples are
+        "test", the 50 000 before them "val", the rest "train".
     count : int
-        Samples of the dataset.
+        Number of samples in the dataset.
 
     Raises
     ------
     TypeError, ValueError
-        One is none of these, has a step, or is not within the dataset.
+        A span has another type, has a step, or is not within the dataset.
     """
     if isinstance(declared, str):
         return _imagenet(declared, count)
@@ -66,7 +66,7 @@ def _imagenet(preset: str, count: int) -> dict[str, range]:
 
 def _checked_name(name: object) -> str:
     if not isinstance(name, str) or not name:
-        raise TypeError(f"the name of a split is a str that is not empty, not {name!r:.80}")
+        raise TypeError(f"the name of a split must be a non-empty str, not {name!r:.80}")
     return name
 
 
@@ -91,7 +91,7 @@ def _resolve(name: str, span: Span, count: int) -> range:
 
 
 def pack_splits(splits: Mapping[str, range]) -> bytes:
-    """Return the payload of the box that keeps splits.
+    """Return the payload of the box that stores splits.
 
     Raises
     ------
@@ -102,28 +102,28 @@ def pack_splits(splits: Mapping[str, range]) -> bytes:
     for name, span in splits.items():
         encoded = name.encode("utf-8")
         if len(encoded) > 0xFFFF:
-            raise ValueError(f"the name of split {name!r:.80} takes {len(encoded)} bytes of 65535")
+            raise ValueError(f"name of split {name!r:.80}: {len(encoded)} bytes, at most 65535")
         parts.append(_ENTRY.pack(span.start, span.stop, len(encoded)) + encoded)
     payload = b"".join(parts)
     if len(payload) > MAX_NBYTES:
-        raise ValueError(f"{len(splits)} splits take {len(payload)} bytes of {MAX_NBYTES}")
+        raise ValueError(f"{len(splits)} splits take {len(payload)} bytes, at most {MAX_NBYTES}")
     return payload
 
 
 def unpack_splits(payload: bytes, count: int) -> dict[str, range]:
-    """Return the splits that a box keeps.
+    """Return the splits stored in a box.
 
     Parameters
     ----------
     payload : bytes
-        What is behind the header of the box.
+        Content of the box after its header.
     count : int
-        Samples of the dataset.
+        Number of samples in the dataset.
 
     Raises
     ------
     FormatError
-        The box is damaged, of another version, or a split is not within the dataset.
+        The box is damaged or of another version, or a split is not within the dataset.
     """
     if len(payload) > MAX_NBYTES:
         raise _damaged(f"it has more than {MAX_NBYTES} bytes")
@@ -146,7 +146,7 @@ def unpack_splits(payload: bytes, count: int) -> dict[str, range]:
         except UnicodeDecodeError:
             raise _damaged(f"the name of split {number} is not UTF-8") from None
         if not name or name in splits:
-            raise _damaged(f"split {number} has the name {name!r:.80}, empty or there already")
+            raise _damaged(f"split {number}: the name {name!r:.80} is empty or a duplicate")
         if not start <= stop <= count:
             raise _damaged(f"split {name!r:.80}: {start} to {stop} is not within {count} samples")
         splits[name] = range(start, stop)

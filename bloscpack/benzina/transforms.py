@@ -1,13 +1,13 @@
-"""What a loader does to each picture: where it is taken from, its colours, bias and norm.
+"""Transforms of a loader: the crop of each picture (warp), its colours, bias and norm.
 
-A transform is called ``(index, in_shape, out_shape, rng)`` for each sample and returns a tuple of
-floats. Shapes are (height, width) everywhere; coordinates, and what comes in pairs of directions,
-are (x, y), as a warp acts on them. A warp maps a pixel of the output to a place in the picture.
+For each sample a transform is called as ``(index, in_shape, out_shape, rng)`` and returns a tuple
+of floats. Shapes are (height, width) everywhere; coordinates and pairs of directions are (x, y), as
+a warp uses them. A warp maps a pixel of the output to a place in the picture.
 
 The classes are those of Benzina (src/benzina/torch/operations.py of 0.0.5). With
-``compat="benzina"`` the similarity transforms give its very numbers: they draw in its order, take
-`in_shape` as (width, height) and `out_shape` as it is, the first number for the width. Without,
-what is wrong there is right: see `SimilarityTransform`.
+``compat="benzina"`` the similarity transforms return exactly its numbers: they draw in its order,
+take `in_shape` as (width, height), and use `out_shape` with its first number as the width. Without
+it, the reference's mistakes are corrected: see `SimilarityTransform`.
 """
 
 import copy
@@ -18,18 +18,18 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 
 from .load.affine import IDENTITY, Compat, Shape, Warp, affine, checked_compat
-from .load.affine import compute_affine_matrix as compute_affine_matrix  # one of Benzina's names
+from .load.affine import compute_affine_matrix as compute_affine_matrix  # Benzina has it here
 
 Rng: TypeAlias = np.random.Generator | np.random.RandomState
-# What may stand for a transform: any function that is called as one.
+# Any function with this signature can serve as a transform.
 Transform: TypeAlias = Callable[[int, Shape, Shape, Any], Sequence[float]]
 
-# Random areas and ratios are drawn so often until the crop fits, as in the reference.
+# Attempts to draw an area and ratio that fit the picture, as in the reference.
 _NTRIES = 10
 
 
 class WarpTransform:
-    """Where the pixels of a sample come from: base of what is given as ``warp=``."""
+    """Base of ``warp=`` transforms: where the pixels of a sample come from."""
 
     def __call__(self, index: int, in_shape: Shape, out_shape: Shape, rng: Any) -> Sequence[float]:
         """Return the 9 numbers of the matrix, row by row, that maps output to picture (x, y, 1)."""
@@ -37,22 +37,22 @@ class WarpTransform:
 
 
 class OOBTransform:
-    """The colour of pixels that lie outside the picture: base of what is given as ``oob=``."""
+    """Base of ``oob=`` transforms: the colour of pixels outside the picture."""
 
     def __call__(self, index: int, in_shape: Shape, out_shape: Shape, rng: Any) -> Sequence[float]:
-        """Return red, green and blue; neither bias nor norm is applied to them."""
+        """Return red, green and blue, which get neither bias nor norm."""
         raise NotImplementedError(f"{type(self).__name__} must define __call__")
 
 
 class ColorTransform:
-    """How Y, Cb and Cr become red, green and blue: base of what is given as ``color=``.
+    """Base of ``color=`` transforms: how Y, Cb and Cr become red, green and blue.
 
     ======  =========================
     0       BT.601, full range
     1       BT.601, limited range
     2       BT.709, limited range
     3       BT.2020, limited range
-    others  none: Y, Cb, Cr as they are
+    others  not converted: Y, Cb, Cr
     ======  =========================
     """
 
@@ -62,7 +62,7 @@ class ColorTransform:
 
 
 class NormTransform:
-    """What red, green and blue are multiplied by: base of what is given as ``norm=``."""
+    """Base of ``norm=`` transforms: factors of red, green and blue."""
 
     def __call__(self, index: int, in_shape: Shape, out_shape: Shape, rng: Any) -> Sequence[float]:
         """Return three numbers."""
@@ -70,7 +70,7 @@ class NormTransform:
 
 
 class BiasTransform:
-    """What is subtracted from red, green and blue, before the norm: base of ``bias=``."""
+    """Base of ``bias=`` transforms: numbers subtracted from red, green and blue before the norm."""
 
     def __call__(self, index: int, in_shape: Shape, out_shape: Shape, rng: Any) -> Sequence[float]:
         """Return three numbers."""
@@ -78,7 +78,7 @@ class BiasTransform:
 
 
 class ConstantWarpTransform(WarpTransform):
-    """The same warp for every sample.
+    """One warp for all samples.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class ConstantWarpTransform(WarpTransform):
 
 
 class ConstantOOBTransform(OOBTransform):
-    """The same colour outside of every picture.
+    """One colour outside of all pictures.
 
     Parameters
     ----------
@@ -112,12 +112,12 @@ class ConstantOOBTransform(OOBTransform):
 
 
 class ConstantColorTransform(ColorTransform):
-    """The same conversion for every picture.
+    """One colour conversion for all pictures.
 
     Parameters
     ----------
     index : int or sequence of 1 int, optional
-        Its number, see `ColorTransform`; 0 by default.
+        Number of the conversion, see `ColorTransform`; 0 by default.
     """
 
     def __init__(self, index: int | Sequence[int] | None = 0) -> None:
@@ -130,12 +130,12 @@ class ConstantColorTransform(ColorTransform):
 
 
 class ConstantNormTransform(NormTransform):
-    """The same norm for every sample.
+    """One norm for all samples.
 
     Parameters
     ----------
     norm : float or sequence of 3 float, optional
-        Factors for red, green and blue: of a standard deviation, its inverse. 1 by default.
+        Factors of red, green and blue: the inverse of a standard deviation. 1 by default.
     """
 
     def __init__(self, norm: float | Sequence[float] | None = (1.0, 1.0, 1.0)) -> None:
@@ -147,12 +147,12 @@ class ConstantNormTransform(NormTransform):
 
 
 class ConstantBiasTransform(BiasTransform):
-    """The same bias for every sample.
+    """One bias for all samples.
 
     Parameters
     ----------
     bias : float or sequence of 3 float, optional
-        What is subtracted from red, green and blue, in the scale of 0 to 255. 0 by default.
+        Numbers to subtract from red, green and blue, on the scale of 0 to 255. 0 by default.
     """
 
     def __init__(self, bias: float | Sequence[float] | None = (0.0, 0.0, 0.0)) -> None:
@@ -164,7 +164,7 @@ class ConstantBiasTransform(BiasTransform):
 
 
 def _numbers(name: str, values: float | Sequence[float], count: int) -> tuple[float, ...]:
-    """Return `values` as a tuple of `count`; an array may have any shape of so many items."""
+    """Return `values`, a sequence or an array of any shape, as a tuple of `count` numbers."""
     numbers: list[float] = np.asarray(values, np.float64).ravel().tolist()
     if len(numbers) != count:
         raise ValueError(f"{name} must be {count} numbers, not {len(numbers)}")
@@ -182,7 +182,7 @@ def _channels(
 
 
 def _alias(name: str) -> Any:
-    """Return a property that is another attribute, by the reference's name for it."""
+    """Return a property that accesses another attribute under the reference's name."""
 
     def get(transform: Any) -> Any:
         return getattr(transform, name)
@@ -194,44 +194,44 @@ def _alias(name: str) -> Any:
 
 
 class SimilarityTransform(WarpTransform):
-    """A crop of random size, ratio and place, flipped, turned, resized to the output and moved.
+    """A crop of random size, ratio and place, flipped, rotated, resized to the output and moved.
 
     Parameters
     ----------
     scale : float or (float, float), default (1.0, 1.0)
-        Area of the crop in parts of the picture's, drawn between the two, evenly in its logarithm;
-        a number ``s`` means ``(1/s, s)``.
+        Area of the crop relative to the picture's. Its logarithm is drawn uniformly between the
+        two; a number ``s`` means ``(1/s, s)``.
     ratio : float or (float, float), optional
-        Width of the crop by its height, drawn like the scale. By default the picture's.
+        Width of the crop divided by its height, drawn like the scale. By default the picture's.
     degrees : float or (float, float), default (0.0, 0.0)
         Range of the angle; a number ``d`` means ``(-d, d)``.
     translate : float or (float, float), default (0.0, 0.0)
-        How far the output is moved at most, in parts of its width and of its height; one number
-        stands for both.
+        Largest shift of the output, relative to its width and height; one number applies to both.
     flip_h, flip_v : float, default 0.0
-        Probability that left and right, top and bottom change places.
+        Probability of a horizontal and of a vertical flip.
     resize : bool, default False
         Whether the crop, by default the whole picture, is resized to the output; else the crop has
-        the output's size. So it is anyway if there is a scale or a ratio.
+        the output's size. A scale or a ratio implies it.
     keep_ratio : bool, default False
-        Resize by one factor, such that the crop fills the output and its longer side is cut.
+        Resize by one factor, so that the crop fills the output and its longer side is cut.
     random_crop : bool, default False
-        Whether the place of the crop is random, else in the middle.
+        Whether to place the crop at random; else it is centred.
     uniform_area : bool, default False
-        Draw the area evenly, as torchvision does, and not its logarithm: crops are larger then.
+        Draw the area itself uniformly, as torchvision does, and not its logarithm; crops are then
+        larger on average.
     compat : "benzina", optional
-        Give the numbers of the reference, see the module.
+        Return the numbers of the reference, see the module.
 
     Notes
     -----
-    Where this differs from the reference, unless with `compat`: shapes are (height, width); a crop
-    that did not fit, after 10 draws, is taken from the middle for that one sample, and not for all
-    that follow; a crop that is turned keeps its size, and is not squeezed to what its diagonal
-    spans. The attributes `s`, `ar`, `r`, `t`, `fh` and `fv` are the reference's names for `scale`,
-    `ratio`, `degrees`, `translate`, `flip_h` and `flip_v`.
+    Differences from the reference, unless `compat` is given: shapes are (height, width). If no crop
+    fits within 10 draws, the crop is centred for that one sample, not for all later ones too. A
+    rotated crop keeps its size, and is not squeezed to the extent of its diagonal. The attributes
+    `s`, `ar`, `r`, `t`, `fh` and `fv` are the reference's names for `scale`, `ratio`, `degrees`,
+    `translate`, `flip_h` and `flip_v`.
     """
 
-    # Names of the reference, which programs read and set.
+    # Names of the reference, used by existing programs.
     s = _alias("scale")
     ar = _alias("ratio")
     r = _alias("degrees")
@@ -270,12 +270,12 @@ class SimilarityTransform(WarpTransform):
         self.uniform_area = uniform_area
         self.compat = checked_compat(compat)
         if uniform_area and compat:
-            raise ValueError("the reference draws the logarithm of the area: not uniform_area")
+            raise ValueError("compat='benzina' draws the logarithm of the area, not uniform_area")
 
     def with_compat(self, compat: Compat) -> Self:
-        """Return a transform of the same parameters that gives the numbers of the reference."""
+        """Return a copy that returns the numbers of the reference."""
         if self.uniform_area:
-            raise ValueError("the reference draws the logarithm of the area: not uniform_area")
+            raise ValueError("compat='benzina' draws the logarithm of the area, not uniform_area")
         other = copy.copy(self)
         other.compat = checked_compat(compat)
         return other
@@ -286,17 +286,17 @@ class SimilarityTransform(WarpTransform):
         Parameters
         ----------
         index : int
-            Of the sample; does not matter.
+            Of the sample; not used.
         in_shape, out_shape : (int, int)
             Height and width, in pixels, of the picture and of the output; with `compat` see the
             module.
         rng : Generator or RandomState
-            What is drawn from.
+            Source of random numbers.
 
         Returns
         -------
         tuple of 9 float
-            Row by row.
+            The matrix, row by row.
         """
         width, height = in_shape if self.compat else in_shape[::-1]
         out_width, out_height = out_shape if self.compat else out_shape[::-1]
@@ -308,7 +308,7 @@ class SimilarityTransform(WarpTransform):
             x, y = rng.uniform(-free_x, free_x), rng.uniform(-free_y, free_y)
         degrees = rng.uniform(*self.degrees)
         move_x, move_y = self.translate[0] * out_width, self.translate[1] * out_height
-        # All are drawn whether they matter or not, so that the numbers after them do not change.
+        # Always draw all of them, so that later numbers do not depend on the options.
         moved = rng.uniform(-move_x, move_x), rng.uniform(-move_y, move_y)
         flip_h, flip_v = rng.uniform() < self.flip_h, rng.uniform() < self.flip_v
         return affine(
@@ -327,7 +327,7 @@ class SimilarityTransform(WarpTransform):
     def _crop(
         self, width: int, height: int, out_width: int, out_height: int, rng: Rng
     ) -> tuple[float, float, bool]:
-        """Draw the size of the crop; say whether its place is to be drawn as well."""
+        """Draw the size of the crop; return also whether to draw its place."""
         if self.uniform_area:
             scale = rng.uniform(*self.scale)
         else:
@@ -349,11 +349,11 @@ class SimilarityTransform(WarpTransform):
             if 0 < crop_width <= width and 0 < crop_height <= height:
                 return crop_width, crop_height, self.random_crop
         if self.compat:
-            self.random_crop = False  # for good, as it does
+            self.random_crop = False  # for all later samples, as the reference does
         return *self._largest(width, height, ratios), False
 
     def _largest(self, width: int, height: int, ratios: tuple[float, float]) -> tuple[float, float]:
-        """Return the size of the largest crop whose ratio is between two."""
+        """Return the size of the largest crop with a ratio in the given range."""
         if width / height < ratios[0]:
             across = width / ratios[0]
             return width, round(across) if self.compat else across
@@ -364,7 +364,7 @@ class SimilarityTransform(WarpTransform):
 
 
 class RandomResizedCrop(SimilarityTransform):
-    """A crop of random size, ratio and place, resized to the output, as Inception was trained with.
+    """A crop of random size, ratio and place, resized to the output, as in training Inception.
 
     Parameters
     ----------
@@ -373,7 +373,7 @@ class RandomResizedCrop(SimilarityTransform):
 
     Notes
     -----
-    torchvision's draws the area itself: ``uniform_area=True``.
+    torchvision draws the area itself: ``uniform_area=True``.
     """
 
     def __init__(
@@ -404,9 +404,9 @@ class CenterResizedCrop(SimilarityTransform):
     Parameters
     ----------
     scale : float, default 1.0
-        Sides of the crop in parts of the picture's.
+        Side lengths of the crop relative to the picture's.
     keep_ratio : bool, default True
-        Resize by one factor, such that the crop fills the output and its longer side is cut.
+        Resize by one factor, so that the crop fills the output and its longer side is cut.
     compat : "benzina", optional
         As for `SimilarityTransform`.
     """
@@ -420,7 +420,7 @@ class CenterResizedCrop(SimilarityTransform):
 def _interval(
     name: str, value: float | Sequence[float], spread: Callable[[float], tuple[float, float]]
 ) -> tuple[float, float]:
-    """Return the two numbers that `value` is, or that `spread` makes of one."""
+    """Return the two numbers of `value`; `spread` makes two of a single one."""
     if np.ndim(value) == 0:
         return spread(*_numbers(name, value, 1))
     low, high = _numbers(name, value, 2)
@@ -435,7 +435,7 @@ def _inverses(value: float) -> tuple[float, float]:
 
 def _opposites(value: float) -> tuple[float, float]:
     if value < 0:
-        raise ValueError(f"degrees given as one number must not be negative, and are {value}")
+        raise ValueError(f"degrees given as one number must not be negative, not {value}")
     return -value, value
 
 

@@ -1,10 +1,10 @@
-"""Reading everything that a dataset has, to find what is damaged.
+"""Verify a dataset by reading all of it.
 
-Where each sample lies is compared with the file and with the other samples, every sample is taken
-apart, and with ``decode=True`` every picture decoded. One fault does not hide the next. A sample
-that cannot be taken apart is damage, even if it is only encrypted or in another file. What is valid
-but unusual is a notice: names or thumbnails that differ from those inside the samples, a codec that
-is not known here.
+The place of each sample is compared with the file and with the other samples, and every sample is
+parsed; with ``decode=True`` every picture is decoded. All faults are found, not only the first. A
+sample that cannot be parsed is damage, even if it is only encrypted or stored in another file.
+Things that are valid but unusual are notices: a name or thumbnail that differs from the one inside
+the sample, or an unknown codec.
 """
 
 from collections import Counter
@@ -26,13 +26,13 @@ from .mp4.samplelayout import InnerTrack
 from .mp4.track import DatasetTrack
 from .sample import Sample
 
-# So many faults are told one by one.
+# Faults beyond this number are counted, but not listed.
 MAX_DAMAGE = 1000
-# Samples that a thread checks in a row.
+# Number of consecutive samples in one thread's task.
 _BATCH = 64
-# How long decoding a stored byte takes, next to reading it.
+# Cost of decoding a stored byte, relative to reading it.
 _DECODING_COST = 50
-# Codecs and names come from the file.
+# Codecs and names come from the file, so their length in a notice is limited.
 _MAX_TEXT = 400
 
 
@@ -43,39 +43,39 @@ def verify(
     nthreads: int | None = None,
     progress: Progress | None = None,
 ) -> Report:
-    """Look for damage in a dataset; nothing is changed.
+    """Look for damage in a dataset without changing it.
 
     Parameters
     ----------
     path : str, PathLike, buffer or binary file
         The file.
     decode : bool, default False
-        Decode every picture too, and every thumbnail that is not the picture itself.
+        Also decode every picture, and every thumbnail that is not the picture itself.
     nthreads : int, optional
-        Threads that read and decode; as many as there are processors, at most 8, by default.
+        Number of threads that read and decode; by default one per processor, at most 8.
     progress : callable, optional
-        Called with (bytes of samples done, bytes of all).
+        Called with (bytes of samples done, bytes of samples in total).
 
     Returns
     -------
     Report
-        `nchunks` counts samples and `nbytes` their bytes, as the file claims. In `damage`, `index`
-        is the ordinal of a sample; the first `MAX_DAMAGE` faults are told.
+        `nchunks` counts samples and `nbytes` their bytes, as recorded in the file. In `damage`,
+        `index` is the ordinal of a sample; only the first `MAX_DAMAGE` faults are listed.
 
     Raises
     ------
     WrongKindError
-        The file is of another kind; the message names the call that reads it.
+        The file is of another type; the message names the call that reads it.
     UnsupportedError
-        It is in a form that is not known.
+        The file uses a feature that is not supported.
     OSError
-        It cannot be read.
+        The file cannot be read.
     ImportError
-        `decode`, and PyAV is missing.
+        `decode` is True, and PyAV is missing.
 
     Notes
     -----
-    Memory for the tables, targets and names of the file, and for a few samples of each thread.
+    Holds the tables, targets and names of the file in memory, and a few samples per thread.
     """
     try:
         dataset = open_dataset(path)
@@ -89,7 +89,7 @@ def verify(
 
 @dataclass(slots=True)
 class _Found:
-    """What was found in some samples."""
+    """Damage and notices found in some samples."""
 
     nbytes: int
     damage: list[tuple[int, str]] = field(default_factory=list)
@@ -97,7 +97,7 @@ class _Found:
 
 
 class _Examination:
-    """The check of a dataset."""
+    """One run of `verify`."""
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
@@ -123,7 +123,7 @@ class _Examination:
             for text, count in self._notices.items()
         ]
         if self._nfaults > len(self._damage):
-            notices.append(f"{self._nfaults - len(self._damage)} more faults are not told")
+            notices.append(f"{self._nfaults - len(self._damage)} more faults are not listed")
         return Report(dataset.name, len(dataset), nbytes, self._damage, "absent", notices)
 
     def _note(self, damage: Damage) -> None:
@@ -135,12 +135,12 @@ class _Examination:
         end = None if start is None else start + size
         try:
             id_ = self._dataset.keys()[index]
-        except FormatError:  # of the names, told already
+        except FormatError:  # of the names, already reported
             id_ = None
         self._note(Damage(what, index, start, end, clip=id_, frames=(0, 1)))
 
     def _check_entries(self) -> None:
-        """Check targets, names and splits: each is read as a whole."""
+        """Check targets, names and splits, each of which is read as a whole."""
         for name, track in (("targets", TARGET), ("names", NAME), ("splits", "")):
             try:
                 getattr(self._dataset, name)
@@ -149,12 +149,12 @@ class _Examination:
                 self._inner.entries.pop(track, None)
 
     def _check_places(self, starts: IntArray, sizes: IntArray) -> None:
-        """Check that samples lie in the file, not in its index, and not in each other."""
+        """Check that samples do not lie beyond the file, in its index or over each other."""
         size = self._dataset.nbytes
         moov = self._dataset.movie.moov
         ends = starts + sizes
         order = np.argsort(starts, kind="stable")
-        # The furthest end of all samples that begin before.
+        # Largest end of the samples that begin earlier.
         reached = np.zeros(len(order), np.int64)
         np.maximum.accumulate(ends[order][:-1], out=reached[1:])
         is_shared = np.zeros(len(order), np.bool_)
@@ -165,7 +165,7 @@ class _Examination:
         is_outside = ends > size
         in_index = (starts < moov.end) & (ends > moov.offset)
         for wrong, what in (
-            (is_outside, f"it lies beyond the end of the file, which has {size} bytes"),
+            (is_outside, f"it extends beyond the end of the file, which has {size} bytes"),
             (in_index & ~is_outside, "it lies in the box 'moov'"),
             (overlaps & ~is_outside & ~in_index, "it overlaps another sample"),
         ):
@@ -176,7 +176,7 @@ class _Examination:
     def _check_samples(
         self, total: int, nthreads: int | None, progress: Progress | None, *, decode: bool
     ) -> None:
-        """Take every sample apart."""
+        """Parse every sample, in threads."""
         count, size, done = len(self._dataset), self._dataset.nbytes, 0
         starts, sizes = self._dataset.tracks[INPUT].extents(slice(None))
         is_there = starts + sizes <= size
@@ -201,23 +201,23 @@ class _Examination:
 
 
 class _Inner:
-    """The check of single samples, each compared with what the dataset says of it.
+    """Checks of single samples against the tables of the dataset.
 
     Attributes
     ----------
     entries : dict of str to DatasetTrack
-        The tracks that are sound, by name.
+        The undamaged tracks, by name.
     """
 
     def __init__(self, tracks: Mapping[str, DatasetTrack]) -> None:
         self.entries = {name: tracks[name] for name in (TARGET, NAME, THUMB) if name in tracks}
 
     def check(self, sample: Sample, found: _Found, *, decode: bool) -> None:
-        """Check a sample and note what is found."""
+        """Check a sample and add what is found to `found`."""
         try:
-            sample.layout  # noqa: B018 - parsed here
+            sample.layout  # noqa: B018 - parses the sample
         except BloscpackError as err:
-            # None of its tracks can be read, even if the form is valid but not supported.
+            # None of its tracks can be read, even if the sample is valid but not supported.
             found.damage.append((sample.index, f"sample {sample.index}: {_what(err, sample)}"))
             return
         for error in self._errors(sample, found, decode=decode):
@@ -271,10 +271,10 @@ def _is_same_picture(one: InnerTrack, two: InnerTrack) -> bool:
 
 
 def _what(error: BloscpackError, sample: Sample) -> str:
-    """Return a message without the sample, which stands before it."""
+    """Return the message without the sample, which the caller puts before it."""
     return _text(error).removeprefix(f"sample {sample.index}: ")
 
 
 def _text(error: BloscpackError) -> str:
-    """Return a message without the path, which the report has."""
+    """Return the message without the path, which the report has."""
     return str(error.args[0]) if error.args else str(error)

@@ -1,15 +1,15 @@
-"""Writing datasets: pictures, or samples that are coded already, with their targets and names.
+"""Write datasets: pictures, or samples that are already encoded, with their targets and names.
 
-A file is written front to back under a temporary name: the samples as they come, then targets,
-names and the moov that finds them; the size of the mdat is filled in last. It appears under its own
-name when the writer is closed, whole and synced, or not at all. Of what was added only sizes,
-targets and names stay in memory, some 100 bytes per sample.
+A file is written from front to back under a temporary name: samples as they come, then targets,
+names and the moov that locates them. The size of the mdat is filled in last. Closing the writer
+syncs the file and renames it, so it appears complete or not at all. Only sizes, targets and names
+of the samples stay in memory, about 100 bytes per sample.
 
-The default profile is readable by everyone; it writes a target for every sample if one has any (-1
-for the others), no names if none has one, a film of the thumbnails if all are coded alike, and
-splits. The profile "reference" is what Benzina's tools write, and its 0.0.5 reader reads: targets
-end before the first sample without one, names and thumbnails always have tracks, and x265 is not
-kept from signing its work.
+The default profile can be read by any reader. It writes a target for every sample if any sample has
+one (-1 for the others), no name track if no sample has a name, a film of the thumbnails if all have
+the same coding, and the splits. The profile "reference" writes what Benzina's tools write and its
+0.0.5 reader reads: targets end before the first sample without one, names and thumbnails always
+have tracks, and x265 keeps its signature in the stream.
 """
 
 import operator
@@ -38,10 +38,10 @@ from .splits import Span, resolve_splits
 
 _CLOSED = "the dataset is closed"
 _INT64 = np.iinfo(np.int64)
-# What Benzina's tools and its reader know of.
+# Codecs that Benzina's tools and reader support.
 _REFERENCE_CODECS = "hevc", "h264"
 _REFERENCE_TILE, _REFERENCE_CRF = 512, 10
-# Sides of a frame have 16 bits in its sample entry.
+# A sample entry stores the sides of a frame in 16 bits.
 _MAX_SIDE = (1 << 16) - 1
 _MIN_TILE = 16
 
@@ -52,51 +52,51 @@ class Writer:
     Parameters
     ----------
     path : str, PathLike or binary file
-        Where to.
+        File to write.
     codec : {"hevc", "h264", "av1"}, optional
         H.265, H.264 or AV1.
     crf : float, optional
         Quality: 0 is the best, 51 (AV1: 63) the worst. By default 24 for "hevc", 20 for "h264" and
-        12 for "av1", with which photographs keep some 43 dB.
+        12 for "av1", which gives about 43 dB for photographs.
     tile : int, optional
-        Frames are whole tiles of so many pixels square, and thumbnails fit one: a multiple of 16.
+        Edge of a tile in pixels, a multiple of 16. Frames are whole tiles; a thumbnail fits one.
     thumb : bool, optional
-        Store a thumbnail of pictures that do not fit a tile. Without, track ``bzna_thumb`` is the
+        Store a thumbnail of pictures that do not fit a tile. If False, track ``bzna_thumb`` is the
         picture itself, as it is for those that fit.
     lossless : bool, optional
-        Keep every pixel as it is, in RGB; "hevc" and "h264" only. It goes for thumbnails, too.
+        Store every pixel exactly, in RGB; "hevc" and "h264" only. Applies to thumbnails, too.
     profile : {"default", "reference"}, optional
-        What is written: see the module. "reference" has "hevc" (with crf 10 by default) or "h264",
-        tile 512, thumbnails, and neither lossless pictures nor splits.
+        Form of the file, see the module. "reference" requires "hevc" (with crf 10 by default) or
+        "h264", tile 512 and thumbnails, and allows neither lossless pictures nor splits.
     preset : str or int, optional
-        Speed of the encoder: "ultrafast" to "placebo", by default "medium"; of AV1 13 to 0, by
+        Speed of the encoder: "ultrafast" to "placebo", by default "medium"; for AV1 13 to 0, by
         default 8.
     splits : mapping of str to (start, stop), range or slice; or "imagenet"; optional
-        Parts of the dataset, to be stored with it; checked when it is closed.
+        Parts of the dataset to store with it; checked when the writer is closed.
     overwrite : bool, optional
-        Replace a file of this name.
+        Replace an existing file.
     max_pixels : int, optional
-        Pixels that the frame of a picture may have.
+        Largest frame of a picture, in pixels.
 
     Attributes
     ----------
     path : object
-        As it was given.
+        As passed.
 
     Raises
     ------
     FileExistsError
-        There is a file of this name, and `overwrite` is not given.
+        The file exists, and `overwrite` is False.
     TypeError, ValueError
-        An option is out of its range, or does not go with another.
+        An option is out of range, or conflicts with another.
     OSError
-        The file cannot be made.
+        The file cannot be created.
 
     Notes
     -----
-    An error inside of a ``with`` block leaves nothing behind, and a file that is to be replaced as
-    it was; so does the end of the process at any moment, a temporary file aside. `add` and the
-    other methods may be called from many threads; samples are in the order in which calls end.
+    After an error inside a ``with`` block no new file exists, and a file to be replaced is
+    unchanged. The same holds if the process dies, but a temporary file may remain. Methods may be
+    called from many threads; samples are stored in the order in which the calls finish.
 
     Examples
     --------
@@ -131,7 +131,7 @@ class Writer:
             _check_reference(codec, tile, thumb, lossless, splits)
             crf = _REFERENCE_CRF if crf is None else crf
         elif splits is not None:
-            # Whatever can be wrong without the number of samples.
+            # Check everything that does not depend on the number of samples.
             resolve_splits(splits, _INT64.max)
         self._encoder = Encoder(
             codec, crf=crf, preset=preset, lossless=lossless, like_reference=self._reference
@@ -141,7 +141,7 @@ class Writer:
         self._splits = splits
         self.path = path
         if not overwrite and isinstance(path, str | os.PathLike) and os.path.isfile(path):
-            raise FileExistsError(f"{os.fspath(path)}: there is such a file: give overwrite=True")
+            raise FileExistsError(f"{os.fspath(path)}: the file exists: pass overwrite=True")
         self._index = SampleIndex()
         self._lock = Lock()
         self._context: AbstractContextManager[ByteSink] = open_sink(path)
@@ -162,9 +162,9 @@ class Writer:
         picture : path, bytes-like, ndarray or PIL.Image.Image
             See `encode`.
         target : int, optional
-            Of 64 bits, signed.
+            A signed 64-bit number.
         name : str or bytes, optional
-            Any without NUL.
+            Any name without NUL.
 
         Returns
         -------
@@ -174,7 +174,7 @@ class Writer:
         Raises
         ------
         CodecError, UnsupportedError, TypeError, ValueError, OSError, ImportError
-            As `encode`; nothing was written, and the writer goes on.
+            As for `encode`; nothing was written, and the writer stays usable.
         OSError
             The file cannot be written: the writer is aborted.
         """
@@ -189,27 +189,27 @@ class Writer:
         Parameters
         ----------
         picture : path, bytes-like, ndarray or PIL.Image.Image
-            A file of any kind of image that Pillow reads, or its bytes; an array of shape (H, W),
-            (H, W, 3), or with alpha (H, W, 2) and (H, W, 4), of uint8, bool or uint16. Pictures are
-            turned as their EXIF says; transparency is dropped, 16 bits become 8.
+            A file of any image format that Pillow reads, or its bytes; an array of shape (H, W),
+            (H, W, 3), or with alpha (H, W, 2) or (H, W, 4), of uint8, bool or uint16. The EXIF
+            orientation is applied; transparency is dropped; 16 bits become 8.
         target, name
             See `add`.
 
         Returns
         -------
         bytes
-            An mp4 of its own; the same for the same picture and options.
+            An mp4 of its own; equal for the same picture and options.
 
         Raises
         ------
         CodecError
-            The picture does not decode, or the encoder refuses it.
+            The picture cannot be decoded, or the encoder refuses it.
         UnsupportedError
-            It has too many pixels, or samples whose range is not known.
+            The picture has too many pixels, or samples of unknown range.
         TypeError, ValueError
-            It is none, or target or name are not what can be stored.
+            The picture, target or name has a wrong type or cannot be stored.
         OSError
-            Its file cannot be read.
+            The picture's file cannot be read.
         ImportError
             PyAV or Pillow is missing.
         """
@@ -232,8 +232,8 @@ class Writer:
         frame = frame_size(width, height, self._tile)
         if frame[0] * frame[1] > self._max_pixels or max(frame) > _MAX_SIDE:
             raise UnsupportedError(
-                f"a picture of {width}x{height} needs a frame of {frame[0]}x{frame[1]}: it may have"
-                f" {self._max_pixels} pixels, and sides of {_MAX_SIDE}"
+                f"a picture of {width}x{height} needs a frame of {frame[0]}x{frame[1]}: at most"
+                f" {self._max_pixels} pixels, and {_MAX_SIDE} per side, are allowed"
             )
         coded = self._encoder.encode(rgb, *frame)
         return StoredPicture(
@@ -247,14 +247,14 @@ class Writer:
     def add_encoded(
         self, sample: BytesLike, target: int | None = None, name: str | bytes | None = None
     ) -> int:
-        """Write a sample that is coded already, as it is.
+        """Write a sample that is already encoded, unchanged.
 
         Parameters
         ----------
         sample : bytes-like
-            From `encode`, or `Sample.data` of another dataset; of any codec and tile.
+            From `encode`, or `Sample.data` of another dataset; with any codec and tile.
         target, name
-            For the dataset's own tables; those in `sample` stay what they are.
+            For the dataset's own tables; those inside `sample` do not change.
 
         Returns
         -------
@@ -266,7 +266,7 @@ class Writer:
         FormatError
             `sample` is damaged, or has no picture; nothing was written.
         TypeError, ValueError
-            Target or name are not what can be stored.
+            The target or name has a wrong type or cannot be stored.
         OSError
             The file cannot be written: the writer is aborted.
         """
@@ -279,9 +279,9 @@ class Writer:
         data = bytes(sample)
         tracks = parse_sample(data).tracks
         if INPUT not in tracks:
-            raise FormatError(f"sample: it has no track {INPUT!r}")
+            raise FormatError(f"sample: no track {INPUT!r}")
         if self._reference and THUMB not in tracks:
-            raise FormatError(f"sample: it has no track {THUMB!r}, as the reference profile needs")
+            raise FormatError(f"sample: no track {THUMB!r}, which the reference profile needs")
         with self._lock:
             self._check_open()
             ordinal = self._index.add(data, tracks.get(THUMB), target, name)
@@ -290,14 +290,14 @@ class Writer:
             return ordinal
 
     def close(self) -> None:
-        """Write targets, names and moov, and let the file appear; idempotent.
+        """Write targets, names and moov, then rename the file into place; idempotent.
 
         Raises
         ------
         ValueError
-            A split is not within the dataset; nothing is left.
+            A split is not within the dataset; no file is left.
         OSError
-            The file cannot be written; nothing is left.
+            The file cannot be written; no file is left.
         """
         with self._lock:
             if not self._is_open:
@@ -308,11 +308,11 @@ class Writer:
             self._context.__exit__(None, None, None)
 
     def _finish(self) -> None:
-        """Write what is behind the samples, and the size of it all in front of them."""
+        """Write everything after the samples, then the total size at the start of the file."""
         if self._reference and self._index.nlost_targets:
             notice(
-                "%s: as by Benzina's tools, targets behind the first sample without one are left "
-                "out: %d",
+                "%s: as in Benzina's tools, targets after the first sample without a target are "
+                "left out: %d",
                 self.path,
                 self._index.nlost_targets,
             )
@@ -323,7 +323,7 @@ class Writer:
         self._sink.write_at(0, head)
 
     def abort(self) -> None:
-        """Leave nothing behind; after `close` nothing is done."""
+        """Discard the file; do nothing after `close`."""
         with self._lock:
             if self._is_open:
                 self._give_up(_Aborted())
@@ -334,7 +334,7 @@ class Writer:
 
     @contextmanager
     def _aborting(self) -> Iterator[None]:
-        """Abort when the block raises."""
+        """Abort if the block raises."""
         try:
             yield
         except BaseException as err:
@@ -360,7 +360,7 @@ class Writer:
             self.abort()
 
     def __del__(self) -> None:
-        # Of an object whose making failed there may be no attributes.
+        # If __init__ failed, attributes may be missing.
         if getattr(self, "_is_open", False):
             outcome = "no file was made, and its samples are lost"
             try:
@@ -374,11 +374,11 @@ class Writer:
 
 
 class _Aborted(BaseException):
-    """Tells the sink to leave nothing."""
+    """Makes the sink discard the file."""
 
 
 def _check_reference(codec: str, tile: int, thumb: bool, lossless: bool, splits: object) -> None:
-    """Refuse what Benzina's tools do not write."""
+    """Refuse options that Benzina's tools do not write."""
     if codec not in _REFERENCE_CODECS or tile != _REFERENCE_TILE:
         raise ValueError(
             f"profile 'reference' has codec {' or '.join(map(repr, _REFERENCE_CODECS))} and tile "
@@ -397,20 +397,20 @@ def _checked_target(target: Any) -> int | None:
     try:
         number = operator.index(target)
     except TypeError:
-        raise TypeError(f"a target is an int or None, not {type(target).__name__!r}") from None
+        raise TypeError(f"a target must be an int or None, not {type(target).__name__!r}") from None
     if not _INT64.min <= number <= _INT64.max:
         raise ValueError(f"target {number} does not fit 64 bits")
     return number
 
 
 def _packed_name(name: Any) -> bytes:
-    """Return a name as it is stored; of none an empty one."""
+    """Return a name as stored; an empty one for None."""
     if name is not None and not isinstance(name, str | bytes):
-        raise TypeError(f"a name is a str, bytes or None, not {type(name).__name__!r}")
+        raise TypeError(f"a name must be a str, bytes or None, not {type(name).__name__!r}")
     try:
         stored = pack_name(b"" if name is None else name)
     except UnicodeEncodeError:
         raise ValueError(f"name {name!r:.80} cannot be stored as UTF-8") from None
     if b"\0" in stored[:-1]:
-        raise ValueError(f"name {name!r:.80} has a NUL in it")
+        raise ValueError(f"name {name!r:.80} contains NUL")
     return stored

@@ -1,1 +1,1 @@
-"""Images and videos, decoded and encoded in this process."""
+"""Decoding and encoding of images and videos, in this process."""

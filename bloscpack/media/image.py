@@ -1,13 +1,13 @@
 """JPEG and PNG images: bytes to arrays and back.
 
-JPEG goes through simplejpeg (libjpeg-turbo), straight into the memory of the caller and without
-the GIL; PNG through Pillow. Both are optional and imported on use; `probe` needs neither.
+simplejpeg (libjpeg-turbo) decodes JPEG directly into the caller's memory and without the GIL;
+Pillow decodes PNG. Both are optional and imported on use; `probe` needs neither.
 
-The headers are read here, so that shape, dtype and memory are known before a library sees the
-bytes: an image may take 64 MiB, or 2048 times its stored bytes if that is more, and have 100 scans.
-Gray images are ``(H, W)``, others ``(H, W, C)``, C being what the file has: 3 for RGB, 4 for RGBA
-and for CMYK, whose values are as stored (most programs store them inverted). Orientation tags are
-left alone.
+This module reads the headers itself, so that shape, dtype and memory are known before a library
+gets the bytes. An image may take 64 MiB, or 2048 times its stored bytes if that is more, and have
+100 scans. Gray images are ``(H, W)``, others ``(H, W, C)``, with C as in the file: 3 for RGB, 4 for
+RGBA and CMYK. CMYK values are as stored (most programs store them inverted). Orientation tags are
+ignored.
 """
 
 import io
@@ -25,23 +25,24 @@ from ..types import BytesLike
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-# Decoded bytes that any image may take, and what each stored byte may become. The best case of
-# JPEG is 1 bit per 8x8 block of one component (512 times), of deflate 1032 times.
+# Largest decoded size that every image may have, and the largest ratio of decoded to stored bytes
+# above it. At best, JPEG takes 1 bit per 8x8 block of a component (512 times), and deflate reaches
+# 1032 times.
 MAX_NBYTES = 64 << 20
 MAX_EXPANSION = 2048
-# A progressive JPEG has about ten scans. Each is a pass over the image, however few bytes it has.
+# A progressive JPEG has about ten scans. Each costs a pass over the image, even if it is tiny.
 MAX_SCANS = 100
 
 _JPEG_MAGIC = b"\xff\xd8\xff"
 _PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
 # Markers without a length: TEM and RST0-7.
 _BARE_MARKERS = frozenset((0x01, *range(0xD0, 0xD8)))
-# Start of a frame of any kind: SOF0-15 without DHT, JPG and DAC, which lie between.
+# Start of a frame: SOF0-15 without DHT, JPG and DAC, whose codes lie in that range.
 _FRAME_MARKERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _SINGLE_SCAN_FRAMES = frozenset((0xC0, 0xC1, 0xC9))  # baseline, extended; the same, arithmetic
 _EOI, _SOS = 0xD9, 0xDA
 _JPEG_SHAPES: dict[int, tuple[int, ...]] = {1: (), 3: (3,), 4: (4,)}
-_JPEG_COLORS = {2: "GRAY", 3: "RGB", 4: "CMYK"}  # what to decode to, by the last axis
+_JPEG_COLORS = {2: "GRAY", 3: "RGB", 4: "CMYK"}  # colour space to decode to, by the last axis
 _MAX_JPEG_SIDE = 65500  # libjpeg's own limit
 _REDUCTIONS = (1, 2, 4, 8)
 
@@ -49,7 +50,7 @@ _REDUCTIONS = (1, 2, 4, 8)
 _PNG_SAMPLES = {0: 1, 2: 3, 3: 3, 4: 2, 6: 4}
 _PNG_DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}
 _IHDR = struct.Struct(">IIBBBBB")
-# Pillow's mode for an array to be written, by dtype and samples.
+# Pillow's mode for writing an array, by dtype and samples per pixel.
 _PNG_MODES = {("|u1", 1): "L", ("|u1", 3): "RGB", ("|u1", 4): "RGBA", ("<u2", 1): "I;16"}
 
 Kind = Literal["jpeg", "png"]
@@ -57,16 +58,16 @@ Kind = Literal["jpeg", "png"]
 
 @dataclass(frozen=True, slots=True)
 class ImageInfo:
-    """What the header of an image says.
+    """Fields of an image header.
 
     Attributes
     ----------
     kind : {"jpeg", "png"}
         The format.
     shape : tuple of int
-        Of the decoded array: ``(H, W)`` or ``(H, W, C)``, in pixels.
+        Shape of the decoded array: ``(H, W)`` or ``(H, W, C)``, in pixels.
     dtype : numpy.dtype
-        Of the decoded array: uint8; uint16 or bool for PNG of 16 or 1 bit.
+        Type of the decoded array: uint8; uint16 or bool for PNG of 16 or 1 bit.
     """
 
     kind: Kind
@@ -78,19 +79,20 @@ _UINT8, _UINT16, _BOOL = np.dtype("u1"), np.dtype("<u2"), np.dtype("?")
 
 
 def probe(data: BytesLike) -> ImageInfo:
-    """Return what kind of image `data` is, and shape and dtype of the decoded array.
+    """Return the format of an image, and shape and dtype of the decoded array.
 
     Parameters
     ----------
     data : bytes-like
-        A whole image; only the header is looked at.
+        A whole image; only the header is examined.
 
     Raises
     ------
     FormatError
-        Neither JPEG nor PNG, a broken header, or one that promises far more than its bytes hold.
+        The image is neither JPEG nor PNG, its header is damaged, or its decoded size is too large
+        for its stored bytes.
     UnsupportedError
-        Samples of another depth than we decode exactly.
+        The samples have a depth that is not decoded exactly.
     """
     if data[:3] == _JPEG_MAGIC:
         return _probe_jpeg(data)
@@ -104,11 +106,11 @@ def _check_nbytes(kind: str, shape: tuple[int, ...], itemsize: int, stored: int)
     for side in shape:
         nbytes *= side
     if nbytes == 0:
-        raise FormatError(f"{kind} header: an image of shape {shape} has no pixels")
+        raise FormatError(f"{kind} header: image of shape {shape} has no pixels")
     if nbytes > max(MAX_NBYTES, MAX_EXPANSION * stored):
         raise FormatError(
-            f"{kind} header: an image of shape {shape} takes {nbytes} bytes, "
-            f"which {stored} stored bytes cannot hold"
+            f"{kind} header: image of shape {shape} takes {nbytes} bytes, "
+            f"too many for {stored} stored bytes"
         )
 
 
@@ -116,15 +118,15 @@ def _probe_jpeg(data: BytesLike) -> ImageInfo:
     for marker, at in _jpeg_segments(data):
         if marker in _FRAME_MARKERS:
             return _jpeg_frame(data, at)
-    raise FormatError("JPEG header: the data begin without a size")
+    raise FormatError("JPEG header: no frame header before the image data")
 
 
 def _jpeg_segments(data: BytesLike) -> Iterator[tuple[int, int]]:
-    """Yield marker and position of each segment, up to the first data (SOS) or the end (EOI)."""
+    """Yield marker and position of each segment, up to the first scan (SOS) or the end (EOI)."""
     at, end = 2, len(data)
     while at + 4 <= end:
         if data[at] != 0xFF:
-            raise FormatError(f"JPEG header: no marker at byte {at}", offset=at)
+            raise FormatError(f"JPEG header: expected a marker at byte {at}", offset=at)
         marker = data[at + 1]
         if marker == 0xFF:  # fill byte
             at += 1
@@ -135,13 +137,13 @@ def _jpeg_segments(data: BytesLike) -> Iterator[tuple[int, int]]:
             if marker in (_SOS, _EOI):
                 return
             at += 2 + max(2, data[at + 2] << 8 | data[at + 3])
-    raise FormatError(f"JPEG header: cut off after {end} bytes", offset=end)
+    raise FormatError(f"JPEG header: truncated after {end} bytes", offset=end)
 
 
 def _check_scans(data: BytesLike) -> None:
-    """Refuse an image of more scans than anyone makes: each is a pass over all pixels.
+    """Refuse an image with too many scans, as each costs a pass over all pixels.
 
-    One whose first scan has all components and that is not progressive has no more to decode.
+    In a non-progressive image, a first scan with all components is the only one to decode.
     """
     progressive, components = False, 0
     for marker, at in _jpeg_segments(data):
@@ -150,18 +152,18 @@ def _check_scans(data: BytesLike) -> None:
         elif marker == _SOS and (progressive or data[at + 4 : at + 5] != bytes((components,))):
             scans = bytes(data).count(b"\xff\xda")
             if scans > MAX_SCANS:
-                raise FormatError(f"JPEG: {scans} scans; at most {MAX_SCANS} are decoded")
+                raise FormatError(f"JPEG: {scans} scans; at most {MAX_SCANS} are allowed")
 
 
 def _jpeg_frame(data: BytesLike, at: int) -> ImageInfo:
     """Read a SOF segment at `at`: length, precision, height, width, number of components."""
     field = data[at + 4 : at + 10]
     if len(field) < 6:
-        raise FormatError(f"JPEG header: cut off after {len(data)} bytes", offset=at)
+        raise FormatError(f"JPEG header: truncated after {len(data)} bytes", offset=at)
     if field[0] != 8:
-        raise UnsupportedError(f"JPEG: samples of {field[0]} bits; only 8 are decoded")
+        raise UnsupportedError(f"JPEG: samples of {field[0]} bits; only 8 are supported")
     if field[5] not in _JPEG_SHAPES:
-        raise UnsupportedError(f"JPEG: {field[5]} components; only 1, 3 and 4 are decoded")
+        raise UnsupportedError(f"JPEG: {field[5]} components; only 1, 3 and 4 are supported")
     shape = (field[1] << 8 | field[2], field[3] << 8 | field[4], *_JPEG_SHAPES[field[5]])
     _check_nbytes("JPEG", shape, 1, len(data))
     return ImageInfo("jpeg", shape, _UINT8)
@@ -169,12 +171,12 @@ def _jpeg_frame(data: BytesLike, at: int) -> ImageInfo:
 
 def _probe_png(data: BytesLike) -> ImageInfo:
     if len(data) < 33 or data[8:16] != b"\0\0\0\x0dIHDR":
-        raise FormatError("PNG header: no IHDR chunk at byte 8", offset=8)
+        raise FormatError("PNG header: expected an IHDR chunk at byte 8", offset=8)
     width, height, depth, color, _, _, _ = _IHDR.unpack_from(data, 16)
     if depth not in _PNG_DEPTHS.get(color, ()):
         raise FormatError(f"PNG header: colour type {color} with {depth} bits", offset=24)
     if depth == 16 and color != 0:
-        raise UnsupportedError("PNG: 16 bits are decoded exactly only for gray without alpha")
+        raise UnsupportedError("PNG: 16 bits are supported only for gray without alpha")
     samples = _PNG_SAMPLES[color]
     shape = (height, width) if samples == 1 else (height, width, samples)
     dtype = _UINT16 if depth == 16 else _BOOL if color == 0 and depth == 1 else _UINT8
@@ -190,17 +192,18 @@ def decode_into(data: BytesLike, out: Array, *, fast: bool = True) -> None:
     data : bytes-like
         A whole JPEG or PNG image.
     out : ndarray
-        Of the shape and dtype of the image (`probe`). No copy is made where it is C-contiguous.
+        Has the shape and dtype of the image (`probe`). If C-contiguous, it is filled without a
+        copy.
     fast : bool, optional
-        For JPEG: the quicker, slightly less accurate inverse DCT and upsampling, which is what
-        GulpIO2 uses. False gives the pixels of most other programs.
+        For JPEG: use the faster, slightly less accurate inverse DCT and upsampling, as GulpIO2
+        does. False gives the pixels of most other programs.
 
     Raises
     ------
     CodecError
-        The bytes do not decode; `out` may be changed in part.
+        The image cannot be decoded; part of `out` may have changed.
     FormatError, UnsupportedError
-        As `probe`.
+        As for `probe`.
     ValueError
         `out` has another shape or dtype than the image.
     ImportError
@@ -208,7 +211,7 @@ def decode_into(data: BytesLike, out: Array, *, fast: bool = True) -> None:
 
     Notes
     -----
-    Safe from many threads; decoding lets go of the GIL.
+    Safe in threads; decoding releases the GIL.
     """
     info = probe(data)
     if out.shape != info.shape or out.dtype != info.dtype:
@@ -232,9 +235,9 @@ def decode(data: BytesLike, *, fast: bool = True, reduce: int = 1) -> Array:
     data : bytes-like
         A whole JPEG or PNG image.
     fast : bool, optional
-        As in `decode_into`.
+        As for `decode_into`.
     reduce : {1, 2, 4, 8}, optional
-        Divide height and width by this, rounding up, while decoding; JPEG only.
+        Factor by which to divide height and width while decoding, rounding up; JPEG only.
 
     Returns
     -------
@@ -244,9 +247,9 @@ def decode(data: BytesLike, *, fast: bool = True, reduce: int = 1) -> Array:
     Raises
     ------
     CodecError, FormatError, UnsupportedError, ImportError
-        As `decode_into`.
+        As for `decode_into`.
     ValueError
-        Another `reduce`, or one for a PNG image.
+        `reduce` has another value, or is not 1 for a PNG image.
     """
     if reduce not in _REDUCTIONS:
         raise ValueError(f"reduce must be 1, 2, 4 or 8, not {reduce!r}")
@@ -254,7 +257,7 @@ def decode(data: BytesLike, *, fast: bool = True, reduce: int = 1) -> Array:
     if info.kind == "jpeg":
         return _decode_jpeg(data, info, fast=fast, reduce=reduce)
     if reduce != 1:
-        raise ValueError("only JPEG images are reduced while they are decoded, and this is PNG")
+        raise ValueError(f"reduce must be 1 for PNG images, not {reduce}; only JPEG supports it")
     return _decode_png(data, info)
 
 
@@ -279,21 +282,21 @@ def _decode_jpeg(
     except ValueError as err:
         raise CodecError(f"JPEG: {err}", codec="jpeg") from err
     if pixels.shape[:2] != shape[:2]:
-        # Our reading of the header and the library's differ.
+        # We and the library understand the header differently.
         raise CodecError(f"JPEG: decoded to {pixels.shape}, not {shape}", codec="jpeg")
     return pixels.reshape(shape)
 
 
 def _png_chunks(data: BytesLike) -> Iterator[tuple[bytes, memoryview]]:
-    """Yield name and content of each chunk up to IEND, after comparing its checksum.
+    """Yield name and content of each chunk up to IEND, after checking its checksum.
 
-    Pillow does not compare those of the pixels.
+    Pillow does not check those of the pixels.
     """
     view, at, name = memoryview(data), len(_PNG_MAGIC), b""
     while name != b"IEND":
         nbytes = int.from_bytes(view[at : at + 4], "big")
         if nbytes > len(view) - at - 12:
-            raise CodecError(f"PNG: cut off in the chunk at byte {at}", codec="png")
+            raise CodecError(f"PNG: truncated in the chunk at byte {at}", codec="png")
         end = at + 8 + nbytes
         name = bytes(view[at + 4 : at + 8])
         if zlib.crc32(view[at + 4 : end]) != int.from_bytes(view[end : end + 4], "big"):
@@ -311,7 +314,7 @@ def _decode_png(data: BytesLike, info: ImageInfo) -> Array:
             pixels = np.asarray(image.convert("RGB") if image.mode == "P" else image)
     except MemoryError:
         raise
-    except Exception as err:  # Pillow lets many types out of its decoders
+    except Exception as err:  # Pillow's decoders raise many types
         raise CodecError(f"PNG: {err}", codec="png") from err
     if pixels.shape != info.shape:
         raise CodecError(f"PNG: decoded to {pixels.shape}, not {info.shape}", codec="png")
@@ -321,35 +324,35 @@ def _decode_png(data: BytesLike, info: ImageInfo) -> Array:
 def encode_jpeg(
     array: Array, *, quality: int = 90, subsampling: str = "444", fast: bool = True
 ) -> bytes:
-    """Encode an array as JPEG; with the defaults the bytes are GulpIO2's.
+    """Encode an array as JPEG; with the defaults, to the same bytes as GulpIO2.
 
     Parameters
     ----------
     array : ndarray
-        uint8 or bool, ``(H, W)`` or ``(H, W, 1)`` for gray, ``(H, W, 3)`` for RGB, of any strides.
+        uint8 or bool, ``(H, W)`` or ``(H, W, 1)`` for gray, ``(H, W, 3)`` for RGB; any strides.
     quality : int, optional
         1 to 100.
     subsampling : {"444", "422", "420", "440", "411"}, optional
-        How much coarser colour is kept than brightness; "444" is not at all.
+        Chroma subsampling; "444" is full resolution.
     fast : bool, optional
-        Use the quicker DCT.
+        Use the faster DCT.
 
     Raises
     ------
     ValueError
-        JPEG does not hold such an array, or an option is out of range.
+        JPEG cannot store such an array, or an option is out of range.
     ImportError
         simplejpeg is missing.
     """
     pixels = np.asarray(array)
     if pixels.dtype not in (_UINT8, _BOOL):
-        raise ValueError(f"JPEG holds uint8, not {pixels.dtype}: convert, or keep it lossless")
+        raise ValueError(f"JPEG stores uint8, not {pixels.dtype}: convert it, or store it lossless")
     if pixels.ndim == 2:
         pixels = pixels[..., np.newaxis]
     if pixels.ndim != 3 or pixels.shape[2] not in (1, 3):
-        raise ValueError(f"JPEG holds (H, W), (H, W, 1) or (H, W, 3), not shape {array.shape}")
+        raise ValueError(f"JPEG stores (H, W), (H, W, 1) or (H, W, 3), not shape {array.shape}")
     if not all(0 < side <= _MAX_JPEG_SIDE for side in pixels.shape[:2]):
-        raise ValueError(f"JPEG holds sides of 1 to {_MAX_JPEG_SIDE} pixels, not {array.shape}")
+        raise ValueError(f"JPEG stores sides of 1 to {_MAX_JPEG_SIDE} pixels, not {array.shape}")
     if not 1 <= quality <= 100:
         raise ValueError(f"quality must be 1 to 100, not {quality}")
     encoded: bytes = import_simplejpeg().encode_jpeg(
@@ -363,36 +366,38 @@ def encode_jpeg(
 
 
 def resize(array: Array, short_edge: int) -> Array:
-    """Resize an image (bilinear, by Pillow) so that its shorter edge has `short_edge` pixels.
+    """Resize an image so that its shorter edge has `short_edge` pixels (bilinear, by Pillow).
 
     Parameters
     ----------
     array : ndarray
         uint8, ``(H, W)``, ``(H, W, 3)`` or ``(H, W, 4)``.
     short_edge : int
-        Pixels; the other edge is cut to a whole number of them.
+        In pixels; the other edge is truncated to a whole number.
 
     Returns
     -------
     ndarray
-        New memory, or `array` itself if nothing changes.
+        New memory, or `array` itself if the size does not change.
 
     Raises
     ------
     ValueError
-        Another array, or a size that is none.
+        The array has another shape or dtype, or the size is out of range.
     ImportError
         Pillow is missing.
     """
     if array.dtype != _UINT8 or not (array.ndim == 2 or array.shape[2:] in ((3,), (4,))):
         raise ValueError(
-            f"only uint8 images of 1, 3 or 4 channels are resized, not {array.dtype} of shape "
+            f"resize needs uint8 images of 1, 3 or 4 channels, not {array.dtype} of shape "
             f"{array.shape}"
         )
     height, width = array.shape[:2]
     shorter, longer = sorted((height, width))
     if not 0 < short_edge <= _MAX_JPEG_SIDE or not shorter:
-        raise ValueError(f"an image of shape {array.shape} cannot have {short_edge} pixels")
+        raise ValueError(
+            f"cannot resize an image of shape {array.shape} to a short edge of {short_edge}"
+        )
     if shorter == short_edge:
         return array
     other = int(short_edge * (longer / shorter))
@@ -402,7 +407,7 @@ def resize(array: Array, short_edge: int) -> Array:
 
 
 def encode_png(array: Array) -> bytes:
-    """Encode an array as PNG, exactly.
+    """Encode an array as PNG, without loss.
 
     Parameters
     ----------
@@ -412,13 +417,13 @@ def encode_png(array: Array) -> bytes:
     Raises
     ------
     ValueError
-        PNG, as Pillow writes it, does not hold such an array.
+        Pillow cannot write such an array as PNG.
     ImportError
         Pillow is missing.
     """
     pixels = np.asarray(array)
     if 0 in pixels.shape:
-        raise ValueError(f"PNG holds no image of shape {pixels.shape}")
+        raise ValueError(f"PNG cannot store an image of shape {pixels.shape}")
     if pixels.dtype == _BOOL and pixels.ndim == 2:
         mode = "L"
     elif pixels.ndim in (2, 3) and (pixels.ndim == 2 or pixels.shape[2] > 1):
@@ -428,7 +433,7 @@ def encode_png(array: Array) -> bytes:
         mode = ""
     if not mode:
         raise ValueError(
-            "PNG holds uint8 of (H, W), (H, W, 3) or (H, W, 4), uint16 and bool of (H, W), not "
+            "PNG stores uint8 of (H, W), (H, W, 3) or (H, W, 4), uint16 and bool of (H, W), not "
             f"{pixels.dtype} of shape {pixels.shape}"
         )
     height, width = pixels.shape[:2]

@@ -1,10 +1,10 @@
-"""Videos as RGB frames, decoded by PyAV in this process: no program is run, no shell, no network.
+"""Videos as RGB frames, decoded by PyAV in this process: no programs, no shell, no network.
 
-Every decoded frame comes once and upright, the way ``ffmpeg`` turns it by default. With a frame
-rate the frames are those that ``ffmpeg -r`` chooses (its rule for constant rates, as of FFmpeg 7:
-fftools/ffmpeg_filter.c, video_sync_process). What a codec notices to be damaged, packets that do
-not decode and a video that ends before its time are counted in a `VideoReport`, for the caller to
-decide about. A flipped bit that the codec has no means to notice is not seen.
+Every decoded frame comes once and upright, rotated as ``ffmpeg`` does by default. With a frame
+rate, the frames are those that ``ffmpeg -r`` chooses (its rule for constant rates, as of FFmpeg 7:
+fftools/ffmpeg_filter.c, video_sync_process). A `VideoReport` counts damage that the codec detects
+and packets that cannot be decoded, and notes a truncated video; the caller decides what to do.
+A flipped bit that the codec cannot detect is not reported.
 """
 
 import math
@@ -26,34 +26,34 @@ _MAX_MESSAGES = 16
 # FFmpeg's names of containers.
 _MATROSKA, _MOV = "matroska,webm", "mov,mp4,m4a,3gp,3g2,mj2"
 _MAX_MISSING_SECONDS = 0.1
-# The matrix of a video holds 16.16 fixed point numbers: ISO/IEC 14496-12, tkhd.
+# A display matrix has 16.16 fixed point numbers: ISO/IEC 14496-12, tkhd.
 _MATRIX_NBYTES = 9 * 4
-# A gap in the times of a video is filled with copies, as by ffmpeg; its own bound is far higher.
+# Gaps in the timestamps are filled with copies, as in ffmpeg, which allows many more of them.
 _MAX_COPIES = 100_000
 
 
 @dataclass(slots=True)
 class VideoReport:
-    """What is known of a video so far; complete when all frames have been taken.
+    """Findings about a video so far; complete once all frames have been read.
 
     Attributes
     ----------
     path : str
         The file.
     rotation : int
-        Degrees, clockwise, that the frames were turned by: 0, 90, 180 or 270.
+        Clockwise rotation applied to the frames in degrees: 0, 90, 180 or 270.
     flipped : bool
-        The frames were mirrored too.
+        Whether the frames were also mirrored.
     rate : float
-        Frames per second on average, as the file says; 0 if it does not.
+        Average frames per second declared by the file, or 0.
     ndecoded : int
-        Frames that were decoded (with a frame rate, not the number that came out).
+        Number of frames decoded (with a frame rate, not the number returned).
     ndamaged : int
-        Packets that did not decode, and frames that the codec says are damaged.
+        Number of packets that could not be decoded, and of frames that the codec marked as damaged.
     is_cut : bool
-        The video ends before its time.
+        Whether the video ends before its declared end.
     messages : list of str
-        What was wrong, at most 16 lines.
+        Descriptions of the damage, at most 16 lines.
     """
 
     path: str
@@ -67,11 +67,11 @@ class VideoReport:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing was found to be damaged or missing."""
+        """Whether no damage was found and nothing is missing."""
         return not self.ndamaged and not self.is_cut
 
     def describe(self) -> str:
-        """Return what is wrong, one line; empty if nothing is."""
+        """Describe the damage in one line; return an empty string if the video is OK."""
         if self.ok:
             return ""
         found = []
@@ -82,25 +82,25 @@ class VideoReport:
         return f"{self.path}: {' and '.join(found)} ({self.messages[0]})"
 
     def damaged(self, message: str) -> None:
-        """Count a frame or packet."""
+        """Count a damaged frame or packet."""
         self.ndamaged += 1
         self.note(message)
 
     def note(self, message: str) -> None:
-        """Keep a line about the video."""
+        """Add a message about the video."""
         if len(self.messages) < _MAX_MESSAGES:
             self.messages.append(message)
 
 
 class VideoFrames(Iterator[Frame]):
-    """The frames of a video, decoded as they are taken; made by `read_video`.
+    """The frames of a video, decoded as they are read; created by `read_video`.
 
-    A context manager; taking the last frame closes it too. One thread at a time.
+    A context manager; reading the last frame also closes it. Not safe for concurrent use.
 
     Attributes
     ----------
     report : VideoReport
-        Rotation, counts and what was damaged.
+        Rotation, counts and damage.
     """
 
     def __init__(self, path: Path, *, frame_rate: float | None = None) -> None:
@@ -134,20 +134,20 @@ class VideoFrames(Iterator[Frame]):
         self.close()
 
     def close(self) -> None:
-        """Close the file; no frame comes any more."""
+        """Close the file; no more frames are returned."""
         self._frames.close()
         self._container.close()
         self._file.close()
 
     def _open(self) -> Any:
-        """Open the container: from our own file, so that a name is never taken for a protocol."""
-        # A playlist may name other files and addresses: none of them is opened.
+        """Open the container from our own file object, as PyAV could take a name for a URL."""
+        # A playlist may name other files and addresses. Do not open any of them.
         options = {"protocol_whitelist": "none"}
         try:
             return self._av.open(_Reader(self._file), options=options)
         except (self._av.error.FFmpegError, ValueError) as err:
             raise FormatError(
-                f"{self.report.path}: not a video that can be read: {_text(err)}"
+                f"{self.report.path}: cannot be read as a video: {_text(err)}"
             ) from err
 
     def _best_stream(self) -> Any:
@@ -155,7 +155,7 @@ class VideoFrames(Iterator[Frame]):
         stream = streams.best("video")
         if stream is None or stream.codec_context is None:
             self._container.close()
-            raise FormatError(f"{self.report.path}: no video in it that can be decoded")
+            raise FormatError(f"{self.report.path}: no video stream that can be decoded")
         return stream
 
     def _packets(self) -> Iterator[Any]:
@@ -167,7 +167,7 @@ class VideoFrames(Iterator[Frame]):
             try:
                 packet = next(packets, None)
             except self._av.error.FFmpegError as err:
-                self.report.damaged(f"the file cannot be read further: {_text(err)}")
+                self.report.damaged(f"the rest of the file cannot be read: {_text(err)}")
                 break
             if packet is None:
                 break
@@ -182,17 +182,17 @@ class VideoFrames(Iterator[Frame]):
         yield None
 
     def _compare_end(self, video_end: float, end: float) -> None:
-        """Take note of a video whose packets end before the time that the file gives.
+        """Report a video whose packets end before the declared end.
 
-        In these containers data that are cut off may be no error: of the others nothing is known
-        that can be relied on, or the end of the file does tell.
+        In these containers, truncation may go unnoticed otherwise. Other containers either declare
+        no reliable end, or report truncation as an error.
         """
         name = self._container.format.name
         frame = 1 / self.report.rate if self.report.rate else 0.0
         if name == _MATROSKA:
             if not self._container.duration:
                 return
-            # Of all streams together, by whichever lasts longest.
+            # The end of the longest of all streams.
             seconds = float(Fraction(self._container.duration, self._av.time_base))
             tolerance = max(_MAX_MISSING_SECONDS, 2 * frame)
         elif name == _MOV:
@@ -208,12 +208,12 @@ class VideoFrames(Iterator[Frame]):
             self.report.note(f"it ends after {end:.2f} of {seconds:.2f} seconds")
 
     def _decoded(self) -> Iterator[Any]:
-        """Yield PyAV's frames; what does not decode is counted."""
+        """Yield PyAV's frames; count packets that cannot be decoded."""
         codec = self._stream.codec_context
         for packet in self._packets():
             is_cut_off = packet is not None and packet.is_corrupt
             if is_cut_off:
-                self.report.damaged(f"after {self.report.ndecoded} frames: data are cut off")
+                self.report.damaged(f"after {self.report.ndecoded} frames: a packet is truncated")
             try:
                 frames = codec.decode(packet)
             except self._av.error.FFmpegError as err:
@@ -227,15 +227,15 @@ class VideoFrames(Iterator[Frame]):
                 yield frame
 
     def _array(self, frame: Any) -> Frame:
-        """Return the pixels of a frame of PyAV, upright: a new C-contiguous array."""
+        """Return the upright pixels of a PyAV frame as a new C-contiguous array."""
         if self._turn is None:
             self._turn = self._find_turn(frame)
         rgb: Frame = self._turn(frame.to_ndarray(format="rgb24"))
-        # A view of the decoder's own memory would change with it.
+        # Copy a view of the decoder's own memory, which later frames overwrite.
         return rgb if rgb.flags.owndata and rgb.flags.c_contiguous else rgb.copy(order="C")
 
     def _find_turn(self, frame: Any) -> Callable[[Frame], Frame]:
-        """Return how to make frames upright, from the matrix that comes with the first one."""
+        """Return the function that makes frames upright, from the matrix of the first frame."""
         data = frame.side_data.get("DISPLAYMATRIX")
         if data is None or len(bytes(data)) != _MATRIX_NBYTES:
             return _as_it_is
@@ -243,7 +243,7 @@ class VideoFrames(Iterator[Frame]):
         found = _turn_of(matrix)
         if found is None:
             raise UnsupportedError(
-                f"{self.report.path}: the video is to be turned by an angle other than a quarter"
+                f"{self.report.path}: rotation by an angle that is not a multiple of 90 degrees"
             )
         self.report.rotation, self.report.flipped, turn = found
         return turn
@@ -253,18 +253,18 @@ class VideoFrames(Iterator[Frame]):
             yield self._array(frame)
 
     def _at_rate(self, rate: float) -> Generator[Frame, None, None]:
-        """Yield the frames that ``ffmpeg -r rate`` keeps, repeated as often as it does."""
+        """Yield the frames that ``ffmpeg -r rate`` returns, including repeated ones."""
         time_base = self._stream.time_base
         start = Fraction(self._container.start_time or 0, self._av.time_base)
         clock = _Clock(rate, start, self.report.rate)
         last: Any = None
         for frame in self._decoded():
-            # `duration` is missing in older PyAV.
+            # Older versions of PyAV have no `duration`.
             duration = (getattr(frame, "duration", 0) or 0) * time_base
             time = None if frame.pts is None else frame.pts * time_base
             before, count = clock.copies(time, duration)
             for number in range(count):
-                # A gap before the first frame is filled with that one.
+                # Fill a gap before the first frame with that frame.
                 yield self._array(last if number < before and last is not None else frame)
             last = frame
         for _ in range(clock.copies_at_end()):
@@ -277,23 +277,24 @@ def read_video(path: Path, *, frame_rate: float | None = None) -> VideoFrames:
     Parameters
     ----------
     path : str or PathLike
-        A file of any kind that the FFmpeg libraries of PyAV read.
+        A file in any format that PyAV's FFmpeg libraries read.
     frame_rate : float, optional
-        Frames per second: frames are dropped or repeated as ``ffmpeg -r`` does. By default every
-        frame comes once.
+        Frames per second: frames are dropped or repeated as by ``ffmpeg -r``. By default every
+        frame is returned once.
 
     Returns
     -------
     VideoFrames
-        An iterator of uint8 arrays of shape (height, width, 3), RGB, each the caller's own; its
-        `report` says how the frames were turned and what was damaged.
+        An iterator of new uint8 arrays of shape (height, width, 3), RGB. Its `report` has the
+        rotation and the damage.
 
     Raises
     ------
     FormatError
-        The file is not a video, or has no stream of frames that can be decoded.
+        The file is not a video, or has no video stream that can be decoded.
     UnsupportedError
-        While the first frame is taken: it is to be turned by an angle that is no quarter.
+        While reading the first frame: it must be rotated by an angle other than a multiple of 90
+        degrees.
     OSError
         The file cannot be opened.
     ImportError
@@ -309,7 +310,7 @@ def read_video(path: Path, *, frame_rate: float | None = None) -> VideoFrames:
 
 
 class _Reader:
-    """A file for PyAV: seeking before its start is an answer, not an exception."""
+    """A file for PyAV: seeking before the start returns -1 instead of raising an exception."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -318,32 +319,32 @@ class _Reader:
         self.tell = file.tell
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Move to a position and return it, -1 if there is none."""
+        """Move to a position and return it, or -1 if it is before the start."""
         base = {os.SEEK_SET: 0, os.SEEK_CUR: self._file.tell(), os.SEEK_END: self._size}[whence]
         return self._file.seek(base + offset) if base + offset >= 0 else -1
 
 
 class _Clock:
-    """Which frames a constant rate keeps: ffmpeg's rule, in units of one output frame."""
+    """Selects frames for a constant rate by ffmpeg's rule, in units of one output frame."""
 
     def __init__(self, rate: float, start: Fraction, rate_of_source: float) -> None:
         self._rate = Fraction(rate).limit_denominator(1_000_000)
         self._start = start
         self._usual = float(self._rate) / rate_of_source if rate_of_source else 1.0
         self._next = 0
-        self._expected = 0.0  # where a frame without a time of its own stands
+        self._expected = 0.0  # position of a frame without a timestamp
         self._before = [0, 0, 0]
 
     def copies(self, time: Fraction | None, duration: Fraction) -> tuple[int, int]:
-        """Return of what comes now (how many repeat the last frame, how many in all).
+        """Return how often to output the last frame, and the number of outputs in total.
 
-        `time` and `duration` of the frame are in seconds.
+        `time` and `duration` of the current frame are in seconds.
         """
         length = float(duration * self._rate) or self._usual
         position = self._expected
         if time is not None:
             position = float((time - self._start) * self._rate)
-            # As ffmpeg: no exact halves, which would be rounded by chance.
+            # As in ffmpeg, avoid exact halves, whose rounding is unpredictable.
             position += math.copysign(1 / (1 << 17), position) if position else 0.0
         self._expected = position + length
         drift = position - self._next
@@ -362,12 +363,12 @@ class _Clock:
         return before, count
 
     def copies_at_end(self) -> int:
-        """Return how often the last frame is repeated behind the last one."""
+        """Return how often to repeat the last frame at the end."""
         return sorted(self._before)[1]
 
 
 def _turn_of(matrix: np.ndarray[Any, Any]) -> tuple[int, bool, Callable[[Frame], Frame]] | None:
-    """Return (degrees clockwise, mirrored, how) for a matrix, or None if it is no quarter.
+    """Return (degrees clockwise, mirrored, function) of a matrix; None for other angles.
 
     The cases and their order are those of ffmpeg (fftools/ffmpeg_filter.c, autorotate).
     """
@@ -420,12 +421,12 @@ def _antitranspose(frame: Frame) -> Frame:
 
 
 def _text(err: Exception) -> str:
-    """Return what an error of PyAV says, without its number."""
+    """Return the message of a PyAV error, without its number."""
     return str(getattr(err, "strerror", None) or err)
 
 
 def is_available() -> bool:
-    """Return whether PyAV is there, so that videos can be read."""
+    """Return whether PyAV is installed, so that videos can be read."""
     try:
         import_av()
     except ImportError:

@@ -1,5 +1,6 @@
 """The check of a dataset finds what is damaged, each sample by itself, and nothing else."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +11,6 @@ pytest.importorskip("PIL", reason="pictures of these tests are made by Pillow")
 
 import bloscpack as bp
 from bloscpack import benzina
-from bloscpack.benzina import verify
 from bloscpack.exceptions import UnsupportedError
 from tests.conftest import Some
 
@@ -76,7 +76,7 @@ def test_a_damaged_sample_is_told_and_the_others_are_sound(path: Path) -> None:
     (found,) = benzina.verify(path).damage
     assert (found.index, found.offset, found.end) == (1, offset, offset + size)
     assert (found.clip, found.frames) == ("1.png", (0, 1))
-    assert found.what.startswith("sample 1: sample: a box exceeds the one it lies in")
+    assert found.what.startswith("sample 1: sample: a box exceeds its parent")
     assert str(path) not in found.what
 
 
@@ -117,11 +117,11 @@ def test_a_file_that_is_cut_or_no_dataset_is_damaged(path: Path) -> None:
 
 
 def _beyond(path: Path) -> tuple[dict[int, int], str]:
-    return {1: path.stat().st_size - 10}, "lies beyond the end of the file"
+    return {1: path.stat().st_size - 10}, "extends beyond the end of the file"
 
 
 def _far(path: Path) -> tuple[dict[int, int], str]:
-    return {1: 2**63 + 5}, "lies beyond the end of the file"
+    return {1: 2**63 + 5}, "extends beyond the end of the file"
 
 
 def _index(path: Path) -> tuple[dict[int, int], str]:
@@ -183,16 +183,16 @@ def test_targets_of_another_size_are_damage_and_samples_are_checked(tmp_path: Pa
 def test_more_targets_than_samples_are_damage(tmp_path: Path) -> None:
     targets = [bytes(8)] * 4
     report = benzina.verify(write_dataset(tmp_path / "a.bzna", NAMES, targets=targets))
-    assert [each.what for each in report.damage] == ["track 'bzna_target': 4 entries for 3 samples"]
+    assert [each.what for each in report.damage] == ["track 'bzna_target': 4 entries, but only 3 samples"]
 
 
 def test_faults_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verify, "MAX_DAMAGE", 5)
+    monkeypatch.setattr(sys.modules["bloscpack.benzina.verify"], "MAX_DAMAGE", 5)
     far = dict.fromkeys(range(9), 2**40)
     report = benzina.verify(write_dataset(tmp_path / "a.bzna", [b"n\0"] * 9, offsets=far))
     assert len(report.damage) == 5
     assert not report.ok
-    assert report.notices[-1] == "4 more faults are not told"
+    assert report.notices[-1] == "4 more faults are not listed"
     assert [each.clip for each in report.damage] == [f"n#{number}" for number in range(5)]
 
 

@@ -192,7 +192,7 @@ def test_sizes_for_all_are_bounded_by_the_file() -> None:
     """Four bytes for the count of samples must not stand for 32 GiB of locations."""
     constant = pack_full_box(b"stsz", 0, 0, (8).to_bytes(4, "big"), (2**32 - 1).to_bytes(4, "big"))
     data = pack_box(b"moov", packed_track([(1, 2**32 - 1, 1)], [0], [], stsz=constant))
-    with pytest.raises(FormatError, match="4294967295 samples of 8 bytes exceed the file's"):
+    with pytest.raises(FormatError, match="4294967295 samples of 8 bytes exceed the file size"):
         outline_of(data)
 
 
@@ -211,7 +211,7 @@ def test_forms_of_tables() -> None:
 @pytest.mark.parametrize("missing", ["stsz", "stsc", "stco"])
 def test_tables_that_are_missing(missing: str) -> None:
     data = pack_box(b"moov", packed_track([(1, 1, 1)], [0], [1], **{missing: pack_box(b"free")}))
-    with pytest.raises(FormatError, match=f"track 'bzna_input': it has no box '{missing}'"):
+    with pytest.raises(FormatError, match=f"track 'bzna_input': no box '{missing}'"):
         outline_of(data)
 
 
@@ -220,7 +220,7 @@ def test_tables_that_are_there_in_two_forms() -> None:
     with pytest.raises(FormatError, match="two tables of chunk offsets"):
         outline_of(pack_box(b"moov", both))
     compact = packed_track([(1, 1, 1)], [0], [1], stsz=pack_full_box(b"stz2", 0, 0, bytes(9)))
-    with pytest.raises(UnsupportedError, match="compact form 'stz2'"):
+    with pytest.raises(UnsupportedError, match="'stz2'"):
         outline_of(pack_box(b"moov", compact))
 
 

@@ -211,7 +211,7 @@ def test_reject_targets(written: Written, what: str) -> None:
                 wrong += 1
         assert wrong == (len(dataset) if what.startswith("more") else 1)
         if what.startswith("more"):
-            with pytest.raises(FormatError, match="'bzna_fname': 5 entries for 4 samples"):
+            with pytest.raises(FormatError, match="'bzna_fname': 5 entries, but only 4 samples"):
                 dataset.names  # noqa: B018 - read here
         else:
             assert list(dataset.names)[4] == "n4.png"

@@ -96,7 +96,7 @@ def test_a_folder_of_pictures_has_no_classes(tmp_path: Path) -> None:
 def test_an_empty_folder_and_none(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for source in (tmp_path / "empty", [], iter(())):
-        with pytest.raises(ValueError, match=r"there are no pictures to pack.*allow_empty=True"):
+        with pytest.raises(ValueError, match=r"no pictures to pack.*allow_empty=True"):
             benzina.pack(source, tmp_path / "a.bzna")
         assert not (tmp_path / "a.bzna").exists()
     assert benzina.pack(tmp_path / "empty", tmp_path / "a.bzna", allow_empty=True).nsamples == 0
@@ -189,7 +189,7 @@ def test_bad_pictures_are_reported(folder: Path, tmp_path: Path) -> None:
     assert [found.position for found in told] == [1, 2, 3, 4]
     lines = [str(found) for found in told]
     assert lines[0].startswith(f"{folder}/dog/bad.png: picture: cannot identify image file")
-    assert lines[1] == "floats: a picture is uint8, uint16 or bool, not float64: scale it to uint8"
+    assert lines[1] == "floats: a picture must be uint8, uint16 or bool, not float64: scale it to uint8"
     assert lines[2].startswith("picture 3: picture: ")
     assert lines[3] == f"{folder}/gone.png: No such file or directory"
     with benzina.open(tmp_path / "a.bzna") as found:

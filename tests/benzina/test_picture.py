@@ -135,7 +135,7 @@ def test_cmyk_and_ycbcr() -> None:
 
 @pytest.mark.parametrize("mode", ["I", "F"])
 def test_samples_without_a_range(mode: str) -> None:
-    with pytest.raises(UnsupportedError, match="range is not known"):
+    with pytest.raises(UnsupportedError, match="range is unknown"):
         read_picture(stored(Image.new(mode, (3, 3)), "TIFF"))
 
 

@@ -47,7 +47,7 @@ def test_samples_of_another_file_are_refused(reference: bytes, kind: str) -> Non
 @pytest.mark.parametrize("number", [0, 2, 65535])
 def test_a_reference_that_is_not_there_is_damage(number: int) -> None:
     data = with_references(INSIDE, number=number)
-    with pytest.raises(FormatError, match=rf"data reference {number} of 1"):
+    with pytest.raises(FormatError, match=rf"data reference {number}, the track has 1"):
         benzina.open(data)
     assert not benzina.verify(data).ok
 
@@ -74,7 +74,7 @@ def test_every_sample_entry_is_looked_at() -> None:
 def test_an_encrypted_picture_is_refused() -> None:
     data = sample()
     assert parse_sample(data).tracks
-    with pytest.raises(UnsupportedError, match="'encv' says that it is encrypted"):
+    with pytest.raises(UnsupportedError, match="'encv' marks it as encrypted"):
         parse_sample(data.replace(b"hvc1", b"encv"))
 
 
@@ -111,7 +111,7 @@ class TestPictures:
         assert not report.ok
         assert [damage.index for damage in report.damage] == [0, 1]
         assert "the bytes of a track are in another file" in report.damage[0].what
-        assert "'encv' says that it is encrypted" in report.damage[1].what
+        assert "'encv' marks it as encrypted" in report.damage[1].what
 
     def test_the_writer_refuses_it(self, tmp_path: Path) -> None:
         pytest.importorskip("av")

@@ -38,7 +38,7 @@ def test_imagenet_is_by_position() -> None:
         ("imagenet", ValueError, "150000 samples.*has 10"),
         ("coco", ValueError, "'imagenet', not 'coco'"),
         ([("a", (0, 1))], TypeError, "mapping or 'imagenet', not list"),
-        ({"": (0, 1)}, TypeError, "not empty"),
+        ({"": (0, 1)}, TypeError, "non-empty"),
         ({3: (0, 1)}, TypeError, "not 3"),
         ({"a": 3}, TypeError, "'a' must be"),
         ({"a": (0, 1, 2)}, TypeError, "'a' must be"),
@@ -72,7 +72,7 @@ def test_more_splits_than_a_file_may_have() -> None:
     most = {f"{k:_>62}": range(k) for k in range(MAX_NBYTES // 80)}
     assert unpack_splits(pack_splits(most), MAX_NBYTES) == most
     more = {f"{k:_>62}": range(1) for k in range(MAX_NBYTES // 80 + 2)}
-    with pytest.raises(ValueError, match="13109 splits take 1048728 bytes of 1048576"):
+    with pytest.raises(ValueError, match="13109 splits take 1048728 bytes, at most 1048576"):
         pack_splits(more)
     with pytest.raises(FormatError, match="more than 1048576 bytes"):
         unpack_splits(pack_splits(most) + bytes(100), MAX_NBYTES)
@@ -105,7 +105,7 @@ def test_every_cut_is_noticed() -> None:
         (struct.pack(">IIQQH", 0, 1, 0, 1, 1) + b"\xff", "not UTF-8"),
         (
             struct.pack(">II", 0, 2) + 2 * (struct.pack(">QQH", 0, 1, 1) + b"a"),
-            "'a', empty or there already",
+            "'a' is empty or a duplicate",
         ),
         (struct.pack(">II", 0, 2**32 - 1), "4294967295 splits in 8 bytes"),
     ],

@@ -196,7 +196,7 @@ class TestSplits:
             assert dataset.split("train").targets.tolist() == TARGETS[:6]
             # Wherever it is asked for, a split is of the file.
             assert list(dataset[:2].split("val").indices) == [6, 7, 8]
-            with pytest.raises(NotFoundError, match="no split 'test', there are train, val"):
+            with pytest.raises(NotFoundError, match="no split 'test', splits: train, val"):
                 dataset.split("test")
 
     def test_declared_ones_count_instead(self, tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ class TestSplits:
     def test_undeclared(self) -> None:
         with benzina.open(vectors.FOLDER / "tail8.bzna") as dataset:
             assert dataset.splits == {}
-            with pytest.raises(NotFoundError, match=r"none is declared.*splits=\{'val': \(0, 8\)"):
+            with pytest.raises(NotFoundError, match=r"no splits.*splits=\{'val': \(0, 8\)"):
                 dataset.split("val")
 
     def test_outside_of_the_file(self) -> None:

@@ -301,14 +301,14 @@ def test_splits(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"name": "a\0b"}, ValueError, "has a NUL"),
-        ({"name": b"a\0"}, ValueError, "has a NUL"),
+        ({"name": "a\0b"}, ValueError, "contains NUL"),
+        ({"name": b"a\0"}, ValueError, "contains NUL"),
         ({"name": "\ud800"}, ValueError, "UTF-8"),
-        ({"name": 7}, TypeError, "a name is"),
+        ({"name": 7}, TypeError, "a name must be"),
         ({"target": 2**63}, ValueError, "64 bits"),
         ({"target": -(2**63) - 1}, ValueError, "64 bits"),
-        ({"target": 0.5}, TypeError, "a target is"),
-        ({"target": "1"}, TypeError, "a target is"),
+        ({"target": 0.5}, TypeError, "a target must be"),
+        ({"target": "1"}, TypeError, "a target must be"),
         ({"picture": b"no picture"}, CodecError, "cannot identify"),
         ({"picture": "/nowhere.png"}, FileNotFoundError, "nowhere"),
         ({"picture": np.zeros((2, 2))}, ValueError, "float64"),
@@ -351,7 +351,7 @@ def test_a_frame_that_is_too_wide(tmp_path: Path) -> None:
         ({"tile": 8}, "tile 8: a multiple of 16"),
         ({"tile": 40}, "tile 40"),
         ({"tile": 64, "max_pixels": 4095}, "at most 4095"),
-        ({"codec": "vp9"}, "codec 'vp9'"),
+        ({"codec": "vp9"}, "codec .*'vp9'"),
         ({"profile": "other"}, "profile must be"),
         ({"profile": "reference", "codec": "av1"}, "not 'av1' and 512"),
         ({"profile": "reference", "tile": 256}, "not 'hevc' and 256"),
@@ -370,7 +370,7 @@ def test_options_out_of_range(options: dict[str, Any], message: str, tmp_path: P
 def test_a_file_that_exists(tmp_path: Path) -> None:
     path = tmp_path / "a.bzna"
     path.write_text("old")
-    with pytest.raises(FileExistsError, match="give overwrite=True"):
+    with pytest.raises(FileExistsError, match="pass overwrite=True"):
         benzina.Writer(path)
     with benzina.Writer(path, overwrite=True) as writer:
         writer.add(photo(5, 5))

@@ -341,7 +341,7 @@ def test_pack_of_a_folder_without_pictures_is_a_failure(blpk: Blpk, tmp_path: Pa
     (tmp_path / "none").mkdir()
     ended = blpk("bzna", "pack", "none", "out.bzna")
     assert (ended.code, ended.out) == (1, "")
-    assert ended.err.startswith("blpk: error: none: there are no pictures to pack")
+    assert ended.err.startswith("blpk: error: none: no pictures to pack")
     assert not Path("out.bzna").exists()
     assert blpk("bzna", "pack", "none", "out.bzna", "--allow-empty").code == 0
     assert Path("out.bzna").exists()

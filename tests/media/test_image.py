@@ -208,7 +208,7 @@ def test_pngs_of_other_kinds() -> None:
     ],
 )
 def test_what_jpeg_does_not_hold(pixels: NDArray[np.generic]) -> None:
-    with pytest.raises(ValueError, match="JPEG holds"):
+    with pytest.raises(ValueError, match="JPEG stores"):
         image.encode_jpeg(pixels)
 
 
@@ -234,7 +234,7 @@ def test_what_jpeg_holds() -> None:
     ],
 )
 def test_what_png_does_not_hold(pixels: NDArray[np.generic]) -> None:
-    with pytest.raises(ValueError, match="PNG holds"):
+    with pytest.raises(ValueError, match="PNG (stores|cannot store)"):
         image.encode_png(pixels)
 
 
@@ -277,7 +277,7 @@ def test_depths_we_do_not_decode(data: bytes) -> None:
 def test_a_promise_of_far_more_pixels_than_bytes_takes_no_memory(data: bytes) -> None:
     tracemalloc.start()
     try:
-        with pytest.raises(FormatError, match="cannot hold"):
+        with pytest.raises(FormatError, match="too many for"):
             image.decode(data)
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:

@@ -1,4 +1,4 @@
-"""The units of an AV1 stream, and what its sequence header says of the pictures.
+"""Units of an AV1 stream, and the form of the pictures from its sequence header.
 
 AV1 Bitstream & Decoding Process Specification (2019): 5.3 (units), 5.5 (sequence header).
 """
@@ -9,17 +9,17 @@ from ...exceptions import FormatError, TruncatedError
 from .bitreader import BitReader
 from .videosequence import AV1, MATRIX_RGB, MATRIX_UNSPECIFIED, PictureInfo
 
-# Types of units: 6.2.2.
+# Types of units: section 6.2.2.
 OBU_SEQUENCE_HEADER, OBU_TEMPORAL_DELIMITER, OBU_FRAME_HEADER, OBU_FRAME = 1, 2, 3, 6
 _MAX_NBYTES = 8192
-# Sizes are in LEB128, at most 8 bytes long: 4.10.5.
+# Sizes are LEB128 numbers of at most 8 bytes: section 4.10.5.
 _MAX_SIZE_NBYTES = 8
-# Code points of ITU-T H.273: sRGB is these three together.
+# Code points of ITU-T H.273; the two together with MATRIX_RGB mean sRGB.
 _BT709_PRIMARIES, _SRGB_TRANSFER = 1, 13
 
 
 class Av1Sequence(NamedTuple):
-    """Of a sequence header of AV1, what the decoder configuration repeats.
+    """Fields of an AV1 sequence header that the decoder configuration repeats.
 
     Attributes
     ----------
@@ -49,9 +49,9 @@ class Obu(NamedTuple):
     kind : int
         obu_type.
     data : bytes
-        All of it: header, size if it has one, payload.
+        The whole unit: header, size if present, payload.
     payload_offset : int
-        Where in `data` the payload starts.
+        Offset of the payload in `data`.
     """
 
     kind: int
@@ -65,7 +65,7 @@ def split_obus(stream: bytes) -> list[Obu]:
     Parameters
     ----------
     stream : bytes
-        Units one after another, in the low-overhead format: each says its size, the last need not.
+        Units in the low-overhead format; each has its size, which the last one may omit.
 
     Returns
     -------
@@ -74,13 +74,13 @@ def split_obus(stream: bytes) -> list[Obu]:
     Raises
     ------
     FormatError, TruncatedError
-        A unit is longer than what is there.
+        A unit extends beyond the stream.
     """
     found, at = [], 0
     while at < len(stream):
         start, header = at, stream[at]
         if header & 0x80:
-            raise FormatError(f"AV1 stream: no unit starts at byte {at}", offset=at)
+            raise FormatError(f"AV1 stream: byte {at} does not start a unit", offset=at)
         at += 2 if header & 0x04 else 1
         end = len(stream)
         if header & 0x02:
@@ -88,7 +88,7 @@ def split_obus(stream: bytes) -> list[Obu]:
             end = at + size
         if end > len(stream) or at > len(stream):
             raise TruncatedError(
-                f"AV1 stream: the unit at byte {start} ends at {end}, there are {len(stream)}",
+                f"AV1 stream: the unit at byte {start} ends at {end}, beyond {len(stream)} bytes",
                 offset=start,
             )
         found.append(Obu(header >> 3 & 0x0F, stream[start:end], at - start))
@@ -97,17 +97,17 @@ def split_obus(stream: bytes) -> list[Obu]:
 
 
 def _size(stream: bytes, at: int) -> tuple[int, int]:
-    """Read a number in LEB128; return it and where it ends."""
+    """Read a LEB128 number; return it and its end."""
     value = 0
     for index, byte in enumerate(stream[at : at + _MAX_SIZE_NBYTES]):
         value |= (byte & 0x7F) << (7 * index)
         if not byte & 0x80:
             return value, at + index + 1
-    raise FormatError(f"AV1 stream: no size at byte {at}", offset=at)
+    raise FormatError(f"AV1 stream: invalid size at byte {at}", offset=at)
 
 
 def unpack_av1_sequence(unit: Obu) -> Av1Sequence:
-    """Read a sequence header of AV1.
+    """Parse an AV1 sequence header.
 
     Parameters
     ----------
@@ -117,22 +117,22 @@ def unpack_av1_sequence(unit: Obu) -> Av1Sequence:
     Returns
     -------
     Av1Sequence
-        Its picture is the largest that the sequence allows, which frames may go below.
+        Its picture has the largest size that the sequence allows; frames may be smaller.
 
     Raises
     ------
     FormatError, TruncatedError
-        It breaks the syntax.
+        The header is malformed.
     """
     what = "sequence header of AV1"
     if unit.kind != OBU_SEQUENCE_HEADER:
         raise FormatError(f"{what}: the unit is of type {unit.kind}", field="obu_type")
     if len(unit.data) > _MAX_NBYTES:
-        raise FormatError(f"{what}: {len(unit.data)} bytes, more than {_MAX_NBYTES} are none")
+        raise FormatError(f"{what}: {len(unit.data)} bytes, at most {_MAX_NBYTES} are allowed")
     reader = BitReader(unit.data[unit.payload_offset :], what)
     profile = reader.bits(3)
     if profile > 2:
-        raise FormatError(f"{what}: there is no profile {profile}", field="seq_profile")
+        raise FormatError(f"{what}: profile {profile} does not exist", field="seq_profile")
     reader.skip(1)
     is_reduced = reader.flag()
     level, tier = (reader.bits(5), 0) if is_reduced else _operating_point(reader)
@@ -146,7 +146,7 @@ def unpack_av1_sequence(unit: Obu) -> Av1Sequence:
 
 
 def _operating_point(reader: BitReader) -> tuple[int, int]:
-    """Read timing and operating points; return level and tier of the first one."""
+    """Read timing and operating points; return level and tier of the first operating point."""
     delay_bits, has_model = 0, False
     if reader.flag():
         reader.skip(64)
@@ -171,7 +171,7 @@ def _operating_point(reader: BitReader) -> tuple[int, int]:
 
 
 def _skip_av1_tools(reader: BitReader, is_reduced: bool) -> None:
-    """Pass over what stands between the size and the colours."""
+    """Skip the fields between size and colours."""
     if not is_reduced and reader.flag():
         reader.skip(4 + 3)
     reader.skip(3)
@@ -180,7 +180,7 @@ def _skip_av1_tools(reader: BitReader, is_reduced: bool) -> None:
         has_order = reader.flag()
         if has_order:
             reader.skip(2)
-        # seq_choose_screen_content_tools, or the choice; the same for integer motion vectors.
+        # seq_choose_screen_content_tools, or the choice; then the same for integer motion vectors.
         tools = 2 if reader.flag() else reader.bits(1)
         if tools and not reader.flag():
             reader.skip(1)

@@ -1,24 +1,24 @@
-"""Bits from the headers of video codecs: fixed numbers of them, and Exp-Golomb codes.
+"""Bit reader for headers of video codecs: fixed-width numbers and Exp-Golomb codes.
 
-Every read is bounded by the bytes that are there; a code of more than 32 bits is an error, so that
-no number is larger than what the standards allow anywhere.
+Every read is checked against the available bytes. A code of more than 32 bits is an error, because
+the standards allow no larger number.
 """
 
 from ...exceptions import FormatError, TruncatedError
 
-# ITU-T H.265 (11/2019), 9.2: the longest code of a number that fits 32 bits.
+# ITU-T H.265 (11/2019), 9.2: leading zeros of the longest code whose number fits 32 bits.
 _MAX_ZEROS = 32
 
 
 class BitReader:
-    """Read bits from the highest of the first byte on.
+    """Reads bits, starting with the highest bit of the first byte.
 
     Parameters
     ----------
     data : bytes
-        What to read.
+        Bytes to read.
     what : str
-        Its name in messages.
+        Name of the data in messages.
     """
 
     __slots__ = ("_data", "_nbits", "position", "what")
@@ -35,13 +35,11 @@ class BitReader:
         Raises
         ------
         TruncatedError
-            Fewer are left.
+            Fewer bits are left.
         """
         end = self.position + count
         if end > self._nbits:
-            raise TruncatedError(
-                f"{self.what}: it ends at bit {self._nbits}, a field needs {end} bits"
-            )
+            raise TruncatedError(f"{self.what}: {self._nbits} bits, but a field needs {end} bits")
         last = (end + 7) >> 3
         word = int.from_bytes(self._data[self.position >> 3 : last], "big")
         self.position = end
@@ -52,28 +50,28 @@ class BitReader:
         return bool(self.bits(1))
 
     def skip(self, count: int) -> None:
-        """Pass over bits, which must be there."""
+        """Skip bits; raise `TruncatedError` if fewer are left."""
         if self.position + count > self._nbits:
             self.bits(count)
         self.position += count
 
     def unsigned(self, most: int, field: str) -> int:
-        """Return an Exp-Golomb code, ue(v), of at most `most`.
+        """Return an Exp-Golomb code, ue(v), with a value of at most `most`.
 
         Raises
         ------
         FormatError
-            The number is larger.
+            The value is larger.
         """
         zeros = 0
         while not self.bits(1):
             zeros += 1
             if zeros > _MAX_ZEROS:
-                raise FormatError(f"{self.what}: {field} is no number of 32 bits", field=field)
+                raise FormatError(f"{self.what}: {field} exceeds 32 bits", field=field)
         value = (1 << zeros) - 1 + (self.bits(zeros) if zeros else 0)
         if value > most:
             raise FormatError(
-                f"{self.what}: {field} is {value}, it can be {most} at most", field=field
+                f"{self.what}: {field} is {value}, at most {most} is allowed", field=field
             )
         return value
 
@@ -84,8 +82,8 @@ class BitReader:
 
 
 def unescape(unit: bytes) -> bytes:
-    """Return the payload of a NAL unit: without the bytes that keep start codes out of it.
+    """Return the payload of a NAL unit, without emulation prevention bytes.
 
-    ITU-T H.265 (11/2019), 7.3.1.1: a 3 after two zero bytes is no part of the payload.
+    ITU-T H.265 (11/2019), 7.3.1.1: a 3 after two zero bytes is not part of the payload.
     """
     return unit.replace(b"\0\0\3", b"\0\0")

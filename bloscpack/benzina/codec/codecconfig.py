@@ -1,9 +1,10 @@
-"""Decoder configurations, as they stand in a sample entry, and the units that they are made of.
+"""Decoder configurations of a sample entry, and the units they consist of.
 
-An mp4 keeps the parameters of a stream apart from its pictures: ``hvcC`` for H.265 and ``avcC``
+An mp4 stores the parameters of a stream apart from its pictures: ``hvcC`` for H.265 and ``avcC``
 for H.264 (ISO/IEC 14496-15: 8.3.3.1 and 5.3.3.1) hold NAL units, ``av1C`` (AV1 Codec ISO Media
-File Format Binding, 2.3) a sequence header. A payload is then units with their sizes before them.
-Nothing is read or decoded here; every size is bounded by the bytes that are there.
+File Format Binding, 2.3) holds a sequence header. The payload of a picture is then units, each
+preceded by its size. This module neither reads files nor decodes; it checks every size against the
+available bytes.
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,22 +29,22 @@ BytesView = TypeVar("BytesView", bytes, memoryview)
 _START_CODE = b"\0\0\1"
 _NAL_SIZE_NBYTES = 4
 DEFAULT_MAX_PIXELS = 1 << 26
-# hvcC up to numOfArrays, avcC up to numOfSequenceParameterSets, av1C up to configOBUs.
+# Bytes of hvcC up to numOfArrays, avcC up to numOfSequenceParameterSets, av1C up to configOBUs.
 _HVCC_NBYTES, _AVCC_NBYTES, _AV1C_NBYTES = 23, 6, 4
 _MAX_UNIT_NBYTES = (1 << 16) - 1
 
 
 class ParameterSets(NamedTuple):
-    """What a decoder configuration holds.
+    """Content of a decoder configuration.
 
     Attributes
     ----------
     codec : str
         "hevc", "h264" or "av1".
     size_nbytes : int
-        Bytes of the size before each NAL unit of a payload; 0 for AV1.
+        Width in bytes of the size before each NAL unit of a payload; 0 for AV1.
     units : tuple of bytes
-        NAL units or, of AV1, OBUs, in their order.
+        NAL units, or OBUs for AV1, in order.
     """
 
     codec: str
@@ -57,12 +58,12 @@ def split_annexb(stream: bytes) -> list[bytes]:
     Parameters
     ----------
     stream : bytes
-        Units with start codes before them, as encoders give them.
+        Units preceded by start codes, as encoders return them.
 
     Returns
     -------
     list of bytes
-        The units, without start codes and the zero bytes around them.
+        The units, without start codes and surrounding zero bytes.
     """
     units = []
     at = stream.find(_START_CODE)
@@ -77,7 +78,7 @@ def split_annexb(stream: bytes) -> list[bytes]:
 
 
 def join_units(units: Iterable[bytes]) -> bytes:
-    """Return NAL units as a payload: each after its size, 4 bytes."""
+    """Return NAL units as a payload, each preceded by its size in 4 bytes."""
     return b"".join(len(unit).to_bytes(_NAL_SIZE_NBYTES, "big") + unit for unit in units)
 
 
@@ -87,9 +88,9 @@ def split_units(payload: BytesView, size_nbytes: int = _NAL_SIZE_NBYTES) -> list
     Parameters
     ----------
     payload : bytes or memoryview
-        Units, each after its size.
+        Units, each preceded by its size.
     size_nbytes : int
-        Bytes of a size.
+        Width of a size in bytes.
 
     Returns
     -------
@@ -99,7 +100,7 @@ def split_units(payload: BytesView, size_nbytes: int = _NAL_SIZE_NBYTES) -> list
     Raises
     ------
     FormatError
-        Sizes and bytes do not agree, or a unit is empty.
+        A size exceeds the bytes left, or a unit is empty.
     """
     units: list[BytesView] = []
     at = 0
@@ -118,12 +119,12 @@ def split_units(payload: BytesView, size_nbytes: int = _NAL_SIZE_NBYTES) -> list
 
 
 def unit_kind(codec: str, unit: bytes | memoryview) -> int:
-    """Return the type of a NAL unit of H.265 or H.264, which is not empty."""
+    """Return the type of a non-empty NAL unit of H.265 or H.264."""
     return unit[0] >> 1 & 0x3F if codec == HEVC else unit[0] & 0x1F
 
 
 def unpack_config(kind: bytes, config: bytes) -> ParameterSets:
-    """Read a decoder configuration.
+    """Parse a decoder configuration.
 
     Parameters
     ----------
@@ -139,9 +140,9 @@ def unpack_config(kind: bytes, config: bytes) -> ParameterSets:
     Raises
     ------
     FormatError, TruncatedError
-        It breaks the format.
+        The configuration is malformed.
     UnsupportedError
-        There is no such type, or it is of another version.
+        The type or version is not supported.
     """
     if kind == HVCC:
         return _unpack_hvcc(config)
@@ -150,19 +151,19 @@ def unpack_config(kind: bytes, config: bytes) -> ParameterSets:
     if kind == AV1C:
         return _unpack_av1c(config)
     raise UnsupportedError(
-        f"decoder configuration of type {kind!r}: there are decoders for hvcC, avcC and av1C"
+        f"decoder configuration of type {kind!r}: only hvcC, avcC and av1C are supported"
     )
 
 
 def _check_start(config: bytes, nbytes: int, version: int, name: str) -> None:
     if len(config) < nbytes:
-        raise TruncatedError(f"{name}: {len(config)} bytes, it has {nbytes} at least")
+        raise TruncatedError(f"{name}: {len(config)} bytes, at least {nbytes} are needed")
     if config[0] != version:
-        raise UnsupportedError(f"{name}: its first byte is {config[0]}, that of ours is {version}")
+        raise UnsupportedError(f"{name}: its first byte is {config[0]}, expected {version}")
 
 
 def _take_units(config: bytes, at: int, count: int, name: str) -> tuple[list[bytes], int]:
-    """Read units with 2 bytes of size before each; return them and where they end."""
+    """Read units, each preceded by its size in 2 bytes; return them and their end."""
     units = []
     for _ in range(count):
         size = int.from_bytes(config[at : at + 2], "big")
@@ -214,7 +215,7 @@ def _size_nbytes(byte: int, name: str) -> int:
 
 
 def picture_info(sets: ParameterSets) -> PictureInfo:
-    """Return the form of the pictures that a configuration is for.
+    """Return the form of the pictures that a configuration describes.
 
     Parameters
     ----------
@@ -228,24 +229,24 @@ def picture_info(sets: ParameterSets) -> PictureInfo:
     Raises
     ------
     FormatError
-        There is no sequence header, several differ in what they say, or one breaks the syntax.
+            The sequence header is missing or malformed, or several contradict each other.
     """
     found = {info for unit in sets.units if (info := unit_info(sets.codec, unit)) is not None}
     if len(found) != 1:
         raise FormatError(
             f"decoder configuration of {sets.codec}: {len(found)} different sequence headers, "
-            "one is needed"
+            "expected one"
         )
     return found.pop()
 
 
 def unit_info(codec: str, unit: bytes) -> PictureInfo | None:
-    """Return the form of the pictures that a unit declares, None if it is no sequence header.
+    """Return the form of the pictures from a sequence header, or None for another unit.
 
     Raises
     ------
     FormatError
-        It breaks the syntax.
+        The sequence header is malformed.
     """
     if codec == HEVC:
         return unpack_hevc_sps(unit).picture if unit_kind(HEVC, unit) == HEVC_SPS else None
@@ -258,17 +259,17 @@ def unit_info(codec: str, unit: bytes) -> PictureInfo | None:
 
 
 def check_size(info: PictureInfo, max_pixels: int = DEFAULT_MAX_PIXELS) -> None:
-    """Refuse pictures that are too large to be decoded.
+    """Refuse pictures that are too large to decode.
 
     Raises
     ------
     UnsupportedError
-        The coded size is above `max_pixels`.
+        The coded frame has more than `max_pixels`.
     """
     if info.coded_width * info.coded_height > max_pixels:
         raise UnsupportedError(
-            f"picture of {info.coded_width} x {info.coded_height} pixels: more than the "
-            f"{max_pixels} that are decoded; raise max_pixels of benzina.open if the file can be "
+            f"picture of {info.coded_width} x {info.coded_height} pixels exceeds the limit of "
+            f"{max_pixels}; raise max_pixels of benzina.open if the file can be "
             "trusted"
         )
 
@@ -279,34 +280,34 @@ def pack_hvcc(units: Sequence[bytes]) -> bytes:
     Parameters
     ----------
     units : sequence of bytes
-        NAL units: VPS, SPS and PPS, and SEI to be kept; others are left out.
+        NAL units: VPS, SPS and PPS, and SEI to include; others are ignored.
 
     Returns
     -------
     bytes
-        Payload of a box ``hvcC``, for payloads with sizes of 4 bytes.
+        Payload of an ``hvcC`` box, for payloads with 4-byte sizes.
 
     Raises
     ------
     FormatError
-        There is no SPS, or it breaks the syntax; a unit is longer than 65535 bytes.
+        The SPS is missing or malformed, or a unit is longer than 65535 bytes.
     """
     kept = [
         (kind, [unit for unit in units if unit and unit_kind(HEVC, unit) == kind])
         for kind in (HEVC_VPS, HEVC_SPS, HEVC_PPS, HEVC_SEI, HEVC_SEI_SUFFIX)
     ]
     if not kept[1][1]:
-        raise FormatError("hvcC: there is no SPS among the units")
+        raise FormatError("hvcC: the units have no SPS")
     sps = unpack_hevc_sps(kept[1][1][0])
     info = sps.picture
-    # Spatial segmentation and parallelism are not looked for: 0 says that nothing is known.
+    # Spatial segmentation and parallelism are set to 0, which means unknown.
     start = b"\x01" + sps.profile + b"\xf0\x00\xfc"
     start += bytes((0xFC | info.chroma, 0xF8 | info.bit_depth - 8, 0xF8 | sps.chroma_depth - 8))
     layers = sps.nlayers << 3 | sps.is_nested << 2 | _NAL_SIZE_NBYTES - 1
     arrays = [(kind, found) for kind, found in kept if found]
     parts = [start, b"\0\0", bytes((layers, len(arrays)))]
     for kind, found in arrays:
-        # All parameter sets are here; there may be more SEI with the pictures.
+        # All parameter sets are here; the pictures may have more SEI.
         is_complete = kind in (HEVC_VPS, HEVC_SPS, HEVC_PPS)
         parts += [bytes((is_complete << 7 | kind,)), len(found).to_bytes(2, "big")]
         parts += [_sized(unit, "hvcC") for unit in found]
@@ -315,7 +316,7 @@ def pack_hvcc(units: Sequence[bytes]) -> bytes:
 
 def _sized(unit: bytes, name: str) -> bytes:
     if len(unit) > _MAX_UNIT_NBYTES:
-        raise FormatError(f"{name}: a unit of {len(unit)} bytes does not fit its size of 2 bytes")
+        raise FormatError(f"{name}: a unit of {len(unit)} bytes exceeds {_MAX_UNIT_NBYTES} bytes")
     return len(unit).to_bytes(2, "big") + unit
 
 
@@ -325,28 +326,30 @@ def pack_avcc(units: Sequence[bytes]) -> bytes:
     Parameters
     ----------
     units : sequence of bytes
-        NAL units: SPS and PPS; others are left out.
+        NAL units: SPS and PPS; others are ignored.
 
     Returns
     -------
     bytes
-        Payload of a box ``avcC``, for payloads with sizes of 4 bytes.
+        Payload of an ``avcC`` box, for payloads with 4-byte sizes.
 
     Raises
     ------
     FormatError
-        There is no SPS, or it breaks the syntax; units are too many or too long.
+        The SPS is missing or malformed, or units are too many or too long.
     """
     sets = [unit for unit in units if unit and unit_kind(H264, unit) == H264_SPS]
     pictures = [unit for unit in units if unit and unit_kind(H264, unit) == H264_PPS]
     if not 0 < len(sets) < 32 or len(pictures) > 255:
-        raise FormatError(f"avcC: {len(sets)} SPS and {len(pictures)} PPS do not fit into one")
+        raise FormatError(
+            f"avcC: {len(sets)} SPS and {len(pictures)} PPS; 1 to 31 and at most 255 are allowed"
+        )
     sps = unpack_h264_sps(sets[0])
     parts = [b"\x01", sets[0][1:4], bytes((0xFC | _NAL_SIZE_NBYTES - 1, 0xE0 | len(sets)))]
     parts += [_sized(unit, "avcC") for unit in sets]
     parts.append(bytes((len(pictures),)))
     parts += [_sized(unit, "avcC") for unit in pictures]
-    # Only these four profiles have the fields: 5.3.3.1.2.
+    # Only these four profiles have these fields: 5.3.3.1.2.
     if sets[0][1] in (100, 110, 122, 144):
         info = sps.picture
         depths = (0xF8 | info.bit_depth - 8, 0xF8 | sps.chroma_depth - 8)
@@ -360,21 +363,21 @@ def pack_av1c(stream: bytes) -> bytes:
     Parameters
     ----------
     stream : bytes
-        Units with a sequence header among them, as an encoder gives them.
+        Units from an encoder, with a sequence header among them.
 
     Returns
     -------
     bytes
-        Payload of a box ``av1C``, with the sequence header.
+        Payload of an ``av1C`` box, with the sequence header.
 
     Raises
     ------
     FormatError
-        There is no sequence header, or it breaks the syntax.
+        The sequence header is missing or malformed.
     """
     headers = [obu for obu in split_obus(stream) if obu.kind == OBU_SEQUENCE_HEADER]
     if not headers:
-        raise FormatError("av1C: there is no sequence header among the units")
+        raise FormatError("av1C: the units have no sequence header")
     found = unpack_av1_sequence(headers[0])
     info = found.picture
     depth = (info.bit_depth > 8) << 6 | (info.bit_depth == 12) << 5 | (info.chroma == 0) << 4
@@ -384,7 +387,7 @@ def pack_av1c(stream: bytes) -> bytes:
 
 
 def _with_size(obu: Obu) -> bytes:
-    """Return a unit that says its size, as those of a configuration have to."""
+    """Return a unit with its size, which a configuration requires."""
     if obu.data[0] & 0x02:
         return obu.data
     payload = obu.data[obu.payload_offset :]
@@ -398,12 +401,12 @@ def _with_size(obu: Obu) -> bytes:
 def without_delimiters(stream: bytes) -> bytes:
     """Return an AV1 stream as the payload of a sample: without temporal delimiters.
 
-    AV1 Codec ISO Media File Format Binding, 2.4: samples have none.
+    AV1 Codec ISO Media File Format Binding, 2.4, requires this.
 
     Raises
     ------
     FormatError
-        The units break the syntax.
+        A unit is malformed.
     """
     obus = split_obus(stream)
     return b"".join(obu.data for obu in obus if obu.kind != OBU_TEMPORAL_DELIMITER)

@@ -1,8 +1,8 @@
-"""From luma and chroma to red, green and blue: the coefficients.
+"""Coefficients for converting luma and chroma to red, green and blue.
 
-Each standard of colours is two weights, of red and of blue in luma (ITU-T H.273 (07/2021), table
-4: "MatrixCoefficients"); all else follows. A conversion is twelve numbers: for red, green and blue
-what luma, the first and the second chroma and 1 contribute, all of samples of 8 bits.
+A colour standard is defined by two weights, of red and of blue in luma (ITU-T H.273 (07/2021),
+table 4: "MatrixCoefficients"). A conversion is twelve numbers: for each of red, green and blue, the
+factors of luma, first chroma, second chroma and 1, all for 8-bit samples.
 """
 
 import functools
@@ -12,8 +12,8 @@ from .videosequence import MATRIX_BT601, MATRIX_BT709, MATRIX_BT2020, MATRIX_RGB
 
 Coefficients = tuple[float, ...]
 
-# Weights of red and blue by code point. A picture that says nothing (2) is BT.601, as those of
-# Benzina's tools are; 10 has the weights of 9, which for constant luminance are an approximation.
+# Weights of red and blue by code point. Unspecified colours (2) are BT.601, as in Benzina's tools.
+# 10 uses the weights of 9, which is an approximation for constant luminance.
 _WEIGHTS = {
     1: (0.2126, 0.0722),
     2: (0.299, 0.114),
@@ -24,11 +24,11 @@ _WEIGHTS = {
     9: (0.2627, 0.0593),
     10: (0.2627, 0.0593),
 }
-# Planes of lossless pictures: green, blue, red.
+# Lossless pictures, with planes of green, blue and red.
 _RGB = (0.0, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0)
-# No conversion: planes as they are.
+# No conversion: the planes themselves.
 PLANES: Coefficients = (1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0)
-# Full range of BT.601 with the numbers of Benzina's kernel (0.0.8).
+# BT.601 in full range with the numbers of Benzina's kernel (0.0.8).
 BENZINA: Coefficients = (
     *(1.0, 0.0, 1.402, -1.402 * 128),
     *(1.0, -0.344136, -0.714136, (0.344136 + 0.714136) * 128),
@@ -45,7 +45,7 @@ def coefficients(matrix: int, full_range: bool) -> Coefficients:
     matrix : int
         Code point of ITU-T H.273: see `PictureInfo`.
     full_range : bool
-        Samples use all values.
+        Whether samples use all values.
 
     Returns
     -------
@@ -55,7 +55,7 @@ def coefficients(matrix: int, full_range: bool) -> Coefficients:
     Raises
     ------
     UnsupportedError
-        The standard is not a matrix of three weights, or not known.
+        The standard is not a matrix of three weights, or is unknown.
     """
     if matrix == MATRIX_RGB:
         if full_range:
@@ -68,7 +68,7 @@ def coefficients(matrix: int, full_range: bool) -> Coefficients:
         )
     if matrix not in _WEIGHTS:
         raise UnsupportedError(
-            f"colours of code point {matrix}: there is no conversion to RGB for these"
+            f"colours of code point {matrix}: conversion to RGB is not supported"
         )
     red, blue = _WEIGHTS[matrix]
     green = 1 - red - blue
@@ -85,18 +85,18 @@ def coefficients(matrix: int, full_range: bool) -> Coefficients:
 
 @functools.cache
 def benzina_coefficients(selector: int) -> Coefficients:
-    """Return the conversion that Benzina's colour transforms name by a number.
+    """Return the conversion that Benzina's colour transforms select by number.
 
     Parameters
     ----------
     selector : int
-        0 is BT.601 of full range; 1, 2 and 3 are BT.601, BT.709 and BT.2020 of limited range; any
-        other converts nothing.
+        0 is BT.601 in full range; 1, 2 and 3 are BT.601, BT.709 and BT.2020 in limited range; any
+        other number converts nothing.
 
     Returns
     -------
     tuple of float
-        As by `coefficients`; `PLANES` itself where nothing is converted, and nothing is rounded.
+        As for `coefficients`; `PLANES` itself if nothing is converted, and so nothing rounded.
     """
     if selector == 0:
         return BENZINA

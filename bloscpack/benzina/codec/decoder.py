@@ -1,9 +1,9 @@
-"""Single pictures of H.265, H.264 and AV1, decoded by PyAV in this process.
+"""Decode single pictures of H.265, H.264 and AV1 with PyAV, in this process.
 
-Opening a decoder costs many times what it costs to feed one, so each thread keeps those that it
-used last, by decoder configuration. Before one sees any bytes, the units of the payload are counted
-and the sizes that they declare are compared with a limit. What the FFmpeg libraries find damaged is
-an error, not a picture with holes. The GIL is released while a picture is decoded.
+Opening a decoder costs many times as much as using it, so each thread keeps its most recently used
+ones, by decoder configuration. Before a decoder gets any bytes, the units of the payload are
+counted and the sizes they declare are checked against a limit. Damage found by the FFmpeg libraries
+is an error, never a picture with holes. Decoding releases the GIL.
 """
 
 import functools
@@ -37,7 +37,7 @@ from .videosequence import AV1, H264, HEVC, MATRIX_RGB, MATRIX_UNSPECIFIED, Pict
 
 __all__ = ["Decoder", "Planes", "decode_rgb"]
 
-# FFmpeg's names of decoders. Its own of AV1 only drives hardware.
+# FFmpeg's names of decoders. Its own AV1 decoder only drives hardware.
 _DECODERS = {HEVC: "hevc", H264: "h264", AV1: "libdav1d"}
 # Units that change how later pictures are decoded.
 _PARAMETERS = {
@@ -45,13 +45,13 @@ _PARAMETERS = {
     H264: {H264_SPS, H264_PPS},
 }
 DEFAULT_MAX_CONTEXTS = 8
-# Of H.265 and H.264 a coding block has 64 by 64 pixels at most, and an intra picture a bit for each
-# at least (H.265: 7.3.8.5, the mode of prediction is coded in bypass bins; H.264: ten bins for each
-# 16 by 16). AV1 has no such bound.
+# In H.265 and H.264 a coding block has at most 64 by 64 pixels, and takes at least one bit in an
+# intra picture (H.265: 7.3.8.5, the prediction mode is coded in bypass bins; H.264: ten bins for
+# each 16 by 16). So larger pictures than this cannot be valid. AV1 has no such bound.
 _MAX_PIXELS_PER_BYTE = 8 * 64 * 64
-# Rows that are rounded to 8 bits at once.
+# Number of rows rounded to 8 bits at once.
 _ROWS = 64
-# FFmpeg's names of pixel formats; those with a j are of full range.
+# FFmpeg's names of pixel formats; those with a j are in full range.
 _FORMATS = re.compile(
     r"(?P<family>gray|yuvj?420p|yuvj?422p|yuvj?444p|gbrp)((?P<depth>9|1[0-6])le)?"
 )
@@ -60,17 +60,17 @@ _CHROMA |= {"yuvj420p": 1, "yuvj422p": 2, "yuvj444p": 3}
 
 
 class _Context(NamedTuple):
-    """An open decoder and what its configuration says."""
+    """An open decoder and the content of its configuration."""
 
     codec: Any
     info: PictureInfo
     size_nbytes: int
-    # AV1: units that go before a payload without a sequence header.
+    # AV1: units to put before a payload without a sequence header.
     units: bytes
 
 
 class _Layout(NamedTuple):
-    """What the planes of a frame are."""
+    """Meaning of the planes of a frame."""
 
     chroma: int
     depth: int
@@ -78,19 +78,19 @@ class _Layout(NamedTuple):
 
 
 class Decoder:
-    """Decode pictures one at a time, with decoders that are kept open.
+    """Decodes pictures one at a time; keeps decoders open.
 
     Parameters
     ----------
     max_pixels : int
-        Larger pictures are refused before they are decoded.
+        Larger pictures are refused before decoding.
     max_contexts : int
-        Decoders that a thread keeps open, one for each decoder configuration that it met last.
+        Number of decoders a thread keeps open, one for each recent decoder configuration.
 
     Attributes
     ----------
     nopened : int
-        Decoders that were opened so far, by all threads.
+        Number of decoders opened so far, by all threads.
 
     Raises
     ------
@@ -99,8 +99,8 @@ class Decoder:
 
     Notes
     -----
-    Safe in threads, each of which has decoders of its own, and after a fork. Not pickled: make one
-    in each process.
+    Safe in threads, each of which has decoders of its own, and after a fork. Cannot be pickled:
+    create one in each process.
     """
 
     def __init__(
@@ -132,46 +132,46 @@ class Decoder:
         Parameters
         ----------
         kind : bytes
-            Type of the box of the decoder configuration: b"hvcC", b"avcC" or b"av1C".
+            Box type of the decoder configuration: b"hvcC", b"avcC" or b"av1C".
         config : bytes
-            Its payload.
+            Payload of that box.
         payload : bytes
-            The picture: units with their sizes before them.
+            The picture: units, each preceded by its size.
         frame : tuple of int, optional
-            Width and height that the picture must have.
+            Expected width and height.
         clean : tuple of int, optional
             Clean aperture, (left, top, width, height); by default the whole frame.
 
         Returns
         -------
         Planes
-            Views of the decoder's memory, which no later picture overwrites; of pictures of more
-            than 8 bits own arrays, rounded to 8.
+            Views of the decoder's memory, which later pictures do not overwrite; for pictures of
+            more than 8 bits, new arrays rounded to 8.
 
         Raises
         ------
         FormatError
-            Configuration or units break the format; nothing was decoded.
+            The configuration or a unit is malformed; nothing was decoded.
         CodecError
-            The decoder refused, gave no picture or several, or one of another size.
+            The decoder failed, returned no picture or several, or a picture of another size.
         UnsupportedError
-            The picture is larger than `max_pixels`, or of a kind that is not known.
+            The picture is larger than `max_pixels`, or in an unsupported format.
         """
         context = self._context(kind, config)
         info, payload, is_changed = self._checked(context, payload)
         if frame is not None and info.codec != AV1:
-            # Of AV1 a sequence header only limits the size.
+            # In AV1 a sequence header only limits the size.
             _check_frame(info.codec, (info.width, info.height), frame)
         frames: list[Any] = []
         try:
             frames = self._frames(context, payload)
         finally:
-            # After an error there may be frames left in a decoder, whatever it is told.
+            # After an error, frames may be left in a decoder even if it is flushed.
             if is_changed or len(frames) != 1:
                 del self._contexts()[kind, config]
         if len(frames) != 1:
             raise CodecError(
-                f"{info.codec}: {len(frames)} pictures in a payload that is of one",
+                f"{info.codec}: {len(frames)} pictures in a payload, expected one",
                 codec=info.codec,
             )
         found = frames[0]
@@ -191,22 +191,22 @@ class Decoder:
         return result
 
     def _create(self, name: str) -> Any:
-        """Return a decoder of FFmpeg that is not open yet."""
+        """Return an FFmpeg decoder that is not open yet."""
         return self._av.CodecContext.create(name, "r")
 
     def _planes(self, frame: Any, info: PictureInfo, clean: Aperture) -> Any:
-        """Return what `decode` does of a frame."""
+        """Return the planes of a frame; a subclass returns them on a device."""
         return _planes(frame, info, clean)
 
     def close(self) -> None:
-        """Close the decoders of this thread; those of others go with their threads."""
+        """Close the decoders of this thread; those of other threads close when these end."""
         self._contexts().clear()
 
     def _contexts(self) -> "OrderedDict[tuple[bytes, bytes], _Context]":
-        """Return those of this thread, none of which was opened before a fork."""
+        """Return the decoders of this thread, without any opened before a fork."""
         local, pid = self._local, os.getpid()
         if pid != self._pid:
-            # What held the lock while the process forked is not there to release it.
+            # A lock held during the fork would never be released in the child.
             self._lock, self._pid = threading.Lock(), pid
         if getattr(local, "pid", None) != pid:
             local.contexts, local.pid = OrderedDict(), pid
@@ -229,7 +229,7 @@ class Decoder:
         sets = unpack_config(kind, config)
         info = picture_info(sets)
         check_size(info, self._max_pixels)
-        # A picture with holes is an error; a second fence for sizes is set in FFmpeg itself.
+        # Turn holes in a picture into errors, and limit the size in FFmpeg as well.
         options = {"err_detect": "explode", "max_pixels": str(self._max_pixels)}
         if sets.codec == AV1:
             options = {"max_pixels": str(self._max_pixels), "max_frame_delay": "1"}
@@ -250,14 +250,14 @@ class Decoder:
         return _Context(codec, info, sets.size_nbytes, units)
 
     def _checked(self, context: _Context, payload: bytes) -> tuple[PictureInfo, bytes, bool]:
-        """Compare sizes with what is there.
+        """Check sizes against the payload and the limit.
 
-        Returns the form of the picture, what to decode, and whether there are parameters in it
-        that the decoder would go on to use for later pictures.
+        Return the form of the picture, the payload to decode, and whether the payload contains
+        parameters that the decoder would also apply to later pictures.
         """
         info = context.info
         if not payload:
-            raise FormatError(f"{info.codec}: a picture of 0 bytes")
+            raise FormatError(f"{info.codec}: the picture is empty")
         is_changed = False
         if info.codec == AV1:
             units = [obu.data for obu in split_obus(payload) if obu.kind == OBU_SEQUENCE_HEADER]
@@ -279,13 +279,13 @@ class Decoder:
         npixels = info.coded_width * info.coded_height
         if info.codec != AV1 and npixels > _MAX_PIXELS_PER_BYTE * len(payload):
             raise FormatError(
-                f"{info.codec}: a picture of {info.coded_width} x {info.coded_height} pixels is "
-                f"not coded in {len(payload)} bytes"
+                f"{info.codec}: {len(payload)} bytes are too few for a picture of "
+                f"{info.coded_width} x {info.coded_height} pixels"
             )
         return info, payload, is_changed
 
     def _frames(self, context: _Context, payload: bytes) -> list[Any]:
-        """Decode: a decoder gives a frame when the next comes, or when it is told to give all."""
+        """Decode one picture; decoding None flushes the frame that the decoder holds back."""
         codec = context.codec
         try:
             frames = codec.decode(self._av.Packet(payload)) + codec.decode(None)
@@ -302,7 +302,7 @@ class Decoder:
 
 
 def _check_frame(codec: str, size: tuple[int, int], frame: tuple[int, int]) -> None:
-    """Refuse a picture of another size than the sample entry says."""
+    """Refuse a picture that differs in size from its sample entry."""
     if size != tuple(frame):
         raise CodecError(
             f"{codec}: a picture of {size[0]} x {size[1]} pixels, the sample entry says "
@@ -313,7 +313,7 @@ def _check_frame(codec: str, size: tuple[int, int], frame: tuple[int, int]) -> N
 
 @functools.cache
 def _layout(name: str) -> _Layout | None:
-    """Return what the planes of a pixel format of FFmpeg are; None for those that are not known."""
+    """Return the meaning of the planes of an FFmpeg pixel format; None if it is unsupported."""
     found = _FORMATS.fullmatch(name)
     if found is None:
         return None
@@ -325,7 +325,7 @@ def _planes(frame: Any, info: PictureInfo, clean: Aperture) -> Planes:
     name = frame.format.name
     layout = _layout(name)
     if layout is None:
-        raise UnsupportedError(f"{info.codec}: pictures of the pixel format {name} are not known")
+        raise UnsupportedError(f"{info.codec}: pixel format {name} is not supported")
     planes = frame.planes
     arrays: list[Plane | None] = [_array(plane, layout.depth) for plane in planes]
     if len(arrays) == 1:
@@ -338,7 +338,7 @@ def _planes(frame: Any, info: PictureInfo, clean: Aperture) -> Planes:
 
 
 def _array(plane: Any, depth: int) -> Plane:
-    """Return a plane of a frame as an array: a view, or rounded to 8 bits."""
+    """Return a plane of a frame: a view, or rounded to 8 bits."""
     shape, line = (plane.height, plane.width), plane.line_size
     if depth == 8:
         return np.ndarray(shape, np.uint8, buffer=plane, strides=(line, 1))
@@ -352,5 +352,5 @@ def _array(plane: Any, depth: int) -> Plane:
 
 
 def _text(err: Exception) -> str:
-    """Return what an error of PyAV says, without its number."""
+    """Return the message of a PyAV error, without its number."""
     return str(getattr(err, "strerror", None) or err)

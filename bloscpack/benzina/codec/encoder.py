@@ -1,13 +1,13 @@
-"""Encoding of single pictures by PyAV: one picture, one encoder, one intra frame.
+"""Encode single pictures with PyAV: one picture, one encoder, one intra frame.
 
-Every picture gets an encoder of its own, so that its bytes depend on its pixels alone, whatever was
-coded before it and on however many threads. Opening one costs about a millisecond. The encoders
-work on one thread each and without the GIL: several pictures are encoded at once by calling
-`Encoder.encode` in several threads.
+Every picture gets an encoder of its own, so that its bytes depend on its pixels only, not on
+earlier pictures or the number of threads. Opening an encoder takes about a millisecond. Encoders
+run on one thread and without the GIL; call `Encoder.encode` from several threads to encode pictures
+concurrently.
 
-Lossy pictures are YUV 4:2:0 of 8 bits, BT.601 in full range; the streams say so, and that the
-colours are those of sRGB. Lossless ones are coded as the planes G, B and R. What encoders write of
-themselves (x265: 2.3 kB of options, x264: 0.6 kB) is left out unless it is asked for.
+Lossy pictures are 8-bit YUV 4:2:0, BT.601 in full range, with sRGB colours, and the streams declare
+this. Lossless pictures are coded as planes G, B and R. The signatures that encoders write (x265:
+2.3 kB of options, x264: 0.6 kB) are removed by default.
 """
 
 import os
@@ -38,14 +38,14 @@ _X_PRESETS = (
     "placebo",
 )
 _SVT_PRESETS = tuple(map(str, range(14)))
-# Of x265, in every case: one intra frame, on one thread. Without bframes=0 PyAV gives packets
-# times that nobody has set.
+# For x265: one intra frame, on one thread. Without bframes=0, PyAV reads uninitialized
+# timestamps of packets.
 _X265_PARAMS = "bframes=0:keyint=1:pools=none:frame-threads=1:log-level=none"
 _SVT_PARAMS = "keyint=1:lp=1"
 # ISO/IEC 23091-2: full range; BT.709 primaries, sRGB transfer, BT.601 matrix; identity for RGB.
 _FULL_RANGE, _PRIMARIES, _TRANSFER, _MATRIX, _RGB_MATRIX, _UNSPECIFIED = 2, 1, 13, 5, 0, 2
 _RATE = 20
-# Units of lower types are slices of pictures, in both codecs.
+# Units of lower types are slices of pictures, in both H.264 and H.265.
 _HEVC_PARAMETERS = HEVC_VPS, HEVC_SPS, HEVC_PPS
 
 
@@ -59,7 +59,7 @@ class Coded(NamedTuple):
     config : bytes
         Payload of that box.
     payload : bytes
-        The picture: units with 4 bytes of size before each, or OBUs.
+        The picture: NAL units, each preceded by its size in 4 bytes, or OBUs.
     """
 
     config_kind: bytes
@@ -68,20 +68,20 @@ class Coded(NamedTuple):
 
 
 class CodecRow(NamedTuple):
-    """A codec and how it is used.
+    """A codec and its options.
 
     Attributes
     ----------
     encoder, lossless_encoder : str
-        Names of FFmpeg; the second is empty where the codec has no lossless RGB here.
+        FFmpeg's names; the second is empty if lossless RGB is not available.
     config_kind : bytes
         Box type of the decoder configuration.
     crf, max_crf : int
-        Default quality, and the highest number, which is the lowest quality.
+        Default quality, and the largest number, which is the lowest quality.
     presets : tuple of str
-        From the fastest on; of SVT-AV1 from the slowest.
+        From fastest to slowest; for SVT-AV1 from slowest to fastest.
     preset : str
-        The default.
+        The default preset.
     """
 
     encoder: str
@@ -101,7 +101,7 @@ CODECS = {
 
 
 class Encoder:
-    """How pictures are encoded. Safe from many threads, which encode at the same time.
+    """Encoder settings; many threads can encode with them concurrently.
 
     Parameters
     ----------
@@ -110,17 +110,17 @@ class Encoder:
     crf : float, optional
         Quality: 0 is the best, 51 (AV1: 63, whole numbers) the worst.
     preset : str or int, optional
-        Name of x265 and x264, number of SVT-AV1.
+        A name for x265 and x264, a number for SVT-AV1.
     lossless : bool, optional
-        Keep every pixel as it is, in RGB.
+        Store every pixel exactly, in RGB.
     like_reference : bool, optional
-        As Benzina's tools: colours other than the range are not described, and what encoders write
-        of themselves is kept.
+        Encode as Benzina's tools do: declare no colours except the range, and keep the encoder's
+        signature in the stream.
 
     Raises
     ------
     ValueError
-        No such codec, an option out of its range, or a lossless form that the codec has not.
+        The codec is unknown, an option is out of range, or the codec has no lossless form.
     """
 
     def __init__(
@@ -134,14 +134,14 @@ class Encoder:
     ) -> None:
         row = CODECS.get(codec)
         if row is None:
-            raise ValueError(f"codec {codec!r}: one of {', '.join(CODECS)}")
+            raise ValueError(f"codec must be one of {', '.join(CODECS)}, not {codec!r}")
         if lossless and not row.lossless_encoder:
             raise ValueError(
-                f"codec {codec!r} has no lossless RGB here (SVT-AV1 codes 4:2:0 alone): take "
+                f"codec {codec!r} has no lossless RGB (SVT-AV1 supports 4:2:0 only): use "
                 "'hevc' or 'h264'"
             )
         if lossless and crf is not None:
-            raise ValueError("crf is a quality, and lossless has none: give one of them")
+            raise ValueError("pass either crf or lossless, not both")
         self.codec = codec
         self.lossless = lossless
         self._row = row
@@ -166,24 +166,24 @@ class Encoder:
 
     @property
     def colour(self) -> tuple[int, int, int, bool]:
-        """Primaries, transfer and matrix by ISO/IEC 23091-2, and that the range is the full one."""
+        """Primaries, transfer and matrix by ISO/IEC 23091-2, and whether the range is full."""
         return _PRIMARIES, _TRANSFER, _RGB_MATRIX if self.lossless else _MATRIX, True
 
     @property
     def signature(self) -> bytes:
-        """What encodes, as FFmpeg's muxer calls it, at most 31 bytes."""
+        """Name of the encoder in the form that FFmpeg's muxer writes, at most 31 bytes."""
         version = ".".join(map(str, import_av().library_versions["libavcodec"]))
         return f"Lavc{version} {self._row.encoder}".encode()
 
     def encode(self, rgb: Rgb, width: int, height: int) -> Coded:
-        """Encode a picture at the top left of a frame, whose rest repeats its edges.
+        """Encode a picture at the top left of a frame, padded by repeating its edges.
 
         Parameters
         ----------
         rgb : ndarray
             uint8, shape (H, W, 3).
         width, height : int
-            Of the frame: even, and not less than the picture's.
+            Size of the frame: even, and not less than the picture's.
 
         Returns
         -------
@@ -193,7 +193,7 @@ class Encoder:
         Raises
         ------
         CodecError
-            The encoder refused: the frame is too large for the codec, for one.
+            The encoder refused, for example because the frame is too large for the codec.
         ImportError
             PyAV is missing.
         """
@@ -207,12 +207,13 @@ class Encoder:
             ) from err
         if len(packets) != 1:
             raise CodecError(
-                f"{self.codec}: one picture became {len(packets)} packets", codec=self.codec
+                f"{self.codec}: one picture became {len(packets)} packets, expected one",
+                codec=self.codec,
             )
         return self._coded(bytes(context.extradata or b""), packets[0])
 
     def _frame(self, av: Any, rgb: Rgb, width: int, height: int) -> Any:
-        """Return a frame of PyAV in the form that the encoder takes."""
+        """Return a PyAV frame in the encoder's pixel format."""
         if not self.lossless:
             kind = "yuv420p" if self.codec == AV1 else "yuvj420p"
             planes: tuple[Array, ...] = yuv_planes(rgb, width, height)
@@ -231,10 +232,10 @@ class Encoder:
         return frame
 
     def _run(self, av: Any, frame: Any) -> tuple[Any, list[bytes]]:
-        """Return the encoder, and what it made of one frame."""
+        """Return the encoder, and the packets of one frame."""
         name = self._row.lossless_encoder if self.lossless else self._row.encoder
         if self.codec == AV1:
-            # It tells of every picture on standard error, unless the environment says otherwise.
+            # SVT-AV1 logs every picture on standard error, unless the environment disables it.
             os.environ.setdefault("SVT_LOG", "1")
         context = av.CodecContext.create(name, "w")
         context.width, context.height = frame.width, frame.height
@@ -254,7 +255,7 @@ class Encoder:
         return context, [bytes(packet) for packet in packets]
 
     def _coded(self, extradata: bytes, packet: bytes) -> Coded:
-        """Return the parts of a stream as an mp4 keeps them."""
+        """Return the configuration and payload of a stream, in the form of an mp4."""
         if self.codec == AV1:
             return Coded(
                 AV1C, codecconfig.pack_av1c(packet), codecconfig.without_delimiters(packet)
@@ -271,16 +272,16 @@ class Encoder:
             kept = range(H264_SEI + self._like_reference)
         pictures = [unit for unit in units if unit_kind(self.codec, unit) in kept]
         if not pictures:
-            raise CodecError(f"{self.codec}: the encoder gave no picture", codec=self.codec)
+            raise CodecError(f"{self.codec}: the encoder returned no picture", codec=self.codec)
         return Coded(self._row.config_kind, config, codecconfig.join_units(pictures))
 
 
 @contextmanager
 def scheduling_kept() -> Iterator[None]:
-    """Give the calling thread the scheduling back that it had.
+    """Restore the scheduling policy of the calling thread after the block.
 
-    Where root runs it, SVT-AV1 makes the calling thread a real-time one. This, and all threads and
-    processes that it starts later, would keep others off their processors.
+    As root, SVT-AV1 turns the calling thread into a real-time one. That thread, and all threads and
+    processes it starts later, would keep others off their processors.
     """
     if not hasattr(os, "sched_getscheduler"):
         yield
@@ -297,14 +298,16 @@ def _checked_crf(codec: str, row: CodecRow, crf: float | None) -> str:
     quality = row.crf if crf is None else crf
     is_number = isinstance(quality, int | float) and not isinstance(quality, bool)
     if not is_number or not 0 <= quality <= row.max_crf:
-        raise ValueError(f"crf {crf!r}: 0 to {row.max_crf} for codec {codec!r}")
+        raise ValueError(f"crf must be 0 to {row.max_crf} for codec {codec!r}, not {crf!r}")
     if codec == AV1 and quality != int(quality):
-        raise ValueError(f"crf {crf!r}: a whole number for codec {codec!r}")
+        raise ValueError(f"crf must be a whole number for codec {codec!r}, not {crf!r}")
     return f"{quality:g}"
 
 
 def _checked_preset(codec: str, row: CodecRow, preset: str | int | None) -> str:
     name = row.preset if preset is None else str(preset)
     if name not in row.presets:
-        raise ValueError(f"preset {preset!r} of codec {codec!r}: one of {', '.join(row.presets)}")
+        raise ValueError(
+            f"preset of codec {codec!r} must be one of {', '.join(row.presets)}, not {preset!r}"
+        )
     return name

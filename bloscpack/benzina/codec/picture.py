@@ -1,14 +1,14 @@
-"""Pictures on their way into a dataset: upright RGB, frames of whole tiles, planes of YUV.
+"""Prepare pictures for encoding: upright RGB, frames of whole tiles, planes of YUV.
 
-Whatever a picture was (a file, its bytes, an array, an image of Pillow), it becomes RGB of 8 bits:
+Any picture (a file, its bytes, an array, a Pillow image) becomes 8-bit RGB:
 
-* It is turned upright as its EXIF orientation says. ICC profiles are not applied, and of several
-  pictures in one file the first is taken.
-* Grey gets three equal channels. Transparency is dropped, as Benzina's tools do: the colours below
-  it are kept as stored. Palettes are looked up, CMYK is converted the way Pillow does.
-* 16 bits of grey are scaled to 8, rounded; of 16-bit colour Pillow gives the upper 8.
+* The EXIF orientation is applied. ICC profiles are not applied. A file with several pictures
+  yields its first one.
+* Grey becomes three equal channels. Transparency is dropped, as in Benzina's tools: the stored
+  colours are kept. Palettes are resolved, and Pillow converts CMYK.
+* 16-bit grey is scaled to 8 bits and rounded; for 16-bit colour Pillow returns the upper 8 bits.
 
-Pillow is imported on use. Its readers that start programs or fetch what a file names are left out.
+Pillow is imported on use. Its readers that start programs or follow file names are not used.
 """
 
 import io
@@ -26,10 +26,11 @@ from .codecconfig import DEFAULT_MAX_PIXELS
 Array = np.ndarray[Any, np.dtype[Any]]
 Rgb = np.ndarray[Any, np.dtype[np.uint8]]
 
-# Names of Pillow. EPS is not among them: it runs a program.
+# Pillow's names of formats. EPS is left out because it runs a program.
 _KINDS = "JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP", "PPM", "AVIF", "JPEG2000"
 _ORIENTATION_TAG = 0x0112
-# What to do to a picture of each EXIF orientation (CIPA DC-008, "Orientation") to see it upright.
+# For each EXIF orientation (CIPA DC-008, "Orientation"): whether to swap rows and columns, then
+# the slices that make the picture upright.
 _TURNS: dict[int, tuple[bool, slice, slice]] = {
     2: (False, slice(None), slice(None, None, -1)),
     3: (False, slice(None, None, -1), slice(None, None, -1)),
@@ -39,10 +40,10 @@ _TURNS: dict[int, tuple[bool, slice, slice]] = {
     7: (True, slice(None, None, -1), slice(None, None, -1)),
     8: (True, slice(None, None, -1), slice(None)),
 }
-# Rows that are converted at a time, so that what is between stays in the caches; an even number.
+# Rows converted at a time, so that intermediate arrays stay in the caches; an even number.
 _BAND = 64
-# BT.601 (ITU-T H.273, table 4, 5) in 1/65536: weights of R, G and B in Y, and in Cb and Cr over
-# full range. Their sums are exact, so that grey stays grey.
+# BT.601 (ITU-T H.273, table 4, 5) in units of 1/65536: weights of R, G and B in Y, and in
+# full-range Cb and Cr. Their sums are exact, so that grey stays grey.
 _LUMA = 19595, 38470, 7471
 _CHROMA = (-11058, -21710, 32768), (32768, -27439, -5329)
 
@@ -53,25 +54,25 @@ def read_picture(picture: Any, *, max_pixels: int = DEFAULT_MAX_PIXELS) -> Rgb:
     Parameters
     ----------
     picture : path, bytes-like, ndarray or PIL.Image.Image
-        A file, or the bytes of one, of any kind of image that Pillow reads in process; an array of
-        shape (H, W), (H, W, 1), (H, W, 3), or with alpha (H, W, 2) and (H, W, 4), of uint8, bool
-        or uint16; an image of Pillow.
+        A file of any image format that Pillow reads in process, or its bytes; an array of shape
+        (H, W), (H, W, 1), (H, W, 3), or with alpha (H, W, 2) or (H, W, 4), of uint8, bool or
+        uint16; a Pillow image.
     max_pixels : int, optional
-        Pixels that a picture may have.
+        Largest picture, in pixels.
 
     Returns
     -------
     ndarray
-        uint8, shape (H, W, 3), C-contiguous; `picture` itself if it is that already.
+        uint8, shape (H, W, 3), C-contiguous; `picture` itself if it already has this form.
 
     Raises
     ------
     CodecError
-        The file does not decode.
+        The file cannot be decoded.
     UnsupportedError
-        It has too many pixels, or samples whose range is not known (32 bits, floating point).
+        The picture has too many pixels, or samples of unknown range (32 bits, floating point).
     TypeError, ValueError
-        `picture` is nothing of this, or an array of another shape or dtype, or of no pixels.
+        `picture` has another type, or is an array of another shape or dtype, or is empty.
     OSError
         The file cannot be read.
     ImportError
@@ -90,7 +91,7 @@ def read_picture(picture: Any, *, max_pixels: int = DEFAULT_MAX_PIXELS) -> Rgb:
         data = memoryview(picture)
     except TypeError:
         raise TypeError(
-            "a picture is a path, bytes, an array or an image of Pillow, not "
+            "a picture must be a path, bytes, an array or a Pillow image, not "
             f"{type(picture).__name__!r}"
         ) from None
     return _decode(io.BytesIO(data), max_pixels)
@@ -106,14 +107,14 @@ def _check_pixels(size: tuple[int, ...], max_pixels: int) -> None:
 
 @contextmanager
 def _errors_of_pillow() -> Iterator[None]:
-    """Give errors of one type for the many that Pillow lets out of its decoders."""
+    """Turn the many kinds of errors from Pillow's decoders into one."""
     try:
         yield
     except (CodecError, UnsupportedError, MemoryError):
         raise
     except Exception as err:
         if isinstance(err, OSError) and err.errno is not None:
-            raise  # the storage's, not the picture's
+            raise  # an error of the storage, not of the picture
         name = type(err).__name__
         if name.startswith("DecompressionBomb"):
             raise UnsupportedError(f"picture: {err}") from err
@@ -131,9 +132,9 @@ def _decode(file: Any, max_pixels: int) -> Rgb:
 
 def _from_image(image: Any, max_pixels: int) -> Rgb:
     _check_pixels(image.size, max_pixels)
-    # First, as the orientation of TIFF is done by this, and that of PNG may follow the pixels.
+    # Load first: this applies the orientation of a TIFF, and that of a PNG may follow the pixels.
     image.load()
-    # Of damaged EXIF Pillow warns, and gives what it can read.
+    # For damaged EXIF data, Pillow warns and returns what it can read.
     orientation = image.getexif().get(_ORIENTATION_TAG)
     rgb = _from_array(_samples(image))
     if orientation not in _TURNS:
@@ -144,7 +145,7 @@ def _from_image(image: Any, max_pixels: int) -> Rgb:
 
 
 def _samples(image: Any) -> Array:
-    """Return the pixels of an image of Pillow as an array that `_from_array` takes."""
+    """Return the pixels of a Pillow image as an array that `_from_array` accepts."""
     mode: str = image.mode
     if mode in ("1", "L", "LA", "RGB", "RGBA") or mode.startswith("I;16"):
         return np.asarray(image)
@@ -152,25 +153,25 @@ def _samples(image: Any) -> Array:
         return np.asarray(image).astype(np.uint16)
     if mode in ("I", "F"):
         raise UnsupportedError(
-            f"picture: samples of 32 bits (mode {mode!r}), whose range is not known: scale them to "
+            f"picture: mode {mode!r} has samples of 32 bits, whose range is unknown: scale them to "
             "8 or 16 bits"
         )
-    # By way of alpha, so that a transparent entry of a palette keeps its colour.
+    # Convert through RGBA, so that a transparent palette entry keeps its colour.
     return np.asarray(image.convert("RGBA" if mode in ("P", "PA", "La", "RGBa") else "RGB"))
 
 
 def _from_array(array: Array) -> Rgb:
-    """Return an array of any kind that is taken as (H, W, 3) of uint8."""
+    """Return an array of any accepted form as uint8, (H, W, 3)."""
     if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (1, 2, 3, 4)):
         raise ValueError(
-            f"a picture is (H, W) or (H, W, C) with 1 to 4 channels, not of shape {array.shape}"
+            f"a picture must be (H, W), or (H, W, C) with 1 to 4 channels, not {array.shape}"
         )
     if not array.size:
         raise ValueError(f"a picture of shape {array.shape} has no pixels")
     if array.dtype == np.uint8 and array.shape[2:] == (3,):
         return np.ascontiguousarray(array)
     samples = array[..., np.newaxis] if array.ndim == 2 else array
-    # Of two channels, and of four, the last is alpha.
+    # The last of two or four channels is alpha.
     samples = samples[..., :3] if samples.shape[2] > 2 else samples[..., :1]
     if samples.dtype == np.bool_:
         samples = samples * np.uint8(255)
@@ -178,7 +179,7 @@ def _from_array(array: Array) -> Rgb:
         samples = ((samples.astype(np.uint32) * 255 + 32767) // 65535).astype(np.uint8)
     elif samples.dtype != np.uint8:
         raise ValueError(
-            f"a picture is uint8, uint16 or bool, not {array.dtype}: scale it to uint8"
+            f"a picture must be uint8, uint16 or bool, not {array.dtype}: scale it to uint8"
         )
     if samples.shape[2] == 1:
         samples = np.repeat(samples, 3, axis=2)
@@ -186,15 +187,15 @@ def _from_array(array: Array) -> Rgb:
 
 
 def frame_size(width: int, height: int, tile: int) -> tuple[int, int]:
-    """Return width and height in pixels of the whole tiles that a picture needs."""
+    """Return width and height in pixels of the whole tiles that cover a picture."""
     return -(-width // tile) * tile, -(-height // tile) * tile
 
 
 def thumbnail_size(width: int, height: int, tile: int) -> tuple[int, int]:
-    """Return width and height of the thumbnail: the longer edge has `tile` pixels.
+    """Return width and height of the thumbnail; its longer edge has `tile` pixels.
 
-    It is the picture's own size if that fits. The other edge is rounded, and has at least one
-    pixel. (Benzina's tools cut off instead, get 511 for some longer edges, and fail with none.)
+    A picture that fits keeps its size. The other edge is rounded, and has at least one pixel.
+    (Benzina's tools truncate instead, get 511 for some longer edges, and fail for empty ones.)
     """
     longest = max(width, height)
     if longest <= tile:
@@ -206,7 +207,7 @@ def thumbnail_size(width: int, height: int, tile: int) -> tuple[int, int]:
 
 
 def thumbnail(rgb: Rgb, tile: int) -> Rgb | None:
-    """Return the thumbnail of a picture (bicubic, as the reference's); None if it fits a tile.
+    """Return the bicubic thumbnail of a picture, like the reference's; None if it fits a tile.
 
     Raises
     ------
@@ -222,14 +223,14 @@ def thumbnail(rgb: Rgb, tile: int) -> Rgb | None:
 
 
 def pad(pixels: Array, width: int, height: int) -> Array:
-    """Return pixels in a larger frame, at its top left; the last column and row are repeated.
+    """Return pixels at the top left of a larger frame, repeating the last column and row.
 
     Parameters
     ----------
     pixels : ndarray
         Shape (H, W) or (H, W, C).
     width, height : int
-        Of the frame.
+        Size of the frame.
 
     Returns
     -------
@@ -254,15 +255,15 @@ def yuv_planes(rgb: Rgb, width: int, height: int) -> tuple[Array, Array, Array]:
     rgb : ndarray
         uint8, shape (H, W, 3).
     width, height : int
-        Of the frame: even, and not less than the picture's.
+        Size of the frame: even, and not less than the picture's.
 
     Returns
     -------
     tuple of ndarray
         uint8: Y of shape (height, width), Cb and Cr of (height / 2, width / 2). Chroma is the
-        average of four pixels, padding included, from exact values: rounded once.
+        exact average of four pixels, including padding, rounded once.
     """
-    # With so much of the padding that all of the rest is equal to its edge.
+    # Convert just enough of the padding; the rest repeats its last row and column.
     columns = min(width, rgb.shape[1] + rgb.shape[1] % 2 + 2)
     rows = min(height, rgb.shape[0] + rgb.shape[0] % 2 + 2)
     even = pad(rgb, columns, rows)
@@ -270,7 +271,7 @@ def yuv_planes(rgb: Rgb, width: int, height: int) -> tuple[Array, Array, Array]:
     chroma = np.empty((2, rows // 2, columns // 2), np.uint8)
     for top in range(0, rows, _BAND):
         band = even[top : top + _BAND]
-        # One array per channel: several times as fast as to work on every third number.
+        # One array per channel is several times as fast as strided access.
         channels = [band[..., number].astype(np.int32) for number in range(3)]
         luma[top : top + _BAND] = _weighed(channels, _LUMA, 16)
         pairs = [channel[::2] + channel[1::2] for channel in channels]
@@ -286,7 +287,7 @@ def yuv_planes(rgb: Rgb, width: int, height: int) -> tuple[Array, Array, Array]:
 
 
 def _weighed(channels: list[Array], weights: tuple[int, ...], bits: int, base: int = 0) -> Array:
-    """Return the sum of weighed channels over 2**bits, rounded, and `base`."""
+    """Return the weighted sum of the channels divided by 2**bits and rounded, plus `base`."""
     total: Array = channels[0] * weights[0]
     total += channels[1] * weights[1]
     total += channels[2] * weights[2]

@@ -1,6 +1,6 @@
-"""A decoded picture: planes of luma and chroma, and how they become pixels.
+"""Planes of luma and chroma of a decoded picture, and their conversion to pixels.
 
-Conversion is the kernel's (`_ext.warp`): a picture as bytes, or a warp of it as floats.
+The kernel (`_ext.warp`) converts: to a picture of bytes, or to a warped picture of floats.
 """
 
 from collections.abc import Sequence
@@ -20,33 +20,33 @@ Aperture = tuple[int, int, int, int]
 PADDINGS = {"clean": kernel.CLEAN, "smear": kernel.SMEAR, "edge": kernel.EDGE}
 IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
 _ZEROS, _ONES = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
-# By chroma_format_idc: whether chroma is halved across and down, and what it is called.
+# By chroma_format_idc: whether chroma has half the width and half the height; and the names.
 HALVED = ((0, 0), (1, 1), (1, 0), (0, 0))
 _SUBSAMPLINGS = ("grey", "4:2:0", "4:2:2", "4:4:4")
 
 
 class Planes(NamedTuple):
-    """The planes of a picture, 8 bits a sample.
+    """The planes of a picture, with 8-bit samples.
 
     Attributes
     ----------
     y : ndarray
-        uint8, (height, width) of the frame; of RGB the plane of green.
+        uint8, (height, width) of the frame; the green plane if the picture is RGB.
     u, v : ndarray or None
-        uint8, the planes of chroma, smaller where it is subsampled; of RGB the planes of blue and
-        red. None for a grey picture.
+        uint8, the chroma planes, smaller if subsampled; the blue and red planes if the picture is
+        RGB. None for a grey picture.
     clean : tuple of int
-        The picture in the frame: (left, top, width, height).
+        Place of the picture in the frame: (left, top, width, height).
     chroma : int
         0 is grey, 1 is 4:2:0, 2 is 4:2:2, 3 is 4:4:4.
     matrix : int
-        Standard of the colours, a code point of ITU-T H.273; 0 is RGB, 2 is not said.
+        Standard of the colours, a code point of ITU-T H.273; 0 is RGB, 2 is unspecified.
     full_range : bool
-        Samples use all values, not only 16 to 235 (luma) and 16 to 240 (chroma).
+        Whether samples use all values, not only 16 to 235 (luma) and 16 to 240 (chroma).
 
     Notes
     -----
-    The arrays are views of the decoder's memory, which they keep alive, and not to be written to.
+    The arrays are views of the decoder's memory, which they keep alive. Do not write to them.
     """
 
     y: Plane
@@ -59,7 +59,7 @@ class Planes(NamedTuple):
 
     @property
     def subsampling(self) -> str:
-        """What the planes are: "4:2:0", "4:2:2", "4:4:4", "grey" or "rgb"."""
+        """Subsampling of the chroma: "4:2:0", "4:2:2" or "4:4:4"; else "grey" or "rgb"."""
         return "rgb" if self.matrix == MATRIX_RGB else _SUBSAMPLINGS[self.chroma]
 
     @property
@@ -69,7 +69,7 @@ class Planes(NamedTuple):
 
 
 def decode_rgb(planes: Planes, *, out: Plane | None = None) -> Plane:
-    """Return the picture of the clean aperture in RGB.
+    """Return the picture inside the clean aperture as RGB.
 
     Parameters
     ----------
@@ -81,19 +81,19 @@ def decode_rgb(planes: Planes, *, out: Plane | None = None) -> Plane:
     Returns
     -------
     ndarray
-        uint8, (height, width, 3): `out`, or an own array.
+        uint8, (height, width, 3): `out` or a new array.
 
     Raises
     ------
     UnsupportedError
-        There is no conversion for the colours of the picture.
+        The colours of the picture cannot be converted.
     ValueError
-        `out` is of another shape, or the planes do not fit each other.
+        `out` has another shape, or the sizes of the planes do not match.
 
     Notes
     -----
-    By the standard and range that the stream names, BT.601 where it names none; chroma is
-    interpolated as by `warp_planes`. Runs without the GIL.
+    Uses the standard and range that the stream specifies, else BT.601. Chroma is interpolated as
+    in `warp_planes`. Releases the GIL.
     """
     if out is None:
         out = np.empty((*planes.shape, 3), np.uint8)
@@ -116,43 +116,43 @@ def warp_planes(
     padding: str = "clean",
     nearest: bool = False,
 ) -> None:
-    """Write a warped picture in RGB into its slot of a batch.
+    """Write a warped RGB picture into its place in a batch.
 
     Parameters
     ----------
     planes : Planes
         The decoded picture.
     out : ndarray
-        float32, (3, height, width), the pixels of a row next to each other; receives
-        ``(channel - bias) * scale``, where a channel is a whole number of 0 to 255.
+        float32, (3, height, width), with contiguous rows; receives ``(channel - bias) * scale``,
+        where a channel is a whole number of 0 to 255.
     homography : sequence of float
         9 numbers, row by row: (X, Y, W) = H (x, y, 1) maps the output pixel (x, y) to the pixel
-        (X / W, Y / W) of the clean aperture. Pixels are at whole numbers.
+        (X / W, Y / W) of the clean aperture. Pixel centres are at whole numbers.
     bias, scale : sequence of float
         3 numbers each, for red, green and blue.
     outside : sequence of float
-        The values, as they are, of output pixels that come from outside or from nowhere (NaN).
+        Values for output pixels from outside the picture or from nowhere (NaN); used unchanged.
     matrix : tuple of float, optional
-        Conversion of colours, see `colour.coefficients`; by default the one of the picture. With
-        `colour.PLANES` nothing is converted, and nothing rounded.
+        Colour conversion, see `colour.coefficients`; by default that of the picture. With
+        `colour.PLANES` nothing is converted or rounded.
     padding : {"clean", "smear", "edge"}
-        What is not outside: coordinates from the first to the last pixel of the clean aperture;
-        of the frame, with what fills it up; or of the clean aperture and half a pixel further,
-        where the pixels at the edge reach to.
+        Extent of the picture: "clean" from the first to the last pixel centre of the clean
+        aperture; "smear" the same of the frame, with its padding; "edge" half a pixel beyond
+        "clean", to the outer edges of the pixels.
     nearest : bool
         Take the nearest pixel instead of interpolating between four.
 
     Raises
     ------
     UnsupportedError
-        There is no conversion for the colours of the picture.
+        The colours of the picture cannot be converted.
     ValueError
-        `out` has another form, the planes do not fit each other, or there is no such padding.
+        `out` has another shape, the sizes of the planes do not match, or `padding` is unknown.
 
     Notes
     -----
-    Samples are interpolated with weights of 15 bits; subsampled chroma lies centred between
-    those of luma, and is clamped to its plane. Runs without the GIL.
+    Samples are interpolated with 15-bit weights; subsampled chroma is centred between luma samples
+    and clamped to its plane. Releases the GIL.
     """
     if matrix is None:
         matrix = coefficients(planes.matrix, planes.full_range)

@@ -1,8 +1,7 @@
-"""What a sequence header of H.265, H.264 or AV1 says of the pictures: size, depth, colours.
+"""Size, depth and colours of pictures from the sequence headers of H.265 and H.264.
 
-The fields that stand before the wanted ones are passed over by the syntax of the standards:
-ITU-T H.265 (11/2019) 7.3.2.2 and E.2.1, ITU-T H.264 (06/2019) 7.3.2.1.1 and E.1.1, and the AV1
-Bitstream & Decoding Process Specification (2019) 5.5. Every count is bounded as they bound it.
+Fields before the wanted ones are skipped according to ITU-T H.265 (11/2019) 7.3.2.2 and E.2.1, and
+ITU-T H.264 (06/2019) 7.3.2.1.1 and E.1.1. Every count is limited as in the standards.
 """
 
 from typing import NamedTuple
@@ -11,18 +10,18 @@ from ...exceptions import FormatError
 from .bitreader import BitReader, unescape
 
 HEVC, H264, AV1 = "hevc", "h264", "av1"
-# Of what a sequence header is at most; the longest valid ones are a few kilobytes.
+# Upper limit for a sequence header in bytes; the longest valid ones take a few kilobytes.
 _MAX_NBYTES = 8192
-# Larger edges than any level of the codecs, small enough that products stay small.
+# Larger than the edges in any level of the codecs, but small enough that products stay small.
 _MAX_EDGE = (1 << 16) - 1
 # Code points of ITU-T H.273, "MatrixCoefficients".
 MATRIX_RGB, MATRIX_BT709, MATRIX_UNSPECIFIED = 0, 1, 2
 MATRIX_BT470BG, MATRIX_BT601, MATRIX_BT2020 = 5, 6, 9
-# Profiles of H.264 whose parameters name a chroma format: 7.3.2.1.1.
+# H.264 profiles whose parameters specify a chroma format: 7.3.2.1.1.
 _H264_HIGH = {44, 83, 86, 100, 110, 118, 122, 128, 134, 135, 138, 139, 244}
-# A sample aspect ratio that is written out: H.265 table E.1.
+# Code of a sample aspect ratio that is written out: H.265 table E.1.
 _EXTENDED_SAR = 255
-# Of chroma_format_idc: how many luma samples share one of chroma, across and down.
+# By chroma_format_idc: luma samples per chroma sample, across and down.
 _SUBSAMPLING = ((1, 1), (2, 2), (2, 1), (1, 1))
 
 
@@ -34,15 +33,15 @@ class PictureInfo(NamedTuple):
     codec : str
         "hevc", "h264" or "av1".
     width, height : int
-        Pixels that a decoder gives out.
+        Size of the output picture in pixels.
     coded_width, coded_height : int
-        Pixels that it decodes: with those that the stream says to cut off.
+        Size of the decoded picture, before cropping.
     bit_depth : int
-        Bits of a luma sample.
+        Bits per luma sample.
     chroma : int
         0 is grey, 1 is 4:2:0, 2 is 4:2:2, 3 is 4:4:4.
     full_range : bool
-        Samples use all values, not only 16 to 235 (luma) and 16 to 240 (chroma) of 8 bits.
+        Whether samples use all values, not only 16 to 235 (luma) and 16 to 240 (chroma) of 8 bits.
     matrix : int
         Code point of ITU-T H.273: 0 is RGB in planes G, B, R; 1 is BT.709, 2 is unspecified,
         5 and 6 are BT.601, 9 is BT.2020.
@@ -60,7 +59,7 @@ class PictureInfo(NamedTuple):
 
 
 class HevcSequence(NamedTuple):
-    """Of an SPS of H.265, what the decoder configuration repeats.
+    """Fields of an H.265 SPS that the decoder configuration repeats.
 
     Attributes
     ----------
@@ -69,11 +68,11 @@ class HevcSequence(NamedTuple):
     profile : bytes
         general_profile_space to general_level_idc: 12 bytes.
     nlayers : int
-        Temporal sub-layers.
+        Number of temporal sub-layers.
     is_nested : bool
         sps_temporal_id_nesting_flag.
     chroma_depth : int
-        Bits of a chroma sample.
+        Bits per chroma sample.
     """
 
     picture: PictureInfo
@@ -84,16 +83,16 @@ class HevcSequence(NamedTuple):
 
 
 class H264Sequence(NamedTuple):
-    """Of an SPS of H.264, what the decoder configuration repeats.
+    """Fields of an H.264 SPS that the decoder configuration repeats.
 
     Attributes
     ----------
     picture : PictureInfo
         The form of the pictures.
     is_high : bool
-        The profile is one whose SPS names chroma format and depths.
+        Whether the SPS specifies chroma format and depths.
     chroma_depth : int
-        Bits of a chroma sample.
+        Bits per chroma sample.
     """
 
     picture: PictureInfo
@@ -103,17 +102,17 @@ class H264Sequence(NamedTuple):
 
 def _reader(unit: bytes, what: str) -> BitReader:
     if len(unit) > _MAX_NBYTES:
-        raise FormatError(f"{what}: {len(unit)} bytes, more than {_MAX_NBYTES} are no such header")
+        raise FormatError(f"{what}: {len(unit)} bytes, at most {_MAX_NBYTES} are allowed")
     return BitReader(unescape(unit), what)
 
 
 def _cropped(reader: BitReader, width: int, height: int, units: tuple[int, int]) -> tuple[int, int]:
-    """Read a cropping rectangle and return what it leaves of the size."""
+    """Read a cropping rectangle and return the size that remains."""
     edges = [reader.unsigned(_MAX_EDGE, "cropping") for _ in range(4)]
     across, down = (edges[0] + edges[1]) * units[0], (edges[2] + edges[3]) * units[1]
     if across >= width or down >= height:
         raise FormatError(
-            f"{reader.what}: {across} x {down} pixels are cut off a picture of {width} x {height}",
+            f"{reader.what}: cropping {across} x {down} pixels of a picture of {width} x {height}",
             field="cropping",
         )
     return width - across, height - down
@@ -136,12 +135,12 @@ def _colours(reader: BitReader) -> tuple[bool, int]:
 
 
 def unpack_hevc_sps(unit: bytes) -> HevcSequence:
-    """Read a sequence parameter set of H.265.
+    """Parse a sequence parameter set of H.265.
 
     Parameters
     ----------
     unit : bytes
-        The NAL unit with its header of 2 bytes.
+        The NAL unit with its 2-byte header.
 
     Returns
     -------
@@ -150,7 +149,7 @@ def unpack_hevc_sps(unit: bytes) -> HevcSequence:
     Raises
     ------
     FormatError, TruncatedError
-        It breaks the syntax.
+        The SPS is malformed.
     """
     reader = _reader(unit, "SPS of H.265")
     reader.skip(16 + 4)
@@ -160,7 +159,7 @@ def unpack_hevc_sps(unit: bytes) -> HevcSequence:
     _skip_sublayers(reader, nlayers)
     reader.unsigned(15, "sps_seq_parameter_set_id")
     chroma = reader.unsigned(3, "chroma_format_idc")
-    # Planes that are coded apart from each other count as grey ones: 7.4.3.2.1.
+    # Separately coded planes are treated as grey ones: 7.4.3.2.1.
     units = _SUBSAMPLING[chroma]
     if chroma == 3 and reader.flag():
         units = (1, 1)
@@ -181,12 +180,12 @@ def unpack_hevc_sps(unit: bytes) -> HevcSequence:
 
 def _edge(reader: BitReader, pixels: int) -> int:
     if not pixels:
-        raise FormatError(f"{reader.what}: a picture without pixels", field="size")
+        raise FormatError(f"{reader.what}: the picture has no pixels", field="size")
     return pixels
 
 
 def _skip_sublayers(reader: BitReader, nlayers: int) -> None:
-    """Pass over the levels of sub-layers: 7.3.3."""
+    """Skip the levels of sub-layers: 7.3.3."""
     if nlayers == 1:
         return
     present = [(reader.flag(), reader.flag()) for _ in range(nlayers - 1)]
@@ -196,7 +195,7 @@ def _skip_sublayers(reader: BitReader, nlayers: int) -> None:
 
 
 def _skip_hevc_tools(reader: BitReader, nlayers: int) -> None:
-    """Pass over all that stands between the depths and the usability information."""
+    """Skip all fields between the depths and the usability information."""
     order_bits = 4 + reader.unsigned(12, "log2_max_pic_order_cnt_lsb_minus4")
     for _ in range(nlayers if reader.flag() else 1):
         for field in ("dec_pic_buffering", "num_reorder_pics", "latency_increase"):
@@ -221,26 +220,26 @@ def _skip_hevc_tools(reader: BitReader, nlayers: int) -> None:
 
 
 def _skip_hevc_scaling(reader: BitReader) -> None:
-    """Pass over scaling lists: 7.3.4."""
+    """Skip scaling lists: 7.3.4."""
     for size in range(4):
         for _ in range(2 if size == 3 else 6):
             if not reader.flag():
                 reader.unsigned(5, "scaling_list_pred_matrix_id_delta")
                 continue
-            # The larger two sizes have one number more.
+            # The two larger sizes have one number more.
             for _ in range(min(64, 1 << (4 + 2 * size)) + (size > 1)):
                 reader.signed("scaling_list_delta_coef")
 
 
 def _reference_set(reader: BitReader, index: int, last: list[int]) -> list[int]:
-    """Read a short-term reference picture set, 7.3.7: distances, those of before the picture first.
+    """Read a short-term reference picture set, 7.3.7: the distances, negative ones first.
 
-    `last` is the set before it, from which it may be derived: 7.4.8.
+    `last` is the previous set, from which this one may be derived: 7.4.8.
     """
     if index and reader.flag():
         sign = -1 if reader.flag() else 1
         shift = sign * (1 + reader.unsigned((1 << 15) - 1, "abs_delta_rps_minus1"))
-        # Of a picture that is not used, a flag tells whether it is named all the same.
+        # The second flag says whether to keep a picture that the first one marks as unused.
         moved = [at + shift for at in [*last, 0] if reader.flag() or reader.flag()]
         before = sorted((at for at in moved if at < 0), reverse=True)
         return before + sorted(at for at in moved if at > 0)
@@ -256,12 +255,12 @@ def _reference_set(reader: BitReader, index: int, last: list[int]) -> list[int]:
 
 
 def unpack_h264_sps(unit: bytes) -> H264Sequence:
-    """Read a sequence parameter set of H.264.
+    """Parse a sequence parameter set of H.264.
 
     Parameters
     ----------
     unit : bytes
-        The NAL unit with its header of 1 byte.
+        The NAL unit with its 1-byte header.
 
     Returns
     -------
@@ -270,7 +269,7 @@ def unpack_h264_sps(unit: bytes) -> H264Sequence:
     Raises
     ------
     FormatError, TruncatedError
-        It breaks the syntax.
+        The SPS is malformed.
     """
     reader = _reader(unit, "SPS of H.264")
     reader.skip(8)
@@ -307,7 +306,7 @@ def unpack_h264_sps(unit: bytes) -> H264Sequence:
 
 
 def _skip_h264_scaling(reader: BitReader, count: int) -> None:
-    """Pass over scaling lists: 7.3.2.1.1.1."""
+    """Skip scaling lists: 7.3.2.1.1.1."""
     for index in range(count):
         if not reader.flag():
             continue
@@ -319,7 +318,7 @@ def _skip_h264_scaling(reader: BitReader, count: int) -> None:
 
 
 def _skip_h264_order(reader: BitReader) -> None:
-    """Pass over what tells the order of pictures."""
+    """Skip the fields for the order of pictures."""
     reader.unsigned(12, "log2_max_frame_num_minus4")
     kind = reader.unsigned(2, "pic_order_cnt_type")
     if kind == 0:

@@ -1,4 +1,4 @@
-"""Warps that crop, flip, turn, resize and move: the matrix of each, from output to picture."""
+"""Matrices that map output to picture, for crops, flips, rotations, resizing and shifts."""
 
 import math
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ import numpy as np
 
 Shape: TypeAlias = tuple[int, int]
 Compat: TypeAlias = Literal["benzina"]
-# Row by row, of a column (x, y, 1).
+# Row by row, applied to a column (x, y, 1).
 Warp: TypeAlias = tuple[float, float, float, float, float, float, float, float, float]
 
 IDENTITY: Warp = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
@@ -27,7 +27,7 @@ def compute_affine_matrix(
     *,
     compat: Compat | None = None,
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return the warp that shows a crop of a picture, flipped, turned, resized and moved.
+    """Return the warp that shows a crop of a picture, flipped, rotated, resized and moved.
 
     Parameters
     ----------
@@ -35,19 +35,19 @@ def compute_affine_matrix(
         Height and width, in pixels, of the picture and of the output; with `compat`, width and
         height.
     crop : (float, float, float, float), optional
-        Where its centre lies from that of the picture, x and y, its width and its height, in
+        Offset of its centre from that of the picture (x and y), its width and its height, in
         pixels. By default the whole picture.
     degrees : float, default 0.0
-        The angle by which the crop is turned, clockwise.
+        Clockwise rotation of the crop.
     translate : (float, float), default (0.0, 0.0)
-        Pixels of the output, x and y.
+        Shift of the output in its pixels, x and y.
     flip_h, flip_v, resize, keep_ratio, compat
         As for `SimilarityTransform`; the flips as bool.
 
     Returns
     -------
     ndarray
-        float64, shape (3, 3): from output to picture.
+        float64, shape (3, 3), from output to picture.
     """
     checked_compat(compat)
     width, height = in_shape if compat else in_shape[::-1]
@@ -80,9 +80,9 @@ def affine(
     keep_ratio: bool,
     compat: Compat | None,
 ) -> Warp:
-    """Return ``In Flip Crop Turn Resize Out``, sizes in (width, height).
+    """Return ``In Flip Crop Turn Resize Out``, with sizes as (width, height).
 
-    `Out` has the centre of the output, moved, at 0; `In` brings 0 to the centre of the picture.
+    `Out` moves the (shifted) centre of the output to 0, `In` moves 0 to the centre of the picture.
     """
     x, y, width, height = crop
     angle = math.radians(degrees)
@@ -90,7 +90,7 @@ def affine(
     scale_x = scale_y = 1.0
     if resize:
         if compat:
-            # What the diagonal of the turned crop spans.
+            # The extent of the rotated crop's diagonal.
             width, height = abs(cosine * width - sine * height), abs(sine * width + cosine * height)
         scale_x, scale_y = width / out_size[0], height / out_size[1]
         if keep_ratio:
@@ -105,7 +105,7 @@ def affine(
 
 
 def checked_compat(compat: Any) -> Compat | None:
-    """Return what was given as ``compat=``.
+    """Return the value of ``compat=``, checked.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Arrays for batches: memory that was used before is warm, if nobody has it any more."""
+"""Pool of arrays for batches: memory is reused once all references to it are gone."""
 
 import sys
 from typing import Any
@@ -12,21 +12,21 @@ def _holders(blocks: list[Any], place: int) -> int:
     return sys.getrefcount(blocks[place])
 
 
-# What it is of an object that only a list has; it depends on the interpreter.
+# Reference count of an object that only a list holds; it depends on the interpreter.
 _NOBODY = _holders([object()], 0)
 
 
 class ArrayPool:
-    """Give arrays of float32, each of memory that no other array has which anybody still holds.
+    """Pool of float32 arrays; an array is reused when nothing refers to its memory.
 
-    The first touch of new memory costs about as much as a third of filling it with pictures, for
-    the system clears it page by page. So a few blocks are kept, and given out anew when neither an
-    array nor a view, a tensor or a buffer of one is left. One thread.
+    Touching new memory for the first time takes about a third of the time it takes to fill it with
+    pictures, because the system clears each page. So the pool holds a few blocks, and reuses one
+    when no array, view, tensor or buffer of it is left. Not safe for concurrent use.
 
     Parameters
     ----------
     most : int
-        Blocks that are kept; beyond these, arrays are new, and forgotten.
+        Number of blocks to hold; arrays beyond it are new and are not pooled.
     """
 
     def __init__(self, most: int) -> None:
@@ -34,11 +34,11 @@ class ArrayPool:
         self._blocks: list[Floats] = []
 
     def take(self, shape: tuple[int, ...]) -> Floats:
-        """Return an array, C-contiguous, of any content."""
+        """Return a C-contiguous array with arbitrary content."""
         blocks = self._blocks
         free = len(blocks)
         for place in range(len(blocks)):
-            # Every view of a block, and a view of that, holds the block itself.
+            # Every view of a block, also a view of a view, holds a reference to the block.
             if _holders(blocks, place) == _NOBODY:
                 if _fits(blocks[place], shape):
                     return blocks[place][: shape[0]]

@@ -1,9 +1,9 @@
-"""Batches of pictures, filled on threads: what `Loader` and Benzina's `DataLoader` have in common.
+"""Batches of pictures, filled by threads; shared by `Loader` and Benzina's `DataLoader`.
 
-The calling thread plans: it makes the arrays of a batch and cuts the batch into tasks of a few
-samples. Threads read, decode and warp these, each picture into its own place. What is drawn for a
-sample depends on its key alone (`samplestream`); only in the order of the reference, where all
-samples share one stream, the plan draws.
+The calling thread plans: it allocates a batch and cuts it into tasks of a few samples. Threads
+read, decode and warp these, each picture into its own place. Random numbers for a sample depend on
+its key alone (`samplestream`). Only in the reference's order, where all samples share one stream,
+does the calling thread draw them.
 """
 
 import threading
@@ -25,7 +25,7 @@ from .samplestream import SampleStreams
 
 
 class AnySample(Protocol):
-    """A sample of a dataset of ours, or of one of Benzina's own classes."""
+    """A sample of our `Dataset`, or of one of Benzina's own classes."""
 
     @property
     def index(self) -> int:
@@ -39,7 +39,7 @@ class AnySample(Protocol):
 
     @property
     def layout(self) -> SampleLayout:
-        """Where its tracks are."""
+        """Layout of its tracks."""
         ...
 
     def read_track(self, name: str) -> bytes:
@@ -51,31 +51,31 @@ class AnySample(Protocol):
         ...
 
 
-# A sample, and which of its tracks is shown.
+# A sample, and the track of it to show.
 Picture: TypeAlias = tuple[AnySample, str]
 
 
 class Key(NamedTuple):
-    """What is drawn for a sample, in an epoch, depends on this."""
+    """Identity of a sample in an epoch, which its random numbers depend on."""
 
     position: int
-    """Where it is in the dataset: the index that transforms get."""
+    """Position in the dataset: the index passed to transforms."""
     repeat: int = 0
-    """How often it has come before in this epoch."""
+    """How often it has occurred before in this epoch."""
 
 
 class Plan(NamedTuple):
-    """A batch that is to be filled."""
+    """A batch to fill."""
 
     keys: Sequence[Key]
     pictures: Callable[[int, int], Iterable[Picture]]
-    """From one place in the batch up to another; called in the thread that decodes them."""
+    """Yields the pictures from one place in the batch to another; called in the decoding thread."""
     aux: Any
-    """What the caller wants back with the batch."""
+    """Returned with the batch, unchanged."""
 
 
 class Batch(NamedTuple):
-    """A batch that is filled."""
+    """A filled batch."""
 
     images: Any
     """float32, (n, 3, height, width)."""
@@ -91,23 +91,23 @@ class Task(NamedTuple):
     last: int
     pictures: Iterable[Picture]
     numbers: Sequence[Numbers] | None = None
-    """Where they had to be drawn before."""
+    """Numbers drawn in advance, if their order matters."""
 
 
 class Filler:
-    """Fill batches as a recipe says.
+    """Fills batches according to a recipe.
 
     Parameters
     ----------
     recipe : Recipe
-        What becomes of the pictures.
+        Transforms of the pictures.
     seed, epoch : int
-        For what is drawn at random.
+        Seed and epoch of the random numbers.
 
     Attributes
     ----------
     max_task : int
-        Samples that a thread does in a row: each task wakes the calling thread.
+        Largest number of samples in a task; each finished task wakes the calling thread.
     """
 
     max_task = 8
@@ -125,16 +125,16 @@ class Filler:
     def batches(self, plans: Iterable[Plan], threads: int, prefetch: int) -> Iterator[Batch]:
         """Fill batches, up to `prefetch` of them ahead; each has memory of its own.
 
-        Closed or forgotten, the iterator ends its threads. It must stay in its process.
+        Closing or dropping the iterator ends its threads. It cannot be moved to another process.
         """
         plans = iter(plans)
         first = next(plans, None)
         if first is None:
             return
-        # What keeps all threads busy, should the batches be small.
+        # Enough tasks to keep all threads busy even if batches are small.
         parts = len(self._cuts(len(first.keys), threads))
         ahead = max(prefetch * parts, 2 * threads)
-        # Those in work, the one the caller has, and the one it had before.
+        # Blocks for batches in progress, the caller's current batch and its previous one.
         self._pool = ArrayPool(ahead // parts + 3)
         tasks = self._tasks(chain([first], plans), threads)
         del first
@@ -142,7 +142,7 @@ class Filler:
             if task.last == len(task.images):
                 batch = [Batch(task.images, task.plan.aux)]
                 del task
-                yield batch.pop()  # from now on the caller's alone
+                yield batch.pop()  # keep no reference, so that the caller's is the only one
 
     def _tasks(self, plans: Iterable[Plan], threads: int) -> Iterator[Task]:
         for plan in plans:
@@ -156,7 +156,7 @@ class Filler:
                 yield task
 
     def _cuts(self, count: int, threads: int) -> list[tuple[int, int]]:
-        """Return the parts of a batch: several for each thread, one if it is empty."""
+        """Return the parts of a batch: several per thread, or one if it is empty."""
         size = max(1, min(self.max_task, count // (2 * threads)))
         return [(first, min(first + size, count)) for first in range(0, max(count, 1), size)]
 
@@ -164,9 +164,9 @@ class Filler:
         return self._pool.take((count, 3, *self._recipe.shape))
 
     def _fill(self, task: Task) -> Task:
-        """Do a task, in one of the threads."""
-        # Everything small first, for all samples: a picture that is decoded leaves the processor's
-        # caches cold, and what runs next takes many times as long.
+        """Run a task, in one of the threads."""
+        # Do the small steps first, for all samples: decoding a picture evicts the processor's
+        # caches, and the next small step then takes many times as long.
         pictures = list(task.pictures)
         numbers = task.numbers or self._drawn(task, pictures)
         for place, (sample, track), own in zip(count(task.first), pictures, numbers):
@@ -186,7 +186,7 @@ class Filler:
         return found
 
     def _stream(self, key: Key) -> np.random.Generator | None:
-        """Return what is drawn from for a sample, in this thread."""
+        """Return this thread's random generator, set to the stream of a sample."""
         if not self._recipe.is_random:
             return None
         streams = getattr(self._local, "streams", None)
@@ -197,7 +197,7 @@ class Filler:
 
 
 def _shape(sample: AnySample, track: str) -> Shape:
-    """Return height and width of a picture that is not decoded yet."""
+    """Return height and width of a picture before it is decoded."""
     found = sample.layout.tracks.get(track)
     if found is None:
         raise NotFoundError(f"no track {track!r:.80}, but {', '.join(sample.layout.tracks)}")
@@ -206,7 +206,7 @@ def _shape(sample: AnySample, track: str) -> Shape:
 
 @contextmanager
 def blamed(sample: AnySample) -> Iterator[None]:
-    """Say of errors which sample they are about."""
+    """Add the sample to the errors that the block raises."""
     try:
         yield
     except Exception as err:
@@ -223,12 +223,12 @@ def blamed(sample: AnySample) -> Iterator[None]:
 
 
 def stream_of_epoch(seed: int, epoch: int) -> np.random.RandomState:
-    """Return what the reference draws from in its pass number `epoch` over a loader.
+    """Return the stream that the reference draws from in its pass number `epoch` over a loader.
 
     Raises
     ------
     ValueError
-        The seed is not one of its, 0 to 2 ** 32 - 1.
+        The seed is out of the reference's range, 0 to 2 ** 32 - 1.
     """
     seeds = np.random.RandomState(seed)
     for _ in range(epoch):

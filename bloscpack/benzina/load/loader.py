@@ -1,4 +1,4 @@
-"""Pictures in batches for training: decoded, warped and normalized on threads."""
+"""Loader of training batches: pictures decoded, warped and normalized by threads."""
 
 import operator
 import os
@@ -19,93 +19,92 @@ from .affine import Compat
 from .batching import Filler, Key, Picture, Plan, stream_of_epoch
 from .recipe import TransformLike, make_recipe
 
-# More work, in bytes, than any number of threads is started for.
+# Large enough that the size of the work never limits the number of threads.
 _MUCH = 1 << 40
 
 
 class Loader:
-    """Batches of pictures with their targets, once over a dataset in each pass.
+    """Iterates over a dataset in batches of pictures and targets; each pass is one epoch.
 
     Parameters
     ----------
     dataset : Dataset or path
-        What is loaded: a dataset, a split or another view of one, or what `open` opens.
+        A dataset, a split or another view of one, or a path to open.
     shape : int or (int, int)
-        Height and width of the pictures of a batch, in pixels; one number is both.
+        Height and width of the output pictures in pixels; one number means both.
     batch_size : int, default 1
-        Pictures of a batch.
+        Number of pictures in a batch.
     shuffle : bool, default False
-        Whether the order is random, another one in each epoch; else it is the dataset's.
+        Whether to shuffle, differently in each epoch; else the dataset's order is kept.
     seed : int, optional
-        0 to 2 ** 64 - 1, for the order and all else that is random; by default it is drawn, see
-        the attribute.
+        0 to 2 ** 64 - 1, for the order and all other randomness. By default a random seed, stored
+        in the attribute.
     track : {"bzna_thumb", "bzna_input"}
-        Which picture of a sample is shown.
+        The picture of a sample to show.
     warp : transform or 9 numbers, optional
-        Where the pixels of the output come from, see `transforms`. By default the middle of the
+        Where the pixels of the output come from, see `transforms`. By default the centre of the
         picture, as large as fits (``CenterResizedCrop()``).
     bias, norm : transform, float or 3 floats, optional
-        What is subtracted from red, green and blue, which are 0 to 255, and what the result is
-        multiplied by (so of a standard deviation the inverse). By default 0 and 1.
+        Numbers to subtract from red, green and blue, which are 0 to 255, and factors to multiply
+        the result by (the inverse of a standard deviation). By default 0 and 1.
     oob : transform, float or 3 floats, optional
-        Red, green and blue outside of the picture, without bias and norm. By default black.
+        Colour outside of the picture, to which bias and norm do not apply. By default black.
     color : transform or int, optional
-        Conversion to red, green and blue, see `ColorTransform`. By default that which each picture
-        asks for.
+        Conversion to red, green and blue, see `ColorTransform`. By default the one that each
+        picture specifies.
     drop_last : bool, default False
-        Leave out a last batch that would be smaller.
+        Drop the last batch if it is smaller.
     device : str or torch.device, default "cpu"
-        Where batches are made; on another than the CPU they are tensors, see `ongpu`. "cuda" is
+        Device of the batches; on any but the CPU they are tensors, see `ongpu`. "cuda" is
         experimental: it has not been tested on a GPU.
     as_tensors : bool, optional
-        Whether batches are torch tensors, of the same memory, and not arrays.
+        Return batches as torch tensors, which share the memory of the arrays.
     threads : int, optional
-        Threads that read and decode, beside the one that iterates. By default as many as there are
-        processors, at most 8, and 1 in a worker process; ``BLOSCPACK_NTHREADS`` says another
-        number.
+        Number of threads that read and decode, besides the one that iterates. By default one per
+        processor, at most 8, and 1 in a worker process; ``BLOSCPACK_NTHREADS`` overrides this.
     prefetch : int, default 2
-        Batches that are worked on ahead while the last one is used.
+        Number of batches prepared ahead while the last one is used.
     padding : {"edge", "clean", "smear"}
-        What is not outside of the picture: also half a pixel further than the middle of its last
-        one; nothing more; also the codec's filling, which Benzina shows.
+        Extent of the picture beyond the centres of its outermost pixels: "edge" half a pixel,
+        "clean" nothing, "smear" the codec's padding too, which Benzina shows.
     interpolation : {"bilinear", "nearest"}
-        Between pixels.
+        Interpolation between pixels.
     rank, world_size : int
-        Which part of each epoch is loaded, of how many: see `frames.sampler.ClipSampler`.
+        The part of each epoch to load, and the number of parts: see `frames.sampler.ClipSampler`.
     compat : "benzina", optional
-        Draw for transforms as Benzina does, and give them shapes as it does: one stream for all
-        samples of a pass in their order, ``RandomState``, `in_shape` as (width, height). So it is,
-        too, if `warp` has this ``compat``. The seed is then less than 2 ** 32.
+        Draw random numbers as Benzina does, from one ``RandomState`` for all samples of a pass in
+        their order, and pass `in_shape` as (width, height). A `warp` with this ``compat`` implies
+        it. The seed must then be less than 2 ** 32.
 
     Attributes
     ----------
     seed : int
         The seed.
     epoch : int
-        The epoch of the pass that is going on or, before the first, to come.
+        Epoch of the current pass or, before the first, of the next one.
 
     Raises
     ------
     ValueError, TypeError
-        An option is none of those there are.
+        An option is out of range or has a wrong type.
     RuntimeError
-        The device is not there.
+        The device is not available.
 
     Notes
     -----
-    A pass yields ``(images, targets)``: float32 of (n, 3, H, W), red, green and blue, each batch in
-    memory of its own, which is used again when nobody has any part of it; and int64 of (n,), -1
-    where a sample has no target. Each pass is the next epoch.
+    A pass yields ``(images, targets)``: images are float32 of (n, 3, H, W), in red, green and blue;
+    targets are int64 of (n,), -1 where a sample has none. Each batch has memory of its own, reused
+    once no reference to any part of it is left. Each pass is the next epoch.
 
-    Pixels depend on (seed, epoch, position in the dataset) alone: not on threads, batches or order.
-    Transforms that are no class of `transforms` are called from several threads at once.
+    Pixels depend on (seed, epoch, position in the dataset) only, not on threads, batches or order.
+    Transforms that are not classes of `transforms` are called from several threads concurrently.
 
-    A sample that cannot be read or decoded ends the pass with an error that names it. A pass that
-    is left or forgotten ends its threads. A loader pickles if its dataset does, and may be used
-    after a fork; a pass that is going on stays in its process.
+    A sample that cannot be read or decoded ends the pass with an error that names it. Abandoning a
+    pass ends its threads. A loader can be pickled if its dataset can, and used after a fork; a
+    running pass stays in its process.
 
-    A loader takes the place of torch's ``DataLoader``, with threads for worker processes; it is not
-    meant to be put into one. Where worker processes are wanted, give torch's the dataset itself.
+    A loader replaces torch's ``DataLoader`` and uses threads instead of worker processes; do not
+    wrap it in one. If you need worker processes, pass the dataset itself to torch's.
 
     Examples
     --------
@@ -157,7 +156,7 @@ class Loader:
         if seed is None:
             seed = secrets.randbits(32 if self._recipe.compat else 64)
         if self._recipe.compat:
-            stream_of_epoch(seed, 0)  # or it says why not
+            stream_of_epoch(seed, 0)  # raises an error if the seed is out of range
         self.seed = seed
         self._sampler = ClipSampler(
             len(self.dataset),
@@ -169,7 +168,7 @@ class Loader:
             drop_last=drop_last,
         )
         self.track = track
-        # None where batches are arrays: torch is not needed for these.
+        # None if batches are arrays, which need no torch.
         self._device: Any = None
         if as_tensors or device != "cpu":
             with importing:
@@ -179,17 +178,17 @@ class Loader:
             self._device = checked_device(device)
         self._threads = None if threads is None else _positive("threads", threads)
         self._prefetch = _positive("prefetch", prefetch)
-        # Samples of this pass that were yielded: the sampler is ahead.
+        # Samples yielded in this pass; the sampler is ahead of it.
         self._given = 0
 
     @property
     def epoch(self) -> int:
-        """The epoch of the pass that is going on or, before the first, to come."""
+        """Epoch of the current pass or, before the first, of the next one."""
         return self._sampler.epoch
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Height and width of the pictures of a batch."""
+        """Height and width of the output pictures."""
         return self._recipe.shape
 
     def __len__(self) -> int:
@@ -197,7 +196,7 @@ class Loader:
         return len(self._sampler)
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
-        """Load the rest of the epoch; of the next one if a pass over this one was begun here."""
+        """Load the rest of the epoch, or the next epoch if a pass over this one has begun."""
         order = iter(self._sampler)
         first = next(order, None)
         self._given = 0
@@ -210,7 +209,7 @@ class Loader:
             self._given += len(images)
             batch = [self._converted(images, targets)]
             del images, targets
-            yield batch.pop()  # from now on the caller's alone
+            yield batch.pop()  # keep no reference, so that the caller's is the only one
 
     def _filler(self, epoch: int) -> Filler:
         if self._device is None or self._device.type == "cpu":
@@ -235,28 +234,28 @@ class Loader:
         return torch.as_tensor(images), torch.from_numpy(targets)
 
     def set_epoch(self, epoch: int) -> None:
-        """Say which epoch the next pass is; see `frames.sampler.ClipSampler.set_epoch`."""
+        """Set the epoch of the next pass; see `frames.sampler.ClipSampler.set_epoch`."""
         self._sampler.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where the pass is, behind the last batch it gave, as numbers that JSON holds."""
+        """Return the position after the last batch yielded, as numbers that JSON can store."""
         return self._sampler.state_dict(self._given)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue where `state_dict` was called, with the seed of the state.
 
-        Batch size and threads may be others, and the number of ranks.
+        Batch size, number of threads and number of ranks may differ.
 
         Raises
         ------
         ValueError
-            The state is of another number of samples, of another kind of order, or no state; or the
-            transforms draw in the order of Benzina, and the state is in the middle of an epoch.
+            The state is invalid, or of another number of samples or kind of order; or the
+            transforms draw in Benzina's order, and the state is in the middle of an epoch.
         """
         if self._recipe.is_in_order and 0 < state.get("position", 0) < state.get("length", 0):
             raise ValueError(
-                "with compat='benzina' all samples of an epoch share one random stream: a pass "
-                "cannot be taken up in the middle"
+                "with compat='benzina' all samples of an epoch share one random stream: cannot "
+                "resume in the middle of an epoch"
             )
         self._sampler.load_state_dict(state)
         self.seed, self._given = state["seed"], 0

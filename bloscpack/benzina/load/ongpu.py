@@ -1,8 +1,8 @@
-"""The same on a device of torch: pictures decoded by its hardware, and warped by torch.
+"""Batches on a torch device: pictures decoded by its hardware and warped by torch.
 
-On ``"cuda"`` PyAV decodes by NVDEC, and what it decodes stays on the device; a picture that the
-hardware refuses is decoded on the CPU, and counted. The warp is written in torch and is, within 1
-of 255, that of the kernel; so it can be tried, as all of this but NVDEC, on tensors of the CPU.
+On ``"cuda"`` PyAV decodes with NVDEC and leaves the frames on the device. Pictures that the
+hardware refuses are decoded on the CPU and counted. The warp is written in torch and differs from
+the kernel's by at most 1 of 255, so all of this but NVDEC can be tested with tensors on the CPU.
 
 Experimental: NVDEC and batches on ``"cuda"`` have not been tested on a GPU.
 """
@@ -29,23 +29,23 @@ except ImportError as err:
         'tensors need torch: install it, or "bloscpack[torch]"', name="torch"
     ) from err
 
-# Samples that a thread does in a row: enough for the device, few enough for its memory.
+# Samples per task: enough to keep the device busy, few enough for its memory.
 _MAX_TASK = 32
-# Frames that NVDEC leaves on the device: luma, and chroma interleaved.
+# Planes of an NV12 frame, as NVDEC leaves it on the device: luma, and interleaved chroma.
 _NV12_PLANES = 2
-# At these numbers of pictures that were decoded on the CPU there is a warning.
-_TOLD = frozenset(10**power for power in range(12))
+# Counts of pictures decoded on the CPU at which a warning is issued.
+_WARNING_COUNTS = frozenset(10**power for power in range(12))
 
 
 class DevicePlanes(NamedTuple):
-    """What `Planes` is, on a device.
+    """Counterpart of `Planes` on a device.
 
     Attributes
     ----------
     y, u, v : Tensor
-        uint8, of two axes; `u` and `v` None for grey.
+        uint8, two-dimensional; `u` and `v` are None for grey.
     clean, chroma, matrix, full_range
-        As of `Planes`.
+        As for `Planes`.
     """
 
     y: torch.Tensor
@@ -63,12 +63,12 @@ class DevicePlanes(NamedTuple):
 
 
 def checked_device(device: Any) -> torch.device:
-    """Return a device of torch, a number being that of a GPU.
+    """Return a torch device; a number selects a GPU.
 
     Raises
     ------
     RuntimeError
-        There is no such device here.
+        The device is not available.
     """
     if isinstance(device, int):
         device = f"cuda:{device}"
@@ -86,21 +86,21 @@ def checked_device(device: Any) -> torch.device:
 
 
 class BatchDecoder:
-    """Decode pictures to a device.
+    """Decodes pictures to a device.
 
     Parameters
     ----------
     device : torch.device
-        Where to.
+        Device of the decoded planes.
 
     Attributes
     ----------
     ndecoded, nfallback : int
-        Pictures so far, and those of them that the hardware refused.
+        Number of pictures so far, and number of those that the hardware refused.
 
     Notes
     -----
-    Threads may share it: each has decoders of its own.
+    Safe in threads; each thread has decoders of its own.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -116,7 +116,7 @@ class BatchDecoder:
         Parameters
         ----------
         pictures : sequence of (InnerTrack, bytes)
-            Of each its track, and its bytes.
+        The track of each picture, and its bytes.
 
         Returns
         -------
@@ -125,12 +125,12 @@ class BatchDecoder:
         Raises
         ------
         FormatError, CodecError, UnsupportedError
-            As by `Decoder.decode`, of the first picture that cannot be decoded at all.
+            As for `Decoder.decode`, for the first picture that cannot be decoded at all.
 
         Warns
         -----
         RuntimeWarning
-            The hardware has refused the first picture, the tenth, the hundredth and so on.
+            When the hardware has refused the first picture, the tenth, the hundredth and so on.
         """
         return [self.decode(track, payload) for track, payload in pictures]
 
@@ -154,23 +154,23 @@ class BatchDecoder:
         with self._lock:
             self.ndecoded += 1
             self.nfallback += refusal is not None
-            told = f"{self.nfallback} of {self.ndecoded} pictures so far were"
-            is_told = refusal is not None and self.nfallback in _TOLD
-        if is_told:
-            message = f"{told} decoded on the CPU and not on {self._device}, the last as: {refusal}"
+            counts = f"{self.nfallback} of {self.ndecoded} pictures so far were"
+            is_due = refusal is not None and self.nfallback in _WARNING_COUNTS
+        if is_due:
+            message = f"{counts} decoded on the CPU, not on {self._device}; last reason: {refusal}"
             warnings.warn(message, RuntimeWarning, stacklevel=2)
 
 
 def _moved(planes: Planes, device: torch.device) -> DevicePlanes:
     def tensor(plane: Any) -> torch.Tensor | None:
-        # Copied: they are views of the decoder's memory, which torch takes to be writable.
+        # Copy: the planes are views of the decoder's memory, which torch assumes to be writable.
         return None if plane is None else torch.from_numpy(np.array(plane)).to(device)
 
     return DevicePlanes(tensor(planes.y), tensor(planes.u), tensor(planes.v), *planes[3:])
 
 
 class _HardwareDecoder(Decoder):
-    """A decoder whose frames are on a GPU."""
+    """A decoder with its frames on a GPU."""
 
     def __init__(self, device: torch.device) -> None:
         super().__init__()
@@ -178,7 +178,7 @@ class _HardwareDecoder(Decoder):
 
     def _create(self, name: str) -> Any:
         if name not in ("hevc", "h264"):
-            raise UnsupportedError(f"{name} is not decoded by the hardware")
+            raise UnsupportedError(f"hardware decoding of {name} is not supported")
         accelerator = self._av.codec.hwaccel.HWAccel(
             "cuda", self._device.index, allow_software_fallback=False, is_hw_owned=True
         )
@@ -187,12 +187,12 @@ class _HardwareDecoder(Decoder):
     def _planes(self, frame: Any, info: Any, clean: Aperture) -> Any:
         planes = frame.planes
         if len(planes) != _NV12_PLANES:
-            raise UnsupportedError(f"a frame of {len(planes)} planes on the device, not of NV12")
+            raise UnsupportedError(f"hardware frame has {len(planes)} planes, expected 2 (NV12)")
         with torch.cuda.device(self._device):
             luma, chroma = (torch.from_dlpack(plane) for plane in planes)
             if luma.dtype != torch.uint8:
-                raise UnsupportedError("a frame of more than 8 bits on the device")
-            # The decoder has few surfaces: they are copied, and given back when that is done.
+                raise UnsupportedError("hardware frame has more than 8 bits per sample")
+            # The decoder has few surfaces. Copy them and wait, so that they can be released.
             found = DevicePlanes(
                 luma.clone(),
                 chroma[..., 0].clone(),
@@ -207,7 +207,7 @@ class _HardwareDecoder(Decoder):
 
 
 class DeviceFiller(Filler):
-    """A `Filler` whose batches are on a device of torch."""
+    """A `Filler` with its batches on a torch device."""
 
     max_task = _MAX_TASK
 
@@ -248,23 +248,23 @@ def warp_batch(
     padding: str = "clean",
     nearest: bool = False,
 ) -> None:
-    """Write warped pictures in RGB into a batch.
+    """Write warped RGB pictures into a batch.
 
     Parameters
     ----------
     planes : sequence of DevicePlanes
-        Of any sizes: those of one size are done together.
+        Pictures of any sizes; those of equal size are processed together.
     numbers : sequence of Numbers
-        Of each its warp, conversion, bias, norm and colour outside.
+        Warp, conversion, bias, norm and outside colour of each picture.
     out : Tensor
         float32, (n, 3, height, width), on the same device.
     padding, nearest
-        As of `planes.warp_planes`.
+        As for `planes.warp_planes`.
 
     Raises
     ------
     UnsupportedError
-        There is no conversion for the colours of a picture.
+        The colours of a picture cannot be converted.
     """
     if padding not in PADDINGS:
         raise ValueError(f"padding must be one of {', '.join(PADDINGS)}, not {padding!r:.80}")
@@ -285,11 +285,11 @@ def _warped(
     padding: str,
     nearest: bool,
 ) -> torch.Tensor:
-    """Return pictures whose planes agree in size, warped: (n, 3, height, width)."""
+    """Return warped pictures, (n, 3, height, width); all planes must have the same size."""
     device = planes[0].y.device
 
     def column(values: Any, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-        """Return a row of numbers for each picture, its items along axis 1."""
+        """Return a tensor with one row of numbers per picture, broadcast over height and width."""
         return torch.tensor(values, dtype=dtype, device=device)[:, :, None, None]
 
     x, y = _coordinates(column([each.warp for each in numbers], torch.float64), shape)
@@ -300,7 +300,7 @@ def _warped(
     if padding == "smear":
         rows, columns = planes[0].y.shape
         low_x, low_y, high_x, high_y = -left, -top, columns - 1 - left, rows - 1 - top
-    # Comparisons with NaN are false: it is outside.
+    # Comparisons with NaN are false, so NaN is outside.
     inside = (x >= low_x - margin) & (x <= high_x + margin)
     inside &= (y >= low_y - margin) & (y <= high_y + margin)
     x = torch.where(inside, x, low_x).clamp(low_x, high_x) + left
@@ -317,7 +317,7 @@ def _warped(
 
 
 def _coordinates(h: torch.Tensor, shape: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return where each output pixel is in its picture, x and y of (n, height, width)."""
+    """Return the place of each output pixel in its picture: x and y, (n, height, width)."""
     rows, columns = shape
     x = torch.arange(columns, device=h.device, dtype=torch.float64)[None, None, :]
     y = torch.arange(rows, device=h.device, dtype=torch.float64)[None, :, None]
@@ -333,11 +333,11 @@ def _sampled(
     down: int,
     nearest: bool,
 ) -> torch.Tensor:
-    """Return what planes have at coordinates of luma: float32 (n, height, width)."""
+    """Return the samples of planes at luma coordinates: float32 (n, height, width)."""
     plane = torch.stack(planes)
     rows, columns = plane.shape[1:]
     flat = plane.reshape(len(planes), -1)
-    # Chroma samples of a subsampled plane are centred between those of luma.
+    # Samples of subsampled chroma are centred between those of luma.
     at_x = ((x / 2).floor() if nearest else x / 2 - 0.25) if across else x
     at_y = ((y / 2).floor() if nearest else y / 2 - 0.25) if down else y
     at_x, at_y = at_x.clamp(0, columns - 1), at_y.clamp(0, rows - 1)
@@ -361,7 +361,7 @@ def _coloured(
     inside: torch.Tensor,
     column: Any,
 ) -> torch.Tensor:
-    """Return red, green and blue, less the bias, times the norm."""
+    """Return red, green and blue, minus the bias, times the norm."""
     matrices = [
         own.conversion(each.matrix, each.full_range)
         for each, own in zip(planes, numbers, strict=True)

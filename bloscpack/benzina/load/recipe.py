@@ -1,4 +1,4 @@
-"""What becomes of each picture of a batch: the transforms, and their numbers for a sample."""
+"""The transforms of a loader, and the numbers they return for a sample."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from ..transforms import (
 )
 from .affine import Compat, Shape, checked_compat
 
-# What the caller gives for a transform: one, or the numbers of a constant one.
+# A transform, or the numbers of a constant one.
 TransformLike: TypeAlias = Transform | float | Sequence[float] | None
 
 _CONSTANTS = (
@@ -32,7 +32,7 @@ INTERPOLATIONS = ("bilinear", "nearest")
 
 
 class Numbers(NamedTuple):
-    """What the transforms say for one sample."""
+    """Results of the transforms for one sample."""
 
     warp: Sequence[float]
     color: int | None
@@ -41,9 +41,9 @@ class Numbers(NamedTuple):
     oob: Sequence[float]
 
     def conversion(self, matrix: int, full_range: bool) -> Coefficients:
-        """Return how colours of a picture are converted: as it says, if nothing else is wanted.
+        """Return the colour conversion: that of the transform, else that of the picture.
 
-        A picture that is stored as RGB is left as it is.
+        Pictures stored as RGB are not converted.
         """
         if self.color is None or matrix == MATRIX_RGB:
             return coefficients(matrix, full_range)
@@ -52,14 +52,14 @@ class Numbers(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """The transforms of a loader; made by `make_recipe`.
+    """The transforms of a loader; created by `make_recipe`.
 
     Attributes
     ----------
     shape : (int, int)
         Height and width of the output.
     color : transform or None
-        None for what each picture says itself.
+        None for the conversion that each picture specifies.
     compat : "benzina" or None
         Call the transforms as the reference does.
     """
@@ -76,7 +76,7 @@ class Recipe:
 
     @property
     def is_random(self) -> bool:
-        """Whether the transforms may draw."""
+        """Whether the transforms may draw random numbers."""
         given = (self.warp, self.color, self.bias, self.norm, self.oob)
         return not all(one is None or isinstance(one, _CONSTANTS) for one in given)
 
@@ -91,16 +91,16 @@ class Recipe:
         Parameters
         ----------
         index : int
-            Its position in the dataset.
+            Position of the sample in the dataset.
         in_shape : (int, int)
             Height and width of its picture.
         rng : Generator or RandomState
-            What they draw from; anything if they do not.
+            Source of random numbers; ignored by constant transforms.
 
         Raises
         ------
         ValueError
-            A transform returned another number of numbers.
+            A transform returned a wrong number of values.
         """
         shapes = (in_shape[::-1] if self.compat else in_shape), self.shape
         warp = _counted("warp", self.warp(index, *shapes, rng), 9)
@@ -138,12 +138,12 @@ def make_recipe(
     interpolation: str = "bilinear",
     compat: Compat | None = None,
 ) -> Recipe:
-    """Return the recipe of what the caller gave: transforms, any callables, or constants.
+    """Return a recipe of transforms, other callables, or constants.
 
     Raises
     ------
     TypeError, ValueError
-        Something is none of these, or not one of those there are.
+        An argument is out of range or has a wrong type.
     """
     if padding not in PADDINGS:
         raise ValueError(f"padding must be one of {', '.join(PADDINGS)}, not {padding!r:.80}")
@@ -177,7 +177,7 @@ def _counted(name: str, numbers: Sequence[float], count: int) -> Sequence[float]
 
 
 def _pair(shape: int | Sequence[int]) -> Shape:
-    """Return (height, width); one number is both."""
+    """Return (height, width); one number means both."""
     pair = (shape, shape) if isinstance(shape, int) else tuple(shape)
     if len(pair) != 2 or not all(isinstance(edge, int) and edge > 0 for edge in pair):
         raise ValueError(f"shape must be a positive int, or (height, width), not {shape!r:.80}")

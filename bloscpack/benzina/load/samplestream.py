@@ -1,4 +1,4 @@
-"""Random numbers for samples, which no order of work can change."""
+"""Random numbers for samples, independent of the order of work."""
 
 import numpy as np
 
@@ -6,9 +6,9 @@ _WORD = (1 << 64) - 1
 
 
 class SampleStreams:
-    """One stream of random numbers for each sample of each epoch: Philox, which is keyed.
+    """One stream of random numbers per sample and epoch, from the keyed generator Philox.
 
-    What is drawn for a sample depends on nothing but (seed, epoch, index, repeat). One thread.
+    Numbers depend on (seed, epoch, index, repeat) only. Not safe for concurrent use.
 
     Parameters
     ----------
@@ -22,17 +22,17 @@ class SampleStreams:
         self._generator = np.random.Generator(self._bits)
 
     def at(self, epoch: int, index: int, repeat: int = 0) -> np.random.Generator:
-        """Return the stream at its beginning: valid until the next call.
+        """Return the stream from its beginning; it is valid until the next call.
 
         Parameters
         ----------
         epoch, index : int
-            Which sample.
+            The sample.
         repeat : int, default 0
-            How often the sample has come before in this epoch.
+            How often the sample has occurred before in this epoch.
         """
-        # A generator costs 10 us to make and 2 us to set. Its counter counts in the lowest of its
-        # four words: the others tell streams apart that share a key.
+        # Creating a generator takes 10 us, setting its state 2 us. The counter increments its
+        # lowest word only, so the other three can hold `repeat` and `index`.
         self._bits.state = {
             "bit_generator": "Philox",
             "state": {

@@ -1,8 +1,9 @@
-"""Benzina's ``DataLoader``: torch's, whose batches begin with decoded pictures.
+"""Benzina's ``DataLoader``: a torch DataLoader with batches that begin with decoded pictures.
 
-Names, arguments and results are those of Benzina 0.0.5 (torch/dataloader.py). What differs: every
-batch has memory of its own, CPUs will do, pictures may have any size, and shapes are (height,
-width) for transforms too, unless the warp has ``compat="benzina"``. torch is imported here.
+Names, arguments and results are those of Benzina 0.0.5 (torch/dataloader.py). Differences: every
+batch has memory of its own, the CPU is supported, pictures may have any size, and shapes are
+(height, width) for transforms too, unless the warp has ``compat="benzina"``. Importing this module
+imports torch.
 """
 
 import functools
@@ -40,60 +41,60 @@ except ImportError as err:
 
 from .ongpu import DeviceFiller, checked_device
 
-# More work, in bytes, than any number of threads is started for.
+# Large enough that the size of the work never limits the number of threads.
 _MUCH = 1 << 40
 
 
 class DataLoader(torch.utils.data.DataLoader):  # type: ignore[misc]
-    """Batches of pictures with what the dataset has beside them; Benzina's ``DataLoader``.
+    """Batches of pictures and the other data of their samples; Benzina's ``DataLoader``.
 
     Parameters
     ----------
     dataset : Dataset
-        What `open` returns, one of Benzina's classes as `ClassificationDataset`, or any map-style
-        dataset of such items, as torch's ``Subset`` and ``ConcatDataset`` of these.
+        A dataset from `open`, one of Benzina's classes such as `ClassificationDataset`, or any
+        map-style dataset of such items, such as torch's ``Subset`` or ``ConcatDataset`` of these.
     shape : int or (int, int)
-        Height and width of the pictures of a batch.
+        Height and width of the output pictures.
     path : str or PathLike, optional
-        The file that samples are read from, at their places in the dataset's own; by default that.
+        File to read samples from, at the places that the dataset gives; by default its own file.
     batch_size, shuffle, sampler, batch_sampler, collate_fn, drop_last
-        As of torch's; `collate_fn` is given what is beside the pictures, a tuple for each sample.
+        As for torch's; `collate_fn` gets one tuple per sample, with everything but the picture.
     timeout : float, default 0
-        Not negative; nothing else of it matters, for there are no workers to wait for.
+        Must not be negative; otherwise ignored, as no workers are used.
     device : torch.device, str or int, optional
-        Where batches are made: by default the current GPU or, if there is none, the CPU. "cuda" is
-        experimental: it has not been tested on a GPU; ``device="cpu"`` is.
+        Device of the batches: by default the current GPU, or the CPU if torch finds no GPU. "cuda"
+        is experimental and has not been tested on a GPU; ``device="cpu"`` is tested.
     multibuffering : int, default 3
-        Batches that are worked on ahead.
+        Number of batches prepared ahead.
     seed : int, optional
-        For the transforms alone; by default torch's generator gives it. The order is the
-        sampler's.
+        Seed of the transforms only; by default drawn from torch's generator. The sampler decides
+        the order.
     bias_transform, norm_transform, warp_transform : transform or numbers, optional
         See `transforms`. By default 0, 1, and the top left corner of the picture as it is.
 
     Attributes
     ----------
     shape, path, device, multibuffering, seed
-        As given.
+        As passed.
     warp_transform, norm_transform, bias_transform, oob_transform, color_transform
-        The transforms; those given as numbers are `Constant` ones. They may be set, until a pass
-        begins. ``color_transform`` None takes what each picture says itself.
+        The transforms; numbers become `Constant` transforms. They may be assigned before a pass
+        begins. If ``color_transform`` is None, each picture's own conversion is used.
 
     Raises
     ------
     ValueError, TypeError
-        An argument is not one of those there are.
+        An argument is out of range or has a wrong type.
     RuntimeError
-        The device is not there.
+        The device is not available.
 
     Notes
     -----
     A pass yields ``(images, *what collate_fn returns)``: float32 of (n, 3, H, W), then usually
-    targets, int64 of (n,). ``num_workers`` is 0: threads do the work, see `Loader`, as many as
-    ``BLOSCPACK_NTHREADS`` says.
+    targets, int64 of (n,). ``num_workers`` is 0: threads do the work, see `Loader`; their number
+    is that of ``BLOSCPACK_NTHREADS``.
 
-    Each pass is another epoch: what is drawn depends on (seed, epoch, index), and on how often the
-    index came before. With a warp of ``compat="benzina"`` the draws are those of Benzina.
+    Each pass is another epoch: random numbers depend on (seed, epoch, index), and on how often the
+    index has occurred before. With a warp of ``compat="benzina"`` they are those of Benzina.
     """
 
     def __init__(
@@ -127,7 +128,7 @@ class DataLoader(torch.utils.data.DataLoader):  # type: ignore[misc]
             timeout=float(timeout),
         )
         if self.batch_sampler is None:
-            raise ValueError("batch_size is None: pictures come in batches")
+            raise ValueError("batch_size must not be None: pictures come in batches")
         if multibuffering < 1:
             raise ValueError(f"multibuffering must be at least 1, not {multibuffering}")
         if seed is None:
@@ -153,7 +154,7 @@ class DataLoader(torch.utils.data.DataLoader):  # type: ignore[misc]
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         """Begin a pass: the next epoch."""
         epoch, self._epoch = self._epoch, self._epoch + 1
-        # Not in the generator: what is set later is of the next pass.
+        # Make the recipe now, not in the generator: transforms set later apply to the next pass.
         return self._batches(self._recipe(self.shape), epoch)
 
     def _recipe(self, shape: int | Sequence[int]) -> Recipe:
@@ -177,7 +178,7 @@ class DataLoader(torch.utils.data.DataLoader):  # type: ignore[misc]
             plans = self._plans(archive)
             for images, aux in filler.batches(plans, threads, self.multibuffering):
                 yield torch.as_tensor(images), *aux
-                del images, aux  # whose memory is used again
+                del images, aux  # so that their memory can be reused
         finally:
             if archive is not None:
                 archive.close()
@@ -203,14 +204,14 @@ def _part(pictures: list[Picture], first: int, last: int) -> list[Picture]:
 
 
 def _device(device: Any) -> torch.device:
-    """Return where batches are made, by default where Benzina made them if that is there."""
+    """Return the device of the batches: by default the GPU, as in Benzina, if there is one."""
     if device is None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     return checked_device(device)
 
 
 class _Unpacker:
-    """From items of a dataset to pictures, and to what is beside them."""
+    """Extracts pictures, and the data beside them, from the items of a dataset."""
 
     def __init__(self, archive: ByteSource | None) -> None:
         self._archive = archive
@@ -222,7 +223,7 @@ class _Unpacker:
         Raises
         ------
         TypeError
-            It is no item of a dataset of Benzina.
+            The item is not one of a Benzina dataset.
         """
         if isinstance(item, Sample):
             if self._archive is None:
@@ -247,7 +248,7 @@ class _Unpacker:
         archive = self._archive
         if archive is None or offset + nbytes > archive.size():
             error = TruncatedError(
-                f"its bytes {offset} to {offset + nbytes} are not all there", offset=offset
+                f"bytes {offset} to {offset + nbytes} are not all in the file", offset=offset
             )
             error.path = None if archive is None else archive.name
             raise error
@@ -255,7 +256,7 @@ class _Unpacker:
 
 
 def _beside(item: Any) -> tuple[Any, ...]:
-    """Return what is beside the picture of an item."""
+    """Return the data of an item except its picture."""
     if isinstance(item, Sample):
         return (np.int64(item.target),)
     target = getattr(item, "target", ())
@@ -263,7 +264,7 @@ def _beside(item: Any) -> tuple[Any, ...]:
 
 
 class _StoredSample:
-    """A sample of which the bytes are known, but no dataset."""
+    """A sample given by its bytes, without a dataset."""
 
     name = None
 
@@ -275,7 +276,7 @@ class _StoredSample:
 
     @functools.cached_property
     def layout(self) -> SampleLayout:
-        """Where its tracks are."""
+        """Layout of its tracks."""
         self._data = self._read()
         return parse_sample(self._data)
 

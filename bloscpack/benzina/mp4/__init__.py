@@ -1,1 +1,1 @@
-"""The mp4 files of a dataset and of each picture: boxes, tracks and tables."""
+"""The mp4 structure of a dataset and of each picture: boxes, tracks and tables."""

@@ -1,8 +1,8 @@
-"""Boxes of ISO base media files (ISO/IEC 14496-12), read within their bounds, and written.
+"""Boxes of ISO base media files (ISO/IEC 14496-12): bounds-checked reading, and writing.
 
-Nothing here reads by itself: what walks over boxes is given ``read(offset, nbytes)``, asks for
-headers only and compares every size with the end of the parent before it believes it. Depth is a
-list, never a call, so that no nesting exhausts the stack. Contract: any bytes give values or a
+Nothing here does I/O. Functions that walk over boxes get ``read(offset, nbytes)``, request headers
+only, and check every size against the end of the parent before using it. Nested boxes are kept in a
+list instead of calls, so that no nesting exhausts the stack. Contract: any bytes yield values or a
 `FormatError`. All numbers are big-endian; positions are absolute.
 """
 
@@ -20,20 +20,20 @@ from ...types import BytesLike
 HEADER_NBYTES = 4 + 4
 LARGE_HEADER_NBYTES = 4 + 4 + 8
 FULL_NBYTES = 1 + 3
-"""Version and flags, with which the payload of a full box begins."""
+"""Size of version and flags, which start the payload of a full box."""
 
 MAX_DEPTH = 32
-"""How deep known containers may lie in each other; writers need 6."""
+"""Largest nesting of known containers; writers need 6."""
 
 CONTAINERS = frozenset((b"moov", b"trak", b"edts", b"mdia", b"minf", b"dinf", b"stbl"))
-"""Boxes that hold boxes and nothing else. ``udta`` is none: QuickTime ends it with a zero."""
+"""Boxes that contain only boxes. ``udta`` is left out because QuickTime ends it with a zero."""
 
 Read = Callable[[int, int], BytesLike]
-"""Returns exactly so many bytes from an offset, or raises `TruncatedError`."""
+"""Function that returns exactly `nbytes` from `offset`, or raises `TruncatedError`."""
 
 _T = TypeVar("_T")
 _NHELD = 8
-# Boxes beside each other that are read one by one, before they are read in blocks.
+# Sibling boxes to read one by one before reading in blocks.
 _FEW = 16
 _BLOCK_NBYTES = 1 << 16
 
@@ -43,48 +43,48 @@ _FULL = Struct(">I")
 
 
 class BoxHeader(NamedTuple):
-    """Where a box lies."""
+    """Place of a box."""
 
     kind: bytes
-    """Four bytes, of any value."""
+    """Four bytes of any value."""
     offset: int
     header_nbytes: int
     nbytes: int
-    """Size with the header."""
+    """Size including the header."""
 
     @property
     def payload_offset(self) -> int:
-        """Where the payload begins."""
+        """Offset of the payload."""
         return self.offset + self.header_nbytes
 
     @property
     def end(self) -> int:
-        """Where the next box begins."""
+        """Offset of the next box."""
         return self.offset + self.nbytes
 
 
 class Window:
-    """A `Read` for small reads close to each other, made of fewer and larger ones.
+    """A `Read` that combines small reads into fewer, larger ones.
 
-    The last few of these are held: tables that are skipped lie between headers that are wanted
-    together.
+    It holds the last few of them: box headers that are needed together have large tables between
+    them that are not.
 
     Parameters
     ----------
     read_at : callable
-        Positional read, such as `ByteSource.read_at`; may return less at the end.
+        Positional read, such as `ByteSource.read_at`; may return less at the end of the file.
     nbytes : int
-        Size of a read. What is larger is read alone, and not held.
+        Size of a read in bytes. A larger request is read alone and not held.
     """
 
     def __init__(self, read_at: Callable[[int, int], BytesLike], nbytes: int = 8192) -> None:
         self._read_at = read_at
         self._nbytes = nbytes
-        # Where each begins, the last one first.
+        # Start and bytes of each read, latest first.
         self._held: list[tuple[int, memoryview]] = []
 
     def __call__(self, offset: int, nbytes: int) -> BytesLike:
-        """Return `nbytes` from `offset`; a view of what is held."""
+        """Return `nbytes` from `offset`; a view of a held read."""
         for start, held in self._held:
             at = offset - start
             if 0 <= at <= len(held) - nbytes:
@@ -92,7 +92,7 @@ class Window:
         found = memoryview(self._read_at(offset, max(nbytes, self._nbytes)))
         if len(found) < nbytes:
             raise TruncatedError(
-                f"{nbytes} bytes wanted at offset {offset}, {len(found)} are there", offset=offset
+                f"{nbytes} bytes needed at offset {offset}, found {len(found)}", offset=offset
             )
         if nbytes <= self._nbytes:
             self._held = [(offset, found), *self._held[: _NHELD - 1]]
@@ -100,12 +100,12 @@ class Window:
 
 
 def reader_of(data: BytesLike) -> Read:
-    """Return a `Read` of bytes in memory."""
+    """Return a `Read` over bytes in memory."""
 
     def read(offset: int, nbytes: int) -> BytesLike:
         if offset + nbytes > len(view):
             raise TruncatedError(
-                f"{nbytes} bytes wanted at offset {offset}, {max(len(view) - offset, 0)} are there",
+                f"{nbytes} bytes needed at offset {offset}, found {max(len(view) - offset, 0)}",
                 offset=offset,
             )
         return view[offset : offset + nbytes]
@@ -115,28 +115,28 @@ def reader_of(data: BytesLike) -> Read:
 
 
 def name_of(kind: bytes) -> str:
-    """Return the four bytes of a kind as text for a message."""
+    """Return the four bytes of a box type as text for a message."""
     return kind.decode("ascii", "backslashreplace")
 
 
 def unpack_header(
     view: BytesLike, at: int, offset: int, end: int, *, to_end: bool = False
 ) -> BoxHeader:
-    """Unpack the header of a box and compare its size with its surroundings.
+    """Unpack the header of a box and check its size against its parent.
 
     Parameters
     ----------
     view : bytes
-        Holds the header at position `at`: 16 bytes, or fewer if `end` comes first.
+        Contains the header at position `at`: 16 bytes, or fewer if `end` comes first.
     offset, end : int
-        Where the box begins and where its parent ends.
+        Start of the box and end of its parent.
     to_end : bool
-        Whether a size of 0 means "up to `end`", as it does only for boxes in no other box.
+        Whether a size of 0 means "up to `end`", which is valid for outermost boxes only.
 
     Raises
     ------
     FormatError
-        The size is less than the header's, or the box is longer than its parent.
+        The size is less than the header's, or exceeds the parent.
     """
     if len(view) - at < HEADER_NBYTES:
         raise _cut(offset, len(view) - at, HEADER_NBYTES)
@@ -151,26 +151,26 @@ def unpack_header(
         nbytes = end - offset
     if nbytes < header_nbytes:
         raise FormatError(
-            f"box {name_of(kind)!r} at offset {offset}: its size of {nbytes} is less than the "
+            f"box {name_of(kind)!r} at offset {offset}: size {nbytes} is less than the "
             f"{header_nbytes} bytes of its header",
             offset=offset,
         )
     if nbytes > end - offset:
         raise FormatError(
-            f"box {name_of(kind)!r} at offset {offset}: its size of {nbytes} exceeds the "
-            f"{end - offset} bytes left there",
+            f"box {name_of(kind)!r} at offset {offset}: size {nbytes} exceeds the "
+            f"{end - offset} bytes left",
             offset=offset,
         )
     return BoxHeader(kind, offset, header_nbytes, nbytes)
 
 
 def _cut(offset: int, found: int, needed: int) -> TruncatedError:
-    message = f"the header of a box at offset {offset}: {found} of its {needed} bytes are there"
+    message = f"box header at offset {offset}: found {found} of {needed} bytes"
     return TruncatedError(message, offset=offset)
 
 
 def pack_box(kind: bytes, *parts: bytes) -> bytes:
-    """Return a box with a payload of `parts`; its size takes 64 bits only if it needs them."""
+    """Return a box with a payload of `parts`; its size takes 64 bits only if necessary."""
     nbytes = HEADER_NBYTES + sum(map(len, parts))
     if nbytes < 2**32:
         return b"".join((_SIZE_AND_KIND.pack(nbytes, kind), *parts))
@@ -179,7 +179,7 @@ def pack_box(kind: bytes, *parts: bytes) -> bytes:
 
 
 def pack_large_header(kind: bytes, nbytes: int) -> bytes:
-    """Return the header of a box of `nbytes` bytes with it, its size in 64 bits."""
+    """Return the header of a box of `nbytes` bytes (header included), with a 64-bit size."""
     return _SIZE_AND_KIND.pack(1, kind) + _LARGE_SIZE.pack(nbytes)
 
 
@@ -191,22 +191,22 @@ def children(
     *,
     to_end: bool = False,
 ) -> Iterator[BoxHeader]:
-    """Yield the boxes that lie from `start` to `end`, which they fill, without their children.
+    """Yield the boxes that fill the range from `start` to `end`, without their children.
 
     Parameters
     ----------
     kinds : container of bytes, optional
-        Yield only these. It is looked at for each box anew, and may change meanwhile.
+        Yield only these. It is checked for each box, so the caller may change it on the way.
     to_end : bool
         Whether a size of 0 is allowed.
 
     Raises
     ------
     FormatError
-        A box, of any kind, does not fit.
+        A box, of any type, exceeds the range.
     """
-    # Headers are read one by one, as tables of any size lie between them; where there are many, and
-    # close to each other, in blocks: there may be a million in 8 MB.
+    # Read headers one by one, as large tables may lie between them. After the first few, if they
+    # are close together, read blocks: 8 MB may contain a million boxes.
     block, base, nboxes = memoryview(b""), start, 0
     while start < end:
         at = start - base
@@ -238,28 +238,28 @@ def walk(
     kinds: frozenset[bytes] | None = None,
     to_end: bool = False,
 ) -> Iterator[tuple[tuple[bytes, ...], BoxHeader]]:
-    """Yield all boxes from `start` to `end` in the order of the file, each with its path.
+    """Yield all boxes from `start` to `end` in file order, each with its path.
 
     Parameters
     ----------
     containers : frozenset of bytes
-        Kinds whose payload is boxes; others are not looked into.
+        Boxes to descend into; their payload is boxes.
     kinds : frozenset of bytes, optional
-        Yield, and look into, only these.
+        Yield, and descend into, only these.
     to_end : bool
         Whether a size of 0 is allowed at the outermost level.
 
     Yields
     ------
     path : tuple of bytes
-        Kinds of the boxes around it, outermost first.
+        Types of the enclosing boxes, outermost first.
     header : BoxHeader
         The box.
 
     Raises
     ------
     FormatError
-        A box does not fit its parent, or containers lie deeper than `MAX_DEPTH`.
+        A box exceeds its parent, or containers are nested deeper than `MAX_DEPTH`.
     """
     path: tuple[bytes, ...] = ()
     levels = [children(read, start, end, kinds, to_end=to_end)]
@@ -274,8 +274,8 @@ def walk(
             continue
         if len(path) == MAX_DEPTH:
             raise FormatError(
-                f"box {name_of(header.kind)!r} at offset {header.offset}: more than "
-                f"{MAX_DEPTH} containers lie in each other",
+                f"box {name_of(header.kind)!r} at offset {header.offset}: nested in more than "
+                f"{MAX_DEPTH} containers",
                 offset=header.offset,
             )
         if header.nbytes > header.header_nbytes:
@@ -284,19 +284,19 @@ def walk(
 
 
 def check_boxes(read: Read, start: int, end: int) -> None:
-    """Go through all boxes from `start` to `end`, and those in containers.
+    """Check all boxes from `start` to `end`, and those in containers.
 
     Raises
     ------
     FormatError
-        A box does not fit its parent, or containers lie deeper than `MAX_DEPTH`.
+        A box exceeds its parent, or containers are nested deeper than `MAX_DEPTH`.
     """
     for _ in walk(read, start, end, kinds=CONTAINERS):
         pass
 
 
 def first_of(read: Read, start: int, end: int, *kinds: bytes) -> dict[bytes, BoxHeader]:
-    """Go through all boxes from `start` to `end`, and return the first of each kind asked for."""
+    """Check all boxes from `start` to `end`; return the first one of each requested type."""
     found: dict[bytes, BoxHeader] = {}
     if start == end:
         return found
@@ -310,7 +310,7 @@ def first_of(read: Read, start: int, end: int, *kinds: bytes) -> dict[bytes, Box
 def read_box(
     read: Read, header: BoxHeader, unpack: Callable[[BytesLike], _T], limit: int, skip: int = 0
 ) -> _T:
-    """Return what `unpack` makes of a payload without its first `skip` bytes, `limit` at most."""
+    """Unpack a payload without its first `skip` bytes; read at most `limit` bytes after them."""
     nbytes = header.nbytes - header.header_nbytes
     try:
         return unpack(read(header.payload_offset, min(nbytes, skip + limit))[skip:])
@@ -321,7 +321,7 @@ def read_box(
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Where the numbers of a table lie."""
+    """Place and type of the numbers in a table."""
 
     offset: int
     count: int
@@ -329,37 +329,37 @@ class Table:
 
     @property
     def nbytes(self) -> int:
-        """Size of the numbers."""
+        """Size of the numbers in bytes."""
         return self.count * self.dtype.itemsize
 
 
 UINT32 = np.dtype(">u4")
 UINT64 = np.dtype(">u8")
 CHUNK_RUN = np.dtype([("first", ">u4"), ("samples", ">u4"), ("entry", ">u4")])
-"""A run of ``stsc``: the first chunk, counted from 1, and what all up to the next run hold."""
+"""A run of ``stsc``: its first chunk, counted from 1, and the samples per chunk up to the next."""
 TIME_RUN = np.dtype([("count", ">u4"), ("duration", ">u4")])
 """A run of ``stts``."""
 
 
 def unpack_full(payload: BytesLike, what: str) -> tuple[int, int]:
-    """Unpack (version, flags)."""
+    """Unpack version and flags."""
     (word,) = unpack_fields(_FULL, payload, 0, what)
     return word >> 24, word & 0xFFFFFF
 
 
 def unpack_count(payload: BytesLike) -> int:
-    """Unpack a number of 32 bits."""
+    """Unpack a 32-bit number."""
     (count,) = unpack_fields(_FULL, payload, 0, "a number")
     return int(count)
 
 
 def pack_full_box(kind: bytes, version: int, flags: int, *parts: bytes) -> bytes:
-    """Return a box whose payload begins with version and flags."""
+    """Return a box with a payload that starts with version and flags."""
     return pack_box(kind, _FULL.pack(version << 24 | flags), *parts)
 
 
 def unpack_table(read: Read, header: BoxHeader, dtype: np.dtype[Any], skip: int = 0) -> Table:
-    """Return where the table of a full box lies, its count checked against the box.
+    """Return the place of a full box's table, after checking its count against the box.
 
     Parameters
     ----------
@@ -372,7 +372,7 @@ def unpack_table(read: Read, header: BoxHeader, dtype: np.dtype[Any], skip: int 
     if table.nbytes > room:
         raise FormatError(
             f"box {name_of(header.kind)!r} at offset {header.offset}: {count} entries of "
-            f"{dtype.itemsize} bytes exceed the {room} bytes it has for them",
+            f"{dtype.itemsize} bytes exceed the {room} bytes left in it",
             offset=header.offset,
             field=name_of(header.kind),
         )

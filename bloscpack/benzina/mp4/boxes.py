@@ -1,7 +1,7 @@
-"""What single kinds of boxes say: unpacked from their payloads, and packed as whole boxes.
+"""Fields of single box types: unpacked from their payloads, and packed as whole boxes.
 
-The sections named are those of ISO/IEC 14496-12. Times of creation are 0 in all files of Benzina
-and are written so; nothing reads them.
+Section numbers are those of ISO/IEC 14496-12. Creation times are 0 in all Benzina files; they are
+written as 0 and never read.
 """
 
 from collections.abc import Sequence
@@ -21,9 +21,9 @@ TRACK_HEADER_NBYTES = FULL_NBYTES + 3 * 8 + 2 * 4 + 8 + 4 * 2 + 36 + 2 * 4
 MEDIA_HEADER_NBYTES = FULL_NBYTES + 3 * 8 + 4 + 2 * 2
 HANDLER_NBYTES = FULL_NBYTES + 4 + 4 + 12
 VISUAL_ENTRY_NBYTES = 6 + 2 + 16 + 2 + 2 + 4 + 4 + 4 + 2 + 32 + 2 + 2
-"""Fixed part of a visual sample entry; boxes follow."""
+"""Size of the fixed part of a visual sample entry; boxes follow it."""
 
-# By version. Creation and modification times come first.
+# By version. Creation and modification times come first and are skipped.
 _MEDIA_TIMES = {0: Struct(">8xII"), 1: Struct(">16xIQ")}
 _TRACK_TIMES = {0: Struct(">8xI4xI"), 1: Struct(">16xI4xQ")}
 _MOVIE_REST = Struct(">IH10x36s24xI")
@@ -56,15 +56,15 @@ class MovieHeader(NamedTuple):
 
 
 class TrackHeader(NamedTuple):
-    """``tkhd`` (8.3.2): a track as the movie shows it."""
+    """``tkhd`` (8.3.2): a track as presented in the movie."""
 
     flags: int
     """1 enabled, 2 in the movie."""
     track_id: int
     duration: int
-    """In units of the movie."""
+    """In units of the movie's time scale."""
     width: int
-    """16.16 fixed point, as `height`."""
+    """16.16 fixed point, like `height`."""
     height: int
 
 
@@ -76,30 +76,30 @@ class MediaHeader(NamedTuple):
 
 
 class Handler(NamedTuple):
-    """``hdlr`` (8.4.3): what a track is, and its name."""
+    """``hdlr`` (8.4.3): type and name of a track."""
 
     kind: bytes
     name: bytes
-    """Up to the first NUL, or all there is without one, as older tools of Benzina wrote it."""
+    """Up to the first NUL, or to the end if an old version of Benzina's tools wrote no NUL."""
 
 
 class VisualEntry(NamedTuple):
     """Fixed part of a visual sample entry (12.1.3)."""
 
     width: int
-    """Of the coded frame, in pixels, as `height`."""
+    """Width of the coded frame in pixels."""
     height: int
     compressor: bytes
-    """Name of what coded it, at most 31 bytes."""
+    """Name of the encoder, at most 31 bytes."""
 
 
 def _unpack_times(
     layouts: dict[int, Struct], payload: BytesLike, what: str
 ) -> tuple[int, int, int, int]:
-    """Return (flags, the two numbers of `layouts`, where they end)."""
+    """Return flags, the two numbers of `layouts`, and the offset after them."""
     version, flags = unpack_full(payload, what)
     if version not in layouts:
-        raise FormatError(f"{what}: version {version}, where 0 and 1 are defined", field=what)
+        raise FormatError(f"{what}: version {version}, expected 0 or 1", field=what)
     first, second = unpack_fields(layouts[version], payload, FULL_NBYTES, what)
     return flags, first, second, FULL_NBYTES + layouts[version].size
 
@@ -122,9 +122,7 @@ def _pack_times(layouts: dict[int, Struct], version: int, first: int, second: in
     try:
         return layouts[version].pack(first, second)
     except error as err:
-        raise ValueError(
-            f"{second} units of time do not fit a header of version {version}"
-        ) from err
+        raise ValueError(f"a duration of {second} exceeds a header of version {version}") from err
 
 
 def unpack_tkhd(payload: BytesLike) -> TrackHeader:
@@ -161,7 +159,7 @@ def unpack_hdlr(payload: BytesLike) -> Handler:
 
 
 def pack_hdlr(handler: Handler) -> bytes:
-    """Return a handler, its name with a NUL behind it."""
+    """Return a handler; its name gets a final NUL."""
     return pack_box(b"hdlr", _HANDLER.pack(handler.kind), handler.name, b"\0")
 
 
@@ -185,18 +183,18 @@ def unpack_visual(payload: BytesLike) -> VisualEntry:
 
 
 def pack_visual(kind: bytes, entry: VisualEntry, *boxes: bytes) -> bytes:
-    """Return a visual sample entry with the boxes in it.
+    """Return a visual sample entry that contains `boxes`.
 
     Raises
     ------
     ValueError
-        A side is over 65535, or the name over 31 bytes.
+        A side exceeds 65535, or the name exceeds 31 bytes.
     """
     name = entry.compressor
     if len(name) > _MAX_COMPRESSOR_NBYTES or max(entry.width, entry.height) > 0xFFFF:
         raise ValueError(
-            f"a frame of {entry.width} x {entry.height} coded by {name!r}: sides are up to 65535, "
-            f"names up to {_MAX_COMPRESSOR_NBYTES} bytes"
+            f"frame of {entry.width} x {entry.height}, encoder {name!r}: sides may be at most "
+            f"65535 and the name {_MAX_COMPRESSOR_NBYTES} bytes"
         )
     fixed = _VISUAL.pack(
         1,
@@ -222,39 +220,39 @@ def pack_clap(frame: tuple[int, int], clean: Sequence[int]) -> bytes:
         Within the frame, in pixels.
     """
     left, top, width, height = clean
-    # From the centre of the frame to that of the aperture, in half pixels.
+    # Offset of the aperture's centre from that of the frame, in half pixels.
     horizontal, vertical = 2 * left + width - frame[0], 2 * top + height - frame[1]
     return pack_box(b"clap", _CLAP.pack(width, 1, height, 1, horizontal, 2, vertical, 2))
 
 
 def pack_nclx(primaries: int, transfer: int, matrix: int, *, full_range: bool) -> bytes:
-    """Return a description of colours (12.1.5) by the numbers of ISO/IEC 23091-2."""
+    """Return a colour description (12.1.5) with the numbers of ISO/IEC 23091-2."""
     return pack_box(b"colr", _COLOUR.pack(b"nclx", primaries, transfer, matrix, full_range << 7))
 
 
 def pack_pasp(width: int, height: int) -> bytes:
-    """Return the shape of a pixel (12.1.4), only the ratio of which counts."""
+    """Return the aspect ratio of a pixel (12.1.4)."""
     return pack_box(b"pasp", _PAIR.pack(width, height))
 
 
 def pack_btrt(bits: int) -> bytes:
-    """Return the bit rate, per second, at most and on average (8.5.2)."""
+    """Return a bit rate per second (8.5.2), as both maximum and average."""
     rate = min(bits, 0xFFFFFFFF)
     return pack_box(b"btrt", bytes(4), _PAIR.pack(rate, rate))
 
 
 def unpack_brands(payload: BytesLike) -> tuple[bytes, ...]:
-    """Unpack ``ftyp`` (4.3): the major brand and the compatible ones; whole ones only."""
+    """Unpack ``ftyp`` (4.3): the major and the compatible brands; a cut last one is ignored."""
     brands = bytes(payload)
     return brands[:4], *(brands[at : at + 4] for at in range(8, len(brands) - 3, 4))
 
 
 def pack_ftyp(*brands: bytes) -> bytes:
-    """Return ``ftyp``: the major brand, then the compatible ones."""
+    """Return ``ftyp``: the major brand, then the compatible brands."""
     return pack_box(b"ftyp", brands[0], bytes(4), *brands[1:])
 
 
-# The tables of a track (8.6.1, 8.7), whose counts `bmff.unpack_table` reads.
+# Tables of a track (8.6.1, 8.7). `bmff.unpack_table` reads their counts.
 
 
 def pack_stsd(entry: bytes) -> bytes:
@@ -263,26 +261,26 @@ def pack_stsd(entry: bytes) -> bytes:
 
 
 def pack_stts(count: int, duration: int) -> bytes:
-    """Return the table of times of samples that all last as long, in one run."""
+    """Return the table of times of samples of equal duration, as one run."""
     return pack_full_box(b"stts", 0, 0, _ONE, _PAIR.pack(count, duration))
 
 
 def pack_no_runs(kind: bytes) -> bytes:
-    """Return the table of times (``stts``) or chunks (``stsc``) of no sample."""
+    """Return the table of times (``stts``) or chunks (``stsc``) of a track without samples."""
     return pack_full_box(kind, 0, 0, (0).to_bytes(4, "big"))
 
 
 def pack_stsz(sizes: NDArray[np.uint64], *, constant: bool) -> bytes:
-    """Return the table of sizes; of one for all of them where they are the same and `constant`.
+    """Return the table of sizes; with `constant`, equal sizes are stored as one number.
 
     Raises
     ------
     ValueError
-        A size has more than 32 bits.
+        A size exceeds 32 bits.
     """
     largest = int(sizes.max(initial=0))
     if largest >= 2**32:
-        raise ValueError(f"a sample of {largest} bytes: sizes have 32 bits")
+        raise ValueError(f"a sample of {largest} bytes exceeds the limit of 4 GiB")
     if constant and largest and int(sizes.min()) == largest:
         return pack_full_box(b"stsz", 0, 0, _PAIR.pack(largest, len(sizes)))
     table = sizes.astype(">u4").tobytes()
@@ -290,12 +288,12 @@ def pack_stsz(sizes: NDArray[np.uint64], *, constant: bool) -> bytes:
 
 
 def pack_stsc() -> bytes:
-    """Return the table of chunks of one sample each, however many."""
+    """Return the table of chunks of one sample each, for any number of chunks."""
     return pack_full_box(b"stsc", 0, 0, _ONE, np.array((1, 1, 1), CHUNK_RUN).tobytes())
 
 
 def pack_stco(offsets: NDArray[np.uint64]) -> bytes:
-    """Return the table of offsets: ``co64`` as soon as one has more than 32 bits."""
+    """Return the table of offsets: ``co64`` if any of them exceeds 32 bits."""
     wide = int(offsets.max(initial=0)) >= 2**32
     table = offsets.astype(">u8" if wide else ">u4").tobytes()
     kind = b"co64" if wide else b"stco"

@@ -1,4 +1,4 @@
-"""What the tracks of a Benzina file are called and hold, at both of its levels. Stored on disk.
+"""Names and content of the tracks of a Benzina file, at both levels. Stored on disk.
 
 A dataset is an mp4 whose tracks are the pictures, targets, names and thumbnails; each picture is an
 mp4 of its own with the same four tracks. Layout: docs/formats/benzina.md.
@@ -15,31 +15,31 @@ TARGET = "bzna_target"
 NAME = "bzna_fname"
 THUMB = "bzna_thumb"
 PREFIX = "bzna_"
-"""Of the names of all tracks that are ours; others are left alone."""
+"""Prefix of the names of Benzina's tracks; other tracks are ignored."""
 
 VIDEO_HANDLER = b"vide"
 METADATA_HANDLER = b"meta"
 
 CONFIG_KINDS = {b"hvcC": b"hvc1", b"avcC": b"avc1", b"av1C": b"av01"}
-"""Boxes that configure the decoder of a picture, and the kind of sample entry written with each."""
+"""Decoder configuration boxes, and the type of sample entry written with each."""
 
 PROTECTED_KINDS = frozenset((b"enca", b"enct", b"encm", b"encs", b"encu", b"encv", b"resv"))
-"""Sample entries of samples that are encrypted or restricted (ISO/IEC 14496-12, 8.12)."""
+"""Sample entries of encrypted or restricted samples (ISO/IEC 14496-12, 8.12)."""
 
 TARGET_NBYTES = 8
 TARGET_MIME = b"application/octet-stream"
 NAME_MIME = b"text/plain"
 
 TIMESCALE = 20
-"""Units of time per second, of all tracks that are no pictures and of all that we write."""
+"""Units of time per second in tracks other than pictures, and in all files that we write."""
 DURATION = 20
-"""Of each sample: a dataset shows its thumbnails as a film of one a second."""
+"""Duration of each sample in these units: a dataset plays its thumbnails as one per second."""
 
 SHOWN = 1 | 2
-"""Flags of a track that is enabled and in the movie; of others it is 0."""
+"""Flags of a track that is enabled and in the movie; other tracks have 0."""
 
 Profile = Literal["default", "reference"]
-"""Which form to write: ours, without what is waste and with times that are true, or that of
+"""Form of the files that are written: ours, without waste and with correct times, or that of
 Benzina's own tools (pybenzinaconcat 0.4.10), byte for byte."""
 
 _DINF = pack_box(
@@ -59,7 +59,7 @@ def is_reference(profile: Profile) -> bool:
     Raises
     ------
     ValueError
-        There is none of this name.
+        The name is neither "default" nor "reference".
     """
     if profile not in ("default", "reference"):
         raise ValueError(f"profile must be 'default' or 'reference', not {profile!r:.80}")
@@ -80,11 +80,11 @@ def pack_track(
     Parameters
     ----------
     handler : bytes
-        `VIDEO_HANDLER` or `METADATA_HANDLER`.
+        Type of the track: `VIDEO_HANDLER` or `METADATA_HANDLER`.
     tables : tuple of bytes
-        The boxes of its sample table.
+        Boxes of its sample table.
     version : int
-        Of both headers: 0, or 1 for times of 64 bits.
+        Version of both headers: 0, or 1 for 64-bit times.
     """
     info = pack_box(b"minf", _MEDIA_INFO[handler], _DINF, pack_box(b"stbl", *tables))
     named = pack_hdlr(Handler(handler, name.encode()))
@@ -93,19 +93,19 @@ def pack_track(
 
 
 def unpack_text(stored: BytesLike) -> str:
-    """Return bytes as text that can be printed anywhere: what is no UTF-8 is escaped."""
+    """Return bytes as printable text; bytes that are not UTF-8 are escaped."""
     return bytes(stored).decode("utf-8", "backslashreplace")
 
 
 def pack_name(name: str | bytes) -> bytes:
-    """Return a name as it is stored, with a NUL behind it.
+    """Return a name as stored, with a NUL appended.
 
-    Names that came from a file system keep their bytes, also those that are no UTF-8.
+    Names that come from a file system keep their bytes, even those that are not UTF-8.
     """
     stored = name.encode("utf-8", "surrogateescape") if isinstance(name, str) else bytes(name)
     return stored + b"\0"
 
 
 def unpack_name(stored: BytesLike) -> str:
-    """Return a stored name as text, without one NUL behind it."""
+    """Return a stored name as text, without one final NUL."""
     return unpack_text(bytes(stored).removesuffix(b"\0"))

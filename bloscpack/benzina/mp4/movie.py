@@ -1,8 +1,8 @@
-"""The outline of a dataset: which tracks its mp4 has and where their tables lie.
+"""Box structure of a dataset: the tracks of its mp4 and the places of their tables.
 
-Only headers are read, through a `Read` that the caller gives, and the runs of chunks, to check that
-a track's tables are of the same samples; the tables stay where they are until somebody wants the
-track. Contract: any bytes give a `Movie`, a `FormatError` or an `UnsupportedError`.
+Only headers are read, through a `Read` that the caller passes, and the runs of chunks, to check
+that the tables of a track describe the same samples. The tables themselves are read when the track
+is used. Contract: any bytes yield a `Movie`, a `FormatError` or an `UnsupportedError`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -50,18 +50,18 @@ from .boxes import (
 )
 from .format import CONFIG_KINDS, PREFIX, PROTECTED_KINDS, VIDEO_HANDLER, unpack_text
 
-# What is read of texts and lists that a file may make as long as it is.
+# Largest part of a text or list that is read; a file may make them of any length.
 _TEXT_LIMIT = 4096
 _MAX_OTHERS = 64
 
-# Runs of chunks that are checked at once.
+# Number of runs of chunks to check at once.
 _BLOCK_COUNT = 65_536
 
 _MAX_OFFSET = 2**62
 
 
 class Extent(NamedTuple):
-    """Bytes of the file."""
+    """A range of bytes in the file."""
 
     offset: int
     nbytes: int
@@ -69,7 +69,7 @@ class Extent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TrackTable:
-    """One track of a dataset: what its samples are and where the tables lie that locate them."""
+    """One track of a dataset: the form of its samples and the tables that locate them."""
 
     name: str
     handler: bytes
@@ -77,13 +77,13 @@ class TrackTable:
     header: TrackHeader
     media: MediaHeader
     entry_kind: bytes
-    """Kind of the first sample entry: ``mett``, ``hvc1``, ...; empty if there is none."""
+    """Type of the first sample entry: ``mett``, ``hvc1``, ...; empty if the track has no entry."""
     entry: Extent
-    """The first sample entry, whole."""
+    """The whole first sample entry."""
     mime: str
-    """Of metadata; empty for pictures."""
+    """MIME type of metadata; empty for pictures."""
     frame: tuple[int, int]
-    """(width, height) of pictures, of the first entry; (0, 0) for metadata."""
+    """(width, height) of pictures, from the first entry; (0, 0) for metadata."""
     config_kind: bytes
     """``hvcC``, ``avcC``, ``av1C``, or empty."""
     config: Extent
@@ -91,52 +91,52 @@ class TrackTable:
     count: int
     """Number of samples."""
     sample_nbytes: int
-    """Size of each sample, or 0 where `sizes` has them."""
+    """Size of each sample in bytes, or 0 if `sizes` has them."""
     sizes: Table
     runs: Table
-    """Of `CHUNK_RUN`."""
+    """Table of `CHUNK_RUN`."""
     chunks: Table
     """Offsets of chunks, 32 or 64 bits each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Movie:
-    """Outline of a dataset."""
+    """Box structure of a dataset."""
 
     brands: tuple[bytes, ...]
     moov: BoxHeader
     header: MovieHeader
-    """All 0 where there is none."""
+    """All fields are 0 if the file has no movie header."""
     tracks: dict[str, TrackTable]
-    """The tracks whose names begin with ``bzna_``, in the order of the file."""
+    """The tracks with names that begin with ``bzna_``, in file order."""
     others: tuple[str, ...]
-    """Names of other tracks, the first of them."""
+    """Names of other tracks, at most 64."""
 
 
 def unpack_movie(read: Read, nbytes: int) -> Movie:
-    """Read the outline of a dataset.
+    """Read the box structure of a dataset.
 
     Parameters
     ----------
     read : callable
-        Gives bytes of the file; see `bmff.Window`.
+        Returns bytes of the file; see `bmff.Window`.
     nbytes : int
-        Size of the file.
+        Size of the file in bytes.
 
     Raises
     ------
     FormatError
-        A box exceeds its parent or a table its box, a table is missing, two tables cannot both be
-        right, or two tracks have one name.
+        A box exceeds its parent or a table its box, a table is missing, two tables contradict each
+        other, or two tracks have the same name.
     UnsupportedError
-        Sample sizes are in the compact form (``stz2``), or samples are encrypted or not in the
-        file.
+        Sample sizes are in the compact form (``stz2``), or samples are encrypted or stored in
+        another file.
     """
     brands, moov = _find_moov(read, nbytes)
     tracks: dict[str, TrackTable] = {}
     others: list[str] = []
     header = MovieHeader(0, 0, 0)
-    # Of other containers nothing is used, but they must be sound.
+    # Other containers are not used, but their boxes must be valid.
     for box in children(read, moov.payload_offset, moov.end, CONTAINERS | {b"mvhd"}):
         if box.kind == b"mvhd":
             header = read_box(read, box, unpack_mvhd, MOVIE_HEADER_NBYTES)
@@ -148,7 +148,7 @@ def unpack_movie(read: Read, nbytes: int) -> Movie:
 
 
 def _find_moov(read: Read, nbytes: int) -> tuple[tuple[bytes, ...], BoxHeader]:
-    """Go through the outermost boxes and return (brands, moov)."""
+    """Check the outermost boxes and return the brands and the moov."""
     brands: tuple[bytes, ...] = ()
     moov: BoxHeader | None = None
     kinds = {b"ftyp", b"moov"}
@@ -159,19 +159,19 @@ def _find_moov(read: Read, nbytes: int) -> tuple[tuple[bytes, ...], BoxHeader]:
         else:
             if moov is not None:
                 raise FormatError(
-                    f"a second box 'moov' at offset {box.offset}; one is at {moov.offset}",
+                    f"second box 'moov' at offset {box.offset}; the first is at {moov.offset}",
                     offset=box.offset,
                 )
             moov = box
     if moov is None:
-        raise FormatError("no box 'moov': not a dataset, or one that was not finished")
+        raise FormatError("no box 'moov': not a dataset, or one whose writing did not finish")
     return brands, moov
 
 
 def _add_track(
     read: Read, trak: BoxHeader, nbytes: int, tracks: dict[str, TrackTable], others: list[str]
 ) -> None:
-    """Read a track into `tracks`, or only its name into `others`."""
+    """Read a track into `tracks`, or just its name into `others`."""
     inner = first_of(read, trak.payload_offset, trak.end, b"tkhd", b"mdia")
     media: dict[bytes, BoxHeader] = {}
     if b"mdia" in inner:
@@ -186,7 +186,7 @@ def _add_track(
             others.append(name)
         return
     if name in tracks:
-        raise FormatError(f"two tracks are called {name!r}", offset=trak.offset)
+        raise FormatError(f"two tracks have the name {name!r}", offset=trak.offset)
     try:
         tracks[name] = _unpack_track(read, trak, {**inner, **media}, handler, name)
         _check_counts(read, tracks[name], nbytes)
@@ -201,16 +201,16 @@ def _unpack_track(
     check_boxes(read, trak.payload_offset, trak.end)
     inner = _tables_of(read, boxes.get(b"minf"))
     if b"stz2" in inner:
-        raise UnsupportedError(f"track {name!r}: sample sizes in the compact form 'stz2'")
+        raise UnsupportedError(f"track {name!r}: compact sample sizes ('stz2') are unsupported")
     offsets_kind = b"co64" if b"co64" in inner else b"stco"
     for kind in (b"stsz", b"stsc", offsets_kind):
         if kind not in inner:
-            raise FormatError(f"it has no box {name_of(kind)!r}", offset=trak.offset)
+            raise FormatError(f"no box {name_of(kind)!r}", offset=trak.offset)
     if b"stts" in inner:
         unpack_table(read, inner[b"stts"], TIME_RUN)
     stsz = inner[b"stsz"]
     sample_nbytes = read_box(read, stsz, unpack_count, 4, FULL_NBYTES)
-    # With a size that all samples share, no table follows the count.
+    # If all samples have the same size, no table follows the count.
     sizes = unpack_table(read, stsz, UINT32 if sample_nbytes == 0 else _NOTHING, skip=4)
     entry = _NO_ENTRY
     if b"stsd" in inner:
@@ -237,7 +237,7 @@ def _unpack_track(
 
 
 def _tables_of(read: Read, minf: BoxHeader | None) -> dict[bytes, BoxHeader]:
-    """Return the boxes of a track's tables that are known, by their kind."""
+    """Return the known boxes of a track's tables, by type."""
     if minf is None:
         return {}
     stbl = first_of(read, minf.payload_offset, minf.end, b"stbl").get(b"stbl")
@@ -260,15 +260,15 @@ _Entry = tuple[bytes, Extent, str, tuple[int, int], bytes, Extent]
 _NO_ENTRY: _Entry = (b"", Extent(0, 0), "", (0, 0), b"", Extent(0, 0))
 
 
-_REFERENCE_AT = 6  # of the index of its data reference in an entry, after the reserved bytes
+_REFERENCE_AT = 6  # offset of the data reference index in a sample entry
 _IS_INSIDE = 1  # flag of a data reference: the samples are in this file
 _REFERENCE_KINDS = b"url ", b"urn ", b"alis"
 
 
 def _data_references(read: Read, minf: BoxHeader | None) -> list[bytes] | None:
-    """Return for each data reference of a track what is wrong with it, b"" if it is this file.
+    """Return the types of a track's data references, b"" for references to this file.
 
-    None if there is no table of them: then nothing says that samples are elsewhere.
+    Return None without a table of references; the samples are then in this file, too.
     """
     if minf is None:
         return None
@@ -288,14 +288,14 @@ def _data_references(read: Read, minf: BoxHeader | None) -> list[bytes] | None:
 
 
 def _check_entries(read: Read, stsd: BoxHeader, references: list[bytes] | None, name: str) -> None:
-    """Refuse a track whose samples are encrypted or in another file.
+    """Refuse a track with samples that are encrypted or in another file.
 
     Raises
     ------
     UnsupportedError
-        They are.
+        The samples are encrypted, restricted or in another file.
     FormatError
-        A sample entry names a data reference that is not there, or is not of a known kind.
+        A sample entry has a data reference that is missing or of an unknown type.
     """
     entries = unpack_table(read, stsd, np.dtype((np.void, HEADER_NBYTES)))
     for entry in children(read, entries.offset, stsd.end):
@@ -310,7 +310,7 @@ def _check_entries(read: Read, stsd: BoxHeader, references: list[bytes] | None, 
         number = int.from_bytes(read(entry.payload_offset, end)[_REFERENCE_AT:], "big")
         if not 1 <= number <= len(references):
             raise FormatError(
-                f"sample entry {name_of(entry.kind)!r}: data reference {number} of "
+                f"sample entry {name_of(entry.kind)!r}: data reference {number}, the track has "
                 f"{len(references)}",
                 offset=entry.offset,
                 field="dref",
@@ -318,20 +318,20 @@ def _check_entries(read: Read, stsd: BoxHeader, references: list[bytes] | None, 
         kind = references[number - 1]
         if kind and kind not in _REFERENCE_KINDS:
             raise FormatError(
-                f"data reference {number} is of kind {name_of(kind)!r}, not 'url ' or 'urn '",
+                f"data reference {number} has type {name_of(kind)!r}, expected 'url ' or 'urn '",
                 offset=entry.offset,
                 field="dref",
             )
         if kind:
             raise UnsupportedError(
                 f"track {name!r}: its samples are in another file (data reference "
-                f"{name_of(kind)!r}), which is not read: copy them into this one"
+                f"{name_of(kind)!r}), which is not supported: copy them into this file"
             )
 
 
 def _unpack_entry(read: Read, stsd: BoxHeader, handler: bytes) -> _Entry:
     """Return the fields of `TrackTable` from `entry_kind` to `config`."""
-    # Each entry is at least a header.
+    # An entry takes at least a box header.
     entries = unpack_table(read, stsd, np.dtype((np.void, HEADER_NBYTES)))
     if entries.count == 0:
         return _NO_ENTRY
@@ -353,10 +353,10 @@ def _unpack_entry(read: Read, stsd: BoxHeader, handler: bytes) -> _Entry:
 
 
 def _check_counts(read: Read, track: TrackTable, nbytes: int) -> None:
-    """Raise `FormatError` if sizes, runs and chunks cannot be of the same samples."""
+    """Raise `FormatError` if sizes, runs and chunks contradict each other."""
     if track.count * track.sample_nbytes > nbytes:
         raise FormatError(
-            f"{track.count} samples of {track.sample_nbytes} bytes exceed the file's {nbytes}",
+            f"{track.count} samples of {track.sample_nbytes} bytes exceed the file size {nbytes}",
             field="stsz",
         )
     _check_runs(_runs_of(read, track.runs), track.chunks.count, track.count)
@@ -370,9 +370,9 @@ def _runs_of(read: Read, table: Table) -> Iterator[NDArray[np.void]]:
 
 
 def _check_runs(blocks: Iterable[NDArray[np.void]], nchunks: int, count: int) -> None:
-    """Raise `FormatError` if the runs of ``stsc`` do not give `nchunks` chunks `count` samples.
+    """Raise `FormatError` unless the runs of ``stsc`` put `count` samples into `nchunks` chunks.
 
-    Nothing is made as long as a number says before the numbers are known to agree.
+    No array is allocated by these numbers before they are known to agree.
     """
     if nchunks == 0 and count == 0:
         return
@@ -382,39 +382,37 @@ def _check_runs(blocks: Iterable[NDArray[np.void]], nchunks: int, count: int) ->
         lengths = firsts[1:] - firsts[:-1]
         held = np.concatenate(([samples], block["samples"].astype(np.int64)))
         if (lengths <= 0).any() or firsts[-1] > nchunks or (last == 0 and firsts[1] != 1):
-            raise FormatError(
-                f"stsc: its runs are not of the {nchunks} chunks there are", field="stsc"
-            )
-        # All factors have 32 bits, and so have all chunks together: a sum that is too large turns
-        # negative, and stays it.
+            raise FormatError(f"stsc: its runs do not match the {nchunks} chunks", field="stsc")
+        # Both factors have 32 bits, and the lengths add up to at most 32 bits: a sum that is too
+        # large turns negative and stays negative.
         total += int((lengths * held[:-1]).sum())
         last, samples = int(firsts[-1]), int(held[-1])
     if total + (nchunks + 1 - last) * samples != count:
         raise FormatError(
-            f"stsc does not place the {count} samples of stsz in {nchunks} chunks", field="stsc"
+            f"stsc does not put the {count} samples of stsz into {nchunks} chunks", field="stsc"
         )
 
 
 def sample_offsets(
     track: TrackTable, sizes: NDArray[Any], runs: NDArray[np.void], chunks: NDArray[Any]
 ) -> NDArray[Any]:
-    """Return where each sample of a track begins.
+    """Return the offset of each sample of a track.
 
     Parameters
     ----------
     sizes, runs, chunks : array
-        What stands in the tables of `track`.
+        Contents of the tables of `track`.
 
     Returns
     -------
     array of int, shape (track.count,)
-        `chunks` itself where every chunk is one sample, as Benzina's tools write it, else int64. An
-        offset of 2**62 or more, which no file reaches, may have become 2**62.
+        `chunks` itself if every chunk is one sample, as in files of Benzina's tools, else int64.
+        Offsets of 2**62 or more, beyond any file, may be replaced by 2**62.
 
     Raises
     ------
     FormatError
-        The tables do not belong together.
+        The tables contradict each other.
     """
     firsts, starts = _chunk_places(track, runs, chunks)
     if firsts is None:
@@ -425,9 +423,9 @@ def sample_offsets(
 def _in_chunks(
     sizes: int | NDArray[Any], count: int, firsts: NDArray[np.int64], starts: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return where `count` samples begin, of the sizes of all but the last."""
-    # First the bytes from each sample to the next: there may be far more samples than the file has
-    # bytes for, and only one array of their number.
+    """Return the offsets of `count` samples; `sizes` has the sizes of all but the last."""
+    # Fill the array with the distance from each sample to the next, in place: the file may declare
+    # far more samples than it has bytes, so only one array of that length is allocated.
     offsets: NDArray[np.int64] = np.empty(count, np.int64)
     offsets[1:] = sizes
     offsets[firsts] = 0
@@ -441,10 +439,10 @@ def _in_chunks(
 def _chunk_places(
     track: TrackTable, runs: NDArray[np.void], chunks: NDArray[Any]
 ) -> tuple[NDArray[np.int64] | None, NDArray[Any]]:
-    """Return which sample is the first of each chunk, and where that begins.
+    """Return the first sample of each chunk, and the chunk's offset.
 
-    Chunks without samples are left out. Where every chunk is one sample, or there is none, the
-    first is None, and the second `chunks`.
+    Chunks without samples are left out. If every chunk is one sample, or the track is empty, the
+    first result is None and the second is `chunks`.
     """
     _check_runs([runs] if len(runs) else [], len(chunks), track.count)
     if not track.count:
@@ -461,19 +459,19 @@ def _chunk_places(
 
 
 class EvenOffsets:
-    """Where samples of one size begin: computed, as the file may claim any number of them.
+    """Offsets of samples of equal size, computed on demand: a file may declare any number of them.
 
     Parameters
     ----------
     track : TrackTable
-        A track whose samples have one size.
+        A track with samples of equal size.
     runs, chunks : array
-        What stands in its tables.
+        Contents of its tables.
 
     Raises
     ------
     FormatError
-        The tables do not belong together.
+        The tables contradict each other.
     """
 
     def __init__(self, track: TrackTable, runs: NDArray[np.void], chunks: NDArray[Any]) -> None:
@@ -481,13 +479,13 @@ class EvenOffsets:
         self._firsts, self._starts = _chunk_places(track, runs, chunks)
 
     def all(self) -> NDArray[Any]:
-        """Return the offsets of all samples, as `sample_offsets` does."""
+        """Return the offsets of all samples, like `sample_offsets`."""
         if self._firsts is None:
             return self._starts
         return _in_chunks(self._nbytes, self._count, self._firsts, self._starts)
 
     def take(self, indices: Any) -> NDArray[Any]:
-        """Return the offsets of some samples, int64 or as they are stored."""
+        """Return the offsets of some samples, as int64 or as stored."""
         if self._firsts is None:
             return np.asarray(self._starts[indices])
         chunk = np.searchsorted(self._firsts, indices, "right") - 1

@@ -1,4 +1,4 @@
-"""Writing a dataset: the head of its file, and the moov behind everything else.
+"""Pack the start of a dataset file, and the moov at its end.
 
 A file is its head (`pack_head`), the samples, targets and names back to back, and `pack_movie`.
 """
@@ -49,40 +49,40 @@ from .format import (
 from .movie import unpack_movie
 
 HEAD_NBYTES = 24 + 16
-"""Size of what is before the first sample."""
+"""Size of the head in bytes; the first sample follows it."""
 
 _FTYP = pack_ftyp(b"isom", b"bzna", b"isom")
 _SAMPLE_MIME = b"video/mp4"
 _MIMES = {INPUT: _SAMPLE_MIME, TARGET: TARGET_MIME, NAME: NAME_MIME}
 _NOT_IN_FILM = frozenset((b"clap", b"btrt"))
-# The 512.0078125 of Benzina's tools: they set the fraction to 512, too.
+# 512.0078125, as written by Benzina's tools, which put 512 into the fraction, too.
 _REFERENCE_SIDE = 512 << 16 | 512
 
 
 class Extents(NamedTuple):
-    """Where the samples of a track lie, shape (n,) each."""
+    """Offsets and sizes of the samples of a track, shape (n,) each."""
 
     offsets: NDArray[np.uint64]
-    """From the first byte of the file."""
+    """Absolute."""
     sizes: NDArray[np.uint64]
 
 
 def pack_head(nbytes: int) -> bytes:
-    """Return what a dataset begins with.
+    """Return the head of a dataset file.
 
     Parameters
     ----------
     nbytes : int
-        Size of all samples, targets and names.
+        Total size of all samples, targets and names in bytes.
     """
     header_nbytes = HEAD_NBYTES - len(_FTYP)
     return _FTYP + pack_large_header(b"mdat", header_nbytes + nbytes)
 
 
 def film_entry(sample: BytesLike) -> bytes:
-    """Return the sample entry of the thumbnails' track, made of that of a sample's thumbnail.
+    """Return the sample entry of the thumbnail track, derived from a sample's thumbnail.
 
-    Players know one configuration for the whole film, that of the first sample, and its frame
+    Players use one configuration for the whole film, that of the first sample, and show its frame
     uncropped.
 
     Raises
@@ -93,7 +93,7 @@ def film_entry(sample: BytesLike) -> bytes:
     tracks = unpack_movie(reader_of(sample), len(sample)).tracks
     found = tracks.get(THUMB) or tracks.get(INPUT)
     if found is None or found.handler != VIDEO_HANDLER or found.entry == (0, 0):
-        raise FormatError(f"the sample has no track {THUMB!r} of pictures")
+        raise FormatError(f"the sample has no pictures in track {THUMB!r}")
     view, read = memoryview(sample), reader_of(sample)
     entry = next(children(read, found.entry.offset, sum(found.entry)))
     start = entry.payload_offset + VISUAL_ENTRY_NBYTES
@@ -117,20 +117,20 @@ def pack_movie(
     Parameters
     ----------
     tracks : mapping of str to Extents
-        By name: the samples, and of targets, names and thumbnails those that there are. Targets may
-        be fewer than samples. A track of thumbnails without any is left out.
+        By name: samples, and targets, names and thumbnails where present. There may be fewer
+        targets than samples. An empty track of thumbnails is left out.
     entry : bytes
-        From `film_entry`; needed for thumbnails.
+        From `film_entry`; required for thumbnails.
     profile : {"default", "reference"}
-        Which form to write. Ours says how large the film is, and has headers of 32 bits while times
-        fit them, and one number for sizes that are all the same.
+        Form to write. The default profile stores the size of the film, uses 32-bit times while they
+        fit, and one number for equal sizes.
     splits : mapping of str to range, optional
-        Kept in a box of ours, which others skip.
+        Stored in a box of our own, which other readers skip.
 
     Raises
     ------
     ValueError
-        A sample has 4 GiB or more, or there are thumbnails and no entry.
+        A sample has 4 GiB or more, or thumbnails lack an entry.
     """
     reference = is_reference(profile)
     duration = DURATION * len(tracks[INPUT].sizes)
@@ -161,7 +161,7 @@ def _pack_track(
             width = height = _REFERENCE_SIDE
     else:
         entry = pack_mett(_MIMES[name])
-    # Benzina's tools write runs of no sample, too; FFmpeg refuses a file with chunks of none.
+    # Benzina's tools also write runs for an empty track. FFmpeg refuses files with empty chunks.
     has_runs = count > 0 or reference
     tables = (
         pack_stsd(entry),

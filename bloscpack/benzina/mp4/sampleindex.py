@@ -1,7 +1,7 @@
-"""What a writer knows of the samples it has written, and what becomes of it behind them.
+"""Index that a writer builds of its samples, and the tracks and tables packed from it.
 
-Kept in arrays of numbers, some 50 bytes per sample and its name. Where everything lies follows from
-the sizes: samples from the end of the head on, then targets, then names, without gaps.
+Stored in numeric arrays, about 50 bytes per sample plus its name. All places follow from the sizes:
+samples start at the end of the head, then targets, then names, without gaps.
 """
 
 from array import array
@@ -15,7 +15,7 @@ from .moviewriter import HEAD_NBYTES, Extents, film_entry, pack_head, pack_movie
 from .samplelayout import InnerTrack
 
 ABSENT = -1
-"""Target of a sample that has none, where others do."""
+"""Target written for a sample without one, if other samples have targets."""
 
 
 class SampleIndex:
@@ -24,13 +24,13 @@ class SampleIndex:
     Attributes
     ----------
     has_film : bool
-        Whether all thumbnails so far can be decoded with one configuration, as players do.
+        Whether all thumbnails so far can be decoded with one configuration, as players require.
     """
 
     def __init__(self) -> None:
         self._sizes = array("Q")
         self._targets = array("q")
-        # Samples before the first one without a target, and whether any has one.
+        # Number of samples before the first one without a target; whether any sample has one.
         self._ntargets_in_front = 0
         self._has_targets = False
         self._names = bytearray()
@@ -53,28 +53,28 @@ class SampleIndex:
         target: int | None,
         name: str | bytes | None,
     ) -> int:
-        """Take note of a sample.
+        """Add a sample.
 
         Parameters
         ----------
         sample : bytes
-            All of it.
+            The whole sample.
         thumb : InnerTrack, optional
             Its thumbnail.
         target : int, optional
-            Of 64 bits, signed.
+            A signed 64-bit number.
         name : str or bytes, optional
-            As the caller gave it.
+            As passed by the caller.
 
         Returns
         -------
         int
-            Its ordinal.
+            Ordinal of the sample.
 
         Raises
         ------
         FormatError
-            The thumbnail has no sample entry of pictures; nothing is noted.
+            The thumbnail has no sample entry of pictures; nothing is added.
         """
         ordinal = len(self._sizes)
         stored = pack_name(b"" if name is None else name)
@@ -104,7 +104,7 @@ class SampleIndex:
 
     @property
     def nlost_targets(self) -> int:
-        """Targets that the reference profile leaves out: those behind a sample without one."""
+        """Number of targets that the reference profile omits: those after a sample without one."""
         present = len(self) - self._targets.count(ABSENT)
         kept = self._ntargets_in_front - self._targets[: self._ntargets_in_front].count(ABSENT)
         return present - kept
@@ -112,14 +112,14 @@ class SampleIndex:
     def pack(
         self, profile: Profile, splits: Mapping[str, range] | None = None
     ) -> tuple[bytes, list[bytes]]:
-        """Return the head of the file, and the parts behind its samples.
+        """Return the head of the file, and the parts after its samples.
 
         Parameters
         ----------
         profile : {"default", "reference"}
-            Which form to write.
+            Form to write.
         splits : mapping of str to range, optional
-            Parts of the dataset, to be stored with it.
+            Splits to store with the dataset.
 
         Raises
         ------
@@ -150,7 +150,7 @@ class SampleIndex:
 
 
 def _starts(first: int, sizes: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return where each of some pieces begins that follow one another from `first` on."""
+    """Return the offsets of pieces that follow each other from `first` on."""
     starts = np.empty(len(sizes), np.uint64)
     if len(sizes):
         starts[0] = first

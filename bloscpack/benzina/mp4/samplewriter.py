@@ -1,4 +1,4 @@
-"""Writing the mp4 of one picture: the picture, its thumbnail, its target and its name."""
+"""Pack the mp4 of one picture: the picture, its thumbnail, its target and its name."""
 
 from typing import NamedTuple
 
@@ -44,15 +44,15 @@ from .format import (
 
 _FTYP = pack_ftyp(b"isom", b"isom")
 _FULL_VOLUME = 1 << 8
-# What ffmpeg's muxer gives a still picture: a second, in units of its own, which in the movie's of
-# 20 a second are 50.
+# FFmpeg's muxer gives a still picture a duration of one second, in a time scale of its own. In the
+# track header it writes 1000, which is 50 seconds in the movie's 20 units per second.
 _REFERENCE_TRACK_DURATION = 1000
 _REFERENCE_TIMESCALE = 16384
 _PROGRESSIVE = pack_box(b"fiel", b"\x01\x00")
 
 
 class StoredPicture(NamedTuple):
-    """A coded picture and what its track says of it."""
+    """A coded picture and the description in its track."""
 
     config_kind: bytes
     """``hvcC``, ``avcC`` or ``av1C``."""
@@ -63,14 +63,14 @@ class StoredPicture(NamedTuple):
     frame: tuple[int, int]
     """(width, height) of the coded frame."""
     clean: tuple[int, int, int, int]
-    """(left, top, width, height) of what is the picture."""
+    """(left, top, width, height) of the picture in the frame."""
     colour: tuple[int, int, int, bool] | None = None
-    """Primaries, transfer and matrix by ISO/IEC 23091-2, and whether the range is the full one.
-    Only the default profile says it."""
+    """Primaries, transfer and matrix by ISO/IEC 23091-2, and whether the range is full. Written in
+    the default profile only."""
     compressor: bytes = b""
-    """What coded it; at most 31 bytes."""
+    """Name of the encoder, at most 31 bytes."""
     aspect: tuple[int, int] | None = None
-    """Shape of a pixel, (width, height), where it is not square."""
+    """Aspect ratio of a pixel, (width, height), if it is not square."""
 
 
 def pack_sample(
@@ -90,17 +90,17 @@ def pack_sample(
     thumb : StoredPicture, optional
         Track ``bzna_thumb``, by default the same as `picture`. Equal bytes are stored once.
     name : bytes
-        As it is stored, see `format.pack_name`.
+        As stored, see `format.pack_name`.
     target : bytes, optional
-        As it is stored; None for no target.
+        As stored; None for no target.
     profile : {"default", "reference"}
-        Which form to write. Ours says truly how long a picture is shown and has no boxes that only
-        describe the stream again.
+        Form to write. The default profile has correct durations, and no boxes that only repeat the
+        description of the stream.
 
     Raises
     ------
     ValueError
-        All together have 4 GiB or more, or a frame has a side over 65535.
+        The sample takes 4 GiB or more, or a side of a frame exceeds 65535.
     """
     reference = is_reference(profile)
     thumb = picture if thumb is None else thumb
@@ -111,7 +111,7 @@ def pack_sample(
         parts.append(data)
         offset += len(data)
         if offset >= 2**32:
-            raise ValueError(f"a sample of {offset} bytes and more: it must be under 4 GiB")
+            raise ValueError(f"sample of at least {offset} bytes: it must be under 4 GiB")
         return offset - len(data)
 
     def pack_video(stored: StoredPicture, at: int, track: str, flags: int) -> None:
@@ -181,7 +181,7 @@ def _pack_metadata(
 
 
 def _pack_entry(stored: StoredPicture, reference: bool) -> bytes:
-    """Return the sample entry of a picture, its boxes in the order of ffmpeg's muxer."""
+    """Return the sample entry of a picture, with boxes in the order of FFmpeg's muxer."""
     boxes = [pack_box(stored.config_kind, stored.config)]
     if reference and stored.config_kind == b"hvcC":
         boxes.append(_PROGRESSIVE)

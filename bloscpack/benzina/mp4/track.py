@@ -1,8 +1,8 @@
-"""Tracks of a dataset: where their samples lie, and reading these.
+"""Tracks of a dataset: places of their samples, and reading these.
 
-The tables of a track are read when it is first used, straight into arrays that stay as they are
-stored, big-endian and, where there is one size for all, without a table. Offsets and sizes are
-believed only when bytes are read: then they are compared with the size of the file.
+The tables of a track are read on first use, directly into arrays that stay in the stored form:
+big-endian and, if all samples have one size, without a table. Offsets and sizes are checked against
+the size of the file when bytes are read.
 """
 
 from collections.abc import Iterator
@@ -21,23 +21,24 @@ from .bmff import Table
 from .movie import EvenOffsets, TrackTable, sample_offsets
 
 _FAR = 1 << 62
-# Of a table that are read at once. So many zeros would be half a million samples of no bytes.
+# Size of a read of a table. A block of zeros would be half a million samples of 0 bytes, so it is
+# taken for a hole in the file.
 _BLOCK_NBYTES = 4 << 20
 
 
 @contextmanager
 def sized(what: str, path: str | None) -> Iterator[None]:
-    """Say of what there is no memory for that it is too large."""
+    """Turn a MemoryError into an UnsupportedError that names the object."""
     try:
         yield
     except MemoryError as err:
-        error = UnsupportedError(f"{what}: there is not memory enough ({err})")
+        error = UnsupportedError(f"{what}: not enough memory ({err})")
         error.path = path
         raise error from err
 
 
 class Location(NamedTuple):
-    """Where a sample lies."""
+    """Place of a sample."""
 
     offset: int
     """Absolute."""
@@ -45,18 +46,18 @@ class Location(NamedTuple):
 
 
 class DatasetTrack:
-    """One of the tracks of a dataset, in the order of its samples.
+    """One track of a dataset; its entries are in the order of the samples.
 
     Attributes
     ----------
     name : str
-        As ``"bzna_input"``.
+        Such as ``"bzna_input"``.
     table : TrackTable
-        What its boxes say.
+        The contents of its boxes.
 
     Notes
     -----
-    ``track[i]`` is the `Location` of a sample. Threads may share a track.
+    ``track[i]`` is the `Location` of a sample. Safe in threads.
     """
 
     def __init__(self, source: ByteSource, nbytes: int, table: TrackTable) -> None:
@@ -71,32 +72,32 @@ class DatasetTrack:
 
     @property
     def handler(self) -> str:
-        """What kind of track it is: ``"meta"`` or, with pictures, ``"vide"``."""
+        """Type of the track: ``"meta"``, or ``"vide"`` for pictures."""
         return self.table.handler.decode("ascii", "backslashreplace")
 
     @property
     def mime(self) -> str:
-        """Mime type of metadata; empty for pictures."""
+        """MIME type of metadata; empty for pictures."""
         return self.table.mime
 
     @property
     def shape(self) -> tuple[int, int] | None:
-        """(H, W) of the coded frame, as the track says; None for metadata."""
+        """(H, W) of the coded frame as declared by the track; None for metadata."""
         width, height = self.table.frame
         return (height, width) if width else None
 
     @property
     def offsets(self) -> AnyArray:
-        """The absolute offset of each sample, integers of any kind and byte order, shape (n,).
+        """The absolute offset of each sample, an integer array of any byte order, shape (n,).
 
         Raises
         ------
         FormatError
-            The tables do not fit together.
+            The tables contradict each other.
         TruncatedError
-            The file has become shorter than they.
+            The file has been truncated since it was opened.
         UnsupportedError
-            There is no memory for them.
+            There is not enough memory for the tables.
         """
         offsets = self._loaded()[0]
         if isinstance(offsets, EvenOffsets):
@@ -105,7 +106,7 @@ class DatasetTrack:
 
     @property
     def sizes(self) -> AnyArray:
-        """The size of each sample, shape (n,), as `offsets`."""
+        """The size of each sample in bytes, shape (n,), like `offsets`."""
         return self._loaded()[1]
 
     def _loaded(self) -> tuple[AnyArray | EvenOffsets, AnyArray]:
@@ -137,7 +138,8 @@ class DatasetTrack:
     def _read_table(self, table: Table) -> AnyArray:
         array: AnyArray = np.empty(table.count, table.dtype)
         view = array.view("u1").data if table.nbytes else memoryview(b"")
-        # In blocks: of a file with holes a table of gigabytes takes no room, until it is read.
+        # Read in blocks: a table in a hole of a sparse file takes no disk space, but would fill
+        # gigabytes of memory.
         for start in range(0, table.nbytes, _BLOCK_NBYTES):
             self._read_block(table, start, view[start : start + _BLOCK_NBYTES])
         return array
@@ -154,7 +156,7 @@ class DatasetTrack:
             )
 
     def _read_into(self, offset: int, view: memoryview) -> int:
-        """Read, and return the number of bytes that there were."""
+        """Read into `view`; return the number of bytes read."""
         if isinstance(self._source, FileSource):
             return self._source.read_into(offset, view)
         stored = self._source.read_at(offset, len(view))
@@ -165,12 +167,12 @@ class DatasetTrack:
         return self.table.count
 
     def __getitem__(self, index: int) -> Location:
-        """Return where a sample lies.
+        """Return the place of a sample.
 
         Raises
         ------
         IndexError
-            There is none of this number.
+            The index is out of range.
         FormatError
             See `offsets`.
         """
@@ -185,8 +187,8 @@ class DatasetTrack:
     def extents(self, indices: IntArray | slice) -> tuple[IntArray, IntArray]:
         """Return offsets and sizes of several samples, int64; those of a slice may be read-only.
 
-        An offset of 2**62 or more, which no file reaches, may have become 2**62: an end can be told
-        without an overflow.
+        Offsets of 2**62 or more, beyond any file, may be replaced by 2**62, so that adding a size
+        does not overflow.
 
         Raises
         ------
@@ -206,12 +208,12 @@ class DatasetTrack:
         return offsets.astype(np.int64, copy=False), sizes[indices].astype(np.int64, copy=False)
 
     def read(self, index: int) -> bytes:
-        """Return the bytes of a sample, a copy.
+        """Return a copy of the bytes of a sample.
 
         Raises
         ------
         IndexError
-            There is none of this number.
+            The index is out of range.
         TruncatedError
             The file ends before the sample.
         FormatError
@@ -225,20 +227,20 @@ class DatasetTrack:
         raise self._cut_off(f"sample {index % len(self)} of {self.name!r}", offset, nbytes)
 
     def read_all(self) -> tuple[bytes, IntArray]:
-        """Return the bytes of all samples, one behind the other, and their sizes.
+        """Return the concatenated bytes of all samples, and their sizes.
 
         Raises
         ------
         TruncatedError
-            The file ends before one of them.
+            The file ends before the end of a sample.
         FormatError
-            They overlap so that they are more than the file has; see also `offsets`.
+            Samples overlap, and their total size exceeds that of the file; see also `offsets`.
         """
         starts, sizes = self.extents(slice(None))
         total = self.table.sample_nbytes * len(self) or int(sizes.sum())
         if total > self._file_nbytes:
             error = FormatError(
-                f"track {self.name!r}: its samples have {total} bytes together, the file "
+                f"track {self.name!r}: its samples have {total} bytes in total, the file "
                 f"{self._file_nbytes}",
                 field="stsz",
             )
@@ -270,8 +272,8 @@ class DatasetTrack:
     def _cut_off(self, what: str, offset: int, nbytes: int) -> TruncatedError:
         size = self._source.size()
         error = TruncatedError(
-            f"{what}: its bytes {offset} to {offset + nbytes} are not all there, the file has "
-            f"{size}",
+            f"{what}: its bytes {offset} to {offset + nbytes} exceed the file, which has {size} "
+            "bytes",
             offset=offset,
         )
         error.path = self._source.name

@@ -1,1 +1,1 @@
-"""The names of Benzina's own Python package."""
+"""API of Benzina's own Python package."""

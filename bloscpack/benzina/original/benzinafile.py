@@ -1,10 +1,9 @@
-"""Benzina's own names: files, tracks and samples, for scripts that used them.
+"""Files, tracks and samples with Benzina's own names, for existing scripts.
 
-Names, arguments and results are those of Benzina 0.0.5, the last that reads ``.bzna`` files
-(utils/file.py), on our reader: bounded, for any valid form of the tables and any size of file.
-Shapes are (W, H) here, as they were. What differs: a closed file opens itself when something of it
-is needed, a track that is not there is a `NotFoundError`, and tracks are found only if their names
-begin with ``bzna_``.
+Names, arguments and results are those of Benzina 0.0.5, the last version that reads ``.bzna`` files
+(utils/file.py), implemented on our reader: bounds-checked, and for all valid tables and file sizes.
+Shapes are (W, H), as there. Differences: a closed file reopens itself on use, a missing track
+raises `NotFoundError`, and tracks are found only if their names begin with ``bzna_``.
 """
 
 import operator
@@ -25,15 +24,15 @@ Path: TypeAlias = str | os.PathLike[str]
 
 
 class Trak(NamedTuple):
-    """What a file says of a track."""
+    """Label and shape of a track."""
 
     label: bytes
     shape: tuple[int, int]
-    """(W, H), the integer parts of those in the header of the track; (0, 0) for metadata."""
+    """(W, H), the integer parts of the numbers in the track header; (0, 0) for metadata."""
 
 
 class _Handle:
-    """A file that several `File` share, opened when it is needed."""
+    """A file shared by several `File` objects, opened on use."""
 
     def __init__(self, where: Any) -> None:
         self.where = where
@@ -42,7 +41,7 @@ class _Handle:
 
     def __reduce__(self) -> tuple[Any, ...]:
         if not self.is_path:
-            raise TypeError("a file object cannot be pickled: give its path")
+            raise TypeError("cannot pickle a file object: open the file by path")
         return _Handle, (self.where,)
 
     @property
@@ -52,20 +51,20 @@ class _Handle:
         return None if self.source is None else self.source.name
 
     def open(self) -> ByteSource:
-        """Return the file, opened if it is closed."""
+        """Return the file, opening it if it is closed."""
         if self.source is None:
             self.source = open_source(self.where)
         return self.source
 
     def close(self) -> None:
-        """Close a file that was given by its path."""
+        """Close the file if it was opened by path."""
         if self.is_path and self.source is not None:
             self.source.close()
             self.source = None
 
 
 class _Part:
-    """What lies behind an offset of a file, as a source of its own."""
+    """The part of a file after an offset, as a source of its own."""
 
     def __init__(self, handle: _Handle, offset: int) -> None:
         self.name: str | None = handle.name
@@ -73,38 +72,38 @@ class _Part:
         self._offset = offset
 
     def size(self) -> int:
-        """Return the number of bytes there are now."""
+        """Return the current number of bytes."""
         return max(0, self._handle.open().size() - self._offset)
 
     def read_at(self, offset: int, nbytes: int) -> BytesLike:
-        """Return `nbytes` from `offset`, fewer only at the end."""
+        """Return `nbytes` from `offset`, fewer only at the end of the file."""
         return self._handle.open().read_at(self._offset + offset, nbytes)
 
     def close(self) -> None:
-        """Do nothing: the file is the handle's."""
+        """Do nothing: the file belongs to the handle."""
 
 
 class File:
-    """An mp4 of Benzina, in a file of its own or within another; Benzina's class.
+    """A Benzina mp4, in a file of its own or within another; Benzina's class.
 
     Parameters
     ----------
     disk_file : str, PathLike or binary file
-        A path is opened by `open`, as a context manager, or when it is needed; a file object is
+        A path is opened by `open`, by entering the context manager, or on use; a file object is
         read at once.
     offset : int
-        Where the mp4 begins.
+        Offset of the mp4 in the file.
 
     Raises
     ------
     FormatError, UnsupportedError
-        There is no mp4, or its boxes are damaged.
+        The file has no mp4 there, or its boxes are damaged.
     OSError
         The file cannot be read.
 
     Notes
     -----
-    A file that was given by its path pickles.
+    Can be pickled if it was opened by path.
     """
 
     def __init__(self, disk_file: Any, offset: int = 0) -> None:
@@ -128,7 +127,7 @@ class File:
 
     @property
     def closed(self) -> bool:
-        """Whether it is closed."""
+        """Whether the file is closed."""
         return self._handle.source is None
 
     @property
@@ -140,20 +139,20 @@ class File:
 
     @property
     def offset(self) -> int:
-        """Where the mp4 begins."""
+        """Offset of the mp4 in the file."""
         return self._offset
 
     @property
     def movie(self) -> Movie:
-        """The outline of the mp4, positions from its first byte; the file is opened for it."""
+        """The box structure of the mp4, relative to its first byte; opens the file if necessary."""
         if self._movie is None:
             self._movie = self._read_movie()
         return self._movie
 
     def open(self) -> None:
-        """Open the file and read the outline, if that is not done yet."""
+        """Open the file and read the box structure, unless this has been done."""
         self._handle.open()
-        self.movie  # noqa: B018 - read here
+        self.movie  # noqa: B018 - reads it
 
     def _read_movie(self) -> Movie:
         part = _Part(self._handle, self._offset)
@@ -163,20 +162,20 @@ class File:
                 return unpack_movie(Window(part.read_at), min(self._nbytes, nbytes))
             if not self._offset:
                 return unpack_movie(Window(part.read_at), nbytes)
-            # Within another file, others may follow.
+            # Inside another file, other data may follow the mp4.
             for box in children(Window(part.read_at), 0, nbytes, {b"moov"}, to_end=True):
                 return unpack_movie(Window(part.read_at), box.end)
-            raise FormatError(f"no box 'moov' behind offset {self._offset}")
+            raise FormatError(f"no box 'moov' after offset {self._offset}")
         except BloscpackError as err:
             err.path = err.path or self.name
             raise
 
     def close(self) -> None:
-        """Close a file that was given by its path, for all that share it."""
+        """Close a file that was opened by path, for all objects that share it."""
         self._handle.close()
 
     def seek(self, offset: int) -> None:
-        """Set where `read` reads, from the first byte of the file."""
+        """Set the position of the next `read`, from the first byte of the file."""
         self._position = offset
 
     def read(self, size: int) -> bytes:
@@ -188,7 +187,7 @@ class File:
         return data
 
     def trak(self, label: str | bytes) -> Trak | None:
-        """Return what the file says of a track; None if it has none of this name."""
+        """Return label and shape of a track; None if the file does not have it."""
         table = self.movie.tracks.get(_text(label))
         if table is None:
             return None
@@ -199,11 +198,12 @@ class File:
         return File(self._handle, offset)
 
     def stored_track(self, label: str | bytes) -> DatasetTrack:
-        """Return a track, positions from the first byte of the mp4."""
+        """Return a track; its positions are relative to the first byte of the mp4."""
         table = self.movie.tracks.get(_text(label))
         if table is None:
             error = NotFoundError(
-                f"no track {_text(label)!r:.80}; there are {', '.join(self.movie.tracks) or 'none'}"
+                f"no track {_text(label)!r:.80}; the file has "
+                f"{', '.join(self.movie.tracks) or 'none'}"
             )
             error.path = self.name
             raise error
@@ -213,7 +213,7 @@ class File:
 
 
 def _subfile(handle: _Handle, offset: int, nbytes: int | None) -> File:
-    """Return the mp4 at an offset, of a size that is known."""
+    """Return the mp4 at an offset, with its size if that is known."""
     if nbytes is None:
         return File(handle, offset)
     file = File.__new__(File)
@@ -233,16 +233,16 @@ class Track:
     Parameters
     ----------
     f : File, str or PathLike
-        A path is opened as by `File`.
+        A path is opened as in `File`.
     label : str or bytes
-        The name of the track, as ``"bzna_input"``.
+        Name of the track, such as ``"bzna_input"``.
 
     Raises
     ------
     NotFoundError
-        There is no such track; when it is first used, or at once of a file that is open.
+        The file does not have the track; raised on first use, or at once for an open file.
     FormatError, OSError
-        As by `File`.
+        As for `File`.
     """
 
     def __init__(self, f: "File | Path", label: str | bytes) -> None:
@@ -259,7 +259,7 @@ class Track:
 
     @property
     def stored(self) -> DatasetTrack:
-        """The track as our reader has it, positions from the first byte of the mp4."""
+        """The track of our reader; positions are relative to the first byte of the mp4."""
         if self._known is None:
             self._known = self._file.stored_track(self._label)
         return self._known
@@ -272,12 +272,12 @@ class Track:
     @overload
     def __getitem__(self, index: slice) -> "list[Sample]": ...
     def __getitem__(self, index: int | slice) -> "Sample | list[Sample]":
-        """Return a sample, for a slice a list of them; nothing is read yet.
+        """Return a sample, or a list of them for a slice; nothing is read yet.
 
         Raises
         ------
         IndexError
-            There is none of this number.
+            The index is out of range.
         """
         if isinstance(index, slice):
             return [Sample(self, each) for each in range(*index.indices(len(self)))]
@@ -301,7 +301,7 @@ class Track:
     def open(self) -> None:
         """Open the file and find the track."""
         self._file.open()
-        self.stored  # noqa: B018 - found here
+        self.stored  # noqa: B018 - finds it
 
     def close(self) -> None:
         """Close the file."""
@@ -314,24 +314,24 @@ class Track:
 
     @property
     def label(self) -> str | bytes:
-        """The name, as it was given."""
+        """The name, as passed."""
         return self._label
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(W, H), the integer parts of those in the header of the track."""
+        """(W, H), the integer parts of the numbers in the track header."""
         header = self.stored.table.header
         return header.width >> 16, header.height >> 16
 
     def sample_location(self, index: int) -> tuple[int, int]:
-        """Return absolute offset and size of a sample.
+        """Return absolute offset and size of a sample in bytes.
 
         Raises
         ------
         IndexError
-            There is none of this number.
+            The index is out of range.
         FormatError
-            The tables of the track do not fit together.
+            The tables of the track contradict each other.
         """
         offset, nbytes = self.stored[index]
         return self._file.offset + offset, nbytes
@@ -342,22 +342,22 @@ class Track:
         Raises
         ------
         IndexError
-            There is none of this number.
+            The index is out of range.
         TruncatedError, FormatError
-            The file ends before the sample; the tables do not fit together.
+            The file ends before the sample does; the tables contradict each other.
         """
         return self.stored.read(index)
 
     def sample_as_file(self, index: int) -> File:
-        """Return a sample as a file; nothing of it is read yet."""
+        """Return a sample as a file; nothing is read yet."""
         offset, nbytes = self.sample_location(index)
         return _subfile(self._file._handle, offset, nbytes)
 
     def video_configuration_location(self) -> tuple[int, int] | None:
-        """Return absolute offset and size of the decoder configuration.
+        """Return absolute offset and size of the decoder configuration in bytes.
 
-        It is the payload of the box ``hvcC``, ``avcC`` or ``av1C`` of the first sample entry; None
-        if there is none.
+        This is the payload of the box ``hvcC``, ``avcC`` or ``av1C`` in the first sample entry;
+        None if the entry has none of these.
         """
         table = self.stored.table
         if not table.config_kind:
@@ -377,14 +377,14 @@ class Sample:
 
     @property
     def value(self) -> bytes:
-        """Its bytes; they are read at each access."""
+        """The bytes of the sample; each access reads them."""
         return bytes(self)
 
     @property
     def location(self) -> tuple[int, int]:
-        """Absolute offset and size."""
+        """Absolute offset and size in bytes."""
         return self._track.sample_location(self._index)
 
     def as_file(self) -> File:
-        """Return it as a file: a sample of ``bzna_input`` is an mp4 of its own."""
+        """Return the sample as a file; a sample of ``bzna_input`` is an mp4 of its own."""
         return self._track.sample_as_file(self._index)

@@ -1,8 +1,8 @@
-"""Benzina's dataset classes, for scripts that used them: those of 0.0.5 (torch/dataset.py).
+"""Benzina's dataset classes, as in 0.0.5 (torch/dataset.py), for existing scripts.
 
-Map-style datasets for torch's ``DataLoader``, which wants of these no more than a length and items;
-torch itself is not needed. What differs from 0.0.5: targets may lie anywhere, and a split of a
-dataset that is too small for it is an error.
+Map-style datasets for torch's ``DataLoader``, which only needs a length and items; torch is not
+required here. Differences from 0.0.5: targets may be anywhere in the file, and a split of a dataset
+that is too small for it is an error.
 """
 
 import os
@@ -20,17 +20,17 @@ TrackPair: TypeAlias = tuple[str, str] | tuple[Track, Track]
 
 
 class Item(NamedTuple):
-    """What a `Dataset` has for an index."""
+    """Item of a `Dataset`."""
 
     input: Sample
 
 
 class ClassificationItem(NamedTuple):
-    """What a `ClassificationDataset` has for an index."""
+    """Item of a `ClassificationDataset`."""
 
     input: Sample
     input_label: str
-    """Which track of the sample is meant to be its picture."""
+    """Track of the sample to use as its picture."""
     target: tuple[np.int64]
 
 
@@ -40,16 +40,16 @@ class Dataset:
     Parameters
     ----------
     archive : str, PathLike or Track, optional
-        The file, with ``~`` and variables expanded. Or the track itself.
+        The file, with ``~`` and variables expanded, or the track itself.
     track : str or Track
-        The name of the track, or without `archive` the track itself.
+        Name of the track; without `archive`, the track itself.
 
     Raises
     ------
     ValueError
-        The file is missing, or the arguments do not fit.
+        The file is missing, or the arguments contradict each other.
     FormatError, NotFoundError, OSError
-        As by `Track`.
+        As for `Track`.
 
     Notes
     -----
@@ -61,12 +61,12 @@ class Dataset:
             self._track = archive
         elif archive is not None:
             if not isinstance(track, str):
-                raise ValueError("track must be a name where archive is given")  # noqa: TRY004
+                raise ValueError("track must be a name if archive is given")  # noqa: TRY004
             self._track = Track(_existing(archive), track)
         elif isinstance(track, Track):
             self._track = track
         else:
-            raise ValueError("track must be a Track where no archive is given")
+            raise ValueError("track must be a Track if archive is not given")
         self._track.open()
 
     @property
@@ -81,7 +81,7 @@ class Dataset:
         return Item(self._track[index])
 
     def __add__(self, other: object) -> NoReturn:
-        raise NotImplementedError("datasets are not added")
+        raise NotImplementedError("adding datasets is not supported")
 
 
 class ClassificationDataset(Dataset):
@@ -90,18 +90,18 @@ class ClassificationDataset(Dataset):
     Parameters
     ----------
     archive : str, PathLike or pair of Track, optional
-        The file, with ``~`` and variables expanded. Or the tracks themselves.
+        The file, with ``~`` and variables expanded, or the tracks themselves.
     tracks : pair of str or of Track
-        Names of the tracks of samples and of targets, or without `archive` the tracks themselves.
+        Names of the tracks of samples and targets; without `archive`, the tracks themselves.
     input_label : str
-        Which track of a sample is meant to be its picture; handed on with each item.
+        Track of a sample to use as its picture; included in each item.
 
     Raises
     ------
     ValueError
-        The file is missing, or the arguments do not fit.
+        The file is missing, or the arguments contradict each other.
     FormatError, NotFoundError, OSError
-        As by `Track`; the targets are read here.
+        As for `Track`; the targets are read at once.
 
     Notes
     -----
@@ -122,7 +122,7 @@ class ClassificationDataset(Dataset):
 
     @property
     def targets(self) -> IntArray:
-        """The target of each sample, int64 (n,), -1 where it has none."""
+        """The target of each sample, int64 (n,), -1 where it is missing."""
         return self._targets
 
     def __len__(self) -> int:
@@ -134,23 +134,23 @@ class ClassificationDataset(Dataset):
 
 
 class ImageNet(ClassificationDataset):
-    """ImageNet, all of it or a split by position; Benzina's ``ImageNet``.
+    """ImageNet, whole or one split by position; Benzina's ``ImageNet``.
 
     Parameters
     ----------
     root : str, PathLike or pair of Track, optional
         The file, or the folder of ``ilsvrc2012.bzna`` or ``ilsvrc2012.mp4``, with ``~`` and
-        variables expanded. Or the tracks themselves.
+        variables expanded, or the tracks themselves.
     split : {None, "train", "val", "test"}
-        The last `LEN_TEST` samples are for testing, the `LEN_VALID` before for validation, the rest
-        for training.
+        The last `LEN_TEST` samples are for testing, the `LEN_VALID` before them for validation, the
+        rest for training.
     tracks, input_label
         As for `ClassificationDataset`.
 
     Raises
     ------
     ValueError
-        The file is missing, the arguments do not fit, or there are too few samples for splits.
+        The file is missing, the arguments contradict each other, or there are too few samples.
     FormatError, NotFoundError, OSError
         As for `ClassificationDataset`.
     """
@@ -192,12 +192,12 @@ def _track_pair(
         path = _existing(archive)
         first, second = (Track(path, name) if isinstance(name, str) else None for name in tracks)
         if first is None or second is None:
-            raise ValueError("tracks must be a pair of names where archive is given")
+            raise ValueError("tracks must be a pair of names if archive is given")
         return first, second
     given = tracks if archive is None else archive
     first, second = (track if isinstance(track, Track) else None for track in given)
     if first is None or second is None:
-        raise ValueError("tracks must be a pair of Track where no archive is given")
+        raise ValueError("tracks must be a pair of Track if archive is not given")
     return first, second
 
 
@@ -208,14 +208,14 @@ def _expanded(path: Path) -> str:
 def _existing(archive: Path) -> str:
     path = _expanded(archive)
     if not os.path.isfile(path):
-        raise ValueError(f"there is no file {path}")
+        raise ValueError(f"file not found: {path}")
     return path
 
 
 def _archive_of(root: str) -> str:
-    """Return the file of a dataset that is told by its folder."""
+    """Return the file of a dataset, given by its path or folder."""
     names = "ilsvrc2012.bzna", "ilsvrc2012.mp4"
     for path in (root, *(os.path.join(root, name) for name in names)):
         if os.path.isfile(path):
             return path
-    raise ValueError(f"there is no file {root}, and no {' or '.join(names)} in such a folder")
+    raise ValueError(f"file not found: {root}, nor {' or '.join(names)} in a folder of that name")
