@@ -20,7 +20,7 @@ from .datasetfile import Content, open_content, place_of
 from .mp4.format import INPUT
 from .mp4.movie import Movie
 from .mp4.track import DatasetTrack
-from .names import Picked
+from .names import TableView
 from .sample import Sample
 from .splits import Span, resolve_splits
 
@@ -136,7 +136,7 @@ class Dataset:
         self.name: str | None = content.source.name
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self._content, self._indices, self._shown, self._is_view)
+        return _restore, (self._content, self._indices, self._shown, self._is_view)
 
     def __repr__(self) -> str:
         return f"<bloscpack.benzina.Dataset {self.name!r} of {len(self)} samples>"
@@ -184,7 +184,7 @@ class Dataset:
 
     def keys(self) -> Sequence[str]:
         """Return the ids: a unique name as it is, others with ``#`` and the ordinal appended."""
-        return Picked(self._content.ids, self._indices)
+        return TableView(self._content.ids, self._indices)
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the ids, in order."""
@@ -215,7 +215,7 @@ class Dataset:
         FormatError
             There are more names than samples.
         """
-        return Picked(self._content.names, self._indices)
+        return TableView(self._content.names, self._indices)
 
     @property
     def tracks(self) -> Mapping[str, DatasetTrack]:
@@ -359,7 +359,7 @@ class Dataset:
         self.close()
 
 
-def _restored(content: Content, indices: range, shown: str, is_view: bool) -> Dataset:
+def _restore(content: Content, indices: range, shown: str, is_view: bool) -> Dataset:
     return Dataset(content, indices, shown, is_view=is_view)
 
 

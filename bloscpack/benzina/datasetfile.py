@@ -29,7 +29,7 @@ from .mp4.bmff import BoxHeader, Read, Window, children, read_box
 from .mp4.boxes import unpack_brands
 from .mp4.format import INPUT, NAME, TARGET, TARGET_NBYTES
 from .mp4.movie import Movie, unpack_movie
-from .mp4.track import DatasetTrack, sized
+from .mp4.track import DatasetTrack, memory_errors
 from .names import IdTable, NameTable
 from .splits import KIND as SPLITS_KIND
 from .splits import MAX_NBYTES as MAX_SPLITS_NBYTES
@@ -134,10 +134,10 @@ class Content:
             try:
                 _check_entries(track, len(self))
             except FormatError as err:
-                raise self.blamed(err) from None
+                raise self.add_context(err) from None
         return track
 
-    def blamed(self, err: BloscpackError, index: int | None = None) -> BloscpackError:
+    def add_context(self, err: BloscpackError, index: int | None = None) -> BloscpackError:
         """Return the error with the file, and the sample if given, added to it."""
         if err.path is None:
             if index is not None:
@@ -156,10 +156,10 @@ class Content:
         """
         if self._targets is None:
             try:
-                with sized("the targets", self.source.name):
+                with memory_errors("the targets", self.source.name):
                     targets = read_targets(self._entries(TARGET), len(self))
             except FormatError as err:
-                raise self.blamed(err) from None
+                raise self.add_context(err) from None
             targets.flags.writeable = False
             self._targets = targets
         return self._targets
@@ -172,7 +172,7 @@ class Content:
         if track is None or index >= len(track):
             return -1
         if (nbytes := track.sizes.item(index)) != TARGET_NBYTES:
-            raise self.blamed(_wrong_target(index, nbytes))
+            raise self.add_context(_target_error(index, nbytes))
         return int.from_bytes(track.read(index), "little", signed=True)
 
     @property
@@ -186,7 +186,7 @@ class Content:
         """
         if self._names is None:
             track = self._entries(NAME)
-            with sized("the names", self.source.name):
+            with memory_errors("the names", self.source.name):
                 data, sizes = (b"", np.zeros(0, np.int64)) if track is None else track.read_all()
                 self._names = NameTable(data, sizes, len(self))
         return self._names
@@ -205,7 +205,7 @@ class Content:
         """The ids of all samples."""
         if self._ids is None:
             names = self.names
-            with sized("the ids", self.source.name):
+            with memory_errors("the ids", self.source.name):
                 self._ids = IdTable(names)
         return self._ids
 
@@ -234,7 +234,7 @@ class Content:
             payload = bytes(read(box.payload_offset, nbytes))
             return unpack_splits(payload, len(self))
         except FormatError as err:
-            raise self.blamed(err) from None
+            raise self.add_context(err) from None
 
 
 def _find_splits(read: Read, moov: BoxHeader) -> BoxHeader | None:
@@ -261,14 +261,14 @@ def read_targets(track: DatasetTrack | None, count: int) -> IntArray:
         return np.broadcast_to(np.int64(-1), count)
     _check_entries(track, count)
     for index in np.flatnonzero(track.sizes != TARGET_NBYTES)[:1].tolist():
-        raise _wrong_target(index, track.sizes.item(index))
+        raise _target_error(index, track.sizes.item(index))
     data, _ = track.read_all()
     targets = np.full(count, -1, np.int64)
     targets[: len(track)] = np.frombuffer(data, "<i8")
     return targets
 
 
-def _wrong_target(index: int, nbytes: int) -> FormatError:
+def _target_error(index: int, nbytes: int) -> FormatError:
     return FormatError(
         f"sample {index}: target has {nbytes} bytes, expected {TARGET_NBYTES}", field=TARGET
     )

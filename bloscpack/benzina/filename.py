@@ -74,7 +74,7 @@ class FileNames:
         """
         parts = [part for part in (stored or "").split("/") if part not in ("", ".")]
         folders = [self._folder(part) for part in parts[:-1]]
-        last = _without_suffix(_sound(parts[-1])) if parts else f"{index:06d}"
+        last = _without_suffix(_portable(parts[-1])) if parts else f"{index:06d}"
         while folders and len("/".join((*folders, last)).encode()) > _MAX_NBYTES:
             del folders[0]
         path = "/".join((*folders, last))
@@ -88,8 +88,8 @@ class FileNames:
         return name
 
     def _folder(self, part: str) -> str:
-        sound = _sound(part)
-        return f"{sound}_" if _key(sound).endswith(self._suffixes) else sound
+        portable = _portable(part)
+        return f"{portable}_" if _key(portable).endswith(self._suffixes) else portable
 
 
 def _key(name: str) -> str:
@@ -97,9 +97,9 @@ def _key(name: str) -> str:
     return unicodedata.normalize("NFD", unicodedata.normalize("NFD", name).casefold())
 
 
-def _sound(part: str) -> str:
+def _portable(part: str) -> str:
     """Return the part with everything replaced that some operating system refuses."""
-    text = "".join("_" if not c.isprintable() or c in _REFUSED else c for c in _cut(part))
+    text = "".join("_" if not c.isprintable() or c in _REFUSED else c for c in _shorten(part))
     if text[0] in _NOT_FIRST:
         text = "_" + text[1:]
     kept = text.rstrip(". ")
@@ -109,7 +109,7 @@ def _sound(part: str) -> str:
     return text
 
 
-def _cut(part: str) -> str:
+def _shorten(part: str) -> str:
     """Return the part, with its middle removed if it is too long."""
     # A character takes at least one byte, so longer text is cut before it is encoded.
     head, tail = part[:_MAX_PART_NBYTES], part[-_MAX_PART_NBYTES:]
@@ -131,5 +131,5 @@ def _without_suffix(name: str) -> str:
     stem, dot, suffix = name.rpartition(".")
     if stem and f"{dot}{suffix}".casefold() in _PICTURE_SUFFIXES:
         # Without the suffix, the name may end in a dot or blank, or be a device name.
-        return _sound(stem)
+        return _portable(stem)
     return name

@@ -95,7 +95,7 @@ class IdTable:
         hashes = np.fromiter(map(hash, names.take(range(count))), np.int64, count)
         self._order: IntArray = np.argsort(hashes, kind="stable")
         self._hashes: IntArray = hashes[self._order]
-        self._is_alone = np.ones(count, np.bool_)
+        self._is_unique = np.ones(count, np.bool_)
         is_again = self._hashes[1:] == self._hashes[:-1]
         is_shared = np.zeros(count, np.bool_)
         is_shared[1:] = is_again
@@ -109,14 +109,14 @@ class IdTable:
             for index in candidates[first : first + _BLOCK].tolist():
                 other = named.setdefault(self._names[index], index)
                 if other != index:
-                    self._is_alone[index] = self._is_alone[other] = False
+                    self._is_unique[index] = self._is_unique[other] = False
 
     def __getitem__(self, index: int) -> str:
         """Return the id of a sample."""
         return self._id(index, self._names[index])
 
     def _id(self, index: int, name: str | None) -> str:
-        if name and self._is_alone.item(index) and not _NUMBER.search(name):
+        if name and self._is_unique.item(index) and not _NUMBER.search(name):
             return name
         return f"{name or ''}#{index}"
 
@@ -137,7 +137,7 @@ class IdTable:
         first = int(np.searchsorted(self._hashes, wanted, side="left"))
         last = int(np.searchsorted(self._hashes, wanted, side="right"))
         found = self._order[first:last]
-        for index in found[self._is_alone[found]].tolist():
+        for index in found[self._is_unique[found]].tolist():
             if self._names[index] == id_:
                 return int(index)
         return None
@@ -148,7 +148,7 @@ class _Table(Protocol[Item]):
     def take(self, indices: range, /) -> Iterator[Item]: ...
 
 
-class Picked(Sequence[Item]):
+class TableView(Sequence[Item]):
     """A table's entries for some samples of the file, indexed by position among these samples.
 
     Parameters
@@ -169,10 +169,10 @@ class Picked(Sequence[Item]):
     @overload
     def __getitem__(self, index: int) -> Item: ...
     @overload
-    def __getitem__(self, index: slice) -> "Picked[Item]": ...
-    def __getitem__(self, index: int | slice) -> "Item | Picked[Item]":
+    def __getitem__(self, index: slice) -> "TableView[Item]": ...
+    def __getitem__(self, index: int | slice) -> "Item | TableView[Item]":
         if isinstance(index, slice):
-            return Picked(self._table, self._indices[index])
+            return TableView(self._table, self._indices[index])
         return self._table[self._indices[index]]
 
     def __iter__(self) -> Iterator[Item]:

@@ -20,7 +20,7 @@ from .writer import Writer
 OnError = Literal["raise", "skip"]
 
 # Encoding takes milliseconds at least, so the size of a picture never limits the threads.
-_WORTH = 1 << 62
+_MAX_WORK = 1 << 62
 
 
 class WriterOptions(TypedDict, total=False):
@@ -154,14 +154,14 @@ def pack(
     """
     if on_error not in ("raise", "skip"):
         raise ValueError(f"on_error must be 'raise' or 'skip', not {on_error!r}")
-    nthreads = resolve_nthreads(nthreads, _WORTH, limit=available_cpus())
+    nthreads = resolve_nthreads(nthreads, _MAX_WORK, limit=available_cpus())
     report = PackReport(path)
     items = source
     if isinstance(source, str | os.PathLike):
         items = PictureFolder(source)
         report.classes = items.classes
     with Writer(path, **options) as writer:
-        _Loop(writer, report, on_error, progress, log).run(items, nthreads)
+        _Packer(writer, report, on_error, progress, log).run(items, nthreads)
         # Raised before the writer is closed, so that no file is made.
         if not report.nsamples and not report.skipped and not allow_empty:
             where = f"{os.fspath(source)}: " if isinstance(source, str | os.PathLike) else ""
@@ -172,7 +172,7 @@ def pack(
     return report
 
 
-class _Encoded:
+class _EncodedItem:
     """An item with its encoded sample, or with the error."""
 
     __slots__ = ("error", "item", "sample")
@@ -185,7 +185,7 @@ class _Encoded:
         self.error = error
 
 
-class _Loop:
+class _Packer:
     """One run of `pack`."""
 
     def __init__(
@@ -215,13 +215,13 @@ class _Loop:
             if self._progress is not None:
                 self._progress(position + 1, total)
 
-    def _encode(self, given: Any) -> _Encoded:
+    def _encode(self, given: Any) -> _EncodedItem:
         """Encode an item, in any thread; errors are stored and handled in the item's turn."""
         item = given if isinstance(given, Item) else _item_of(given)
         try:
-            return _Encoded(item, self._writer.encode(*item), None)
+            return _EncodedItem(item, self._writer.encode(*item), None)
         except (BloscpackError, OSError, TypeError, ValueError, MemoryError) as err:
-            return _Encoded(item, b"", err)
+            return _EncodedItem(item, b"", err)
 
     def _skip(self, position: int, item: Item, err: Exception) -> None:
         name = _name_of(item, position)

@@ -70,7 +70,7 @@ class PictureFolder:
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = os.fspath(root)
         above = (_identity(self.root),)
-        names, folders = _listed(self.root)
+        names, folders = _list_folder(self.root)
         self.classes = folders
         # Paths relative to the root, and the end of each class in that list.
         self._names = names
@@ -98,7 +98,7 @@ def _identity(path: str) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def _listed(path: str) -> tuple[list[str], list[str]]:
+def _list_folder(path: str) -> tuple[list[str], list[str]]:
     """Return the sorted names of the pictures and of the subfolders in a folder."""
     names, folders = [], []
     with os.scandir(path) as entries:
@@ -121,7 +121,7 @@ def _walk(root: str, top: str, above: tuple[tuple[int, int], ...]) -> Iterator[s
         identity = _identity(os.path.join(root, folder))
         if identity in parents:
             continue
-        names, folders = _listed(os.path.join(root, folder))
+        names, folders = _list_folder(os.path.join(root, folder))
         for name in names:
             yield os.path.join(folder, name)
         within = (*parents, identity)

@@ -126,7 +126,7 @@ class Sample:
             try:
                 self._layout = parse_sample(data)
             except BloscpackError as err:
-                raise self._content.blamed(err, self.index) from None
+                raise self._content.add_context(err, self.index) from None
         return self._layout
 
     def read_track(self, name: str) -> bytes:
@@ -206,7 +206,7 @@ class Sample:
     def _planes(self, track: InnerTrack, payload: bytes) -> Planes:
         """Decode the payload of a track."""
         if not track.config_kind:
-            raise self._content.blamed(
+            raise self._content.add_context(
                 UnsupportedError(
                     f"track {track.name!r} holds no pictures that can be decoded, but "
                     f"{name_of(track.entry_kind)!r}"
@@ -218,13 +218,13 @@ class Sample:
                 track.config_kind, track.config, payload, track.frame, track.clean
             )
         except BloscpackError as err:
-            raise self._content.blamed(err, self.index) from None
+            raise self._content.add_context(err, self.index) from None
 
     def _pixels(self, planes: Planes, out: Pixels | None) -> Pixels:
         try:
             return decode_rgb(planes, out=out)
         except BloscpackError as err:
-            raise self._content.blamed(err, self.index) from None
+            raise self._content.add_context(err, self.index) from None
 
     def __len__(self) -> int:
         """Return 1: a sample is a clip of one frame."""
@@ -263,7 +263,7 @@ class Sample:
         track = self._track(self._shown)
         width, height = track.frame
         if width * height > self._content.max_pixels:
-            raise self._content.blamed(
+            raise self._content.add_context(
                 UnsupportedError(
                     f"a frame of {width} x {height} pixels, more than the "
                     f"{self._content.max_pixels} that are decoded; raise max_pixels of "

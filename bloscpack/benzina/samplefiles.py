@@ -147,9 +147,9 @@ def extract(
                 target.write(file, data)
                 report.nfiles += 1
                 report.nbytes += len(data)
-                report.nrenamed += not _is_kept(file, name)
+                report.nrenamed += not _has_stored_name(file, name)
             else:
-                entry["error"] = text = _told(error)
+                entry["error"] = text = _message(error)
                 report.damage.append(Damage(text, sample.index, frames=(0, 1)))
             lines.add(entry)
             if progress is not None:
@@ -176,12 +176,12 @@ def _content(coder: _Coder, sample: Sample) -> tuple[Sample, bytes, BloscpackErr
         return sample, b"", err
 
 
-def _told(error: BloscpackError) -> str:
+def _message(error: BloscpackError) -> str:
     """Return the message without the path."""
     return str(error.args[0]) if error.args else str(error)
 
 
-def _is_kept(file: str, name: str | None) -> bool:
+def _has_stored_name(file: str, name: str | None) -> bool:
     """Return whether a file has the stored name, apart from the suffix."""
     stem = file.rpartition(".")[0]
     return name is not None and (name == stem or name.rpartition(".")[0] == stem)
@@ -197,7 +197,7 @@ class _Labels:
                 getattr(dataset, what)
                 self._has[what] = True
             except BloscpackError as err:
-                report.damage.append(Damage(_told(err)))
+                report.damage.append(Damage(_message(err)))
                 self._has[what] = False
 
     def of(self, sample: Sample) -> tuple[str | None, int]:

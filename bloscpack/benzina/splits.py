@@ -48,7 +48,7 @@ def resolve_splits(declared: Mapping[str, Span] | str, count: int) -> dict[str, 
         return _imagenet(declared, count)
     if not isinstance(declared, Mapping):
         raise TypeError(f"splits are a mapping or 'imagenet', not {type(declared).__name__}")
-    return {_checked_name(name): _resolve(name, span, count) for name, span in declared.items()}
+    return {_check_name(name): _resolve(name, span, count) for name, span in declared.items()}
 
 
 def _imagenet(preset: str, count: int) -> dict[str, range]:
@@ -64,7 +64,7 @@ def _imagenet(preset: str, count: int) -> dict[str, range]:
     return {"train": range(val), "val": range(val, test), "test": range(test, count)}
 
 
-def _checked_name(name: object) -> str:
+def _check_name(name: object) -> str:
     if not isinstance(name, str) or not name:
         raise TypeError(f"the name of a split must be a non-empty str, not {name!r:.80}")
     return name
@@ -126,32 +126,32 @@ def unpack_splits(payload: bytes, count: int) -> dict[str, range]:
         The box is damaged or of another version, or a split is not within the dataset.
     """
     if len(payload) > MAX_NBYTES:
-        raise _damaged(f"it has more than {MAX_NBYTES} bytes")
+        raise _error(f"it has more than {MAX_NBYTES} bytes")
     if len(payload) < _HEAD.size:
-        raise _damaged(f"{len(payload)} bytes are too few for the number of splits")
+        raise _error(f"{len(payload)} bytes are too few for the number of splits")
     version_flags, nsplits = _HEAD.unpack_from(payload)
     if version_flags >> 24:
-        raise _damaged(f"version {version_flags >> 24} is not known")
+        raise _error(f"version {version_flags >> 24} is not known")
     splits: dict[str, range] = {}
     at = _HEAD.size
     for number in range(nsplits):
         if at + _ENTRY.size > len(payload):
-            raise _damaged(f"{nsplits} splits in {len(payload)} bytes: number {number} is cut off")
+            raise _error(f"{nsplits} splits in {len(payload)} bytes: number {number} is cut off")
         start, stop, nbytes = _ENTRY.unpack_from(payload, at)
         at += _ENTRY.size + nbytes
         if at > len(payload):
-            raise _damaged(f"the name of split {number} is cut off")
+            raise _error(f"the name of split {number} is cut off")
         try:
             name = payload[at - nbytes : at].decode("utf-8")
         except UnicodeDecodeError:
-            raise _damaged(f"the name of split {number} is not UTF-8") from None
+            raise _error(f"the name of split {number} is not UTF-8") from None
         if not name or name in splits:
-            raise _damaged(f"split {number}: the name {name!r:.80} is empty or a duplicate")
+            raise _error(f"split {number}: the name {name!r:.80} is empty or a duplicate")
         if not start <= stop <= count:
-            raise _damaged(f"split {name!r:.80}: {start} to {stop} is not within {count} samples")
+            raise _error(f"split {name!r:.80}: {start} to {stop} is not within {count} samples")
         splits[name] = range(start, stop)
     return splits
 
 
-def _damaged(what: str) -> FormatError:
+def _error(what: str) -> FormatError:
     return FormatError(f"splits (moov/udta/bzsp): {what}", field="bzsp")

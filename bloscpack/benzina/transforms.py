@@ -17,7 +17,7 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-from .load.affine import IDENTITY, Compat, Shape, Warp, affine, checked_compat
+from .load.affine import IDENTITY, Compat, Shape, Warp, affine, check_compat
 from .load.affine import compute_affine_matrix as compute_affine_matrix  # Benzina has it here
 
 Rng: TypeAlias = np.random.Generator | np.random.RandomState
@@ -268,7 +268,7 @@ class SimilarityTransform(WarpTransform):
         self.keep_ratio = keep_ratio and self.resize
         self.random_crop = random_crop
         self.uniform_area = uniform_area
-        self.compat = checked_compat(compat)
+        self.compat = check_compat(compat)
         if uniform_area and compat:
             raise ValueError("compat='benzina' draws the logarithm of the area, not uniform_area")
 
@@ -277,7 +277,7 @@ class SimilarityTransform(WarpTransform):
         if self.uniform_area:
             raise ValueError("compat='benzina' draws the logarithm of the area, not uniform_area")
         other = copy.copy(self)
-        other.compat = checked_compat(compat)
+        other.compat = check_compat(compat)
         return other
 
     def __call__(self, index: int, in_shape: Shape, out_shape: Shape, rng: Rng) -> Warp:

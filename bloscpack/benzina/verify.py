@@ -82,13 +82,13 @@ def verify(
     except WrongKindError:
         raise
     except FormatError as err:
-        return Report(err.path, 0, 0, [Damage(_text(err), None, err.offset)])
+        return Report(err.path, 0, 0, [Damage(_message(err), None, err.offset)])
     with dataset:
-        return _Examination(dataset).run(nthreads, progress, decode=decode)
+        return _Verification(dataset).run(nthreads, progress, decode=decode)
 
 
 @dataclass(slots=True)
-class _Found:
+class _Findings:
     """Damage and notices found in some samples."""
 
     nbytes: int
@@ -96,7 +96,7 @@ class _Found:
     notices: Counter[str] = field(default_factory=Counter)
 
 
-class _Examination:
+class _Verification:
     """One run of `verify`."""
 
     def __init__(self, dataset: Dataset) -> None:
@@ -104,7 +104,7 @@ class _Examination:
         self._damage: list[Damage] = []
         self._nfaults = 0
         self._notices: Counter[str] = Counter()
-        self._inner = _Inner(dataset.tracks)
+        self._checker = _SampleChecker(dataset.tracks)
 
     def run(self, nthreads: int | None, progress: Progress | None, *, decode: bool) -> Report:
         """Check everything."""
@@ -114,7 +114,7 @@ class _Examination:
             starts, sizes = dataset.tracks[INPUT].extents(slice(None))
             nbytes = int(sizes.sum())
         except FormatError as err:
-            self._note(Damage(_text(err), None, err.offset))
+            self._report(Damage(_message(err), None, err.offset))
         else:
             self._check_places(starts, sizes)
             self._check_samples(nbytes, nthreads, progress, decode=decode)
@@ -126,18 +126,20 @@ class _Examination:
             notices.append(f"{self._nfaults - len(self._damage)} more faults are not listed")
         return Report(dataset.name, len(dataset), nbytes, self._damage, "absent", notices)
 
-    def _note(self, damage: Damage) -> None:
+    def _report(self, damage: Damage) -> None:
         self._nfaults += 1
         if len(self._damage) < MAX_DAMAGE:
             self._damage.append(damage)
 
-    def _blame(self, index: int, what: str, start: int | None = None, size: int = 0) -> None:
+    def _report_sample(
+        self, index: int, what: str, start: int | None = None, size: int = 0
+    ) -> None:
         end = None if start is None else start + size
         try:
             id_ = self._dataset.keys()[index]
         except FormatError:  # of the names, already reported
             id_ = None
-        self._note(Damage(what, index, start, end, clip=id_, frames=(0, 1)))
+        self._report(Damage(what, index, start, end, clip=id_, frames=(0, 1)))
 
     def _check_entries(self) -> None:
         """Check targets, names and splits, each of which is read as a whole."""
@@ -145,8 +147,8 @@ class _Examination:
             try:
                 getattr(self._dataset, name)
             except FormatError as err:
-                self._note(Damage(_text(err), None, err.offset))
-                self._inner.entries.pop(track, None)
+                self._report(Damage(_message(err), None, err.offset))
+                self._checker.entries.pop(track, None)
 
     def _check_places(self, starts: IntArray, sizes: IntArray) -> None:
         """Check that samples do not lie beyond the file, in its index or over each other."""
@@ -171,7 +173,7 @@ class _Examination:
         ):
             for index in np.flatnonzero(wrong).tolist():
                 extent = starts.item(index), sizes.item(index)
-                self._blame(index, f"sample {index}: {what}", *extent)
+                self._report_sample(index, f"sample {index}: {what}", *extent)
 
     def _check_samples(
         self, total: int, nthreads: int | None, progress: Progress | None, *, decode: bool
@@ -181,26 +183,26 @@ class _Examination:
         starts, sizes = self._dataset.tracks[INPUT].extents(slice(None))
         is_there = starts + sizes <= size
 
-        def check(first: int) -> _Found:
+        def check(first: int) -> _Findings:
             last = min(first + _BATCH, count)
             picked = (first + np.flatnonzero(is_there[first:last])).tolist()
-            found = _Found(int(sizes[first:last].sum()))
+            found = _Findings(int(sizes[first:last].sum()))
             for sample in self._dataset.samples(picked):
-                self._inner.check(sample, found, decode=decode)
+                self._checker.check(sample, found, decode=decode)
             return found
 
         work = int(sizes[is_there].sum()) * (_DECODING_COST if decode else 1)
         threads = resolve_nthreads(nthreads, work)
         for found in map_ordered(check, range(0, count, _BATCH), threads):
             for index, what in found.damage:
-                self._blame(index, what, starts.item(index), sizes.item(index))
+                self._report_sample(index, what, starts.item(index), sizes.item(index))
             self._notices += found.notices
             done += found.nbytes
             if progress is not None:
                 progress(done, total)
 
 
-class _Inner:
+class _SampleChecker:
     """Checks of single samples against the tables of the dataset.
 
     Attributes
@@ -212,22 +214,26 @@ class _Inner:
     def __init__(self, tracks: Mapping[str, DatasetTrack]) -> None:
         self.entries = {name: tracks[name] for name in (TARGET, NAME, THUMB) if name in tracks}
 
-    def check(self, sample: Sample, found: _Found, *, decode: bool) -> None:
+    def check(self, sample: Sample, found: _Findings, *, decode: bool) -> None:
         """Check a sample and add what is found to `found`."""
         try:
             sample.layout  # noqa: B018 - parses the sample
         except BloscpackError as err:
             # None of its tracks can be read, even if the sample is valid but not supported.
-            found.damage.append((sample.index, f"sample {sample.index}: {_what(err, sample)}"))
+            found.damage.append(
+                (sample.index, f"sample {sample.index}: {_sample_message(err, sample)}")
+            )
             return
         for error in self._errors(sample, found, decode=decode):
-            text = _what(error, sample)
+            text = _sample_message(error, sample)
             if isinstance(error, UnsupportedError):
                 found.notices[text[:_MAX_TEXT]] += 1
             else:
                 found.damage.append((sample.index, f"sample {sample.index}: {text}"))
 
-    def _errors(self, sample: Sample, found: _Found, *, decode: bool) -> Iterator[BloscpackError]:
+    def _errors(
+        self, sample: Sample, found: _Findings, *, decode: bool
+    ) -> Iterator[BloscpackError]:
         tracks = sample.layout.tracks
         if INPUT not in tracks:
             yield FormatError(f"it has no track {INPUT!r}")
@@ -245,7 +251,7 @@ class _Inner:
             except BloscpackError as err:
                 yield err
 
-    def _compare(self, sample: Sample, found: _Found) -> None:
+    def _compare(self, sample: Sample, found: _Findings) -> None:
         """Compare a sample's own target, name and thumbnail with those of the dataset."""
         tracks, index = sample.layout.tracks, sample.index
         for name, track in self.entries.items():
@@ -270,11 +276,11 @@ def _is_same_picture(one: InnerTrack, two: InnerTrack) -> bool:
     return one._replace(name=two.name) == two
 
 
-def _what(error: BloscpackError, sample: Sample) -> str:
+def _sample_message(error: BloscpackError, sample: Sample) -> str:
     """Return the message without the sample, which the caller puts before it."""
-    return _text(error).removeprefix(f"sample {sample.index}: ")
+    return _message(error).removeprefix(f"sample {sample.index}: ")
 
 
-def _text(error: BloscpackError) -> str:
+def _message(error: BloscpackError) -> str:
     """Return the message without the path, which the report has."""
     return str(error.args[0]) if error.args else str(error)

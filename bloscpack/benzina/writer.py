@@ -213,13 +213,13 @@ class Writer:
         ImportError
             PyAV or Pillow is missing.
         """
-        target = _checked_target(target)
-        stored_name = _packed_name(name)
+        target = _check_target(target)
+        stored_name = _pack_name(name)
         rgb = read_picture(picture, max_pixels=self._max_pixels)
         small = thumbnail(rgb, self._tile) if self._thumb else None
         return pack_sample(
-            self._coded(rgb),
-            None if small is None else self._coded(small),
+            self._code(rgb),
+            None if small is None else self._code(small),
             name=stored_name,
             target=None
             if target is None
@@ -227,7 +227,7 @@ class Writer:
             profile=self._profile,
         )
 
-    def _coded(self, rgb: Rgb) -> StoredPicture:
+    def _code(self, rgb: Rgb) -> StoredPicture:
         height, width = rgb.shape[:2]
         frame = frame_size(width, height, self._tile)
         if frame[0] * frame[1] > self._max_pixels or max(frame) > _MAX_SIDE:
@@ -274,8 +274,8 @@ class Writer:
         return self._append(sample, target, name)
 
     def _append(self, sample: BytesLike, target: int | None, name: str | bytes | None) -> int:
-        target = _checked_target(target)
-        _packed_name(name)
+        target = _check_target(target)
+        _pack_name(name)
         data = bytes(sample)
         tracks = parse_sample(data).tracks
         if INPUT not in tracks:
@@ -391,7 +391,7 @@ def _check_reference(codec: str, tile: int, thumb: bool, lossless: bool, splits:
         )
 
 
-def _checked_target(target: Any) -> int | None:
+def _check_target(target: Any) -> int | None:
     if target is None:
         return None
     try:
@@ -403,7 +403,7 @@ def _checked_target(target: Any) -> int | None:
     return number
 
 
-def _packed_name(name: Any) -> bytes:
+def _pack_name(name: Any) -> bytes:
     """Return a name as stored; an empty one for None."""
     if name is not None and not isinstance(name, str | bytes):
         raise TypeError(f"a name must be a str, bytes or None, not {type(name).__name__!r}")

@@ -115,7 +115,7 @@ class VideoFrames(Iterator[Frame]):
         rate = self._stream.average_rate or self._stream.guessed_rate or 0
         self.report.rate = float(rate)
         self._turn: Callable[[Frame], Frame] | None = None
-        self._frames = self._upright() if frame_rate is None else self._at_rate(frame_rate)
+        self._frames = self._all_frames() if frame_rate is None else self._at_rate(frame_rate)
 
     def __iter__(self) -> Self:
         return self
@@ -147,7 +147,7 @@ class VideoFrames(Iterator[Frame]):
             return self._av.open(_Reader(self._file), options=options)
         except (self._av.error.FFmpegError, ValueError) as err:
             raise FormatError(
-                f"{self.report.path}: cannot be read as a video: {_text(err)}"
+                f"{self.report.path}: cannot be read as a video: {_message(err)}"
             ) from err
 
     def _best_stream(self) -> Any:
@@ -167,7 +167,7 @@ class VideoFrames(Iterator[Frame]):
             try:
                 packet = next(packets, None)
             except self._av.error.FFmpegError as err:
-                self.report.damaged(f"the rest of the file cannot be read: {_text(err)}")
+                self.report.damaged(f"the rest of the file cannot be read: {_message(err)}")
                 break
             if packet is None:
                 break
@@ -178,10 +178,10 @@ class VideoFrames(Iterator[Frame]):
                 ends[index] = max(ends.get(index, 0.0), end)
             if index == own and packet.size:
                 yield packet
-        self._compare_end(ends[own], max(ends.values()))
+        self._check_end(ends[own], max(ends.values()))
         yield None
 
-    def _compare_end(self, video_end: float, end: float) -> None:
+    def _check_end(self, video_end: float, end: float) -> None:
         """Report a video whose packets end before the declared end.
 
         In these containers, truncation may go unnoticed otherwise. Other containers either declare
@@ -207,7 +207,7 @@ class VideoFrames(Iterator[Frame]):
             self.report.is_cut = True
             self.report.note(f"it ends after {end:.2f} of {seconds:.2f} seconds")
 
-    def _decoded(self) -> Iterator[Any]:
+    def _decode(self) -> Iterator[Any]:
         """Yield PyAV's frames; count packets that cannot be decoded."""
         codec = self._stream.codec_context
         for packet in self._packets():
@@ -218,7 +218,7 @@ class VideoFrames(Iterator[Frame]):
                 frames = codec.decode(packet)
             except self._av.error.FFmpegError as err:
                 if not is_cut_off:
-                    self.report.damaged(f"after {self.report.ndecoded} frames: {_text(err)}")
+                    self.report.damaged(f"after {self.report.ndecoded} frames: {_message(err)}")
                 continue
             for frame in frames:
                 if frame.is_corrupt and not is_cut_off:
@@ -238,7 +238,7 @@ class VideoFrames(Iterator[Frame]):
         """Return the function that makes frames upright, from the matrix of the first frame."""
         data = frame.side_data.get("DISPLAYMATRIX")
         if data is None or len(bytes(data)) != _MATRIX_NBYTES:
-            return _as_it_is
+            return _identity
         matrix = np.frombuffer(bytes(data), np.int32).astype(np.float64)
         found = _turn_of(matrix)
         if found is None:
@@ -248,8 +248,8 @@ class VideoFrames(Iterator[Frame]):
         self.report.rotation, self.report.flipped, turn = found
         return turn
 
-    def _upright(self) -> Generator[Frame, None, None]:
-        for frame in self._decoded():
+    def _all_frames(self) -> Generator[Frame, None, None]:
+        for frame in self._decode():
             yield self._array(frame)
 
     def _at_rate(self, rate: float) -> Generator[Frame, None, None]:
@@ -258,7 +258,7 @@ class VideoFrames(Iterator[Frame]):
         start = Fraction(self._container.start_time or 0, self._av.time_base)
         clock = _Clock(rate, start, self.report.rate)
         last: Any = None
-        for frame in self._decoded():
+        for frame in self._decode():
             # Older versions of PyAV have no `duration`.
             duration = (getattr(frame, "duration", 0) or 0) * time_base
             time = None if frame.pts is None else frame.pts * time_base
@@ -375,7 +375,7 @@ def _turn_of(matrix: np.ndarray[Any, Any]) -> tuple[int, bool, Callable[[Frame],
     a, b, _, c, d = matrix[:5]
     across, down = math.hypot(a, c), math.hypot(b, d)
     if not across or not down:
-        return 0, False, _as_it_is
+        return 0, False, _identity
     angle = round(math.degrees(math.atan2(b / down, a / across))) % 360
     if abs(angle - 90) <= 1:
         return (90, True, _transpose) if c > 0 else (90, False, _clockwise)
@@ -385,10 +385,10 @@ def _turn_of(matrix: np.ndarray[Any, Any]) -> tuple[int, bool, Callable[[Frame],
         return (180, False, _half) if d < 0 else (180, True, _mirror)
     if min(angle, 360 - angle) > 1:
         return None
-    return (0, True, _upside_down) if d < 0 else (0, False, _as_it_is)
+    return (0, True, _upside_down) if d < 0 else (0, False, _identity)
 
 
-def _as_it_is(frame: Frame) -> Frame:
+def _identity(frame: Frame) -> Frame:
     return frame
 
 
@@ -420,7 +420,7 @@ def _antitranspose(frame: Frame) -> Frame:
     return frame[::-1, ::-1].swapaxes(0, 1)
 
 
-def _text(err: Exception) -> str:
+def _message(err: Exception) -> str:
     """Return the message of a PyAV error, without its number."""
     return str(getattr(err, "strerror", None) or err)
 

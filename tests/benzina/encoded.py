@@ -16,10 +16,10 @@ from bloscpack.benzina.codec.codecconfig import (
     pack_avcc,
     pack_hvcc,
     split_annexb,
+    strip_delimiters,
     unit_kind,
-    without_delimiters,
 )
-from bloscpack.benzina.codec.encoder import scheduling_kept
+from bloscpack.benzina.codec.encoder import restore_scheduling
 
 # Read by SVT-AV1 when it is first used in a process: errors alone.
 os.environ.setdefault("SVT_LOG", "1")
@@ -97,11 +97,11 @@ def encoded(
         for target in (context, frame):
             target.color_range, target.colorspace = 2 if full_range else 1, matrix
     context.options = options
-    with scheduling_kept():
+    with restore_scheduling():
         packets = [*context.encode(frame), *context.encode(None)]
     stream = b"".join(bytes(packet) for packet in packets)
     if name == "libdav1d":
-        return Encoded(KINDS[name], pack_av1c(stream), without_delimiters(stream), stream)
+        return Encoded(KINDS[name], pack_av1c(stream), strip_delimiters(stream), stream)
     units = split_annexb(stream)
     config = pack_hvcc(units) if name == "hevc" else pack_avcc(units)
     kept = [unit for unit in units if unit_kind(name, unit) not in _PARAMETERS[name]]
@@ -122,7 +122,7 @@ def muxed(codec: str) -> bytes:
             stream.codec_context.codec_tag = "hvc1"
         stream.options = {"x265-params": _X265, "preset": "12" if "av1" in codec else "ultrafast"}
         frame = frame_of(smooth_planes("yuv420p", 64, 64), "yuv420p", 64, 64)
-        with scheduling_kept():
+        with restore_scheduling():
             container.mux([*stream.encode(frame), *stream.encode(None)])
     return file.getvalue()
 

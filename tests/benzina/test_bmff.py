@@ -19,7 +19,7 @@ from bloscpack.benzina.mp4.bmff import (
     Table,
     Window,
     children,
-    first_of,
+    find_boxes,
     pack_box,
     pack_full_box,
     pack_large_header,
@@ -124,10 +124,10 @@ def test_depth_is_bounded(kind: bytes) -> None:
 
 def test_first_of_goes_through_all() -> None:
     data = pack_box(b"stco", b"1") + pack_box(b"free") + pack_box(b"stco", b"2")
-    found = first_of(reader_of(data), 0, len(data), b"stco", b"co64")
+    found = find_boxes(reader_of(data), 0, len(data), b"stco", b"co64")
     assert found == {b"stco": (b"stco", 0, 8, 9)}
     with pytest.raises(FormatError):
-        first_of(reader_of(data + b"x"), 0, len(data) + 1, b"stco")
+        find_boxes(reader_of(data + b"x"), 0, len(data) + 1, b"stco")
 
 
 def reads_of(data: bytes, kinds: frozenset[bytes] | None = None) -> tuple[list[BoxHeader], list]:
@@ -198,9 +198,7 @@ def test_a_window_reads_in_runs() -> None:
     assert bytes(read(1000, 700)) == data[1000:1700]
     assert calls == [(3, 256), (0, 256), (1000, 700)]
     assert bytes(read(2040, 8)) == data[2040:]
-    with pytest.raises(
-        TruncatedError, match="9 bytes needed at offset 2040, found 8"
-    ) as caught:
+    with pytest.raises(TruncatedError, match="9 bytes needed at offset 2040, found 8") as caught:
         read(2040, 9)
     assert caught.value.offset == 2040
     with pytest.raises(TruncatedError, match="found 0"):

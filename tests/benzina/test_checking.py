@@ -183,7 +183,9 @@ def test_targets_of_another_size_are_damage_and_samples_are_checked(tmp_path: Pa
 def test_more_targets_than_samples_are_damage(tmp_path: Path) -> None:
     targets = [bytes(8)] * 4
     report = benzina.verify(write_dataset(tmp_path / "a.bzna", NAMES, targets=targets))
-    assert [each.what for each in report.damage] == ["track 'bzna_target': 4 entries, but only 3 samples"]
+    assert [each.what for each in report.damage] == [
+        "track 'bzna_target': 4 entries, but only 3 samples"
+    ]
 
 
 def test_faults_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

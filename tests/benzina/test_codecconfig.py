@@ -19,8 +19,8 @@ from bloscpack.benzina.codec.codecconfig import (
     picture_info,
     split_annexb,
     split_units,
+    strip_delimiters,
     unpack_config,
-    without_delimiters,
 )
 from bloscpack.benzina.codec.videosequence import unpack_h264_sps, unpack_hevc_sps
 from bloscpack.exceptions import FormatError, TruncatedError, UnsupportedError
@@ -208,7 +208,7 @@ def test_obus() -> None:
     obus = split_obus(stream)
     assert [obu.kind for obu in obus] == [2, 1, 6]
     assert b"".join(obu.data for obu in obus) == stream
-    assert [obu.kind for obu in split_obus(without_delimiters(stream))] == [1, 6]
+    assert [obu.kind for obu in split_obus(strip_delimiters(stream))] == [1, 6]
     # A unit without a size is the last one; in a configuration it has one.
     header = obus[1].data
     bare = bytes((header[0] & ~2,)) + header[obus[1].payload_offset :]

@@ -186,7 +186,7 @@ def test_either_guard_is_enough(
     path = write_dataset(tmp_path / "a.bzna", [b"../outside\0", b"/outside\0", b"a/../../x\0"])
     out = tmp_path / "in" / "out"
     if broken == "names":
-        monkeypatch.setattr(filename, "_sound", lambda part: part)
+        monkeypatch.setattr(filename, "_portable", lambda part: part)
         with pytest.raises(ValueError, match="leads out of the folder"):
             extracted(path, out)
     else:
@@ -199,7 +199,7 @@ def test_without_both_guards_something_lies_outside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the two tests above look at would be there."""
-    monkeypatch.setattr(filename, "_sound", lambda part: part)
+    monkeypatch.setattr(filename, "_portable", lambda part: part)
     monkeypatch.setattr(storage_folder, "_is_plain", lambda part: True)
     path = write_dataset(tmp_path / "a.bzna", [b"../outside\0"])
     extracted(path, tmp_path / "in" / "out")

@@ -69,7 +69,7 @@ def test_the_warp_is_the_kernels(warp: str, chroma: int, padding: str) -> None:
         warp_planes(planes, expected, WARPS[warp], outside=(-9, -8, -7), **options)
         numbers = Numbers(WARPS[warp], None, (0, 0, 0), (1, 1, 1), (-9, -8, -7))
         out = torch.full((1, 3, 31, 37), np.nan)
-        ongpu.warp_batch([ongpu._moved(planes, CPU)], [numbers], out, **options)
+        ongpu.warp_batch([ongpu._to_device(planes, CPU)], [numbers], out, **options)
         assert_within_one(out[0].numpy(), expected)
 
 
@@ -98,7 +98,7 @@ def test_a_batch_of_many_sizes_colours_and_norms() -> None:
         for index, each in enumerate(planes)
     ]
     out = torch.full((5, 3, 20, 24), np.nan)
-    ongpu.warp_batch([ongpu._moved(each, CPU) for each in planes], numbers, out)
+    ongpu.warp_batch([ongpu._to_device(each, CPU) for each in planes], numbers, out)
     for index, (each, own) in enumerate(zip(planes, numbers, strict=True)):
         expected = np.empty((3, 20, 24), np.float32)
         conversion = own.conversion(each.matrix, each.full_range)
@@ -157,7 +157,7 @@ class Refusing:
         self.count += 1
         if self._refused(self.count):
             raise [CodecError("no surface"), UnsupportedError("4:4:4")][self.count % 2]
-        return ongpu._moved(self._decoder.decode(*picture), CPU)
+        return ongpu._to_device(self._decoder.decode(*picture), CPU)
 
 
 def test_what_the_hardware_refuses_is_decoded_and_counted(mini: benzina.Dataset) -> None:

@@ -189,7 +189,10 @@ def test_bad_pictures_are_reported(folder: Path, tmp_path: Path) -> None:
     assert [found.position for found in told] == [1, 2, 3, 4]
     lines = [str(found) for found in told]
     assert lines[0].startswith(f"{folder}/dog/bad.png: picture: cannot identify image file")
-    assert lines[1] == "floats: a picture must be uint8, uint16 or bool, not float64: scale it to uint8"
+    assert (
+        lines[1]
+        == "floats: a picture must be uint8, uint16 or bool, not float64: scale it to uint8"
+    )
     assert lines[2].startswith("picture 3: picture: ")
     assert lines[3] == f"{folder}/gone.png: No such file or directory"
     with benzina.open(tmp_path / "a.bzna") as found:

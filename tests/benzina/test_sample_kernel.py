@@ -31,7 +31,9 @@ def check_same(data: bytes) -> int:
     if code:
         assert 0 <= offset <= len(data)
         if code == kernel.ELSEWHERE:
-            with pytest.raises(UnsupportedError, match=f"reference at offset {offset} of the sample"):
+            with pytest.raises(
+                UnsupportedError, match=f"reference at offset {offset} of the sample"
+            ):
                 parse_sample(data)
             return code
         with pytest.raises(FormatError) as caught:

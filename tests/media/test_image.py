@@ -234,7 +234,7 @@ def test_what_jpeg_holds() -> None:
     ],
 )
 def test_what_png_does_not_hold(pixels: NDArray[np.generic]) -> None:
-    with pytest.raises(ValueError, match="PNG (stores|cannot store)"):
+    with pytest.raises(ValueError, match=r"PNG (stores|cannot store)"):
         image.encode_png(pixels)
 
 

@@ -310,11 +310,11 @@ def pack_hvcc(units: Sequence[bytes]) -> bytes:
         # All parameter sets are here; the pictures may have more SEI.
         is_complete = kind in (HEVC_VPS, HEVC_SPS, HEVC_PPS)
         parts += [bytes((is_complete << 7 | kind,)), len(found).to_bytes(2, "big")]
-        parts += [_sized(unit, "hvcC") for unit in found]
+        parts += [_with_length(unit, "hvcC") for unit in found]
     return b"".join(parts)
 
 
-def _sized(unit: bytes, name: str) -> bytes:
+def _with_length(unit: bytes, name: str) -> bytes:
     if len(unit) > _MAX_UNIT_NBYTES:
         raise FormatError(f"{name}: a unit of {len(unit)} bytes exceeds {_MAX_UNIT_NBYTES} bytes")
     return len(unit).to_bytes(2, "big") + unit
@@ -346,9 +346,9 @@ def pack_avcc(units: Sequence[bytes]) -> bytes:
         )
     sps = unpack_h264_sps(sets[0])
     parts = [b"\x01", sets[0][1:4], bytes((0xFC | _NAL_SIZE_NBYTES - 1, 0xE0 | len(sets)))]
-    parts += [_sized(unit, "avcC") for unit in sets]
+    parts += [_with_length(unit, "avcC") for unit in sets]
     parts.append(bytes((len(pictures),)))
-    parts += [_sized(unit, "avcC") for unit in pictures]
+    parts += [_with_length(unit, "avcC") for unit in pictures]
     # Only these four profiles have these fields: 5.3.3.1.2.
     if sets[0][1] in (100, 110, 122, 144):
         info = sps.picture
@@ -398,7 +398,7 @@ def _with_size(obu: Obu) -> bytes:
     return header + size + bytes((left,)) + payload
 
 
-def without_delimiters(stream: bytes) -> bytes:
+def strip_delimiters(stream: bytes) -> bytes:
     """Return an AV1 stream as the payload of a sample: without temporal delimiters.
 
     AV1 Codec ISO Media File Format Binding, 2.4, requires this.

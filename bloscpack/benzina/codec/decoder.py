@@ -158,7 +158,7 @@ class Decoder:
             The picture is larger than `max_pixels`, or in an unsupported format.
         """
         context = self._context(kind, config)
-        info, payload, is_changed = self._checked(context, payload)
+        info, payload, is_changed = self._check(context, payload)
         if frame is not None and info.codec != AV1:
             # In AV1 a sequence header only limits the size.
             _check_frame(info.codec, (info.width, info.height), frame)
@@ -242,14 +242,14 @@ class Decoder:
             codec.open(strict=False)
         except (self._av.error.FFmpegError, ValueError) as err:
             raise CodecError(
-                f"{sets.codec}: no decoder could be opened: {_text(err)}", codec=sets.codec
+                f"{sets.codec}: no decoder could be opened: {_message(err)}", codec=sets.codec
             ) from err
         with self._lock:
             self.nopened += 1
         units = b"".join(sets.units) if sets.codec == AV1 else b""
         return _Context(codec, info, sets.size_nbytes, units)
 
-    def _checked(self, context: _Context, payload: bytes) -> tuple[PictureInfo, bytes, bool]:
+    def _check(self, context: _Context, payload: bytes) -> tuple[PictureInfo, bytes, bool]:
         """Check sizes against the payload and the limit.
 
         Return the form of the picture, the payload to decode, and whether the payload contains
@@ -292,7 +292,7 @@ class Decoder:
         except self._av.error.FFmpegError as err:
             name = context.info.codec
             raise CodecError(
-                f"{name}: the picture could not be decoded: {_text(err)}",
+                f"{name}: the picture could not be decoded: {_message(err)}",
                 codec=name,
                 code=err.errno,
             ) from err
@@ -351,6 +351,6 @@ def _array(plane: Any, depth: int) -> Plane:
     return reduced
 
 
-def _text(err: Exception) -> str:
+def _message(err: Exception) -> str:
     """Return the message of a PyAV error, without its number."""
     return str(getattr(err, "strerror", None) or err)

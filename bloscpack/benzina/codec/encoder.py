@@ -147,7 +147,7 @@ class Encoder:
         self._row = row
         self._like_reference = like_reference
         self._options = self._make_options(
-            _checked_crf(codec, row, crf), _checked_preset(codec, row, preset)
+            _check_crf(codec, row, crf), _check_preset(codec, row, preset)
         )
 
     def _make_options(self, crf: str, preset: str) -> dict[str, str]:
@@ -210,7 +210,7 @@ class Encoder:
                 f"{self.codec}: one picture became {len(packets)} packets, expected one",
                 codec=self.codec,
             )
-        return self._coded(bytes(context.extradata or b""), packets[0])
+        return self._split_stream(bytes(context.extradata or b""), packets[0])
 
     def _frame(self, av: Any, rgb: Rgb, width: int, height: int) -> Any:
         """Return a PyAV frame in the encoder's pixel format."""
@@ -250,16 +250,14 @@ class Encoder:
             context.color_primaries, context.color_trc = _PRIMARIES, _TRANSFER
             context.colorspace = _RGB_MATRIX if self.lossless else _MATRIX
         context.options = self._options
-        with scheduling_kept():
+        with restore_scheduling():
             packets = context.encode(frame) + context.encode(None)
         return context, [bytes(packet) for packet in packets]
 
-    def _coded(self, extradata: bytes, packet: bytes) -> Coded:
+    def _split_stream(self, extradata: bytes, packet: bytes) -> Coded:
         """Return the configuration and payload of a stream, in the form of an mp4."""
         if self.codec == AV1:
-            return Coded(
-                AV1C, codecconfig.pack_av1c(packet), codecconfig.without_delimiters(packet)
-            )
+            return Coded(AV1C, codecconfig.pack_av1c(packet), codecconfig.strip_delimiters(packet))
         parameters = codecconfig.split_annexb(extradata)
         units = codecconfig.split_annexb(packet)
         if self.codec == HEVC:
@@ -277,7 +275,7 @@ class Encoder:
 
 
 @contextmanager
-def scheduling_kept() -> Iterator[None]:
+def restore_scheduling() -> Iterator[None]:
     """Restore the scheduling policy of the calling thread after the block.
 
     As root, SVT-AV1 turns the calling thread into a real-time one. That thread, and all threads and
@@ -294,7 +292,7 @@ def scheduling_kept() -> Iterator[None]:
             os.sched_setscheduler(0, policy, parameters)
 
 
-def _checked_crf(codec: str, row: CodecRow, crf: float | None) -> str:
+def _check_crf(codec: str, row: CodecRow, crf: float | None) -> str:
     quality = row.crf if crf is None else crf
     is_number = isinstance(quality, int | float) and not isinstance(quality, bool)
     if not is_number or not 0 <= quality <= row.max_crf:
@@ -304,7 +302,7 @@ def _checked_crf(codec: str, row: CodecRow, crf: float | None) -> str:
     return f"{quality:g}"
 
 
-def _checked_preset(codec: str, row: CodecRow, preset: str | int | None) -> str:
+def _check_preset(codec: str, row: CodecRow, preset: str | int | None) -> str:
     name = row.preset if preset is None else str(preset)
     if name not in row.presets:
         raise ValueError(

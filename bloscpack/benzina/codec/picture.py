@@ -273,11 +273,11 @@ def yuv_planes(rgb: Rgb, width: int, height: int) -> tuple[Array, Array, Array]:
         band = even[top : top + _BAND]
         # One array per channel is several times as fast as strided access.
         channels = [band[..., number].astype(np.int32) for number in range(3)]
-        luma[top : top + _BAND] = _weighed(channels, _LUMA, 16)
+        luma[top : top + _BAND] = _weighted_sum(channels, _LUMA, 16)
         pairs = [channel[::2] + channel[1::2] for channel in channels]
         quads = [pair[:, ::2] + pair[:, 1::2] for pair in pairs]
         for plane, weights in zip(chroma, _CHROMA, strict=True):
-            found = _weighed(quads, weights, 18, 128)
+            found = _weighted_sum(quads, weights, 18, 128)
             plane[top // 2 : (top + _BAND) // 2] = np.minimum(found, 255, out=found)
     return (
         pad(luma, width, height),
@@ -286,7 +286,9 @@ def yuv_planes(rgb: Rgb, width: int, height: int) -> tuple[Array, Array, Array]:
     )
 
 
-def _weighed(channels: list[Array], weights: tuple[int, ...], bits: int, base: int = 0) -> Array:
+def _weighted_sum(
+    channels: list[Array], weights: tuple[int, ...], bits: int, base: int = 0
+) -> Array:
     """Return the weighted sum of the channels divided by 2**bits and rounded, plus `base`."""
     total: Array = channels[0] * weights[0]
     total += channels[1] * weights[1]

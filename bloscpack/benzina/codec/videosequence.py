@@ -106,7 +106,7 @@ def _reader(unit: bytes, what: str) -> BitReader:
     return BitReader(unescape(unit), what)
 
 
-def _cropped(reader: BitReader, width: int, height: int, units: tuple[int, int]) -> tuple[int, int]:
+def _crop(reader: BitReader, width: int, height: int, units: tuple[int, int]) -> tuple[int, int]:
     """Read a cropping rectangle and return the size that remains."""
     edges = [reader.unsigned(_MAX_EDGE, "cropping") for _ in range(4)]
     across, down = (edges[0] + edges[1]) * units[0], (edges[2] + edges[3]) * units[1]
@@ -163,11 +163,11 @@ def unpack_hevc_sps(unit: bytes) -> HevcSequence:
     units = _SUBSAMPLING[chroma]
     if chroma == 3 and reader.flag():
         units = (1, 1)
-    coded_width = _edge(reader, reader.unsigned(_MAX_EDGE, "pic_width_in_luma_samples"))
-    coded_height = _edge(reader, reader.unsigned(_MAX_EDGE, "pic_height_in_luma_samples"))
+    coded_width = _check_edge(reader, reader.unsigned(_MAX_EDGE, "pic_width_in_luma_samples"))
+    coded_height = _check_edge(reader, reader.unsigned(_MAX_EDGE, "pic_height_in_luma_samples"))
     width, height = coded_width, coded_height
     if reader.flag():
-        width, height = _cropped(reader, width, height, units)
+        width, height = _crop(reader, width, height, units)
     depth = 8 + reader.unsigned(8, "bit_depth_luma_minus8")
     chroma_depth = 8 + reader.unsigned(8, "bit_depth_chroma_minus8")
     _skip_hevc_tools(reader, nlayers)
@@ -178,7 +178,7 @@ def unpack_hevc_sps(unit: bytes) -> HevcSequence:
     return HevcSequence(picture, profile, nlayers, is_nested, chroma_depth)
 
 
-def _edge(reader: BitReader, pixels: int) -> int:
+def _check_edge(reader: BitReader, pixels: int) -> int:
     if not pixels:
         raise FormatError(f"{reader.what}: the picture has no pixels", field="size")
     return pixels
@@ -297,7 +297,7 @@ def unpack_h264_sps(unit: bytes) -> H264Sequence:
     width, height = coded_width, coded_height
     if reader.flag():
         across, down = (1, 1) if is_apart else _SUBSAMPLING[chroma]
-        width, height = _cropped(reader, width, height, (across, down * fields))
+        width, height = _crop(reader, width, height, (across, down * fields))
     full_range, matrix = _colours(reader) if reader.flag() else (False, MATRIX_UNSPECIFIED)
     picture = PictureInfo(
         H264, width, height, coded_width, coded_height, depth, chroma, full_range, matrix

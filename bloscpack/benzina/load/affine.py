@@ -49,7 +49,7 @@ def compute_affine_matrix(
     ndarray
         float64, shape (3, 3), from output to picture.
     """
-    checked_compat(compat)
+    check_compat(compat)
     width, height = in_shape if compat else in_shape[::-1]
     out_width, out_height = out_shape if compat else out_shape[::-1]
     x, y, crop_width, crop_height = (0, 0, width, height) if crop is None else crop
@@ -104,7 +104,7 @@ def affine(
     return xx, xy, to_x, yx, yy, to_y, 0.0, 0.0, 1.0
 
 
-def checked_compat(compat: Any) -> Compat | None:
+def check_compat(compat: Any) -> Compat | None:
     """Return the value of ``compat=``, checked.
 
     Raises

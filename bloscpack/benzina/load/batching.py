@@ -151,7 +151,7 @@ class Filler:
                 task = Task(plan, images, first, last, plan.pictures(first, last))
                 if self._in_order is not None:
                     pictures = list(task.pictures)
-                    drawn = self._drawn(task, pictures)
+                    drawn = self._draw(task, pictures)
                     task = task._replace(pictures=pictures, numbers=drawn)
                 yield task
 
@@ -168,19 +168,19 @@ class Filler:
         # Do the small steps first, for all samples: decoding a picture evicts the processor's
         # caches, and the next small step then takes many times as long.
         pictures = list(task.pictures)
-        numbers = task.numbers or self._drawn(task, pictures)
+        numbers = task.numbers or self._draw(task, pictures)
         for place, (sample, track), own in zip(count(task.first), pictures, numbers):
-            with blamed(sample):
+            with naming_sample(sample):
                 self._recipe.fill(sample.frame(track), own, task.images[place])
         return task
 
-    def _drawn(self, task: Task, pictures: Sequence[Picture]) -> list[Numbers]:
+    def _draw(self, task: Task, pictures: Sequence[Picture]) -> list[Numbers]:
         """Call the transforms for the samples of a task."""
         found = []
         for key, (sample, track) in zip(
             task.plan.keys[task.first : task.last], pictures, strict=True
         ):
-            with blamed(sample):
+            with naming_sample(sample):
                 rng = self._in_order or self._stream(key)
                 found.append(self._recipe.numbers(key.position, _shape(sample, track), rng))
         return found
@@ -205,7 +205,7 @@ def _shape(sample: AnySample, track: str) -> Shape:
 
 
 @contextmanager
-def blamed(sample: AnySample) -> Iterator[None]:
+def naming_sample(sample: AnySample) -> Iterator[None]:
     """Add the sample to the errors that the block raises."""
     try:
         yield

@@ -20,7 +20,7 @@ from .batching import Filler, Key, Picture, Plan, stream_of_epoch
 from .recipe import TransformLike, make_recipe
 
 # Large enough that the size of the work never limits the number of threads.
-_MUCH = 1 << 40
+_MAX_WORK = 1 << 40
 
 
 class Loader:
@@ -172,14 +172,14 @@ class Loader:
         self._device: Any = None
         if as_tensors or device != "cpu":
             with importing:
-                from .ongpu import checked_device
+                from .ongpu import resolve_device
             if as_tensors is False:
                 raise ValueError("as_tensors is False: arrays are made on device='cpu' only")
-            self._device = checked_device(device)
+            self._device = resolve_device(device)
         self._threads = None if threads is None else _positive("threads", threads)
         self._prefetch = _positive("prefetch", prefetch)
         # Samples yielded in this pass; the sampler is ahead of it.
-        self._given = 0
+        self._nyielded = 0
 
     @property
     def epoch(self) -> int:
@@ -199,15 +199,15 @@ class Loader:
         """Load the rest of the epoch, or the next epoch if a pass over this one has begun."""
         order = iter(self._sampler)
         first = next(order, None)
-        self._given = 0
+        self._nyielded = 0
         if first is None:
             return
         filler = self._filler(self._sampler.epoch)
         plans = map(self._plan, chain([first], order))
-        threads = self._threads or resolve_nthreads(None, _MUCH)
+        threads = self._threads or resolve_nthreads(None, _MAX_WORK)
         for images, targets in filler.batches(plans, threads, self._prefetch):
-            self._given += len(images)
-            batch = [self._converted(images, targets)]
+            self._nyielded += len(images)
+            batch = [self._convert(images, targets)]
             del images, targets
             yield batch.pop()  # keep no reference, so that the caller's is the only one
 
@@ -226,7 +226,7 @@ class Loader:
         for sample in self.dataset.samples(positions[first:last]):
             yield sample, self.track
 
-    def _converted(self, images: Any, targets: Any) -> tuple[Any, Any]:
+    def _convert(self, images: Any, targets: Any) -> tuple[Any, Any]:
         if self._device is None:
             return images, targets
         with importing:
@@ -239,7 +239,7 @@ class Loader:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position after the last batch yielded, as numbers that JSON can store."""
-        return self._sampler.state_dict(self._given)
+        return self._sampler.state_dict(self._nyielded)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue where `state_dict` was called, with the seed of the state.
@@ -258,7 +258,7 @@ class Loader:
                 "resume in the middle of an epoch"
             )
         self._sampler.load_state_dict(state)
-        self.seed, self._given = state["seed"], 0
+        self.seed, self._nyielded = state["seed"], 0
 
 
 def _positive(name: str, value: int) -> int:

@@ -19,7 +19,7 @@ from ..codec.colour import PLANES
 from ..codec.decoder import Decoder
 from ..codec.planes import HALVED, PADDINGS, Aperture, Planes
 from ..mp4.samplelayout import InnerTrack
-from .batching import Filler, Task, blamed
+from .batching import Filler, Task, naming_sample
 from .recipe import Numbers, Recipe
 
 try:
@@ -62,7 +62,7 @@ class DevicePlanes(NamedTuple):
         return self.clean[3], self.clean[2]
 
 
-def checked_device(device: Any) -> torch.device:
+def resolve_device(device: Any) -> torch.device:
     """Return a torch device; a number selects a GPU.
 
     Raises
@@ -148,7 +148,7 @@ class BatchDecoder:
                 return found  # type: ignore[no-any-return]
         planes = self._software.decode(*picture)
         self._count(refusal)
-        return _moved(planes, self._device)
+        return _to_device(planes, self._device)
 
     def _count(self, refusal: Exception | None) -> None:
         with self._lock:
@@ -161,7 +161,7 @@ class BatchDecoder:
             warnings.warn(message, RuntimeWarning, stacklevel=2)
 
 
-def _moved(planes: Planes, device: torch.device) -> DevicePlanes:
+def _to_device(planes: Planes, device: torch.device) -> DevicePlanes:
     def tensor(plane: Any) -> torch.Tensor | None:
         # Copy: the planes are views of the decoder's memory, which torch assumes to be writable.
         return None if plane is None else torch.from_numpy(np.array(plane)).to(device)
@@ -223,9 +223,9 @@ class DeviceFiller(Filler):
 
     def _fill(self, task: Task) -> Task:
         pictures = list(task.pictures)
-        numbers, planes = task.numbers or self._drawn(task, pictures), []
+        numbers, planes = task.numbers or self._draw(task, pictures), []
         for sample, track in pictures:
-            with blamed(sample):
+            with naming_sample(sample):
                 payload = sample.read_track(track)
                 planes.append(self._decoder.decode(sample.layout.tracks[track], payload))
         warp_batch(
@@ -273,12 +273,12 @@ def warp_batch(
         groups.setdefault((each.y.shape, each.chroma), []).append(place)
     for places in groups.values():
         group = [planes[place] for place in places]
-        out[places] = _warped(
+        out[places] = _warp(
             group, [numbers[place] for place in places], out.shape[2:], padding, nearest
         )
 
 
-def _warped(
+def _warp(
     planes: list[DevicePlanes],
     numbers: list[Numbers],
     shape: Sequence[int],
@@ -308,12 +308,12 @@ def _warped(
     if nearest:
         x, y = (x + 0.5).floor(), (y + 0.5).floor()
     across, down = HALVED[planes[0].chroma]
-    channels = [_sampled([each.y for each in planes], x, y, 0, 0, nearest)]
+    channels = [_interpolate([each.y for each in planes], x, y, 0, 0, nearest)]
     if planes[0].u is not None:
         for name in ("u", "v"):
             plane = [getattr(each, name) for each in planes]
-            channels.append(_sampled(plane, x, y, across, down, nearest))
-    return _coloured(channels, planes, numbers, inside, column)
+            channels.append(_interpolate(plane, x, y, across, down, nearest))
+    return _convert_colours(channels, planes, numbers, inside, column)
 
 
 def _coordinates(h: torch.Tensor, shape: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -325,7 +325,7 @@ def _coordinates(h: torch.Tensor, shape: Sequence[int]) -> tuple[torch.Tensor, t
     return (h[:, 0] * x + (h[:, 1] * y + h[:, 2])) / w, (h[:, 3] * x + (h[:, 4] * y + h[:, 5])) / w
 
 
-def _sampled(
+def _interpolate(
     planes: list[torch.Tensor],
     x: torch.Tensor,
     y: torch.Tensor,
@@ -354,7 +354,7 @@ def _sampled(
     return torch.lerp(above, below, weight_y)
 
 
-def _coloured(
+def _convert_colours(
     channels: list[torch.Tensor],
     planes: list[DevicePlanes],
     numbers: list[Numbers],

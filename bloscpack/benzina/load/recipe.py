@@ -16,7 +16,7 @@ from ..transforms import (
     SimilarityTransform,
     Transform,
 )
-from .affine import Compat, Shape, checked_compat
+from .affine import Compat, Shape, check_compat
 
 # A transform, or the numbers of a constant one.
 TransformLike: TypeAlias = Transform | float | Sequence[float] | None
@@ -103,13 +103,15 @@ class Recipe:
             A transform returned a wrong number of values.
         """
         shapes = (in_shape[::-1] if self.compat else in_shape), self.shape
-        warp = _counted("warp", self.warp(index, *shapes, rng), 9)
+        warp = _check_count("warp", self.warp(index, *shapes, rng), 9)
         color = None
         if self.color is not None:
-            color = int(_counted("color", self.color(index, *shapes, rng), 1)[0])
-        bias = _counted("bias", self.bias(index, *shapes, rng), 3)
-        norm = _counted("norm", self.norm(index, *shapes, rng), 3)
-        return Numbers(warp, color, bias, norm, _counted("oob", self.oob(index, *shapes, rng), 3))
+            color = int(_check_count("color", self.color(index, *shapes, rng), 1)[0])
+        bias = _check_count("bias", self.bias(index, *shapes, rng), 3)
+        norm = _check_count("norm", self.norm(index, *shapes, rng), 3)
+        return Numbers(
+            warp, color, bias, norm, _check_count("oob", self.oob(index, *shapes, rng), 3)
+        )
 
     def fill(self, planes: Planes, numbers: Numbers, out: Floats) -> None:
         """Write a picture into its place in a batch, float32 of (3, height, width)."""
@@ -151,7 +153,7 @@ def make_recipe(
         raise ValueError(
             f"interpolation must be one of {', '.join(INTERPOLATIONS)}, not {interpolation!r:.80}"
         )
-    compat = checked_compat(compat)
+    compat = check_compat(compat)
     made = warp if callable(warp) else ConstantWarpTransform(warp)  # type: ignore[arg-type]
     if isinstance(made, SimilarityTransform):
         compat = compat or made.compat
@@ -170,7 +172,7 @@ def make_recipe(
     )
 
 
-def _counted(name: str, numbers: Sequence[float], count: int) -> Sequence[float]:
+def _check_count(name: str, numbers: Sequence[float], count: int) -> Sequence[float]:
     if len(numbers) != count:
         raise ValueError(f"the {name} transform returned {len(numbers)} numbers, not {count}")
     return numbers

@@ -39,10 +39,10 @@ except ImportError as err:
         'Benzina\'s DataLoader needs torch: install it, or "bloscpack[torch]"', name="torch"
     ) from err
 
-from .ongpu import DeviceFiller, checked_device
+from .ongpu import DeviceFiller, resolve_device
 
 # Large enough that the size of the work never limits the number of threads.
-_MUCH = 1 << 40
+_MAX_WORK = 1 << 40
 
 
 class DataLoader(torch.utils.data.DataLoader):  # type: ignore[misc]
@@ -172,7 +172,7 @@ class DataLoader(torch.utils.data.DataLoader):  # type: ignore[misc]
             filler = Filler(recipe, self.seed, epoch)
         else:
             filler = DeviceFiller(recipe, self.seed, epoch, self.device)
-        threads = resolve_nthreads(None, _MUCH)
+        threads = resolve_nthreads(None, _MAX_WORK)
         archive = None if self.path is None else open_source(self.path)
         try:
             plans = self._plans(archive)
@@ -195,7 +195,7 @@ class DataLoader(torch.utils.data.DataLoader):  # type: ignore[misc]
                 seen[index] += 1
                 item = self.dataset[index]
                 pictures.append(unpacker.picture(item, index))
-                aux.append(_beside(item))
+                aux.append(_aux_of(item))
             yield Plan(keys, partial(_part, pictures), tuple(self.collate_fn(aux)))
 
 
@@ -207,7 +207,7 @@ def _device(device: Any) -> torch.device:
     """Return the device of the batches: by default the GPU, as in Benzina, if there is one."""
     if device is None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    return checked_device(device)
+    return resolve_device(device)
 
 
 class _Unpacker:
@@ -255,7 +255,7 @@ class _Unpacker:
         return bytes(archive.read_at(offset, nbytes))
 
 
-def _beside(item: Any) -> tuple[Any, ...]:
+def _aux_of(item: Any) -> tuple[Any, ...]:
     """Return the data of an item except its picture."""
     if isinstance(item, Sample):
         return (np.int64(item.target),)

@@ -295,7 +295,7 @@ def check_boxes(read: Read, start: int, end: int) -> None:
         pass
 
 
-def first_of(read: Read, start: int, end: int, *kinds: bytes) -> dict[bytes, BoxHeader]:
+def find_boxes(read: Read, start: int, end: int, *kinds: bytes) -> dict[bytes, BoxHeader]:
     """Check all boxes from `start` to `end`; return the first one of each requested type."""
     found: dict[bytes, BoxHeader] = {}
     if start == end:

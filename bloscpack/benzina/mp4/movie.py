@@ -26,7 +26,7 @@ from .bmff import (
     Table,
     check_boxes,
     children,
-    first_of,
+    find_boxes,
     name_of,
     read_box,
     unpack_count,
@@ -172,11 +172,11 @@ def _add_track(
     read: Read, trak: BoxHeader, nbytes: int, tracks: dict[str, TrackTable], others: list[str]
 ) -> None:
     """Read a track into `tracks`, or just its name into `others`."""
-    inner = first_of(read, trak.payload_offset, trak.end, b"tkhd", b"mdia")
+    inner = find_boxes(read, trak.payload_offset, trak.end, b"tkhd", b"mdia")
     media: dict[bytes, BoxHeader] = {}
     if b"mdia" in inner:
         mdia = inner[b"mdia"]
-        media = first_of(read, mdia.payload_offset, mdia.end, b"mdhd", b"hdlr", b"minf")
+        media = find_boxes(read, mdia.payload_offset, mdia.end, b"mdhd", b"hdlr", b"minf")
     handler, name = b"", ""
     if b"hdlr" in media:
         handler, stored = read_box(read, media[b"hdlr"], unpack_hdlr, _TEXT_LIMIT)
@@ -240,7 +240,7 @@ def _tables_of(read: Read, minf: BoxHeader | None) -> dict[bytes, BoxHeader]:
     """Return the known boxes of a track's tables, by type."""
     if minf is None:
         return {}
-    stbl = first_of(read, minf.payload_offset, minf.end, b"stbl").get(b"stbl")
+    stbl = find_boxes(read, minf.payload_offset, minf.end, b"stbl").get(b"stbl")
     if stbl is None:
         return {}
     found: dict[bytes, BoxHeader] = {}
@@ -272,10 +272,10 @@ def _data_references(read: Read, minf: BoxHeader | None) -> list[bytes] | None:
     """
     if minf is None:
         return None
-    dinf = first_of(read, minf.payload_offset, minf.end, b"dinf").get(b"dinf")
+    dinf = find_boxes(read, minf.payload_offset, minf.end, b"dinf").get(b"dinf")
     if dinf is None:
         return None
-    dref = first_of(read, dinf.payload_offset, dinf.end, b"dref").get(b"dref")
+    dref = find_boxes(read, dinf.payload_offset, dinf.end, b"dref").get(b"dref")
     if dref is None:
         return None
     table = unpack_table(read, dref, np.dtype((np.void, HEADER_NBYTES)))
@@ -344,7 +344,7 @@ def _unpack_entry(read: Read, stsd: BoxHeader, handler: bytes) -> _Entry:
         return entry.kind, extent, unpack_text(mime), (0, 0), b"", Extent(0, 0)
     visual = read_box(read, entry, unpack_visual, VISUAL_ENTRY_NBYTES)
     start = entry.payload_offset + VISUAL_ENTRY_NBYTES
-    configs = first_of(read, start, entry.end, *CONFIG_KINDS)
+    configs = find_boxes(read, start, entry.end, *CONFIG_KINDS)
     box = next(iter(configs.values()), None)
     config, kind = Extent(0, 0), b""
     if box is not None:

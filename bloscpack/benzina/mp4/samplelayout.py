@@ -105,7 +105,9 @@ def parse_sample(data: BytesLike) -> SampleLayout:
             f"{offset} of the sample), which is not supported: copy them into the sample"
         )
     if code:
-        raise FormatError(f"sample: {_FAULTS[code]} (at offset {offset} of the sample)", offset=offset)
+        raise FormatError(
+            f"sample: {_FAULTS[code]} (at offset {offset} of the sample)", offset=offset
+        )
     for name, track in tracks.items():
         if track[2] in PROTECTED_KINDS:
             raise UnsupportedError(

@@ -27,7 +27,7 @@ _BLOCK_NBYTES = 4 << 20
 
 
 @contextmanager
-def sized(what: str, path: str | None) -> Iterator[None]:
+def memory_errors(what: str, path: str | None) -> Iterator[None]:
     """Turn a MemoryError into an UnsupportedError that names the object."""
     try:
         yield
@@ -99,7 +99,7 @@ class DatasetTrack:
         UnsupportedError
             There is not enough memory for the tables.
         """
-        offsets = self._loaded()[0]
+        offsets = self._get_tables()[0]
         if isinstance(offsets, EvenOffsets):
             return offsets.all()
         return offsets
@@ -107,15 +107,15 @@ class DatasetTrack:
     @property
     def sizes(self) -> AnyArray:
         """The size of each sample in bytes, shape (n,), like `offsets`."""
-        return self._loaded()[1]
+        return self._get_tables()[1]
 
-    def _loaded(self) -> tuple[AnyArray | EvenOffsets, AnyArray]:
+    def _get_tables(self) -> tuple[AnyArray | EvenOffsets, AnyArray]:
         if self._tables is None:
             self._tables = self._load()
         return self._tables
 
     def _load(self) -> tuple[AnyArray | EvenOffsets, AnyArray]:
-        with sized(f"the tables of track {self.name!r}", self._source.name):
+        with memory_errors(f"the tables of track {self.name!r}", self._source.name):
             return self._read_tables()
 
     def _read_tables(self) -> tuple[AnyArray | EvenOffsets, AnyArray]:
@@ -147,7 +147,7 @@ class DatasetTrack:
     def _read_block(self, table: Table, start: int, block: memoryview) -> None:
         offset = table.offset + start
         if self._read_into(offset, block) < len(block):
-            raise self._cut_off(f"a table of track {self.name!r}", table.offset, table.nbytes)
+            raise self._truncated(f"a table of track {self.name!r}", table.offset, table.nbytes)
         if len(block) == _BLOCK_NBYTES and not np.frombuffer(block, np.uint64).any():
             raise FormatError(
                 f"track {self.name!r}: {_BLOCK_NBYTES} bytes of a table, from offset {offset}, are "
@@ -178,7 +178,7 @@ class DatasetTrack:
         """
         if not -len(self) <= index < len(self):
             raise IndexError(f"sample {index} of a track of {len(self)}")
-        offsets, sizes = self._loaded()
+        offsets, sizes = self._get_tables()
         offset = (
             offsets.take(index % len(self)) if isinstance(offsets, EvenOffsets) else offsets[index]
         )
@@ -195,11 +195,11 @@ class DatasetTrack:
         FormatError
             See `offsets`.
         """
-        places, sizes = self._loaded()
+        places, sizes = self._get_tables()
         if not isinstance(places, EvenOffsets):
             offsets = places[indices]
         elif isinstance(indices, slice):
-            with sized(f"the places of track {self.name!r}", self._source.name):
+            with memory_errors(f"the places of track {self.name!r}", self._source.name):
                 offsets = places.all()[indices]
         else:
             offsets = places.take(indices)
@@ -224,7 +224,7 @@ class DatasetTrack:
             data = bytes(self._source.read_at(offset, nbytes))
             if len(data) == nbytes:
                 return data
-        raise self._cut_off(f"sample {index % len(self)} of {self.name!r}", offset, nbytes)
+        raise self._truncated(f"sample {index % len(self)} of {self.name!r}", offset, nbytes)
 
     def read_all(self) -> tuple[bytes, IntArray]:
         """Return the concatenated bytes of all samples, and their sizes.
@@ -250,11 +250,11 @@ class DatasetTrack:
             return b"", sizes
         ends = starts + sizes
         for index in np.flatnonzero(ends > self._file_nbytes)[:1].tolist():
-            raise self._cut_off(f"sample {index} of {self.name!r}", *self[index])
+            raise self._truncated(f"sample {index} of {self.name!r}", *self[index])
         if (ends[:-1] == starts[1:]).all():
             data = bytes(self._source.read_at(int(starts[0]), total))
             if len(data) < total:
-                raise self._cut_off(f"track {self.name!r}", int(starts[0]), total)
+                raise self._truncated(f"track {self.name!r}", int(starts[0]), total)
             return data, sizes
         return self._read_scattered(starts, sizes), sizes
 
@@ -269,7 +269,7 @@ class DatasetTrack:
         fetch(pieces, nthreads=1, nbytes=0)
         return bytes(whole)
 
-    def _cut_off(self, what: str, offset: int, nbytes: int) -> TruncatedError:
+    def _truncated(self, what: str, offset: int, nbytes: int) -> TruncatedError:
         size = self._source.size()
         error = TruncatedError(
             f"{what}: its bytes {offset} to {offset + nbytes} exceed the file, which has {size} "

@@ -62,7 +62,7 @@ class Dataset:
         elif archive is not None:
             if not isinstance(track, str):
                 raise ValueError("track must be a name if archive is given")  # noqa: TRY004
-            self._track = Track(_existing(archive), track)
+            self._track = Track(_find_file(archive), track)
         elif isinstance(track, Track):
             self._track = track
         else:
@@ -168,7 +168,7 @@ class ImageNet(ClassificationDataset):
         if split not in (None, "train", "val", "test"):
             raise ValueError(f"split must be train, val, test or None, not {split!r:.80}")
         if isinstance(root, str | os.PathLike):
-            root = _archive_of(_expanded(root))
+            root = _find_archive(_expand(root))
         super().__init__(root, tracks, input_label)
         if split is None:
             return
@@ -189,7 +189,7 @@ def _track_pair(
 ) -> tuple[Track, Track]:
     """Return the tracks of samples and of targets."""
     if isinstance(archive, str | os.PathLike):
-        path = _existing(archive)
+        path = _find_file(archive)
         first, second = (Track(path, name) if isinstance(name, str) else None for name in tracks)
         if first is None or second is None:
             raise ValueError("tracks must be a pair of names if archive is given")
@@ -201,18 +201,18 @@ def _track_pair(
     return first, second
 
 
-def _expanded(path: Path) -> str:
+def _expand(path: Path) -> str:
     return os.path.expandvars(os.path.expanduser(os.fsdecode(path)))
 
 
-def _existing(archive: Path) -> str:
-    path = _expanded(archive)
+def _find_file(archive: Path) -> str:
+    path = _expand(archive)
     if not os.path.isfile(path):
         raise ValueError(f"file not found: {path}")
     return path
 
 
-def _archive_of(root: str) -> str:
+def _find_archive(root: str) -> str:
     """Return the file of a dataset, given by its path or folder."""
     names = "ilsvrc2012.bzna", "ilsvrc2012.mp4"
     for path in (root, *(os.path.join(root, name) for name in names)):
