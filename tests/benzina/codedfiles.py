@@ -1,4 +1,4 @@
-"""Datasets for tests: pictures, few and small, under any names, and with tables that are wrong."""
+"""Small datasets of a few pictures, with arbitrary names and optionally wrong tables."""
 
 import functools
 from collections.abc import Sequence
@@ -25,13 +25,13 @@ SIDE = 64
 
 @functools.cache
 def picture(number: int) -> Pixels:
-    """Return a picture of its own size and content."""
+    """Return a picture of unique size and content."""
     return photo(20 + 3 * number, 30 + number, number)
 
 
 @functools.cache
 def sample(number: int) -> bytes:
-    """Return it as a sample, coded without loss, with a target and a name of its own."""
+    """Return the picture as a losslessly coded sample with its own target and name."""
     height, width = picture(number).shape[:2]
     encoder = Encoder("hevc", lossless=True, preset="ultrafast")
     coded = encoder.encode(picture(number), SIDE, SIDE)

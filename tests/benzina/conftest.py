@@ -1,4 +1,4 @@
-"""What several tests of datasets need, and the parser of Benzina's authors."""
+"""Fixtures for dataset tests, and the parser by Benzina's authors."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +18,7 @@ RECIPE = Recipe(
     variable="BLOSCPACK_BENZINA_ORACLE",
     python=_FOLDER / "bin" / "python",
     probe="import numpy, pybenzinaparse",
-    # Later versions of bitstring have not all it needs, and it does not say so.
+    # Later versions of bitstring lack a function it needs, but its requirements allow them.
     commands=pip_commands(
         _FOLDER, ["bitstring==4.4.0", "numpy"], ["--no-deps", "pybenzinaparse==0.2.2"]
     ),
@@ -27,7 +27,7 @@ RECIPE = Recipe(
 
 @pytest.fixture(scope="session")
 def parser(pytestconfig: pytest.Config) -> Iterator[Oracle]:
-    """The library; see `tests.benzina.subject` for what snippets see."""
+    """The library; see `tests.benzina.subject` for the names in snippets."""
     oracle = Oracle(RECIPE, Path(subject.__file__), install=pytestconfig.getoption("--all"))
     assert oracle.greeting == "0.2.2"
     yield oracle
@@ -35,7 +35,7 @@ def parser(pytestconfig: pytest.Config) -> Iterator[Oracle]:
 
 
 class Counted:
-    """Reads of the datasets that are opened, as (offset, nbytes)."""
+    """Reads of all opened datasets, as (offset, nbytes)."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.reads: list[tuple[int, int]] = []
@@ -51,7 +51,7 @@ class Counted:
         return counted
 
     def take(self) -> list[tuple[int, int]]:
-        """Return the reads since the last time."""
+        """Return the reads since the last call."""
         taken, self.reads = self.reads, []
         return taken
 

@@ -1,4 +1,4 @@
-"""Datasets made for tests, and boxes of files found, to be damaged."""
+"""Datasets for tests, and functions that locate and damage their boxes."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,7 +11,7 @@ from bloscpack.benzina.mp4.moviewriter import HEAD_NBYTES, Extents, pack_head, p
 
 
 def extents(parts: Sequence[bytes], start: int) -> Extents:
-    """Return where parts lie, one behind the other."""
+    """Return the extents of parts that follow each other."""
     sizes = np.array([len(part) for part in parts], np.uint64)
     return Extents(start + np.cumsum(sizes) - sizes, sizes)
 
@@ -22,7 +22,7 @@ def dataset_bytes(
     targets: Sequence[bytes] | None = None,
     splits: Mapping[str, range] | None = None,
 ) -> bytes:
-    """Return a dataset of samples of any bytes, with names and targets as they are given."""
+    """Return a dataset of samples of arbitrary bytes, with the given names and targets."""
     parts: list[bytes] = []
     tracks = {}
     for name, stored in ((INPUT, samples), (TARGET, targets), (NAME, names)):
@@ -34,12 +34,12 @@ def dataset_bytes(
 
 
 def named(*names: bytes) -> bytes:
-    """Return a dataset with a sample of one byte for each stored name."""
+    """Return a dataset with a one-byte sample per stored name."""
     return dataset_bytes([b"%d" % (index % 10) for index in range(len(names))], list(names))
 
 
 def boxes(data: bytes, kind: bytes, track: str | None = None) -> list[BoxHeader]:
-    """Return the boxes of a kind, of the whole file or within a track, in their order."""
+    """Return the boxes of a type, in the whole file or within a track, in file order."""
     traks: list[BoxHeader] = []
     found: dict[str | None, list[BoxHeader]] = {None: []}
     here: list[BoxHeader] = []
@@ -57,7 +57,7 @@ def boxes(data: bytes, kind: bytes, track: str | None = None) -> list[BoxHeader]
 
 
 def patched(data: bytes, at: int, new: bytes) -> bytes:
-    """Return bytes with others in their place."""
+    """Return `data` with `new` written over it at `at`."""
     assert at + len(new) <= len(data)
     return data[:at] + new + data[at + len(new) :]
 
@@ -65,7 +65,7 @@ def patched(data: bytes, at: int, new: bytes) -> bytes:
 def with_entry(
     data: bytes, kind: bytes, track: str, index: int, value: int, nbytes: int = 4
 ) -> bytes:
-    """Return a file with another number in the table of a box, counted from the first entry."""
+    """Return a file with one number of a box's table replaced."""
     (box,) = boxes(data, kind, track)
     head = 12 if kind == b"stsz" else 8
     at = box.payload_offset + head + index * nbytes
@@ -73,7 +73,7 @@ def with_entry(
 
 
 def replaced(data: bytes, old: BoxHeader, new: bytes) -> bytes:
-    """Return a file with other bytes for a box of its moov, which lies behind what it tells of."""
+    """Return a file with a box of its moov replaced; the moov follows the data it locates."""
     changed = data[: old.offset] + new + data[old.end :]
     for _, box in walk(reader_of(data), 0, len(data), CONTAINERS, to_end=True):
         if box.offset < old.offset and box.end >= old.end:

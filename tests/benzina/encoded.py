@@ -21,7 +21,7 @@ from bloscpack.benzina.codec.codecconfig import (
 )
 from bloscpack.benzina.codec.encoder import restore_scheduling
 
-# Read by SVT-AV1 when it is first used in a process: errors alone.
+# SVT-AV1 reads this when it is first used in a process: log errors only.
 os.environ.setdefault("SVT_LOG", "1")
 
 KINDS = {"hevc": b"hvcC", "h264": b"avcC", "libdav1d": b"av1C"}
@@ -30,7 +30,7 @@ _PARAMETERS = {"hevc": {32, 33, 34}, "h264": {7, 8}}
 
 
 class Encoded(NamedTuple):
-    """A picture as it stands in a sample, and what the encoder gave."""
+    """A picture in the form of a sample, and the encoder's output."""
 
     kind: bytes
     config: bytes
@@ -39,7 +39,7 @@ class Encoded(NamedTuple):
 
 
 def frame_of(planes: Any, pix_fmt: str, width: int, height: int) -> Any:
-    """Return a frame of PyAV with these planes."""
+    """Return a PyAV frame with these planes."""
     import av
 
     frame = av.VideoFrame(width, height, pix_fmt)
@@ -52,7 +52,7 @@ def frame_of(planes: Any, pix_fmt: str, width: int, height: int) -> Any:
 
 
 def smooth_planes(pix_fmt: str, width: int, height: int, seed: int = 0) -> list[Any]:
-    """Return planes that a codec changes little: gradients, and some noise."""
+    """Return planes that a codec changes little: gradients with some noise."""
     import av
 
     components = av.VideoFormat(pix_fmt).components
@@ -110,7 +110,7 @@ def encoded(
 
 @functools.cache
 def muxed(codec: str) -> bytes:
-    """Return an mp4 of one picture by FFmpeg's own muxer."""
+    """Return an mp4 of one picture from FFmpeg's own muxer."""
     av = pytest.importorskip("av", reason="no PyAV")
     file = io.BytesIO()
     with av.open(file, "w", format="mp4") as container:
@@ -118,7 +118,7 @@ def muxed(codec: str) -> bytes:
         stream.width = stream.height = 64
         stream.pix_fmt = "yuv420p"
         if codec == "libx265":
-            # With the other name of the entry, there may be more parameter sets with the pictures.
+            # With the other entry type, the pictures may contain more parameter sets.
             stream.codec_context.codec_tag = "hvc1"
         stream.options = {"x265-params": _X265, "preset": "12" if "av1" in codec else "ultrafast"}
         frame = frame_of(smooth_planes("yuv420p", 64, 64), "yuv420p", 64, 64)
@@ -128,7 +128,7 @@ def muxed(codec: str) -> bytes:
 
 
 def without_sequence_header(payload: bytes) -> bytes:
-    """Return a payload of AV1 that relies on its configuration."""
+    """Return a payload of AV1 that needs the sequence header of its configuration."""
     return b"".join(obu.data for obu in split_obus(payload) if obu.kind != 1)
 
 
@@ -139,9 +139,9 @@ def number(value: int) -> str:
 
 
 def said_to_be(base: Encoded, pixels: int) -> tuple[bytes, bytes]:
-    """Return SPS and configuration of a picture of 64 by 64, of so many pixels along an edge."""
+    """Return SPS and configuration of a 64 x 64 picture, changed to an edge of `pixels`."""
     units = split_annexb(base.stream)
-    # Of the SPS of the picture: what stands before the size, and what behind it.
+    # The SPS of the picture before and after its size.
     bits = "".join(f"{byte:08b}" for byte in units[1])
     size = number(64) * 2
     assert bits.count(size) == 1

@@ -1,4 +1,4 @@
-"""Small files of the form that is written, of payloads that no decoder knows."""
+"""Small files in the written form, with payloads that no decoder can decode."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from bloscpack.benzina.mp4.format import INPUT, NAME, TARGET, THUMB, Profile, pa
 from bloscpack.benzina.mp4.moviewriter import Extents, film_entry, pack_head, pack_movie
 from bloscpack.benzina.mp4.samplewriter import StoredPicture, pack_sample
 
-HVCC = b"\x01" + bytes(range(1, 22)) + b"\0"  # of no parameter sets
+HVCC = b"\x01" + bytes(range(1, 22)) + b"\0"  # without parameter sets
 
 
 def picture(
@@ -21,7 +21,7 @@ def picture(
 
 
 def sample(number: int = 0, profile: Profile = "default") -> bytes:
-    """Return a sample whose thumbnail has bytes of its own."""
+    """Return a sample with a thumbnail of unique bytes."""
     target = number.to_bytes(8, "little", signed=True)
     big = picture(b"picture %d" % number, (128, 64), (0, 0, 100, 50))
     small = picture(b"thumb %d" % number)
@@ -29,7 +29,7 @@ def sample(number: int = 0, profile: Profile = "default") -> bytes:
 
 
 def dataset(samples: Sequence[bytes], profile: Profile = "default") -> bytes:
-    """Return a dataset of samples made by `sample`, in their order."""
+    """Return a dataset of samples from `sample`, in order."""
     places: dict[str, list[tuple[int, int]]] = {INPUT: [], TARGET: [], NAME: [], THUMB: []}
     parts: list[bytes] = []
     at = len(pack_head(0))
@@ -55,5 +55,5 @@ def dataset(samples: Sequence[bytes], profile: Profile = "default") -> bytes:
 
 
 def nested(kind: bytes, depth: int) -> bytes:
-    """Return boxes of one kind in each other, each with nothing but the next."""
+    """Return nested boxes of one type, each containing only the next."""
     return b"".join(nbytes.to_bytes(4, "big") + kind for nbytes in range(8 * depth, 0, -8))

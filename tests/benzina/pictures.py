@@ -1,4 +1,4 @@
-"""Small pictures for tests, and what a third party (PyAV) makes of coded ones."""
+"""Small pictures for tests, and PyAV as an independent decoder."""
 
 from pathlib import Path
 from typing import Any
@@ -23,12 +23,12 @@ def photo(width: int, height: int, seed: int = 0) -> Pixels:
 
 
 def noise(width: int, height: int, seed: int = 0) -> Pixels:
-    """Return a picture in which every pixel is its own."""
+    """Return a picture of independent random pixels."""
     return np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype="u1")
 
 
 def save(path: Path, pixels: Any, orientation: int | None = None, **options: Any) -> Path:
-    """Write a picture in the format of the suffix, with an EXIF orientation if one is given."""
+    """Write a picture in the format of the suffix, optionally with an EXIF orientation."""
     path.parent.mkdir(parents=True, exist_ok=True)
     image = pixels if isinstance(pixels, Image.Image) else Image.fromarray(pixels)
     if orientation is not None:
@@ -40,7 +40,7 @@ def save(path: Path, pixels: Any, orientation: int | None = None, **options: Any
 
 
 def decode_frame(config_kind: bytes, config: bytes, payload: bytes) -> Any:
-    """Return the one frame that PyAV finds in a payload."""
+    """Return the only frame that PyAV decodes from a payload."""
     context: Any = av.CodecContext.create(DECODERS[config_kind], "r")
     context.extradata = config
     context.thread_count = 1
@@ -49,7 +49,7 @@ def decode_frame(config_kind: bytes, config: bytes, payload: bytes) -> Any:
 
 
 def planes_of(frame: Any) -> list[Pixels]:
-    """Return the planes of a frame of PyAV, without the ends of their lines."""
+    """Return the planes of a PyAV frame, without line padding."""
     return [
         np.frombuffer(plane, "u1").reshape(plane.height, plane.line_size)[:, : plane.width]
         for plane in frame.planes
@@ -57,6 +57,6 @@ def planes_of(frame: Any) -> list[Pixels]:
 
 
 def psnr(one: Any, other: Any) -> float:
-    """Return how alike two arrays of 8 bits are, in dB."""
+    """Return the PSNR of two 8-bit arrays in dB."""
     error = float(((one.astype(float) - other.astype(float)) ** 2).mean())
     return float("inf") if not error else float(10 * np.log10(255**2 / error))

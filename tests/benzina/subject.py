@@ -1,4 +1,4 @@
-"""What snippets for pybenzinaparse 0.2.2 see: the parser of Benzina's authors."""
+"""Names available to snippets for pybenzinaparse 0.2.2, the parser by Benzina's authors."""
 
 import importlib
 import importlib.metadata
@@ -6,14 +6,14 @@ from typing import Any
 
 
 def load() -> tuple[str, dict[str, Any]]:
-    """Return the version of the library and the names; for `tests.snippets`."""
+    """Return the version of the library and the names for `tests.snippets`."""
     bits = importlib.import_module("bitstring")
     library = importlib.import_module("pybenzinaparse")
     utils = importlib.import_module("pybenzinaparse.utils")
     parse = library.Parser.parse
 
     def loaded(data: bytes) -> list[Any]:
-        """Return the outermost boxes, with all that is in them."""
+        """Return the outermost boxes with their content."""
         stream = bits.ConstBitStream(data)
         found = []
         for box in parse(stream):
@@ -22,7 +22,7 @@ def load() -> tuple[str, dict[str, Any]]:
         return found
 
     def packed(data: bytes, wanted: bytes) -> list[bytes]:
-        """Return boxes of a kind as the library writes them from their fields."""
+        """Return boxes of a type as the library writes them from their fields."""
         return [bytes(box) for box in loaded(data) if box.header.type == wanted]
 
     def locations(data: bytes, name: bytes, count: int) -> list[tuple[int, int]]:
@@ -35,7 +35,7 @@ def load() -> tuple[str, dict[str, Any]]:
         return list(utils.get_shape(track))
 
     def track(name: bytes, mime: bytes, sizes: list[int], offsets: Any, number: int) -> bytes:
-        """Return a track as Benzina's index_metadata makes it."""
+        """Return a track as Benzina's index_metadata creates it."""
         made = utils.make_meta_trak(0, 0, name, sizes, offsets)
         head = made.boxes[0]
         head.header.flags = b"\0\0\0"

@@ -1,4 +1,4 @@
-"""Memory of batches is given out again when nobody has any part of it, and not before."""
+"""The memory of batches is reused once all references to it are gone, and not before."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ def place_of(array: Any) -> int:
     return place
 
 
-def test_memory_that_nobody_has_is_given_out_again() -> None:
+def test_unreferenced_memory_is_reused() -> None:
     pool = ArrayPool(2)
     first = pool.take(SHAPE)
     assert first.shape == SHAPE
@@ -63,7 +63,7 @@ HOLDERS: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("kind", HOLDERS)
-def test_memory_that_somebody_has_is_not(kind: str) -> None:
+def test_referenced_memory_is_not_reused(kind: str) -> None:
     pool = ArrayPool(2)
     array = pool.take(SHAPE)
     place = place_of(array)
@@ -74,22 +74,22 @@ def test_memory_that_somebody_has_is_not(kind: str) -> None:
     assert place in {place_of(pool.take(SHAPE)) for _ in range(2)}
 
 
-def test_no_more_blocks_are_kept_than_wanted() -> None:
+def test_number_of_pooled_blocks_is_limited() -> None:
     pool = ArrayPool(2)
     arrays = [pool.take(SHAPE) for _ in range(5)]
     assert len({place_of(array) for array in arrays}) == 5
     assert len(pool._blocks) == 2
-    # The others are the caller's alone.
+    # The other blocks belong to the caller alone.
     assert [array.base is None for array in arrays] == [False, False, True, True, True]
 
 
-def test_a_loader_uses_the_memory_of_batches_again() -> None:
+def test_a_loader_reuses_the_memory_of_batches() -> None:
     pytest.importorskip("av", reason="pictures are decoded by PyAV")
     vectors.manifest()
     with benzina.open(vectors.FOLDER / "mini12.bzna") as dataset:
         places = [place_of(images) for images, _ in benzina.Loader(dataset, 8, 1, threads=1)]
         assert len(places) == 12
-        # Two ahead, one in the hands of the caller, one that it had before.
+        # Two ahead, the caller's current batch and its previous one.
         assert len(set(places)) <= 5
         kept = [images for images, _ in benzina.Loader(dataset, 8, 1, threads=1)]
         assert len({place_of(images) for images in kept}) == 12

@@ -1,4 +1,4 @@
-"""Boxes: each within its parent, each table within its box, no depth and no claim that costs."""
+"""Boxes stay within their parents and tables within their boxes; nesting and sizes are bounded."""
 
 from collections.abc import Callable
 from random import Random
@@ -70,7 +70,7 @@ def test_a_size_of_0_is_for_the_last_outermost_box() -> None:
         (b"\0\0\0\x01free" + b"\x7f" + b"\xff" * 7, 0, "9223372036854775807 exceeds"),
     ],
 )
-def test_sizes_that_lie(data: bytes, offset: int, message: str) -> None:
+def test_wrong_sizes(data: bytes, offset: int, message: str) -> None:
     with pytest.raises(FormatError, match=message) as caught:
         listed(data)
     assert caught.value.offset == offset
@@ -85,12 +85,12 @@ def test_every_cut_of_a_header() -> None:
 
 
 def test_boxes_that_overlap_or_go_round() -> None:
-    """A child may end behind its parent by a byte, never; nothing leads back."""
+    """A child never extends beyond its parent, not even by a byte; offsets never go back."""
     inner = b"\0\0\0\x0afree" + b"x"
     data = pack_box(b"moov", inner) + b"x"
     with pytest.raises(FormatError, match="10 exceeds the 9 bytes"):
         list(walk(reader_of(data), 0, len(data)))
-    # 2**64 - 8 behind the box is the byte before it.
+    # 2**64 - 8 after the box is the byte before it.
     back = pack_box(b"free") + b"\0\0\0\x01free" + (2**64 - 8).to_bytes(8, "big")
     with pytest.raises(FormatError, match="exceeds"):
         listed(back)
@@ -122,7 +122,7 @@ def test_depth_is_bounded(kind: bytes) -> None:
     assert caught.value.offset == 8 * MAX_DEPTH
 
 
-def test_first_of_goes_through_all() -> None:
+def test_find_boxes_checks_all() -> None:
     data = pack_box(b"stco", b"1") + pack_box(b"free") + pack_box(b"stco", b"2")
     found = find_boxes(reader_of(data), 0, len(data), b"stco", b"co64")
     assert found == {b"stco": (b"stco", 0, 8, 9)}
@@ -131,7 +131,7 @@ def test_first_of_goes_through_all() -> None:
 
 
 def reads_of(data: bytes, kinds: frozenset[bytes] | None = None) -> tuple[list[BoxHeader], list]:
-    """Return the boxes of `data`, and the reads that found them."""
+    """Return the boxes of `data`, and the reads that were used to find them."""
     reads, read = [], reader_of(data)
 
     def counting(offset: int, nbytes: int) -> BytesLike:
@@ -145,7 +145,7 @@ def test_many_boxes_are_read_in_blocks() -> None:
     data = pack_box(b"free") * 20_000
     found, reads = reads_of(data)
     assert [box.offset for box in found] == list(range(0, 160_000, 8))
-    # The first ones one by one, and then 64 KiB at once.
+    # One by one at first, then 64 KiB at a time.
     assert reads[:17] == [(8 * k, 16) for k in range(16)] + [(128, 65_536)]
     assert len(reads) == 16 + 3
     apart = b"".join(pack_box(b"mdat", bytes(1 << 18)) for _ in range(40))
@@ -168,7 +168,7 @@ def test_boxes_of_any_size_in_blocks() -> None:
     assert listed(data) == expected
     some = frozenset((b"0002", b"0005"))
     assert reads_of(data, some)[0] == [box for box in expected if box.kind in some]
-    # A fault of one that is not asked for is one all the same.
+    # A damaged box raises an error even if its type is not requested.
     for box in (expected[300], expected[-1]):
         damaged = bytearray(data)
         damaged[box.offset : box.offset + 4] = b"\0\0\0\7"
@@ -265,7 +265,7 @@ def test_headers_of_movies_and_tracks(
 
 
 def test_known_headers() -> None:
-    """By hand, from ISO/IEC 14496-12."""
+    """Written by hand according to ISO/IEC 14496-12."""
     unity = "00010000" + "00" * 12 + "00010000" + "00" * 12 + "40000000"
     assert boxes.pack_mvhd(boxes.MovieHeader(20, 60, 5), volume=0x100) == bytes.fromhex(
         "0000006c6d766864 00000000 00000000 00000000 00000014 0000003c 00010000 0100"
@@ -328,11 +328,11 @@ def test_visual_entries(width: int, height: int, compressor: bytes) -> None:
     assert boxes.unpack_visual(stored[8:]) == entry
 
 
-def test_visual_entries_refuse_what_does_not_fit() -> None:
+def test_visual_entries_refuse_large_values() -> None:
     for entry in (boxes.VisualEntry(65536, 1, b""), boxes.VisualEntry(1, 1, b"x" * 32)):
         with pytest.raises(ValueError, match="sides may be at most 65535"):
             boxes.pack_visual(b"hvc1", entry)
-    # A length that lies is cut at the field's end.
+    # A wrong length is limited to the end of the field.
     stored = bytearray(boxes.pack_visual(b"hvc1", boxes.VisualEntry(1, 1, b"x" * 31)))
     stored[8 + 42] = 255
     assert boxes.unpack_visual(bytes(stored[8:])).compressor == b"x" * 31

@@ -1,4 +1,4 @@
-"""The check of a dataset finds what is damaged, each sample by itself, and nothing else."""
+"""Verification finds damage in datasets, sample by sample, and reports nothing else."""
 
 import sys
 from collections.abc import Callable
@@ -40,7 +40,7 @@ def location(path: Path, index: int) -> tuple[int, int]:
 
 @pytest.mark.parametrize("decode", [False, True])
 @pytest.mark.parametrize("nthreads", [1, 3])
-def test_a_sound_dataset(path: Path, decode: bool, nthreads: int) -> None:
+def test_a_valid_dataset(path: Path, decode: bool, nthreads: int) -> None:
     calls: list[tuple[int, int]] = []
     report = benzina.verify(
         path, decode=decode, nthreads=nthreads, progress=lambda *state: calls.append(state)
@@ -54,7 +54,7 @@ def test_a_sound_dataset(path: Path, decode: bool, nthreads: int) -> None:
 
 
 @pytest.mark.parametrize("name", vectors.names("dataset"))
-def test_vectors_are_sound(name: str) -> None:
+def test_vectors_are_valid(name: str) -> None:
     report = benzina.verify(vectors.FOLDER / name, decode=True)
     assert report.ok
     assert report.notices == []
@@ -70,7 +70,7 @@ def test_bytes_are_checked_too(path: Path) -> None:
     assert benzina.verify(path.read_bytes(), decode=True).nchunks == 3
 
 
-def test_a_damaged_sample_is_told_and_the_others_are_sound(path: Path) -> None:
+def test_a_damaged_sample_is_reported_and_the_others_are_valid(path: Path) -> None:
     offset, size = location(path, 1)
     damage(path, offset)  # the size of its first box
     (found,) = benzina.verify(path).damage
@@ -103,7 +103,7 @@ def test_thumbnails_are_decoded_where_they_are_other_pictures(tmp_path: Path) ->
     assert [each.index for each in benzina.verify(path, decode=True).damage] == [0]
 
 
-def test_a_file_that_is_cut_or_no_dataset_is_damaged(path: Path) -> None:
+def test_truncated_and_other_files_are_damaged(path: Path) -> None:
     content = path.read_bytes()
     for cut in (content[:-1], content[:100], content[:3], b"", content[:24]):
         report = benzina.verify(cut)
@@ -147,7 +147,7 @@ def test_wrong_places(
     assert found[0].offset is not None
 
 
-def test_samples_that_share_their_bytes_are_no_damage(path: Path, tmp_path: Path) -> None:
+def test_samples_that_share_their_bytes_are_not_damage(path: Path, tmp_path: Path) -> None:
     place = location(path, 0)[0]
     shared = write_dataset(
         tmp_path / "b.bzna", [b"0.png\0", *NAMES[1:], b"x\0"], offsets={3: place}
@@ -202,7 +202,7 @@ def test_any_damage_of_the_index_gives_a_report(tmp_path: Path, some: Some) -> N
     content = write_dataset(tmp_path / "a.bzna", NAMES).read_bytes()
     start = content.index(b"moov") - 4
     damaged = 0
-    refusals = set()  # of a valid file whose flag says that samples are elsewhere
+    refusals = set()  # of a valid file with a flag that places its samples elsewhere
     for number, at in some(enumerate(range(start, len(content), 9)), 5):
         new = (b"\xff", b"\0\0\0\0", b"\x7f\xff\xff\xff", b"\xff" * 8)[number % 4]
         changed = content[:at] + new + content[at + len(new) :]

@@ -1,4 +1,4 @@
-"""Decoder configurations and the sequence headers in them."""
+"""Decoder configurations and their sequence headers."""
 
 import contextlib
 from typing import Any
@@ -27,7 +27,7 @@ from bloscpack.exceptions import FormatError, TruncatedError, UnsupportedError
 from tests.benzina.encoded import encoded, muxed
 
 CODECS = ("libx265", "libx264", "libsvtav1")
-# Encoder, pixel format, full range, matrix -> depth, chroma, and range and matrix that are said.
+# Encoder, pixel format, full range, matrix -> depth, chroma, and the declared range and matrix.
 FORMS: dict[tuple[str, str, bool, int], tuple[int, int, bool, int]] = {
     ("libx265", "yuv420p", True, 5): (8, 1, True, 5),
     ("libx265", "yuv420p", False, 1): (8, 1, False, 1),
@@ -46,13 +46,13 @@ FORMS: dict[tuple[str, str, bool, int], tuple[int, int, bool, int]] = {
 
 
 def bits_of(text: str) -> bytes:
-    """Return bytes of a string of binary digits, filled up with zeros."""
+    """Return a string of binary digits as bytes, padded with zeros."""
     text = text.replace(" ", "")
     return bytes(int(text[at : at + 8].ljust(8, "0"), 2) for at in range(0, len(text), 8))
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: "-".join(map(str, form)))
-def test_what_encoders_write(form: tuple[str, str, bool, int]) -> None:
+def test_configurations_of_encoders(form: tuple[str, str, bool, int]) -> None:
     codec, pix_fmt, full_range, matrix = form
     picture = encoded(codec, pix_fmt, 64, 64, full_range, matrix)
     info = picture_info(unpack_config(picture.kind, picture.config))
@@ -61,7 +61,7 @@ def test_what_encoders_write(form: tuple[str, str, bool, int]) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_pixels_that_are_cut_off(codec: str) -> None:
+def test_cropped_pixels(codec: str) -> None:
     picture = encoded(codec, "yuv420p", 66, 70)
     info = picture_info(unpack_config(picture.kind, picture.config))
     assert (info.width, info.height) == (66, 70)
@@ -88,21 +88,21 @@ def test_every_prefix_is_refused(codec: str) -> None:
     whole = picture_info(unpack_config(picture.kind, picture.config))
     last = len(picture.config)
     if codec == "libsvtav1":
-        # The bits behind the last field are padding.
+        # The bits after the last field are padding.
         last -= 1
     for size in range(last):
         try:
             info = picture_info(unpack_config(picture.kind, picture.config[:size]))
         except FormatError:
             continue
-        # Only picture parameter sets, which say nothing of this, may be missing.
+        # Only picture parameter sets, which do not describe the picture, may be missing.
         assert info == whole
         assert size > last // 2
 
 
 @pytest.mark.parametrize("codec", CODECS)
 @given(data=st.data())
-def test_damage_is_no_other_error(codec: str, data: st.DataObject) -> None:
+def test_damage_raises_documented_errors(codec: str, data: st.DataObject) -> None:
     picture = encoded(codec)
     config = bytearray(picture.config)
     for _ in range(data.draw(st.integers(1, 4))):
@@ -189,7 +189,7 @@ def test_annex_b() -> None:
 @pytest.mark.parametrize(
     "payload", [b"\0\0\0\4abc", b"\0\0\0", b"\0\0\0\0", b"\xff\xff\xff\xff" + bytes(9)]
 )
-def test_sizes_that_lie(payload: bytes) -> None:
+def test_wrong_sizes(payload: bytes) -> None:
     with pytest.raises(FormatError, match="NAL unit at byte 0"):
         split_units(payload)
     with pytest.raises(FormatError, match="NAL unit at byte 5"):
@@ -209,7 +209,7 @@ def test_obus() -> None:
     assert [obu.kind for obu in obus] == [2, 1, 6]
     assert b"".join(obu.data for obu in obus) == stream
     assert [obu.kind for obu in split_obus(strip_delimiters(stream))] == [1, 6]
-    # A unit without a size is the last one; in a configuration it has one.
+    # A unit without a size is the last one; in a configuration it gets a size.
     header = obus[1].data
     bare = bytes((header[0] & ~2,)) + header[obus[1].payload_offset :]
     assert pack_av1c(bare) == pack_av1c(stream)
@@ -239,7 +239,7 @@ def test_exp_golomb_codes() -> None:
 
 
 def hevc_sps(middle: str) -> bytes:
-    """Return an SPS of 64 x 64 pixels, 4:2:0, with these bits behind the sizes of blocks."""
+    """Return an SPS of 64 x 64 pixels, 4:2:0, with these bits after the block sizes."""
     start = "0" * 4 + "000" + "1" + "0" * 96 + "1"
     size = "010" + "0000001000001" * 2 + "0" + "11"
     blocks = "1" + "1" + "111" + "111111"
@@ -247,15 +247,15 @@ def hevc_sps(middle: str) -> bytes:
 
 
 SETS: dict[str, str] = {
-    # sps_scaling_list_data: all predicted, then all given as 0 (16 to 65 codes).
+    # sps_scaling_list_data: first all predicted, then all explicit and 0 (16 to 65 codes).
     "lists predicted": "11" + "01" * 20 + "00 0" + "1" + "0" + "00",
     "lists given": "11"
     + "".join("1" + "1" * n for n in [16] * 6 + [64] * 6 + [65] * 8)
     + "00 0 1 0 00",
     "pcm": "0 00 1 01110111 1 1 0" + "1" + "0" + "00",
-    # One picture before and one after; then a set derived from it, all kept.
+    # One picture before and one after; then a set derived from it that keeps all.
     "derived set": "0 00 0 011" + "010 010 1 1 1 1" + "1 0 1 1 1 1" + "0 00",
-    # As before, one of the three is not named: two are left, of which a third set keeps two.
+    # The same, but one of the three is dropped; a third set keeps both that are left.
     "derived twice": "0 00 0 00100 010 010 1 1 1 1" + "1 0 010 1 00 1" + "1 0 1 1 01 1" + "0 00",
     "long terms": "0 00 0 1 1 010 0000 1 00",
 }
@@ -263,7 +263,7 @@ SETS: dict[str, str] = {
 
 @pytest.mark.parametrize("name", SETS)
 def test_fields_before_the_colours(name: str) -> None:
-    # Usability information: no aspect ratio, no overscan, a full range, matrix 9.
+    # Usability information: no aspect ratio, no overscan, full range, matrix 9.
     sps = hevc_sps(SETS[name] + "1" + "0 0 1 101 1 1" + "00000001" * 2 + "00001001")
     info = unpack_hevc_sps(sps).picture
     assert (info.width, info.height, info.full_range, info.matrix) == (64, 64, True, 9)
@@ -283,7 +283,7 @@ def h264_sps(scaling: str, order: str, frames: str = "1") -> bytes:
     [
         ("0", "1 1", "1"),
         ("1" + "0" * 8, "1 1", "1"),
-        # The first list ends at once, the second one is given: 16 codes.
+        # The first list ends at once, the second is explicit: 16 codes.
         ("1" + "1 0000 1 0001" + "1" + "1" * 16 + "0" * 6, "1 1", "1"),
         ("0", "010 1 010 011 011 1 1", "1"),
         ("0", "011", "0 1"),

@@ -1,4 +1,4 @@
-"""Datasets that Benzina's tools wrote, and forms of them: all that is read without decoding."""
+"""Datasets by Benzina's tools, and variants of them: everything that is read without decoding."""
 
 import hashlib
 from pathlib import Path
@@ -22,7 +22,7 @@ def sha256(data: bytes) -> str:
 
 
 def check(dataset: benzina.Dataset, logical: dict[str, Any]) -> None:
-    """Compare all that a manifest says of the content, read in both ways."""
+    """Compare the content with the manifest, read in two ways."""
     count = logical["count"]
     names = logical.get("filenames") or [None] * count
     targets = logical["targets"] + [-1] * (count - len(logical["targets"]))
@@ -54,8 +54,8 @@ def test_content(name: str, kind: str) -> None:
 
 
 @each_dataset
-def test_samples_ask_for_what_was_not_read_before(name: str) -> None:
-    # Targets and names of single samples are read alone: nothing else was asked for.
+def test_samples_read_only_missing_parts(name: str) -> None:
+    # Targets and names of single samples are read alone if nothing else was requested.
     logical = vectors.facts(name)["logical"]
     with benzina.open(vectors.FOLDER / name) as dataset:
         for index, target in enumerate(logical["targets"]):
@@ -100,7 +100,7 @@ def test_places_and_tracks(name: str) -> None:
 
 
 def table(kind: bytes, *numbers: int, entry: int = 1, nbytes: int = 4) -> bytes:
-    """Return the box of a table."""
+    """Return a table box."""
     stored = b"".join(number.to_bytes(nbytes, "big") for number in numbers)
     return pack_box(kind, bytes(4) + (len(numbers) // entry).to_bytes(4, "big") + stored)
 
@@ -108,7 +108,7 @@ def table(kind: bytes, *numbers: int, entry: int = 1, nbytes: int = 4) -> bytes:
 @pytest.mark.parametrize("per_chunk", [[5], [2, 3], [1, 3, 1], [2, 2, 1], [1, 1, 3]])
 @pytest.mark.parametrize("nbytes", [4, 8])
 def test_several_samples_in_a_chunk(per_chunk: list[int], nbytes: int) -> None:
-    # Samples, targets and names lie one behind the other each.
+    # Samples, targets and names each follow one another.
     data = vectors.data("base5.bzna")
     facts = vectors.facts("base5.bzna")
     firsts = [sum(per_chunk[:k]) for k in range(len(per_chunk))]

@@ -1,4 +1,4 @@
-"""Decoding single pictures: all forms, decoders that are kept, and damage."""
+"""Decoding single pictures: all formats, reuse of decoders, and damage."""
 
 import os
 import signal
@@ -43,7 +43,7 @@ SUBSAMPLINGS = {
 
 @pytest.fixture(autouse=True)
 def _silent(capfd: pytest.CaptureFixture[str]) -> Iterator[None]:
-    """Nothing that FFmpeg has to say reaches the user's terminal."""
+    """Check that no FFmpeg message reaches the user's terminal."""
     for codec in CODECS:
         encoded(codec)
     capfd.readouterr()
@@ -108,7 +108,7 @@ def test_codecs(codec: str, full_range: bool, pix_fmt: str) -> None:
         assert np.abs(ours.astype(int) - (theirs >> shift)).max() < 12
 
 
-def test_the_decoder_that_is_open_is_used() -> None:
+def test_open_decoders_are_reused() -> None:
     decoder = Decoder(max_contexts=3)
     pictures = [encoded(codec, "yuv420p", 64, 64) for codec in CODECS]
     for picture in pictures * 4:
@@ -117,7 +117,7 @@ def test_the_decoder_that_is_open_is_used() -> None:
     fourth = encoded("libx265", "yuv420p", 66, 70)
     decode(decoder, pictures[0])
     decode(decoder, fourth)
-    # The one that was longest not used is closed, and opened again when it is.
+    # The least recently used decoder is closed, and opened again on use.
     for picture in (pictures[0], pictures[2], fourth):
         decode(decoder, picture)
     assert decoder.nopened == 4
@@ -128,13 +128,13 @@ def test_the_decoder_that_is_open_is_used() -> None:
     assert decoder.nopened == 6
 
 
-def test_decoders_that_are_kept_are_bounded() -> None:
+def test_number_of_open_decoders_is_limited() -> None:
     decoder = Decoder(max_contexts=2)
     base = encoded()
     units = list(unpack_config(base.kind, base.config).units)
     config = base.config[:22]
     for number in range(20):
-        # The same parameters, and one more SEI to tell them apart.
+        # The same parameters, made distinct by an extra SEI.
         extra = b"\xa7\0\1" + b"\0\6" + b"\x4e\1\xc8" + bytes((1, number, 0x80))
         array = b"".join(
             bytes((0x80 | unit[0] >> 1,)) + b"\0\1" + len(unit).to_bytes(2, "big") + unit
@@ -178,7 +178,7 @@ def test_threads_have_decoders_of_their_own() -> None:
 def test_after_a_fork() -> None:
     decoder = Decoder()
     wanted = [decode_rgb(decode(decoder, encoded(codec))) for codec in CODECS]
-    # As if another thread were just opening a decoder.
+    # As if another thread were opening a decoder during the fork.
     decoder._lock.acquire()
     child = os.fork()
     if not child:
@@ -188,7 +188,7 @@ def test_after_a_fork() -> None:
                 np.array_equal(decode_rgb(decode(decoder, encoded(codec))), rgb)
                 for codec, rgb in zip(CODECS, wanted, strict=True)
             )
-            # Those of before the fork are not used.
+            # Decoders opened before the fork are not used.
             os._exit(0 if same and decoder.nopened == 6 else 1)
         finally:
             os._exit(2)
@@ -208,9 +208,9 @@ def test_av1_without_a_sequence_header() -> None:
 
 
 def slice_cut(picture: Encoded) -> bytes:
-    """Return the payload with its last unit cut off in its header, sizes as they should be.
+    """Return the payload with its last unit cut within its header, and sizes corrected.
 
-    What is cut off further behind only H.264 notices.
+    Only H.264 notices a cut further back.
     """
     units = split_units(picture.payload)
     return join_units([*units[:-1], units[-1][:3]])
@@ -237,9 +237,9 @@ def test_damage(codec: str, name: str) -> None:
         with pytest.raises(error) as caught:
             decode(decoder, picture, payload=damage(picture))
         assert isinstance(caught.value, FormatError | CodecError)
-        # The next one is as it was.
+        # The next picture is not affected.
         np.testing.assert_array_equal(decode_rgb(decode(decoder, picture)), wanted)
-    # A decoder that failed is not used again; one that was given nothing is.
+    # A failed decoder is not reused; one that got no input is.
     assert decoder.nopened <= (1 if error is FormatError else 3)
 
 
@@ -253,7 +253,7 @@ def test_damage_of_units(codec: str) -> None:
     for lie in (b"\xff\xff\xff\xff", (len(picture.payload)).to_bytes(4, "big"), bytes(4)):
         with pytest.raises(FormatError, match="NAL unit at byte 0"):
             decode(decoder, picture, payload=lie + picture.payload[4:])
-    # A delimiter alone is no picture.
+    # A delimiter alone is not a picture.
     delimiter = join_units([b"\x46\1\x50" if codec == "libx265" else b"\x09\x10"])
     with pytest.raises(CodecError, match=r"0 pictures|could not be decoded"):
         decode(decoder, picture, payload=delimiter)
@@ -284,7 +284,7 @@ def test_too_large_is_refused_before_it_is_decoded(codec: str) -> None:
     assert decode(decoder, small).y.shape == (64, 64)
 
 
-def test_largest_sizes_that_can_be_said() -> None:
+def test_largest_declared_sizes() -> None:
     base, decoder = encoded(), Decoder()
     sps, config = said_to_be(base, 65535)
     with pytest.raises(UnsupportedError, match="65535 x 65535 pixels"):
@@ -296,7 +296,7 @@ def test_largest_sizes_that_can_be_said() -> None:
 
 
 def test_pictures_that_cannot_be_in_so_few_bytes() -> None:
-    """Memory for them would be taken before the decoder finds out, if it does."""
+    """The decoder would allocate memory for them before it could notice."""
     base, decoder = encoded(pix_fmt="gray"), Decoder()
     assert len(base.payload) < 8192 * 8192 // (8 * 64 * 64)
     sps, config = said_to_be(base, 8192)
@@ -309,7 +309,7 @@ def test_pictures_that_cannot_be_in_so_few_bytes() -> None:
 
 @pytest.mark.parametrize("missing", [0, 1, 3])
 def test_a_slice_is_missing(missing: int) -> None:
-    """FFmpeg makes it up; of H.265 it says nothing."""
+    """FFmpeg conceals it; for H.265 it reports nothing."""
     picture, decoder = encoded("libx264", slices=4), Decoder()
     *others, first, second, third, fourth = split_units(picture.payload)
     slices = [first, second, third, fourth]
@@ -334,12 +334,12 @@ def test_parameters_in_a_payload_are_for_that_one_only(codec: str) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_another_size_than_the_sample_entry_says(codec: str) -> None:
+def test_a_size_that_differs_from_the_sample_entry(codec: str) -> None:
     picture, decoder = encoded(codec), Decoder()
     wanted = "64 x 64 pixels, the sample entry says 64 x 66"
     with pytest.raises(CodecError, match=wanted):
         decoder.decode(picture.kind, picture.config, picture.payload, (64, 66))
-    # Nothing is decoded, if it can be told before.
+    # Nothing is decoded if the size is known beforehand.
     damaged = join_units([b"\x28"]) if codec != "libsvtav1" else picture.payload
     with pytest.raises(CodecError, match=wanted):
         decoder.decode(picture.kind, picture.config, damaged, (64, 66))

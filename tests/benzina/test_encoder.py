@@ -1,4 +1,4 @@
-"""Coded pictures, as PyAV decodes them."""
+"""Coded pictures, decoded with PyAV."""
 
 import io
 import os
@@ -20,7 +20,7 @@ from tests.conftest import REPOSITORY
 from .pictures import decode_frame, noise, photo, planes_of, psnr
 
 each_codec = pytest.mark.parametrize("codec", CODECS)
-# What encoders say of themselves.
+# Signatures of encoders.
 TEXTS = b"x265", b"x264", b"options:", b"SVT"
 
 
@@ -53,7 +53,7 @@ def test_quality(codec: str) -> None:
 
 
 @each_codec
-def test_nothing_but_the_picture_is_kept(codec: str) -> None:
+def test_only_the_picture_is_stored(codec: str) -> None:
     coded = Encoder(codec).encode(noise(16, 16), 16, 16)
     for text in TEXTS:
         assert text not in coded.config
@@ -71,7 +71,7 @@ def test_nothing_but_the_picture_is_kept(codec: str) -> None:
         assert [kind & 31 for kind in sets] == [7, 8]
 
 
-def test_what_the_reference_keeps() -> None:
+def test_content_of_the_reference_profile() -> None:
     rgb = noise(16, 16)
     hevc = Encoder("hevc", like_reference=True).encode(rgb, 16, 16)
     assert b"x265" in hevc.config
@@ -114,7 +114,7 @@ def test_bytes_depend_on_the_picture_alone(codec: str) -> None:
 @each_codec
 @pytest.mark.skipif(not hasattr(os, "sched_getscheduler"), reason="no such thing here")
 def test_threads_are_scheduled_as_before(codec: str) -> None:
-    """SVT-AV1, run by root, makes the calling thread a real-time one: it shuts out all others."""
+    """As root, SVT-AV1 makes the calling thread a real-time one, which shuts out all others."""
     with ThreadPoolExecutor(1) as pool:
         before = pool.submit(os.sched_getscheduler, 0).result()
         pool.submit(Encoder(codec).encode, noise(8, 8), 16, 16).result()
@@ -160,7 +160,7 @@ def test_presets_and_halves() -> None:
 
 
 def test_encoders_are_silent() -> None:
-    # In a process of its own: SVT-AV1 asks once how much it may say, whoever is first to use it.
+    # In a new process, as SVT-AV1 sets its log level on first use.
     program = """
 import numpy as np
 from bloscpack.benzina.codec.encoder import CODECS, Encoder

@@ -1,4 +1,4 @@
-"""Extraction: samples lie in files, exactly, and only in the folder, whatever they are called."""
+"""Extraction writes samples exactly, and only inside the folder, for any stored name."""
 
 import csv
 import json
@@ -182,7 +182,7 @@ def test_hostile_names_stay_inside(tmp_path: Path, listing: str) -> None:
 def test_either_guard_is_enough(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
 ) -> None:
-    """Names are made safe, and the folder refuses others: each holds without the other."""
+    """Names are made safe, and the folder refuses unsafe ones: each works without the other."""
     path = write_dataset(tmp_path / "a.bzna", [b"../outside\0", b"/outside\0", b"a/../../x\0"])
     out = tmp_path / "in" / "out"
     if broken == "names":
@@ -198,7 +198,7 @@ def test_either_guard_is_enough(
 def test_without_both_guards_something_lies_outside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the two tests above look at would be there."""
+    """Check that the previous two tests would see a file written outside."""
     monkeypatch.setattr(filename, "_portable", lambda part: part)
     monkeypatch.setattr(storage_folder, "_is_plain", lambda part: True)
     path = write_dataset(tmp_path / "a.bzna", [b"../outside\0"])
@@ -225,7 +225,7 @@ def test_links_are_not_followed(path: Path, tmp_path: Path) -> None:
     assert (outside / "precious").read_text() == "precious"
 
 
-def test_a_folder_with_files_is_refused_unless_told(path: Path, tmp_path: Path) -> None:
+def test_a_folder_with_files_is_refused_without_overwrite(path: Path, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out/0.mp4").write_text("mine")
     (tmp_path / "out/other").write_text("mine, too")
@@ -237,13 +237,13 @@ def test_a_folder_with_files_is_refused_unless_told(path: Path, tmp_path: Path) 
     assert (tmp_path / "out/other").read_text() == "mine, too"
 
 
-def test_damage_is_told_and_the_rest_is_there(path: Path, tmp_path: Path) -> None:
+def test_damage_is_reported_and_the_rest_is_extracted(path: Path, tmp_path: Path) -> None:
     with benzina.open(path) as dataset:
         offset = dataset[1].location
     content = bytearray(path.read_bytes())
     content[offset] = 0xFF
     path.write_bytes(content)
-    assert not extracted(path, tmp_path / "raw").damage  # the bytes, whatever they are
+    assert not extracted(path, tmp_path / "raw").damage  # raw bytes are not checked
     report = extracted(path, tmp_path / "out", form="png")
     (damage,) = report.damage
     assert (damage.index, report.nfiles) == (1, 2)

@@ -1,4 +1,4 @@
-"""Names of files: whatever was stored, they are names everywhere, inside, and each once."""
+"""File names for any stored name are valid everywhere, unique, and inside the folder."""
 
 import os
 import unicodedata

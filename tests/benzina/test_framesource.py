@@ -1,4 +1,4 @@
-"""Datasets as sources of frames, opened by what they are, and read by torch's loader."""
+"""Datasets as sources of frames: identified by their content, and read by torch's loader."""
 
 from pathlib import Path
 
@@ -46,7 +46,7 @@ def test_a_dataset_is_a_source(pictures: dict[str, AnyArray]) -> None:
 @pytest.mark.parametrize("nthreads", [None, 1, 3])
 def test_batches(pictures: dict[str, AnyArray], nthreads: int | None) -> None:
     with benzina.open(vectors.FOLDER / "mini12.bzna", nthreads=nthreads) as source:
-        # Of one size: one array.
+        # Equal sizes: one array.
         requests = [(id_, 0) for id_ in SQUARE * 2]
         found = source.read(requests)
         assert isinstance(found, np.ndarray)
@@ -58,7 +58,7 @@ def test_batches(pictures: dict[str, AnyArray], nthreads: int | None) -> None:
         assert isinstance(whole, np.ndarray)
         assert whole.shape == (2, 2, 512, 512, 3)
         assert np.array_equal(whole[:, 1], found[:2])
-        # Of several: a list.
+        # Different sizes: a list.
         several = source.read((id_, slice(None)) for id_ in NAMES)
         assert isinstance(several, list)
         assert [part.shape for part in several] == [(1, *pictures[id_].shape) for id_ in NAMES]
@@ -86,12 +86,12 @@ class TestOpening:
             with bp.frames.open(where) as source:
                 assert isinstance(source, benzina.Dataset)
 
-    def test_a_name_is_no_matter(self, tmp_path: Path) -> None:
+    def test_the_file_name_does_not_matter(self, tmp_path: Path) -> None:
         (tmp_path / "x.blp").write_bytes(vectors.data("solo1.bzna"))
         with bp.frames.open(tmp_path / "x.blp") as source:
             assert list(source) == ["moon.png"]
 
-    def test_a_damaged_beginning_is_of_what_the_file_is_called(self, tmp_path: Path) -> None:
+    def test_a_damaged_start_is_identified_by_the_file_name(self, tmp_path: Path) -> None:
         content = b"something else" * 20
         (tmp_path / "y.bzna").write_bytes(content)
         with pytest.raises(FormatError, match=r"y\.bzna: box 'thin' at offset 0"):
@@ -106,17 +106,17 @@ class TestOpening:
         unbranded = patched(data, ftyp.payload_offset + 8, b"isom")
         with bp.frames.open(unbranded) as source:
             assert list(source) == ["moon.png"]
-        # No brand and no such track.
+        # Neither the brand nor the track.
         for other in (
             unbranded.replace(b"bzna_input", b"free_input"),
             unbranded[:30],
-            vectors.data("samples/dot.mp4"),  # has the track, of pictures
+            vectors.data("samples/dot.mp4"),  # has the track, but of pictures
             b"\0\0\0\x08free",
         ):
             with pytest.raises(NotBloscpackError):
                 bp.frames.open(other)
 
-    def test_with_the_brand_its_faults_are_told(self) -> None:
+    def test_with_the_brand_its_faults_are_reported(self) -> None:
         with pytest.raises(FormatError, match="no box 'moov'"):
             bp.frames.open(pack_head(0))
         with pytest.raises(FormatError, match="no track 'bzna_input'; its tracks: "):
@@ -141,7 +141,7 @@ class TestTorch:
         batch = collate_clips(dataset.__getitems__([0, 3]))
         assert batch["frames"].shape == (2, 1, 512, 512, 3)
         assert batch["label"].tolist() == [0, 3]
-        # Of several sizes: a list, to be cropped or resized by the caller.
+        # Different sizes: a list, for the caller to crop or resize.
         several = collate_clips(dataset.__getitems__([0, 1]))
         assert [tuple(frames.shape) for frames in several["frames"]] == [
             (1, 512, 512, 3),

@@ -1,4 +1,4 @@
-"""An index of the size of ImageNet's, in a file that has no pictures."""
+"""An index of the size of ImageNet's, in a file without pictures."""
 
 import pickle
 from pathlib import Path

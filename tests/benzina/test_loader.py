@@ -1,4 +1,4 @@
-"""The loader: every sample once, the same pixels whatever the threads, and nothing left behind."""
+"""The loader returns every sample once, with the same pixels for any number of threads."""
 
 import gc
 import itertools
@@ -46,8 +46,8 @@ def mini() -> Iterator[benzina.Dataset]:
 
 
 def by_index(loader: benzina.Loader, batches: Arrays) -> dict[int, bytes]:
-    """Return the pixels of each sample that the loader gave, by its position."""
-    state = loader._sampler.state_dict(0)  # the order of the pass that was begun
+    """Return the pixels of each sample that the loader returned, by position."""
+    state = loader._sampler.state_dict(0)  # the order of the current pass
     order = [int(index) for batch in _order(loader, state) for index in batch]
     pictures = [image.tobytes() for images, _ in batches for image in images]
     assert len(pictures) == len(set(order[: len(pictures)]))
@@ -184,7 +184,7 @@ def test_the_full_pictures_are_loaded(mini: benzina.Dataset) -> None:
 
 
 class Spy(WarpTransform):
-    """A warp that notes what it is called with."""
+    """A warp that records its arguments."""
 
     shapes: list[tuple[int, int]] = []  # noqa: RUF012
 
@@ -220,7 +220,7 @@ def test_a_pass_is_taken_up_where_it_was_left(mini: benzina.Dataset, threads: in
     assert other.seed == 5
     assert_equal(taken + list(other), whole)
     assert other.state_dict()["position"] == COUNT
-    # And the epoch after it.
+    # And the next epoch.
     list(loader)
     assert_equal(list(other), list(random_epoch(mini, 1)))
 
@@ -244,7 +244,7 @@ def test_a_state_of_something_else_is_refused(mini: benzina.Dataset) -> None:
 
 @pytest.fixture(scope="module")
 def damaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a dataset of which picture 7 cannot be decoded."""
+    """Return a dataset in which picture 7 cannot be decoded."""
     data = bytearray(vectors.data(MINI))
     with benzina.open(vectors.FOLDER / MINI) as dataset:
         sample = dataset[7]
@@ -310,7 +310,7 @@ def test_an_interrupt_ends_the_pass(mini: benzina.Dataset) -> None:
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 def test_a_loader_in_another_process(mini: benzina.Dataset, method: str) -> None:
     if method not in multiprocessing.get_all_start_methods():
-        pytest.skip(f"there is no {method} here")
+        pytest.skip(f"start method {method} is not available")
     loader = random_loader(mini, 12, threads=2)
     batches = iter(loader)
     expected, _ = next(batches)
@@ -366,7 +366,7 @@ def test_one_stream_for_all_as_in_the_reference(mini: benzina.Dataset) -> None:
         expected = np.empty((COUNT, 3, *SHAPE), np.float32)
         for place in range(COUNT):
             planes = mini[place].frame("bzna_thumb")
-            # Width first of the picture, and the shape of the output as it is.
+            # The shape of the picture with the width first, and that of the output unchanged.
             warp = mine(place, planes.shape[::-1], SHAPE, rng)
             warp_planes(planes, expected[place], warp, padding="edge")
         found = np.concatenate([images for images, _ in loader])
@@ -376,7 +376,7 @@ def test_one_stream_for_all_as_in_the_reference(mini: benzina.Dataset) -> None:
 
 
 def test_a_pass_in_the_order_of_the_reference_is_whole(mini: benzina.Dataset) -> None:
-    # The transform says it too.
+    # The transform requests it, too.
     warp = RandomResizedCrop(compat="benzina")
     loader = benzina.Loader(mini, SHAPE, 5, seed=7, warp=warp)
     state = loader.state_dict()

@@ -1,4 +1,4 @@
-"""The outline of a dataset: tables that agree, in any form; all others are refused at once."""
+"""Box structure of a dataset: consistent tables are accepted in any form, others refused."""
 
 import random
 import tracemalloc
@@ -108,7 +108,7 @@ def test_offsets_of_samples() -> None:
     st.booleans(),
 )
 def test_runs_of_chunks(wanted: list[tuple[int, int, int]], constant: bool) -> None:
-    """Compare with one sample after the other."""
+    """Compare with a loop over single samples."""
     runs, chunks, sizes, expected = [], [], [], []
     for number, (length, samples, start) in enumerate(wanted):
         runs.append((len(chunks) + 1, samples, 1))
@@ -151,7 +151,7 @@ def packed_track(
     sizes: list[int],
     **other: bytes,
 ) -> bytes:
-    """Return a track with tables in any form; `other` replaces boxes, or is more of them."""
+    """Return a track with tables in any form; `other` has boxes to replace or add."""
     stored = np.array(runs, CHUNK_RUN)
     tables = {
         "stsd": boxes.pack_stsd(boxes.pack_mett(b"video/mp4")),
@@ -189,7 +189,7 @@ def test_many_runs_are_checked_in_blocks(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_sizes_for_all_are_bounded_by_the_file() -> None:
-    """Four bytes for the count of samples must not stand for 32 GiB of locations."""
+    """A 4-byte count of samples must not cause an allocation of 32 GiB of offsets."""
     constant = pack_full_box(b"stsz", 0, 0, (8).to_bytes(4, "big"), (2**32 - 1).to_bytes(4, "big"))
     data = pack_box(b"moov", packed_track([(1, 2**32 - 1, 1)], [0], [], stsz=constant))
     with pytest.raises(FormatError, match="4294967295 samples of 8 bytes exceed the file size"):
@@ -225,7 +225,7 @@ def test_tables_that_are_there_in_two_forms() -> None:
 
 
 def test_what_a_reader_can_do_without() -> None:
-    """Times, the entry of a sample and headers are not needed to find samples."""
+    """Times, sample entry and headers are not needed to locate samples."""
     free = pack_box(b"free")
     data = packed_track([(1, 1, 1)], [0], [1], stts=free, stsd=free)
     data = data.replace(b"tkhd", b"skip").replace(b"mdhd", b"skip")
@@ -237,7 +237,7 @@ def test_what_a_reader_can_do_without() -> None:
 
 
 def changed(data: bytes, kind: bytes, at: int, number: int, *, last: bool = False) -> bytes:
-    """Change the number of 32 bits at `at` of the payload of the first or last box of a kind."""
+    """Change the 32-bit number at `at` in the payload of the first or last box of a type."""
     place = (data.rindex(kind) if last else data.index(kind)) + 4 + at
     return data[:place] + number.to_bytes(4, "big") + data[place + 4 :]
 
@@ -283,7 +283,7 @@ LIES: dict[str, Callable[[bytes], bytes]] = {
 def test_lies_are_refused(name: str) -> None:
     data = making.dataset([making.sample(k) for k in range(3)])
     start = data.rindex(b"moov") - 4
-    # Samples have tables, too, which are not those that lie here.
+    # Samples have tables, too, which do not count here.
     head, moov = data[:start].translate(bytes.maketrans(b"smth", b"____")), data[start:]
     head = head.replace(b"_da_", b"mdat")
     assert len(outline_of(head + moov).tracks) == 4
@@ -311,7 +311,7 @@ def test_nested_boxes() -> None:
 
 
 def test_other_tracks_are_left_alone() -> None:
-    """Nothing but their names is looked at."""
+    """Only their names are read."""
     damaged = packed_track([], [0], [1]).replace(b"bzna_input", b"sound\0\0\0\0\0")
     damaged = damaged.replace(b"stbl", b"\xff\0\xff\0")
     nameless = pack_box(b"trak"), pack_box(b"trak", pack_box(b"mdia"))
@@ -340,7 +340,7 @@ def test_names(stored: bytes, name: str) -> None:
 
 
 def check_any(data: bytes) -> Movie | None:
-    """Return the outline, if there is one; it is of bytes that are there."""
+    """Return the box structure, or None; all its extents are inside the data."""
     try:
         movie = outline_of(data)
     except (FormatError, UnsupportedError):
@@ -360,7 +360,7 @@ def check_any(data: bytes) -> Movie | None:
 
 def test_cut_at_every_byte() -> None:
     data = making.dataset([making.sample(0)])
-    # All is said behind the media, so that no part of the file is a dataset.
+    # All tables follow the media, so that no prefix of the file is a dataset.
     assert [end for end in range(len(data)) if check_any(data[:end])] == []
     assert check_any(data)
 

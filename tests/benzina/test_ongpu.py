@@ -1,4 +1,4 @@
-"""The warp in torch next to the kernel, on tensors of the CPU; NVDEC where there is one."""
+"""The torch warp compared with the kernel, on CPU tensors; NVDEC if it is available."""
 
 import warnings
 from collections.abc import Iterator
@@ -74,7 +74,7 @@ def test_the_warp_is_the_kernels(warp: str, chroma: int, padding: str) -> None:
 
 
 def assert_within_one(found: Any, expected: Any) -> None:
-    """Compare pixels; those at an edge may be in or out where a coordinate is just there."""
+    """Compare pixels; those exactly at an edge may be inside or outside."""
     assert not np.isnan(found).any()
     wrong = np.abs(found - expected).max(0) > 1.001
     assert wrong.mean() < 0.002, f"{wrong.sum()} of {wrong.size} pixels differ"
@@ -146,7 +146,7 @@ def test_pictures_are_decoded_to_tensors(mini: benzina.Dataset) -> None:
 
 
 class Refusing:
-    """Stands for hardware that decodes some of what it is given."""
+    """A stand-in for hardware that decodes only some inputs."""
 
     def __init__(self, refused: Any) -> None:
         self._refused = refused

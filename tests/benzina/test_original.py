@@ -1,4 +1,4 @@
-"""Benzina's own names on our reader: what scripts for 0.0.5 did with them."""
+"""Benzina's own names on our reader, used as in scripts for 0.0.5."""
 
 import io
 import os
@@ -34,7 +34,7 @@ class TestFile:
         assert file.closed
         assert (file.name, file.path, file.offset) == (MINI, MINI, 0)
         file.close()
-        # What is known of it needs no file; for the rest it opens itself.
+        # Some attributes need no file; for others it opens the file itself.
         assert file.trak("bzna_input") is not None
         assert file.closed
         assert file.read(8)[4:] == b"ftyp"
@@ -72,7 +72,7 @@ class TestFile:
     @pytest.mark.parametrize("label", ["bzna_thumb", b"bzna_thumb", b"bzna_thumb\0"])
     def test_traks(self, label: Any) -> None:
         with File(MINI) as file:
-            # The fraction is a fault of the tools; the integer part is right.
+            # The fraction is a mistake of the tools; the integer part is right.
             assert file.trak(label) == benzinafile.Trak(b"bzna_thumb", (512, 512))
             assert file.trak("bzna_input") == (b"bzna_input", (0, 0))
             assert file.trak("bzna_other") is None
@@ -154,7 +154,7 @@ class TestTrack:
                         start, nbytes = place
                         assert data[start - 8 : start - 4] == (nbytes + 8).to_bytes(4, "big")
                         assert data[start - 4 : start] == b"hvcC"
-                    # It was a hang.
+                    # Benzina hangs here.
                     assert Track(file, "bzna_fname").video_configuration_location() is None
 
     def test_past_4_gib(self, tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ class TestDatasets:
             ClassificationDataset(tracks)
 
     def test_targets_that_lie_anywhere(self) -> None:
-        # Benzina read them as one span.
+        # Benzina reads them as one span.
         data = vectors.data("base5.bzna")
         (box,) = boxes(data, b"stco", "bzna_target")
         at = box.payload_offset + 8

@@ -1,4 +1,4 @@
-"""What becomes of malformed files: the outcome classes of the vectors' manifest, one by one."""
+"""Outcomes of malformed files: each outcome class of the vectors' manifest."""
 
 import hashlib
 from collections.abc import Callable
@@ -19,17 +19,17 @@ Change = Callable[[bytes], bytes]
 
 
 def with_size(data: bytes, kind: bytes, size: int, track: str | None = None) -> bytes:
-    """Return a file with another size in the header of a box."""
+    """Return a file with another size in a box header."""
     return patched(data, boxes(data, kind, track)[0].offset, size.to_bytes(4, "big"))
 
 
 def without(data: bytes, kind: bytes, track: str) -> bytes:
-    """Return a file in which a box of a track is one that nobody knows."""
+    """Return a file with a box of unknown type in a track."""
     return patched(data, boxes(data, kind, track)[0].offset + 4, b"free")
 
 
 def with_more_in_moov(data: bytes, more: bytes) -> bytes:
-    """Return a file whose last box, moov, has more boxes."""
+    """Return a file with more boxes in its last box, the moov."""
     (moov,) = boxes(data, b"moov")
     return patched(data + more, moov.offset, (moov.nbytes + len(more)).to_bytes(4, "big"))
 
@@ -42,7 +42,7 @@ def nested(depth: int, kind: bytes = b"moov") -> bytes:
 
 
 def with_count(data: bytes, kind: bytes, track: str, count: int) -> bytes:
-    """Return a file with another number of entries of a table."""
+    """Return a file with another number of entries in a table."""
     (box,) = boxes(data, kind, track)
     at = box.payload_offset + (8 if kind == b"stsz" else 4)
     return patched(data, at, count.to_bytes(4, "big"))
@@ -96,10 +96,10 @@ REJECT_TARGETS: dict[str, Change] = {
 }
 
 ACCEPT_EQUAL: dict[str, Change] = {
-    "boxes that nobody knows": lambda data: with_more_in_moov(
+    "boxes of unknown type": lambda data: with_more_in_moov(
         data, pack_box(b"what", b"\0" * 9) + pack_box(b"uuid", b"\xff" * 20)
     ),
-    "20000 nested boxes that nobody knows": lambda data: with_more_in_moov(
+    "20000 nested boxes of unknown type": lambda data: with_more_in_moov(
         data, nested(20_000, b"what")
     ),
     "32 nested containers": lambda data: with_more_in_moov(data, nested(31, b"mdia")),
@@ -111,7 +111,7 @@ ACCEPT_EQUAL: dict[str, Change] = {
 
 
 def in_sample(data: bytes, index: int, kind: bytes, size: bytes) -> bytes:
-    """Return a file with another size of the first box of a kind in a sample."""
+    """Return a file with another size of the first box of a type in a sample."""
     facts = vectors.facts("base5.bzna")["samples"][index]
     sample = data[facts["offset"] : facts["offset"] + facts["size"]]
     return patched(data, facts["offset"] + sample.index(kind) - 4, size)
@@ -144,7 +144,7 @@ def digests(dataset: benzina.Dataset, indices: list[int]) -> list[str]:
 
 
 def is_sound(sample: benzina.Sample) -> bool:
-    """Return whether a sample can be read and parsed; an error must be one of the format."""
+    """Return whether a sample can be read and parsed; fail for undocumented errors."""
     try:
         return "bzna_thumb" in sample.layout.tracks and bool(sample.read_track("bzna_thumb"))
     except FormatError as err:
@@ -252,7 +252,7 @@ def test_accept_without_filenames(written: Written) -> None:
     logical = vectors.facts("base5.bzna")["logical"]
 
     def renamed(data: bytes) -> bytes:
-        # The last one: the samples have such tracks, too.
+        # The last one, as the samples have such tracks, too.
         return patched(data, data.rindex(b"bzna_fname"), b"some_fname")
 
     with benzina.open(written(renamed)) as dataset:
@@ -267,7 +267,7 @@ def test_accept_equal_raw(written: Written) -> None:
     logical = vectors.facts("base5.bzna")["logical"]
 
     def without_slice(data: bytes) -> bytes:
-        # The size before the unit of sample 1.
+        # The size of the first unit of sample 1.
         return patched(data, vectors.facts("base5.bzna")["samples"][1]["offset"] + 28, b"\xff")
 
     with benzina.open(written(without_slice)) as dataset:
@@ -299,8 +299,8 @@ def test_every_cut(name: str) -> None:
             benzina.open(data[:end])
 
 
-def test_cuts_that_only_samples_show() -> None:
-    """A cut is not told by the outline where that is in front and the last box of no size."""
+def test_truncation_found_only_when_reading_samples() -> None:
+    """A truncated file may open if the moov comes first and the last box has size 0."""
     data = vectors.data("forms/faststart.bzna")
     sound = vectors.facts("base5.bzna")["logical"]["sample_sha256"]
     (mdat,) = boxes(data, b"mdat")

@@ -1,4 +1,4 @@
-"""Packing folders and whatever gives pictures: order, classes, threads, progress, bad pictures."""
+"""Packing folders and iterables: order, classes, threads, progress, bad pictures."""
 
 import os
 import threading
@@ -180,14 +180,14 @@ def bad_items(folder: Path) -> list[Any]:
 
 
 def test_bad_pictures_are_reported(folder: Path, tmp_path: Path) -> None:
-    told: list[SkippedPicture] = []
+    logged: list[SkippedPicture] = []
     report = benzina.pack(
-        bad_items(folder), tmp_path / "a.bzna", on_error="skip", log=told.append, **SMALL
+        bad_items(folder), tmp_path / "a.bzna", on_error="skip", log=logged.append, **SMALL
     )
-    assert report.skipped == told
+    assert report.skipped == logged
     assert (report.ok, report.nsamples) == (False, 2)
-    assert [found.position for found in told] == [1, 2, 3, 4]
-    lines = [str(found) for found in told]
+    assert [found.position for found in logged] == [1, 2, 3, 4]
+    lines = [str(found) for found in logged]
     assert lines[0].startswith(f"{folder}/dog/bad.png: picture: cannot identify image file")
     assert (
         lines[1]

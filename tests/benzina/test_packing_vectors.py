@@ -1,4 +1,4 @@
-"""Files of Benzina's tools, written again byte for byte from what is known of them."""
+"""Files of Benzina's tools, rebuilt byte for byte from their content."""
 
 import numpy as np
 import pytest
@@ -60,7 +60,7 @@ def test_a_dataset_past_4_gib() -> None:
 
 
 def facts_of(sample: bytes) -> tuple[StoredPicture, StoredPicture, Movie]:
-    """Return both pictures of a sample, with what ffmpeg's muxer added to their entries."""
+    """Return both pictures of a sample, with the additions of FFmpeg's muxer to their entries."""
     layout, movie = parse_sample(sample), unpack_movie(reader_of(sample), len(sample))
     pictures = []
     for name in ("bzna_input", "bzna_thumb"):

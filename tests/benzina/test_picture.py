@@ -1,4 +1,4 @@
-"""Pictures of all kinds as upright RGB, their frames, planes and thumbnails."""
+"""Pictures of all kinds as upright RGB, and their frames, planes and thumbnails."""
 
 import errno
 import io
@@ -30,7 +30,7 @@ SIDES = st.integers(1, 40)
 
 
 def stored(image: Any, kind: str = "PNG", **options: Any) -> bytes:
-    """Return an array or an image of Pillow as the bytes of a file."""
+    """Return an array or a Pillow image as the bytes of a file."""
     stream = io.BytesIO()
     made = image if isinstance(image, Image.Image) else Image.fromarray(image)
     made.save(stream, kind, **options)
@@ -155,7 +155,7 @@ def test_samples_without_a_range(mode: str) -> None:
     ],
     ids=range(10),
 )
-def test_what_is_no_picture(given_: Any, error: type[Exception], message: str) -> None:
+def test_invalid_pictures(given_: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         read_picture(given_)
 
@@ -180,7 +180,7 @@ def test_too_many_pixels(monkeypatch: pytest.MonkeyPatch) -> None:
         assert read_picture(given_, max_pixels=200).shape == (10, 20, 3)
         with pytest.raises(UnsupportedError, match="20x10 has more than 199 pixels"):
             read_picture(given_, max_pixels=199)
-    monkeypatch.setattr(PIL.Image, "MAX_IMAGE_PIXELS", 60)  # its own limit, below ours
+    monkeypatch.setattr(PIL.Image, "MAX_IMAGE_PIXELS", 60)  # Pillow's own limit, below ours
     with pytest.raises(UnsupportedError, match="decompression bomb"):
         read_picture(stored(pixels))
 

@@ -1,4 +1,4 @@
-"""Every picture of Benzina's own files: planes by their hashes, RGB by points and means."""
+"""Every picture of Benzina's own files: hashes of its planes, points and means of its RGB."""
 
 import hashlib
 import json
@@ -21,7 +21,7 @@ TRACKS = ("bzna_input", "bzna_thumb")
 
 
 def pictures() -> list[tuple[str, int]]:
-    """Return (file, index) of all samples whose pixels are known."""
+    """Return (file, index) of all samples with known pixels."""
     found = [(name, 0) for name in vectors.names("input_sample")]
     for name in vectors.names("dataset"):
         found += [(name, index) for index in range(len(vectors.facts(name).get("samples", ())))]
@@ -29,7 +29,7 @@ def pictures() -> list[tuple[str, int]]:
 
 
 def sample(name: str, index: int) -> tuple[dict[str, Any], bytes]:
-    """Return what the manifest says of a sample, and its bytes."""
+    """Return the manifest's description of a sample, and its bytes."""
     facts, data = vectors.facts(name), vectors.data(name)
     if facts["kind"] == "input_sample":
         return facts, data
@@ -87,7 +87,7 @@ def test_configurations_are_built_again(name: str, index: int) -> None:
         size = tuple(facts["tracks"][track]["frame"])
         assert (info.width, info.height) == (info.coded_width, info.coded_height) == size
         assert info.full_range == facts["pixels"][track]["full_range"]
-        # What JPEG is converted from says BT.601; PNG and what is made of it says nothing.
+        # Pictures made from JPEG declare BT.601; PNG and pictures made from it declare nothing.
         assert info.matrix in ((5,) if "jpeg" in name else (2, 5))
 
 

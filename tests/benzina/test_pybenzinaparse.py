@@ -1,4 +1,4 @@
-"""The parser of Benzina's authors reads what we write, and writes the same."""
+"""The parser by Benzina's authors reads our files, and writes the same bytes."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ each_profile = pytest.mark.parametrize("profile", ["default", "reference"])
 
 @each_profile
 def test_every_field_is_understood(parser: Oracle, profile: str) -> None:
-    """What it makes of the fields that it has read are the same bytes."""
+    """Packing the parsed fields gives the same bytes."""
     sample = making.sample(7, profile)  # type: ignore[arg-type]
     data = making.dataset([sample, sample], profile)  # type: ignore[arg-type]
     for stored in (sample, data):
@@ -46,7 +46,7 @@ def test_it_finds_the_samples(parser: Oracle, profile: str) -> None:
 @pytest.mark.parametrize("count", [0, 1, 3])
 @pytest.mark.parametrize("start", [40, 2**32 - 10, 2**40])
 def test_its_tracks_are_ours(parser: Oracle, count: int, start: int) -> None:
-    """Of the reference profile, also with no target at all and past 4 GiB."""
+    """Reference profile, including no targets at all and offsets past 4 GiB."""
     sizes = [5, 7, 9][:count]
     offsets = [start + sum(sizes[:index]) for index in range(count)]
     extents = Extents(np.array(offsets, np.uint64), np.array(sizes, np.uint64))

@@ -1,4 +1,4 @@
-"""How datasets are read: in which calls, of files that are cut, shrink, or are very long."""
+"""Reading of datasets: number of calls, and files that are truncated, shrink or are very long."""
 
 import os
 import pickle
@@ -64,7 +64,7 @@ class TestReadsOfSmallFiles:
         assert len(list(dataset.samples(read_ahead=214_000))) == 12
         runs = counted.take()
         assert [offset for offset, _ in runs] == [40, 207696, 454058]
-        # One that is larger than what is read ahead comes on its own.
+        # A sample larger than the read-ahead is read alone.
         assert runs[1] == places[4]
         assert sum(nbytes for _, nbytes in runs) == end - 40
         assert len(list(dataset.samples(read_ahead=0))) == 12
@@ -74,7 +74,7 @@ class TestReadsOfSmallFiles:
         picked = [0, 1, 3, 2, 2, -1]
         assert [sample.index for sample in dataset.samples(picked)] == [0, 1, 3, 2, 2, 11]
         assert counted.take() == [
-            # What lies between is not much more than a read costs.
+            # A small gap costs less than another read.
             (40, places[3][0] + places[3][1] - 40),
             places[2],
             places[2],
@@ -96,7 +96,7 @@ class TestReadsOfSmallFiles:
                 list(dataset.samples([0.5]))  # type: ignore[list-item]
 
     def test_scattered_targets_and_names(self) -> None:
-        # Each behind its sample, and not in order.
+        # Out of order, with gaps.
         samples = [bytes([k]) * 10 for k in range(6)]
         stored: dict[str, list[tuple[int, int]]] = {name: [(0, 0)] * 6 for name in TRACKS[:3]}
         content = b""
@@ -133,7 +133,7 @@ class TestPickles:
                 "thumbnails": dataset.frames("bzna_thumb"),
             }[kind]
             stored = pickle.dumps(handle)
-            # No tables, targets or bytes of samples.
+            # No tables, targets or sample bytes are read.
             assert len(stored) < 1000
             assert vectors.FOLDER.name.encode() in stored
         copy = pickle.loads(stored)
@@ -181,7 +181,7 @@ class TestPickles:
 
 
 class TestShorterFiles:
-    """Damage of the kind that a copy has which was not finished."""
+    """Truncation, as in a copy that did not finish."""
 
     @pytest.fixture
     def path(self, tmp_path: Path) -> Path:
@@ -190,7 +190,7 @@ class TestShorterFiles:
         return path
 
     def test_cut_before_it_is_opened(self, path: Path) -> None:
-        # The outline is in front, but says where the mdat ends: an error at once.
+        # The moov comes first, but the mdat exceeds the file: an error at once.
         os.truncate(path, os.stat(path).st_size - 1)
         with pytest.raises(FormatError, match=r"short\.bzna: box 'mdat'.*exceeds"):
             benzina.open(path)
@@ -246,7 +246,7 @@ def test_no_more_memory_is_taken_than_there_are_bytes() -> None:
 
 
 def test_names_that_overlap_are_bounded() -> None:
-    # Each name is the whole file.
+    # Each name spans the whole file.
     data = dataset_bytes([b"x"] * 50, [b"y" * k for k in range(50)])
     for k in range(50):
         data = with_entry(data, b"stsz", "bzna_fname", k, len(data) - 40)

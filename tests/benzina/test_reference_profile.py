@@ -1,4 +1,4 @@
-"""The profile "reference": what Benzina's tools write, box by box, and what its reader reads."""
+"""The profile "reference": compared box by box with Benzina's tools, and read by its reader."""
 
 import io
 from pathlib import Path
@@ -16,13 +16,13 @@ from . import vectors
 from .pictures import decode_frame, photo, planes_of, psnr
 from .test_writer import luma
 
-# What depends on how a picture was coded: its parameters, its bit rate, sizes and places.
+# Fields that depend on the coding of a picture: parameters, bit rate, sizes and places.
 CODED = {b"hvcC", b"btrt", b"stsz", b"stco", b"mdat"}
 ENTRY_NBYTES = 78
 
 
 def boxes_of(data: bytes, start: int, end: int) -> list[Any]:
-    """Return (kind, content) of boxes; of containers and sample entries what is in them."""
+    """Return (type, content) of boxes; the content of containers and sample entries is a list."""
     read, found = reader_of(data), []
     for box in children(read, start, end):
         payload = data[box.payload_offset : box.end]
@@ -31,7 +31,7 @@ def boxes_of(data: bytes, start: int, end: int) -> list[Any]:
         elif box.kind == b"stsd":
             found.append((box.kind, payload[:8], boxes_of(data, box.payload_offset + 8, box.end)))
         elif box.kind in (b"hvc1", b"avc1"):
-            # Without the name of what coded it, 32 bytes at 42.
+            # Leave out the name of the encoder, 32 bytes at 42.
             fixed = payload[:42] + payload[74:ENTRY_NBYTES]
             inside = boxes_of(data, box.payload_offset + ENTRY_NBYTES, box.end)
             found.append((box.kind, fixed, inside))
@@ -43,7 +43,7 @@ def boxes_of(data: bytes, start: int, end: int) -> list[Any]:
 
 
 def pack_like(name: str, path: Path) -> Any:
-    """Pack pictures of the sizes, names and targets of a file of Benzina's tools."""
+    """Pack pictures with the sizes, names and targets of a file of Benzina's tools."""
     facts = vectors.facts(name)
     with benzina.Writer(path, profile="reference", preset="ultrafast", crf=36) as writer:
         for sample in facts["samples"]:
@@ -64,7 +64,7 @@ def test_boxes_are_those_of_the_tools(name: str, tmp_path: Path) -> None:
         assert list(found.names) == list(original.names)
         for ours, theirs in zip(found.samples(), original.samples(), strict=True):
             one, other = ours.data, theirs.data
-            if name == "base5.bzna":  # those of tail8 come from JPEG, whose aspect is kept
+            if name == "base5.bzna":  # tail8 comes from JPEG, whose aspect ratio is kept
                 assert boxes_of(one, 0, len(one)) == boxes_of(other, 0, len(other))
             shared = [
                 [track.offset for track in sample.layout.tracks.values() if track.config]

@@ -1,4 +1,4 @@
-"""Tracks whose samples are in another file, encrypted or restricted are refused on opening."""
+"""Tracks with samples in another file, or encrypted or restricted ones, are refused on opening."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ URN = pack_full_box(b"urn ", 0, 1, b"urn:x\0")
 
 
 def with_references(*references: bytes, number: int = 1) -> bytes:
-    """Return a dataset with other data references, of which the samples use one."""
+    """Return a dataset with other data references, one of which the samples use."""
     data = dataset_bytes([b"one", b"two"], [b"a\0", b"b\0"])
     (stsd,) = boxes(data, b"stsd", "bzna_input")
     entry = stsd.payload_offset + 8
@@ -79,13 +79,13 @@ def test_an_encrypted_picture_is_refused() -> None:
 
 
 def elsewhere(data: bytes) -> bytes:
-    """Return a sample that says that the bytes of its tracks are in another file."""
+    """Return a sample whose tracks refer to bytes in another file."""
     assert INSIDE in data
     return data.replace(INSIDE, INSIDE[:-1] + b"\0")
 
 
 class TestPictures:
-    """The mp4 of one picture has data references of its own."""
+    """Data references inside the mp4 of one picture."""
 
     def test_one_in_another_file_is_refused_by_name(self, tmp_path: Path) -> None:
         path = tmp_path / "pictures.bzna"
@@ -137,7 +137,7 @@ class TestPictures:
 
 
 def resized(data: bytes, at: int, nbytes: int, new: bytes) -> bytes:
-    """Return a sample with other bytes for a box of its first track; its moov is the last box."""
+    """Return a sample with a box of its first track replaced; its moov is the last box."""
     out = bytearray(data)
     for kind in (b"stbl", b"minf", b"mdia", b"trak", b"moov"):
         place = data.rindex(kind, 0, at) - 4

@@ -1,4 +1,4 @@
-"""Samples: what they decode to, as samples and as clips of one frame."""
+"""Samples: decoded directly, and as clips of one frame."""
 
 import hashlib
 import pickle
@@ -56,7 +56,7 @@ def test_pictures(name: str, index: int, track: str) -> None:
 
 
 def test_each_with_its_own_configuration() -> None:
-    # An H.264 sample and one of another quality beside those of the file.
+    # An H.264 sample and one of another quality, besides those of the file.
     samples = [vectors.data(f"samples/{name}.mp4") for name in ("avc", "coffee_crf10", "dot")]
     with benzina.open(dataset_bytes(samples)) as dataset:
         for sample, name in zip(dataset.samples(), ("avc", "coffee_crf10", "dot"), strict=True):
@@ -139,7 +139,7 @@ def with_config(data: bytes, at: int, new: bytes) -> bytes:
 
 
 class TestDamage:
-    """Errors say which file and which sample; others read on."""
+    """Errors name the file and the sample; other samples can be read."""
 
     @pytest.fixture
     def sample(self) -> bytes:
@@ -195,7 +195,7 @@ class TestDamage:
             assert dataset[2].decode().shape == (1, 1, 3)
 
     def test_another_size_than_the_entry_says(self, tmp_path: Path, sample: bytes) -> None:
-        # Width and height are 24 bytes behind the header of the sample entry.
+        # Width and height are 24 bytes after the header of the sample entry.
         at = sample.index(b"hvc1") + 4 + 24
         damaged = patched(sample, at, b"\4\0\4\0")
         with (
@@ -209,7 +209,7 @@ class TestDamage:
         damaged = pack_sample(large, None, name=b"large\0", target=None)
         with self.opened(tmp_path, damaged) as dataset:
             assert dataset[1].layout.tracks["bzna_input"].frame == (65535, 65535)
-            # Before there is an array of 12 GiB.
+            # Raised before an array of 12 GiB is allocated.
             for read in (lambda: dataset[1].shape, lambda: dataset.read([("#1", 0)])):
                 with pytest.raises(UnsupportedError, match="sample 1: a frame of 65535 x 65535"):
                     read()

@@ -1,4 +1,4 @@
-"""The kernel that parses a picture's mp4 agrees with its twin, also on what is wrong with one."""
+"""The kernel that parses a picture's mp4 agrees with its Python twin, including on faults."""
 
 import random
 
@@ -16,7 +16,7 @@ from . import making, vectors
 
 
 def samples() -> list[bytes]:
-    """Return real samples: HEVC with one and two pictures, H.264, one without a target."""
+    """Return real samples: H.265 with one and two pictures, H.264, one without a target."""
     base = vectors.data("base5.bzna")
     first = vectors.facts("base5.bzna")["samples"][0]
     names = "samples/avc.mp4", "samples/portrait_notarget.mp4", "samples/dot.mp4"
@@ -24,7 +24,7 @@ def samples() -> list[bytes]:
 
 
 def check_same(data: bytes) -> int:
-    """Compare kernel and twin, and what users get of them; return the code."""
+    """Compare the kernel, its twin and the public function; return the code."""
     found = kernel.parse_sample(data)
     assert found == twin.parse_sample(data)
     code, offset, _, tracks = found
@@ -66,7 +66,7 @@ def test_any_buffer() -> None:
     data = making.sample()
     for view in (bytearray(data), memoryview(b"--" + data)[2:]):
         assert kernel.parse_sample(view) == kernel.parse_sample(data)
-    # Configurations are copies: the buffer is free again.
+    # Configurations are copies, so the buffer has been released.
     buffer = bytearray(data)
     layout = parse_sample(buffer)
     buffer.clear()
@@ -97,7 +97,7 @@ def test_every_byte_of_the_moov_changed() -> None:
             data[at] = value
             codes.add(check_same(bytes(data)))
         data[at] = kept
-    # Names differ in more than one byte, fields are cut by certain numbers only.
+    # Names that differ in more than one byte, fields cut at certain sizes only.
     assert codes >= set(range(14)) - {kernel.SAME_NAME, kernel.SHORT}
 
 
@@ -117,7 +117,7 @@ def test_random_changes(seed: int) -> None:
 
 
 def change(rng: random.Random, data: bytearray, start: int) -> None:
-    """Change a number, copy or cut out some bytes, behind `start`."""
+    """Change a number, or copy or cut some bytes, after `start`."""
     at = rng.randrange(start, len(data) - 8)
     kind = rng.randrange(5)
     if kind == 0:
@@ -140,7 +140,7 @@ def test_any_bytes(data: bytes) -> None:
 
 
 def box_at(data: bytes, *path: bytes) -> int:
-    """Return where the payload of the first box of a path begins."""
+    """Return the payload offset of the first box at a path."""
     found = walk(reader_of(data), 0, len(data), to_end=True)
     return next(box.payload_offset for above, box in found if (*above, box.kind) == path)
 
@@ -154,7 +154,7 @@ def changed(at: int, number: int, nbytes: int = 4) -> bytes:
     return bytes(data)
 
 
-def test_faults_are_told_apart() -> None:
+def test_faults_have_distinct_codes() -> None:
     data = making.sample()
     entry = box_at(data, *STBL, b"stsd") + 8
     dref = box_at(data, *STBL[:-1], b"dinf", b"dref")
@@ -175,7 +175,7 @@ def test_faults_are_told_apart() -> None:
         changed(entry, 8 + 77): kernel.SHORT,
         changed(box_at(data, *STBL) - 8, 2**32 - 1): kernel.BOX_LONG,
         changed(box_at(data, b"moov") - 4, 0): kernel.NO_MOOV,
-        changed(clap + 4, 0): kernel.BAD_APERTURE,  # no number at all
+        changed(clap + 4, 0): kernel.BAD_APERTURE,  # denominator 0
         changed(clap + 4, 3): kernel.BAD_APERTURE,  # 33 and a third pixels
         changed(clap, 129): kernel.BAD_APERTURE,  # wider than the frame
         changed(clap, 0): kernel.BAD_APERTURE,
@@ -188,7 +188,7 @@ def test_faults_are_told_apart() -> None:
         data.replace(b"clap", b"free"): 0,
         changed(width, 0, 2).replace(b"clap", b"free"): kernel.BAD_APERTURE,
         changed(width + 2, 0, 2).replace(b"clap", b"free"): kernel.BAD_APERTURE,
-        changed(box_at(data, *STBL, b"stsc") + 16, 0): kernel.NO_TABLE,  # no such sample entry
+        changed(box_at(data, *STBL, b"stsc") + 16, 0): kernel.NO_TABLE,  # missing sample entry
         changed(box_at(data, *STBL, b"stsc") + 16, 2): kernel.NO_TABLE,
         changed(entry + 8 + 6, 0, 2): kernel.NO_REFERENCE,
         changed(entry + 8 + 6, 2, 2): kernel.NO_REFERENCE,
@@ -251,7 +251,7 @@ def test_many_brands_take_no_memory() -> None:
 
 
 def test_forms_that_no_tool_writes() -> None:
-    """The moov first, boxes of 64 bits, chunk offsets of 64 bits, tables of one size, box 0."""
+    """The moov first, 64-bit boxes and chunk offsets, tables of one size, a box of size 0."""
     stored = making.sample(3)
     moov = stored.index(b"moov") - 4
     ftyp, mdat, tail = stored[:20], stored[20:moov], stored[moov:]
@@ -270,7 +270,7 @@ def test_forms_that_no_tool_writes() -> None:
 
 
 def widened(data: bytes, kind: bytes) -> bytes:
-    """Put the last table of a kind into its other form, and every box around it."""
+    """Convert the last table of a type into its other form, and enlarge the boxes around it."""
     at = data.rindex(kind) - 4
     old = data[at : at + 20]
     if kind == b"stco":

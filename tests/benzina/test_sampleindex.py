@@ -1,4 +1,4 @@
-"""What a writer remembers of its samples, and the end of the file that is made of it."""
+"""The index that a writer builds of its samples, and the end of the file packed from it."""
 
 import io
 from pathlib import Path
@@ -14,7 +14,7 @@ from .making import sample
 
 
 class Huge(bytes):
-    """A sample that takes more bytes than it has."""
+    """A sample that claims more bytes than it has."""
 
     def __len__(self) -> int:
         return 3 << 30
@@ -37,7 +37,7 @@ def test_past_4_gib(profile: benzina.writer.Profile, tmp_path: Path) -> None:
         assert found.targets.tolist() == [0, 1, 2]
         assert list(found.names) == ["0", "1", "2"]
         assert "bzna_thumb" not in found.tracks
-    # The mdat ends where the moov begins.
+    # The mdat ends where the moov starts.
     moov = parts[-1]
     assert int.from_bytes(head[32:40], "big") == end - 24 + sum(map(len, parts[:-1]))
     assert moov[4:8] == b"moov"

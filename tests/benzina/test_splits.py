@@ -1,4 +1,4 @@
-"""Splits: what may be declared, and the box that keeps them."""
+"""Splits: declarations, and the box that stores them."""
 
 import struct
 from typing import Any
@@ -28,7 +28,7 @@ def test_imagenet_is_by_position() -> None:
         "val": range(1_281_167, 1_331_167),
         "test": range(1_331_167, 1_431_167),
     }
-    # What is missing is missing from the front.
+    # If samples are missing, the first split is shorter.
     assert resolve_splits("imagenet", 150_001)["train"] == range(1)
 
 
@@ -51,7 +51,7 @@ def test_imagenet_is_by_position() -> None:
         ({"a": slice(None, None, -1)}, ValueError, "no step"),
     ],
 )
-def test_what_is_no_split(declared: Any, kind: type[Exception], message: str) -> None:
+def test_invalid_splits(declared: Any, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         resolve_splits(declared, 10)
 
@@ -84,7 +84,7 @@ def test_more_splits_than_a_file_may_have() -> None:
         st.tuples(st.integers(0, 50), st.integers(0, 50)).map(lambda pair: range(*sorted(pair))),
     )
 )
-def test_the_box_gives_back_what_it_got(splits: dict[str, range]) -> None:
+def test_the_box_round_trips(splits: dict[str, range]) -> None:
     assert unpack_splits(pack_splits(splits), 50) == splits
 
 

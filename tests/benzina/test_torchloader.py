@@ -1,4 +1,4 @@
-"""Benzina's DataLoader: torch's samplers and collation around the pictures of our loader."""
+"""Benzina's DataLoader: torch's samplers and collation with the pictures of our loader."""
 
 import inspect
 import pickle

@@ -1,4 +1,4 @@
-"""Transforms: the reference's own matrices, and what is right where it is not."""
+"""Transforms: the reference's own matrices, and the corrected ones where it is wrong."""
 
 import json
 import math
@@ -42,19 +42,19 @@ def test_matrices_and_draws_of_the_reference(case: dict[str, Any]) -> None:
     found = [transform(0, *shapes, rng) for _ in range(3)]
     np.testing.assert_allclose(found, case["three_calls"], rtol=1e-12, atol=1e-10)
     assert rng.uniform() == case["draws_left_check"]
-    # The maker looked only where random_crop was among the arguments.
+    # The generator of the vectors only checked whether random_crop was passed.
     turned_off = case["args"].get("random_crop", False) and not transform.random_crop
     assert turned_off is case["fallback_turned_random_crop_off"]
 
 
 def center_of(warp: Any, shape: tuple[int, int]) -> tuple[float, float]:
-    """Return where the middle of an output of (height, width) is in the picture, (x, y)."""
+    """Return the place in the picture of the centre of an output of (height, width), as (x, y)."""
     point = np.array(warp).reshape(3, 3) @ [(shape[1] - 1) / 2, (shape[0] - 1) / 2, 1]
     return point[0], point[1]
 
 
 def corners(warp: Any, shape: tuple[int, int]) -> np.ndarray[Any, Any]:
-    """Return where the outer corners of an output lie: ((left, right), (top, bottom)) edges."""
+    """Return the outer edges of an output in the picture: ((left, right), (top, bottom))."""
     matrix = np.array(warp).reshape(3, 3)
     first = matrix @ [-0.5, -0.5, 1]
     last = matrix @ [shape[1] - 0.5, shape[0] - 0.5, 1]
@@ -74,7 +74,7 @@ def test_the_crop_of_one_ratio_fills_the_output() -> None:
 
 
 class Fixed:
-    """Stands for a generator that draws the same part of each range."""
+    """A stand-in for a generator that draws the same fraction of each range."""
 
     def __init__(self, part: float) -> None:
         self.part = part
@@ -116,7 +116,7 @@ def test_a_turned_crop_keeps_its_size() -> None:
 
 def test_a_matrix_flips_and_moves() -> None:
     matrix = compute_affine_matrix((4, 6), (4, 6), flip_h=True, translate=(1, 0))
-    # Output column 0 was column -1 of the mirrored picture: one right of its last column.
+    # Output column 0 is column -1 of the mirrored picture: one right of its last column.
     np.testing.assert_allclose(matrix @ [0, 0, 1], [6 - 1 - 1, 0, 1])
     assert compute_affine_matrix((4, 6), (2, 2), (0, 0, 2, 2), resize=True)[0, 2] == 2.0
 
@@ -194,10 +194,10 @@ def test_streams_depend_on_all_of_their_key_and_on_nothing_else() -> None:
     assert len({tuple(values) for values in first.values()}) == len(keys)
     for key in reversed(keys):
         rng = other.at(*key)
-        rng.integers(10, dtype=np.int32)  # half a word stays behind
+        rng.integers(10, dtype=np.int32)  # leaves half a word in the buffer
         assert other.at(*key).random(3).tolist() == first[key]
     assert SampleStreams(8).at(0, 0).random() != first[0, 0, 0][0]
-    # It is Philox as numpy makes it of that key.
+    # The stream is numpy's Philox with that key.
     for draw in (lambda rng: rng.random(3), lambda rng: rng.integers(1 << 30, size=3, dtype="i4")):
         same = np.random.Generator(np.random.Philox(key=[7, 1], counter=[0, 0, 1, 5]))
         np.testing.assert_array_equal(draw(other.at(1, 5, 1)), draw(same))

@@ -1,4 +1,4 @@
-"""What the manifest says of the boxes and tables of files that Benzina's tools wrote."""
+"""Boxes and tables of files by Benzina's tools, compared with the manifest."""
 
 import hashlib
 from pathlib import Path
@@ -85,7 +85,7 @@ def check_track(data: bytes, track: TrackTable, expected: dict[str, Any]) -> Non
 
 
 def check_logical(data: bytes, logical: dict[str, Any]) -> None:
-    """Check what a dataset holds, read by the tables of its tracks."""
+    """Check the content of a dataset, read through the tables of its tracks."""
     tracks = outline_of(data).tracks
 
     def contents(name: str) -> list[bytes]:
@@ -192,7 +192,7 @@ def test_past_4_gib(sparse: Path) -> None:
             return got
 
         movie = unpack_movie(Window(read_at), recipe["total_size"])
-        # The first bytes, and from the moov on; none of the 4 GiB between.
+        # The first bytes and the end from the moov on, but none of the 4 GiB between.
         assert taken == [8192, recipe["total_size"] - recipe["fname_offset"] - 5 * 7]
         track = movie.tracks["bzna_input"]
         assert track.chunks.dtype == ">u8"

@@ -1,4 +1,4 @@
-"""Names, ids, views and splits of datasets, on files of samples that are any bytes."""
+"""Names, ids, views and splits of datasets, with samples of arbitrary bytes."""
 
 from pathlib import Path
 from typing import Any
@@ -80,12 +80,12 @@ class TestIds:
             ([b"a", b"b"], ["a", "b"]),
             ([b"a", b"b", b"a"], ["a#0", "b", "a#2"]),
             ([b"", b"a", b""], ["#0", "a", "#2"]),
-            # A name that looks like an id of another sample.
+            # A name that could be the id of another sample.
             ([b"a", b"a", b"a#1"], ["a#0", "a#1", "a#1#2"]),
             ([b"a#0", b"a"], ["a#0#0", "a"]),
             ([b"#1", b""], ["#1#0", "#1"]),
             ([b"a#0#2", b"a", b"a#0", b"a#0"], ["a#0#2#0", "a", "a#0#2", "a#0#3"]),
-            # Two names that are one text.
+            # Two names with the same text.
             ([b"\xff", b"\\xff"], ["\\xff#0", "\\xff#1"]),
             ([b"a#x", b"a#", b"a#01"], ["a#x", "a#", "a#01"]),
         ],
@@ -178,13 +178,13 @@ class TestViews:
         dataset = benzina.open(vectors.FOLDER / "base5.bzna")
         with dataset[1:] as view:
             assert view[0].data
-        assert view[0].data  # the file is the dataset's
+        assert view[0].data  # the view uses the dataset's file
         dataset.close()
         dataset.close()
         for each in (dataset, view):
             with pytest.raises(ValueError, match="closed"):
                 each[0].data  # noqa: B018 - read here
-        # Without its dataset a view keeps the file open.
+        # A view keeps the file open even if its dataset is gone.
         assert benzina.open(vectors.FOLDER / "base5.bzna")[2:][0].data
 
 
@@ -194,7 +194,7 @@ class TestSplits:
             assert dataset.splits == {"train": range(6), "val": range(6, 9)}
             assert list(dataset.split("val").names) == ["6.png", "7.png", "8.png"]
             assert dataset.split("train").targets.tolist() == TARGETS[:6]
-            # Wherever it is asked for, a split is of the file.
+            # Splits are always those of the whole file.
             assert list(dataset[:2].split("val").indices) == [6, 7, 8]
             with pytest.raises(NotFoundError, match="no split 'test', splits: train, val"):
                 dataset.split("test")

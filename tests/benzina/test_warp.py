@@ -1,4 +1,4 @@
-"""The kernel from planes to pixels: equal to its twin to the last bit, and near to the model."""
+"""The kernel from planes to pixels: bit-exact with its Python twin, and close to the model."""
 
 import itertools
 import math
@@ -49,7 +49,7 @@ HOMOGRAPHIES = {
 
 @pytest.fixture(params=[0, 1], ids=["general", "avx2"])
 def vectors(request: pytest.FixtureRequest) -> Iterator[int]:
-    """Run with the general code, and with vectors where the processor has them."""
+    """Run with the general code, and with vector instructions if available."""
     if kernel.limit_vectors(request.param) < request.param:
         pytest.skip("the processor has no AVX2")
     yield request.param
@@ -59,7 +59,7 @@ def vectors(request: pytest.FixtureRequest) -> Iterator[int]:
 def planes_of(
     width: int, height: int, chroma: int = 1, clean: Any = None, seed: int = 0, gap: int = 5
 ) -> Planes:
-    """Return noise, the rows of the planes with a gap between them."""
+    """Return noise; the rows of the planes have gaps between them."""
     rng = np.random.default_rng([seed, width, height, chroma])
     across, down = HALVED[chroma]
 
@@ -75,7 +75,7 @@ def planes_of(
 def both(
     planes: Planes, homography: Any, shape: tuple[int, int], matrix: Any = FULL, **options: Any
 ) -> tuple[Any, Any]:
-    """Return what the kernel writes and what its twin does."""
+    """Return the outputs of the kernel and of its twin."""
     out = np.full((3, *shape), np.nan, np.float32)
     warp_planes(planes, out, homography, matrix=matrix, **options)
     options["rounded"] = matrix is not PLANES
@@ -172,7 +172,7 @@ def test_longest_edge(vectors: int) -> None:
             assert (out != 7).any()
 
 
-def test_outside_is_told_on_the_clean_aperture() -> None:
+def test_outside_is_relative_to_the_clean_aperture() -> None:
     y = np.full((8, 8), 50, np.uint8)
     y[:, 5:] = y[4:] = 200
     planes = Planes(y, None, None, (0, 0, 5, 4), 0, 5, True)
@@ -215,7 +215,7 @@ def test_picture_is_the_warp_by_nothing(vectors: int, size: tuple[int, int], chr
     _, wanted = both(planes, IDENTITY, planes.shape)
     rgb = decode_rgb(planes)
     np.testing.assert_array_equal(rgb.transpose(2, 0, 1), wanted)
-    # Nothing is written beyond it.
+    # Nothing is written outside it.
     room = np.full(rgb.size + 64, 77, np.uint8)
     out = room[: rgb.size].reshape(rgb.shape)
     assert decode_rgb(planes, out=out) is out
@@ -298,8 +298,8 @@ def test_outputs_that_do_not_fit() -> None:
 
 
 GOLDEN = {
-    # White, black and the three primaries, of each standard in 8 bits: luma, chroma, RGB. From the
-    # definitions of the standards (BT.601, BT.709 and BT.2020, quantization of limited range).
+    # White, black and the three primaries of each standard in 8 bits: luma, chroma, RGB. From the
+    # definitions of the standards (BT.601, BT.709 and BT.2020, limited-range quantization).
     (1, False): [(235, 128, 128), (16, 128, 128), (63, 102, 240), (173, 42, 26), (32, 240, 118)],
     (6, False): [(235, 128, 128), (16, 128, 128), (81, 90, 240), (145, 54, 34), (41, 240, 110)],
     (9, False): [(235, 128, 128), (16, 128, 128), (74, 97, 240), (164, 47, 25), (29, 240, 119)],
@@ -314,7 +314,7 @@ def test_colours_of_the_standards(matrix: int, full_range: bool) -> None:
     samples = np.array(GOLDEN[matrix, full_range], np.uint8)
     y, u, v = (samples[:, i].copy()[None] for i in range(3))
     rgb = decode_rgb(Planes(y, u, v, (0, 0, 5, 1), 3, matrix, full_range))
-    # Samples are rounded, by half a step, which is up to 1.2 of a channel.
+    # Samples are rounded by up to half a step, which changes a channel by up to 1.2.
     assert np.abs(rgb[0].astype(int) - wanted).max() <= 2
 
 

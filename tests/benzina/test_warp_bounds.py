@@ -1,5 +1,5 @@
-"""The kernel touches nothing beyond its planes and its output: they end, or begin, at pages that
-may not be touched."""
+"""The kernel stays within its planes and output, which are placed against pages that may not be
+accessed."""
 
 import ctypes
 import mmap
@@ -27,7 +27,7 @@ def _vectors(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 class Fenced:
-    """Arrays between pages that may not be touched; the room lives as long as this does."""
+    """Arrays between pages that may not be accessed; the memory lives as long as this does."""
 
     def __init__(self, at_end: bool) -> None:
         self._at_end = at_end

@@ -1,4 +1,4 @@
-"""Datasets that were written, read by our reader and by PyAV."""
+"""Datasets from our writer, read by our reader and by PyAV."""
 
 import functools
 import io
@@ -34,7 +34,7 @@ def write(path: Any, *items: Any, **options: Any) -> Any:
 
 
 def shown(sample: Any, track: str) -> list[Any]:
-    """Return the planes of what a track shows, by PyAV."""
+    """Return the planes of a track's picture, decoded by PyAV."""
     found = sample.layout.tracks[track]
     frame = decode_frame(found.config_kind, found.config, sample.read_track(track))
     assert (frame.width, frame.height) == found.frame
@@ -44,7 +44,7 @@ def shown(sample: Any, track: str) -> list[Any]:
 
 
 def pixels(sample: Any, track: str = "bzna_input") -> Any:
-    """Return what a lossless track shows as RGB."""
+    """Return the picture of a lossless track as RGB."""
     found = sample.layout.tracks[track]
     frame = decode_frame(found.config_kind, found.config, sample.read_track(track))
     _, _, width, height = found.clean
@@ -85,7 +85,7 @@ def test_our_reader(codec: str, written: dict[str, Path]) -> None:
 
 
 def luma(rgb: Any) -> Any:
-    """Return the plane Y of a picture, without padding."""
+    """Return the Y plane of a picture, without padding."""
     height, width = rgb.shape[:2]
     return yuv_planes(rgb, width + width % 2, height + height % 2)[0][:height, :width]
 
@@ -227,7 +227,7 @@ def test_without_thumbnails(tmp_path: Path) -> None:
         for sample in found.samples():
             tracks = sample.layout.tracks
             assert tracks["bzna_thumb"][1:] == tracks["bzna_input"][1:]
-        # Frames of two sizes are no film.
+        # Frames of two sizes cannot be one film.
         assert "bzna_thumb" not in found.tracks
     with write(tmp_path / "b.bzna", (PICTURES[0],), (PICTURES[1],), thumb=False) as found:
         assert len(found.tracks["bzna_thumb"]) == 2
@@ -263,7 +263,7 @@ def test_samples_of_the_reference(tmp_path: Path) -> None:
         assert len(found.tracks["bzna_target"]) == len(expected)  # five in the source
 
 
-def test_what_is_no_sample(tmp_path: Path, written: dict[str, Path]) -> None:
+def test_invalid_samples(tmp_path: Path, written: dict[str, Path]) -> None:
     with benzina.open(written["hevc"]) as source:
         good = source[0].data
     with benzina.Writer(tmp_path / "a.bzna", tile=TILE) as writer:

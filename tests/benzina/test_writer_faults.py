@@ -1,4 +1,4 @@
-"""A dataset whose writing is stopped anywhere: the old file or the new one, and nothing else.
+"""Writing a dataset, interrupted at any point, leaves the old file or the new one.
 
 Every change to files is one step of `tests.faults.disk`, at which the disk is full, the process
 dies, or a write is torn.
@@ -32,7 +32,7 @@ def sample() -> bytes:
 
 
 def write(path: Path) -> None:
-    """Write so many samples that some are flushed before the others come."""
+    """Write enough samples that some are flushed before the last ones are added."""
     with benzina.Writer(path, overwrite=True) as writer:
         for number in range(NSAMPLES):
             writer.add_encoded(sample(), number, f"{number}")
@@ -72,7 +72,7 @@ def test_stopped_at_every_step(kind: str, old: bytes | None, tmp_path: Path) -> 
         found = state(path)
         seen.add(found)
         if kind == "error":
-            # Even a folder that cannot be synced has the new file in it.
+            # Even if the folder cannot be synced, it has the new file.
             left = [name for name in os.listdir(folder) if name != path.name]
             assert left == []
     before = None if old is None else "old"
@@ -88,7 +88,7 @@ def test_a_full_disk_while_packing(tmp_path: Path) -> None:
         benzina.pack(pictures, tmp_path / "whole.bzna", **options)
     for step in range(whole.count - 1):
         stopping = StoppingDisk(step)
-        # It is not the fault of a picture, which might be skipped.
+        # An error of the disk, not of a picture that could be skipped.
         with installed(stopping), pytest.raises(OSError, match="No space left"):
             benzina.pack(pictures, tmp_path / "a.bzna", on_error="skip", **options)
         assert os.listdir(tmp_path) == ["whole.bzna"]

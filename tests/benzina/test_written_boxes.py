@@ -1,4 +1,4 @@
-"""What is written is read again, and is as small and as true as the default profile says."""
+"""Written boxes are read back, and are as small and correct as the default profile requires."""
 
 from pathlib import Path
 
@@ -119,7 +119,7 @@ def test_names(name: str | bytes) -> None:
 
 
 def test_names_that_are_no_utf_8() -> None:
-    """A name keeps the bytes that the file system has; as text they are escaped."""
+    """A name keeps the bytes from the file system; as text they are escaped."""
     assert pack_name("a\udcff.png") == b"a\xff.png\0"
     assert unpack_name(b"a\xff.png\0") == "a\\xff.png"
     with pytest.raises(ValueError, match="surrogates not allowed"):
@@ -184,7 +184,7 @@ def test_movies_come_back(data: st.DataObject, profile: Profile) -> None:
 
 
 def outline_before_a_hole(moov: bytes) -> Movie:
-    """Return the outline of a file of over 64 GiB, with which sizes are compared."""
+    """Return the box structure of a file of over 64 GiB, for comparing sizes."""
     hole = bytes.fromhex("00000001 6d646174") + (2**36).to_bytes(8, "big")
 
     def read(offset: int, nbytes: int) -> bytes:
@@ -194,7 +194,7 @@ def outline_before_a_hole(moov: bytes) -> Movie:
 
 
 def test_the_default_is_true() -> None:
-    """Times are those of one picture a second, and the film is as large as its frames."""
+    """Durations are one second per picture, and the film has the size of its frames."""
     data = making.dataset([making.sample(k) for k in range(3)])
     movie = unpack_movie(reader_of(data), len(data))
     assert movie.header == (20, 60, 5)
@@ -223,7 +223,7 @@ def test_the_default_is_smaller() -> None:
 
 
 def test_long_movies_have_long_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As of 214 748 365 samples on."""
+    """From 214 748 365 samples on."""
     monkeypatch.setattr("bloscpack.benzina.mp4.moviewriter.DURATION", 2**31)
     for count, version in ((1, 0), (2, 1)):
         zeros = np.zeros(count, np.uint64)
@@ -249,7 +249,7 @@ def test_an_empty_dataset(profile: Profile) -> None:
     assert movie.header == (20, 0, 4)
 
 
-def test_what_cannot_be_written() -> None:
+def test_unsupported_content_is_refused() -> None:
     one = Extents(np.array([40], np.uint64), np.array([9], np.uint64))
     with pytest.raises(ValueError, match="a track of thumbnails needs a sample entry"):
         pack_movie({INPUT: one, THUMB: one})

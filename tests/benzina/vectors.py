@@ -1,4 +1,4 @@
-"""The files that Benzina's own tools wrote, and what their manifest says of them.
+"""Files written by Benzina's own tools, and the manifest that describes them.
 
 Other real files of the same kinds have manifests of the same form.
 """
@@ -14,20 +14,20 @@ FOLDER = ReferenceFolder("benzina")
 
 @functools.cache
 def manifest() -> dict[str, Any]:
-    """Return the manifest; the test is skipped where there is none."""
+    """Return the manifest, or skip the test if it is not available."""
     found: dict[str, Any] = json.loads((FOLDER / "manifest.json").read_text("utf-8"))
     return found
 
 
 def names(kind: str) -> list[str]:
-    """Return the files of a kind ("dataset", "input_sample"), none where there are no vectors."""
+    """Return the files of a kind ("dataset", "input_sample"); none without the vectors."""
     if not FOLDER:
         return []
     return [name for name, facts in manifest()["files"].items() if facts["kind"] == kind]
 
 
 def facts(name: str) -> dict[str, Any]:
-    """Return what the manifest says of a file."""
+    """Return the manifest's description of a file."""
     found: dict[str, Any] = manifest()["files"][name]
     return found
 

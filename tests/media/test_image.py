@@ -22,7 +22,7 @@ CLEAN = (FormatError, CodecError, UnsupportedError)
 
 
 def picture(height: int, width: int, *channels: int, seed: int = 0) -> NDArray[np.uint8]:
-    """Smooth in space, so that JPEG comes close to it."""
+    """Return a spatially smooth picture, which JPEG reproduces closely."""
     rng = np.random.default_rng(seed)
     y, x = np.mgrid[:height, :width]
     waves = [127 + 120 * np.sin((x * rng.random() + y) / 9) for _ in range(*channels or (1,))]
@@ -154,7 +154,7 @@ def test_jpegs_of_other_programs(
     data = jpeg(source, **options)
     assert image.probe(data).shape == shape
     expected = np.asarray(source).astype(int)
-    if mode == "CMYK":  # stored inverted, and given as stored
+    if mode == "CMYK":  # stored inverted, and returned as stored
         expected = 255 - expected
     np.testing.assert_allclose(image.decode(data, fast=False).astype(int), expected, atol=60)
 
@@ -207,12 +207,12 @@ def test_pngs_of_other_kinds() -> None:
         np.zeros((1, 65501), "u1"),
     ],
 )
-def test_what_jpeg_does_not_hold(pixels: NDArray[np.generic]) -> None:
+def test_arrays_that_jpeg_cannot_store(pixels: NDArray[np.generic]) -> None:
     with pytest.raises(ValueError, match="JPEG stores"):
         image.encode_jpeg(pixels)
 
 
-def test_what_jpeg_holds() -> None:
+def test_arrays_that_jpeg_can_store() -> None:
     gray = picture(9, 8)
     assert image.encode_jpeg(gray[..., np.newaxis]) == image.encode_jpeg(gray)
     colour = picture(9, 8, 3)
@@ -233,7 +233,7 @@ def test_what_jpeg_holds() -> None:
         np.zeros((4, 0), "u1"),
     ],
 )
-def test_what_png_does_not_hold(pixels: NDArray[np.generic]) -> None:
+def test_arrays_that_png_cannot_store(pixels: NDArray[np.generic]) -> None:
     with pytest.raises(ValueError, match=r"PNG (stores|cannot store)"):
         image.encode_png(pixels)
 
@@ -274,7 +274,7 @@ def test_depths_we_do_not_decode(data: bytes) -> None:
     "data",
     [tiny_jpeg(65500, 65500, components=3), tiny_png(1 << 30, 1 << 30), tiny_png(9000, 9000)],
 )
-def test_a_promise_of_far_more_pixels_than_bytes_takes_no_memory(data: bytes) -> None:
+def test_huge_declared_sizes_allocate_no_memory(data: bytes) -> None:
     tracemalloc.start()
     try:
         with pytest.raises(FormatError, match="too many for"):
@@ -290,7 +290,7 @@ def test_large_but_honest_images_are_read() -> None:
     np.testing.assert_array_equal(image.decode(image.encode_jpeg(pixels)), pixels)
 
 
-def test_an_image_of_too_many_scans_is_refused() -> None:
+def test_too_many_scans_are_refused() -> None:
     data = jpeg(Image.fromarray(picture(20, 30, 3)), progressive=True)
     scan = data[data.rindex(b"\xff\xda") : -2]
     assert image.decode(data).shape == (20, 30, 3)

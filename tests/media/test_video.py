@@ -1,4 +1,4 @@
-"""Videos: frames, the way they are turned, the frames that a rate keeps, what is damaged."""
+"""Videos: frames, their rotation, frames selected by a rate, and damage."""
 
 import sys
 from fractions import Fraction
@@ -27,11 +27,11 @@ TURNED = {
 
 
 def chosen(path: Path, frame_rate: float) -> list[int]:
-    """Return the numbers, written into a corner, of the frames that come."""
+    """Return the numbers of the frames, which are drawn into a corner."""
     return [int(frame[-1, -1, 0]) for frame in read_video(path, frame_rate=frame_rate)]
 
 
-def test_every_frame_comes_once_with_its_own_pixels(tmp_path: Path) -> None:
+def test_every_frame_is_returned_once(tmp_path: Path) -> None:
     frames = moving(7)
     path = write_video(tmp_path / "clip.mov", frames)
     video = read_video(path)
@@ -59,7 +59,7 @@ def test_frames_are_turned_upright(tmp_path: Path, name: str) -> None:
     assert (video.report.rotation, video.report.flipped) == (rotation, flipped)
 
 
-def test_an_angle_that_is_no_quarter_is_refused(tmp_path: Path) -> None:
+def test_other_angles_are_refused(tmp_path: Path) -> None:
     path = write_video(tmp_path / "clip.mov", moving(2))
     set_matrix_values(path, (0.8, 0.6, -0.6, 0.8))
     with pytest.raises(UnsupportedError, match=r"clip\.mov.*90 degrees"):
@@ -139,7 +139,7 @@ def test_damaged_frames_are_counted(tmp_path: Path) -> None:
         ("clip.avi", "mjpeg", False),
     ],
 )
-def test_a_video_that_is_cut_is_told(
+def test_a_truncated_video_is_reported(
     tmp_path: Path, name: str, codec: str, faststart: bool
 ) -> None:
     path = write_video(tmp_path / name, moving(40), codec=codec, faststart=faststart)
@@ -147,7 +147,7 @@ def test_a_video_that_is_cut_is_told(
     assert sum(1 for _ in whole) == 40
     assert whole.report.ok
     data = path.read_bytes()
-    # An AVI file that is cut between two frames is as one that has no more.
+    # An AVI file cut between two frames looks like one with fewer frames.
     count = 1 if codec == "mjpeg" else 20
     for size in range(len(data) * 2 // 3, len(data) * 3 // 4)[:: len(data) // 12 // count]:
         path.write_bytes(data[:size])
@@ -157,7 +157,7 @@ def test_a_video_that_is_cut_is_told(
         assert str(path) in video.report.describe()
 
 
-def test_what_is_no_video_is_refused(tmp_path: Path) -> None:
+def test_other_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "clip.mp4"
     for data in (b"", b"n", b"no video at all" * 100):
         path.write_bytes(data)
@@ -199,7 +199,7 @@ def test_close_ends_it(tmp_path: Path) -> None:
     assert next(video, None) is None
 
 
-def test_pyav_is_named_where_it_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_pyav_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "av", None)
     with pytest.raises(ImportError, match=r"bloscpack\[video\]"):
         read_video(tmp_path / "clip.mov")
