@@ -119,7 +119,7 @@ cdef int set_aperture(Job *job, clean, int padding) except -1:
         geometry.high_x = width - 1
         geometry.high_y = height - 1
     else:
-        raise ValueError(f"there is no padding {padding}")
+        raise ValueError(f"padding must be {CLEAN}, {SMEAR} or {EDGE}, not {padding}")
     return 0
 
 

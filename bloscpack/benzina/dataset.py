@@ -263,7 +263,7 @@ class Dataset:
         if name not in splits:
             declared = f"splits: {', '.join(splits)}" if splits else "no splits"
             error = NotFoundError(
-                f"no split {name!r:.80}, {declared}: declare it when the file is opened, as by "
+                f"no split {name!r:.80}, {declared}: declare it when opening the file, such as "
                 f"splits={{{name!r:.80}: (0, {len(self._content)})}} or splits='imagenet'"
             )
             error.path = self.name

@@ -113,7 +113,7 @@ def pack(
         Whether to stop at a picture that cannot be packed, leaving no file, or to leave it out and
         report it.
     progress : callable, optional
-        Called with the number of pictures done and the total, which is -1 if it is not known.
+        Called with the number of pictures done and the total, which is -1 if unknown.
     log : callable, optional
         Called with each `SkippedPicture` as it is skipped.
     nthreads : int, optional
@@ -242,7 +242,7 @@ def _item_of(given: Any) -> Item:
     if not isinstance(given, tuple):
         return Item(given)
     if not 1 <= len(given) <= 3:
-        raise ValueError(f"an item is (picture, target, name), not {len(given)} values")
+        raise ValueError(f"an item must be (picture, target, name), not {len(given)} values")
     return Item(*given)
 
 

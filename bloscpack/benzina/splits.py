@@ -131,16 +131,16 @@ def unpack_splits(payload: bytes, count: int) -> dict[str, range]:
         raise _error(f"{len(payload)} bytes are too few for the number of splits")
     version_flags, nsplits = _HEAD.unpack_from(payload)
     if version_flags >> 24:
-        raise _error(f"version {version_flags >> 24} is not known")
+        raise _error(f"version {version_flags >> 24} is not supported")
     splits: dict[str, range] = {}
     at = _HEAD.size
     for number in range(nsplits):
         if at + _ENTRY.size > len(payload):
-            raise _error(f"{nsplits} splits in {len(payload)} bytes: number {number} is cut off")
+            raise _error(f"{nsplits} splits in {len(payload)} bytes: split {number} is truncated")
         start, stop, nbytes = _ENTRY.unpack_from(payload, at)
         at += _ENTRY.size + nbytes
         if at > len(payload):
-            raise _error(f"the name of split {number} is cut off")
+            raise _error(f"the name of split {number} is truncated")
         try:
             name = payload[at - nbytes : at].decode("utf-8")
         except UnicodeDecodeError:

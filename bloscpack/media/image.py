@@ -389,7 +389,7 @@ def resize(array: Array, short_edge: int) -> Array:
     """
     if array.dtype != _UINT8 or not (array.ndim == 2 or array.shape[2:] in ((3,), (4,))):
         raise ValueError(
-            f"resize needs uint8 images of 1, 3 or 4 channels, not {array.dtype} of shape "
+            f"only uint8 images of 1, 3 or 4 channels can be resized, not {array.dtype} of shape "
             f"{array.shape}"
         )
     height, width = array.shape[:2]

@@ -148,7 +148,7 @@ class VideoFrames(Iterator[Frame]):
             return self._av.open(_Reader(self._file), options=options)
         except (self._av.error.FFmpegError, ValueError) as err:
             raise FormatError(
-                f"{self.report.path}: cannot be read as a video: {_message(err)}"
+                f"{self.report.path}: not a video that can be read: {_message(err)}"
             ) from err
 
     def _best_stream(self) -> Any:

@@ -336,7 +336,7 @@ def test_parameters_in_a_payload_are_for_that_one_only(codec: str) -> None:
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_size_that_differs_from_the_sample_entry(codec: str) -> None:
     picture, decoder = encoded(codec), Decoder()
-    wanted = "64 x 64 pixels, the sample entry says 64 x 66"
+    wanted = "64 x 64 pixels, but the sample entry declares 64 x 66"
     with pytest.raises(CodecError, match=wanted):
         decoder.decode(picture.kind, picture.config, picture.payload, (64, 66))
     # Nothing is decoded if the size is known beforehand.

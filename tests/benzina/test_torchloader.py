@@ -251,7 +251,7 @@ def test_arguments_that_cannot_be(
 
 def test_a_dataset_of_something_else() -> None:
     loader = benzina.DataLoader([1, 2, 3], 8, device="cpu")
-    with pytest.raises(TypeError, match="item 0 of the dataset is of int: it must be a sample"):
+    with pytest.raises(TypeError, match="item 0 of the dataset has type int: it must be a sample"):
         list(loader)
 
 

@@ -126,7 +126,7 @@ def unpack_av1_sequence(unit: Obu) -> Av1Sequence:
     """
     what = "sequence header of AV1"
     if unit.kind != OBU_SEQUENCE_HEADER:
-        raise FormatError(f"{what}: the unit is of type {unit.kind}", field="obu_type")
+        raise FormatError(f"{what}: the unit has type {unit.kind}", field="obu_type")
     if len(unit.data) > _MAX_NBYTES:
         raise FormatError(f"{what}: {len(unit.data)} bytes, at most {_MAX_NBYTES} are allowed")
     reader = BitReader(unit.data[unit.payload_offset :], what)

@@ -185,7 +185,7 @@ def _unpack_hvcc(config: bytes) -> ParameterSets:
     at = _HVCC_NBYTES
     for _ in range(config[22]):
         if at + 3 > len(config):
-            raise TruncatedError(f"hvcC: an array of units at byte {at} is cut off", offset=at)
+            raise TruncatedError(f"hvcC: the array of units at byte {at} is truncated", offset=at)
         count = int.from_bytes(config[at + 1 : at + 3], "big")
         found, at = _take_units(config, at + 3, count, "hvcC")
         units += found

@@ -305,7 +305,7 @@ def _check_frame(codec: str, size: tuple[int, int], frame: tuple[int, int]) -> N
     """Refuse a picture that differs in size from its sample entry."""
     if size != tuple(frame):
         raise CodecError(
-            f"{codec}: a picture of {size[0]} x {size[1]} pixels, the sample entry says "
+            f"{codec}: a picture of {size[0]} x {size[1]} pixels, but the sample entry declares "
             f"{frame[0]} x {frame[1]}",
             codec=codec,
         )

@@ -38,8 +38,8 @@ _X_PRESETS = (
     "placebo",
 )
 _SVT_PRESETS = tuple(map(str, range(14)))
-# For x265: one intra frame, on one thread. Without bframes=0, PyAV reads uninitialized
-# timestamps of packets.
+# For x265: one intra frame, on one thread. Without bframes=0, PyAV returns packets
+# with uninitialized timestamps.
 _X265_PARAMS = "bframes=0:keyint=1:pools=none:frame-threads=1:log-level=none"
 _SVT_PARAMS = "keyint=1:lp=1"
 # ISO/IEC 23091-2: full range; BT.709 primaries, sRGB transfer, BT.601 matrix; identity for RGB.

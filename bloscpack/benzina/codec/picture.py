@@ -195,7 +195,7 @@ def thumbnail_size(width: int, height: int, tile: int) -> tuple[int, int]:
     """Return width and height of the thumbnail; its longer edge has `tile` pixels.
 
     A picture that fits keeps its size. The other edge is rounded, and has at least one pixel.
-    (Benzina's tools truncate instead, get 511 for some longer edges, and fail for empty ones.)
+    (Benzina's tools truncate, get 511 for some longer edges, and fail if an edge becomes 0.)
     """
     longest = max(width, height)
     if longest <= tile:

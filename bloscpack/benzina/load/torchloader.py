@@ -232,8 +232,8 @@ class _Unpacker:
         stored = getattr(item, "input", None)
         if stored is None:
             raise TypeError(
-                f"item {index} of the dataset is of {type(item).__name__}: it must be a sample, or "
-                "have the field 'input' with one"
+                f"item {index} of the dataset has type {type(item).__name__}: it must be a sample, "
+                "or have the field 'input' with one"
             )
         read = partial(bytes, stored)
         if self._archive is not None:
