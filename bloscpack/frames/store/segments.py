@@ -272,7 +272,8 @@ class Index:
         offset = int(segment.clips.offsets[number])
         if len(steps) and offset + int(steps[-1]) > segment.tail.offset:
             raise FormatError(
-                f"index: the chunks of clip {self.id(ordinal)!r:.80} end after the start of their index",
+                f"index: the chunks of clip {self.id(ordinal)!r:.80} "
+                "end after the start of their index",
                 offset=offset,
             )
         return offset + steps - cbytes - DIGEST_SIZE, cbytes, chunks.filters(start, stop)
