@@ -101,7 +101,7 @@ class _ColorMap:
         """Return a frame scaled to `width` pixels, as float64 of shape (H, W, C)."""
         values = _to_image_shape(frame)
         self._dtype, self._nchannels = frame.dtype, max(self._nchannels, values.shape[2])
-        values = self._numbers(values)
+        values = self._to_float(values)
         if self._is_scaled:
             is_finite = np.isfinite(values)
             if not is_finite.all():
@@ -117,7 +117,7 @@ class _ColorMap:
     def _is_scaled(self) -> bool:
         return self._dtype != np.uint8 and self._dtype != np.bool_
 
-    def _numbers(self, values: AnyArray) -> AnyArray:
+    def _to_float(self, values: AnyArray) -> AnyArray:
         if values.dtype.kind in "mM":
             dates: AnyArray = values.astype("i8").astype("f8")
             dates[np.isnat(values)] = np.nan

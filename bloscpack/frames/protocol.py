@@ -201,7 +201,7 @@ class StoredClip(Clip, Protocol):
     decode_cost: int
 
     def frame_shape(self, indices: IntArray) -> tuple[int, ...]:
-        """Return the shape of the frames at `indices`; if it is not known, that of the first."""
+        """Return the shape of the frames at `indices`; some sources know that of the first only."""
         ...
 
     def pieces(self, indices: IntArray, frames: AnyArray) -> Iterable[Piece]:

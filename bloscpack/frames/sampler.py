@@ -1,10 +1,10 @@
 """Order of clips in training: shuffled, reproducible, resumable, split by rank.
 
 The order of an epoch is a permutation that is computed, not stored. It is a Feistel network on the
-smallest domain of 2 ** (2 k) numbers that holds all clips, applied until the result is a clip
-(Black and Rogaway, "Ciphers with arbitrary finite domains", 2002). A million clips therefore need
-no list, and the state is a few numbers. All randomness comes from `random_number`, which depends on
-its arguments only: not on the worker, the machine or earlier draws.
+smallest domain of 2 ** (2 k) numbers that holds all clips, applied repeatedly until the result is
+a clip (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002). A million clips therefore
+need no list, and the state is a few numbers. All randomness comes from `random_number`, which
+depends on its arguments only: not on the worker, the machine or earlier draws.
 """
 
 import operator

@@ -258,7 +258,7 @@ class _ChunkCheck:
 def _record_problem(source: FileSource, info: ImgInfo, size: int, *, decode: bool) -> str | None:
     """Return the problem of a record, or None."""
     if info.loc + info.length > size:
-        return f"its record ends at byte {info.loc + info.length}, behind the file"
+        return f"its record ends at byte {info.loc + info.length}, after the end of the file"
     nbytes = info.length - info.pad
     record = source.read_at(info.loc, nbytes if decode else min(nbytes, len(_JPEG_START)))
     if record[: len(_JPEG_START)] != _JPEG_START:

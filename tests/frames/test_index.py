@@ -301,5 +301,5 @@ class TestHostile:
         tail = last._replace(sections=(section, *last.sections[1:]))
         rest = data[last.offset + len(clips) : last.end - TAIL_SIZE]
         store = bp.frames.open(data[: last.offset] + bytes(clips) + rest + tail.pack())
-        with pytest.raises(FormatError, match="end behind their index"):
+        with pytest.raises(FormatError, match="end after the start of their index"):
             store["clip 0"]

@@ -302,7 +302,7 @@ class TestDamage:
         report, new = recovered(data)
         with bp.frames.open(new) as store:
             check(store, 0, 1, 2)
-        assert f"{(3 << 20)} bytes behind the last index are left out" in report.notices
+        assert f"{(3 << 20)} bytes after the last index were dropped" in report.notices
 
 
 class TestArguments:

@@ -92,7 +92,7 @@ class TestSound:
         assert report.nchunks == 3
         assert report.notices == [
             (
-                f"1000 bytes behind the last clip, at offset {start}, are not a whole clip: "
+                f"1000 bytes after the last clip, at offset {start}, are not a whole clip: "
                 "an append that was not finished"
             )
         ]

@@ -145,7 +145,7 @@ def test_colour_models_become_rgb_or_gray(
     assert np.array_equal(frame, np.asarray(expected))
 
 
-def test_images_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+def test_unreadable_images_are_reported(tmp_path: Path) -> None:
     root = tmp_path / "images"
     good = save(root / "x" / "good.jpg", seed=1)
     (root / "x" / "bad.jpg").write_bytes(b"no image")

@@ -122,7 +122,7 @@ def test_frames_are_upright_resized_and_at_the_rate(tmp_path: Path) -> None:
     assert len(next(iter(every.iter_data()))["frames"]) == 30
 
 
-def test_items_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+def test_unreadable_videos_are_reported(tmp_path: Path) -> None:
     folder = tmp_path / "videos"
     video(folder / "good" / "x.mp4")
     video(folder / "two" / "x.mp4")

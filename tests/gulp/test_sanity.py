@@ -160,7 +160,7 @@ def no_jpeg(folder: Path) -> None:
         (double_number, "data_00.gulp|data_0.gulp", "chunk 0 too"),
         (no_number, "data.gulp", "number"),
         (negative, "meta_0.gmeta", "'a', frame 1.*negative"),
-        (huge, "data_0.gulp", "'a', frame 1.*behind the file"),
+        (huge, "data_0.gulp", "'a', frame 1.*after the end of the file"),
         (no_triplet, "meta_0.gmeta", "'a', frame 1.*three integers"),
         (no_list, "meta_0.gmeta", "'a' has no list frame_info"),
         (no_metadata, "meta_0.gmeta", "'a' has no metadata"),

@@ -125,7 +125,7 @@ class Encoder:
                 raise ValueError("frames must have an axis of frames: expected shape (T, ...)")
             if self._options.codec == "jpeg" and len(array):
                 return self._jpegs(iter(array), array.nbytes)
-            self.format = _lossless(array.dtype, array.shape[1:])
+            self.format = _lossless_format(array.dtype, array.shape[1:])
             return self._arrays(self._cut(array))
         items = iter(frames)
         first = next(items, _NONE)
@@ -140,7 +140,7 @@ class Encoder:
         if self._options.codec == "jpeg":
             return self._jpegs(items, np.asarray(first).nbytes)
         frame = np.asarray(first)
-        self.format = _lossless(frame.dtype, frame.shape)
+        self.format = _lossless_format(frame.dtype, frame.shape)
         return self._arrays(self._stack(items))
 
     def _batch_nframes(self) -> int:
@@ -255,7 +255,7 @@ def _not_frames(found: str) -> TypeError:
     )
 
 
-def _lossless(dtype: np.dtype[Any], shape: tuple[int, ...]) -> FrameFormat:
+def _lossless_format(dtype: np.dtype[Any], shape: tuple[int, ...]) -> FrameFormat:
     """Return the lossless format of frames of this kind, or raise if they cannot be stored."""
     form = FrameFormat.lossless(dtype, shape)
     form.pack()
@@ -277,7 +277,7 @@ def pack_meta(meta: Mapping[str, Any] | None) -> bytes:
     return _encode(dict(meta)).encode("ascii")
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, np.generic):
@@ -289,4 +289,4 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"meta: a {type(value).__name__} is not a JSON value: {value!r:.80}")
 
 
-_encode = json.JSONEncoder(separators=(",", ":"), default=_plain).encode
+_encode = json.JSONEncoder(separators=(",", ":"), default=_to_plain).encode

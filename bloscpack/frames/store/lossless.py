@@ -136,7 +136,7 @@ def choose(frames: Sequence[AnyArray], preset: str) -> Scheme:
             best, best_size = scheme, size
     if best is None:  # cannot happen: there is always a candidate
         raise ValueError(f"no scheme encodes {sample.dtype}")
-    return replace(_fitted(best, frames[0]), time=_choose_time(frames, best, preset))
+    return replace(_fit_blocks(best, frames[0]), time=_choose_time(frames, best, preset))
 
 
 def _choose_time(frames: Sequence[AnyArray], alone: Scheme, preset: str) -> Scheme | None:
@@ -161,7 +161,7 @@ def _choose_time(frames: Sequence[AnyArray], alone: Scheme, preset: str) -> Sche
                 size += trial * weight / GROUP_FRAMES
         if size < best_size * (1.0 if best is None else _WORTH_MATCHES):
             best, best_size = scheme, size
-    return None if best is None else _fitted(best, frames[0])
+    return None if best is None else _fit_blocks(best, frames[0])
 
 
 def encode_group(frames: Sequence[AnyArray], scheme: Scheme) -> Iterator[tuple[bytes, int]]:
@@ -248,7 +248,7 @@ def decode_chunk(
     nbytes = len(out)
     with Scratch(2 * nbytes if filters & _BITS else nbytes) as residuals:
         decode_into(chunk, residuals[:nbytes])
-        if not _kernel.decode(residuals, reference, out, *geometry, _of_pixels(filters)):
+        if not _kernel.decode(residuals, reference, out, *geometry, _pixel_filters(filters)):
             raise CodecError(f"filters {filters:#x} are not for {nbytes} bytes as {geometry}")
 
 
@@ -259,7 +259,7 @@ def _encode(frame: AnyArray, reference: AnyArray | None, scheme: Scheme) -> tupl
         residuals = bytearray(len(raw))
         base = None if reference is None else _bytes_of(reference)
         geometry = Geometry.of(frame.shape, frame.itemsize)
-        if not _kernel.encode(raw, base, residuals, *geometry, _of_pixels(filters)):
+        if not _kernel.encode(raw, base, residuals, *geometry, _pixel_filters(filters)):
             raise CodecError(f"filters {filters:#x} are not for {len(raw)} bytes as {geometry}")
         chunk = encode(residuals, scheme.params)
         if len(chunk) < len(raw) + CHUNK_HEADER_SIZE:
@@ -268,7 +268,7 @@ def _encode(frame: AnyArray, reference: AnyArray | None, scheme: Scheme) -> tupl
     return encode(raw, scheme.params), 0
 
 
-def _of_pixels(filters: int) -> int:
+def _pixel_filters(filters: int) -> int:
     """Return the filters that the kernel implements."""
     return filters & ~_STRIDED if filters & TIME else filters
 
@@ -289,7 +289,7 @@ def _band(frame: AnyArray, nbytes: int = _SAMPLE_NBYTES) -> AnyArray:
 
 
 def _trial_size(sample: AnyArray, reference: AnyArray | None, scheme: Scheme) -> int:
-    scheme = _fitted(scheme, sample)
+    scheme = _fit_blocks(scheme, sample)
     if scheme.params.codec == "lz4hc":  # lz4 ranks schemes as well, and is faster
         scheme = replace(scheme, params=replace(scheme.params, clevel=3))
     return len(_encode(sample, reference, scheme)[0])
@@ -369,7 +369,7 @@ _MATCHES_BLOCK = 256 << 10
 _MIN_BLOCK = 512
 
 
-def _fitted(scheme: Scheme, frame: AnyArray) -> Scheme:
+def _fit_blocks(scheme: Scheme, frame: AnyArray) -> Scheme:
     """Return the scheme with a block size that suits frames like this one.
 
     Blocks end at the ends of planes (of bit planes for LZ4) and hold a multiple of 8 items, because

@@ -30,7 +30,7 @@ from .framestore import FrameStore
 _State = tuple[int, bytes]
 
 
-class _Loaded(NamedTuple):
+class _Tables(NamedTuple):
     """Tables of all files.
 
     Attributes
@@ -125,22 +125,22 @@ class ManyStores:
         self.verify, self.nthreads = verify, nthreads
         self._pool = FilePool(max_open)
         self._max_open = max_open
-        self._loaded: _Loaded | None = None
+        self._tables: _Tables | None = None
         self._is_open = True
         self.names = [_name_of(place) for place in places]
         more = f" and {len(places) - 1} more" if len(places) > 1 else ""
         self.name: str | None = f"{self.names[0] or 'memory'}{more}" if places else None
 
-    def _load(self) -> _Loaded:
+    def _load(self) -> _Tables:
         """Return the tables of the files, which are opened if necessary."""
-        loaded = self._loaded
+        tables = self._tables
         if not self._is_open:
             raise ValueError("I/O operation on closed frame stores")
-        if loaded is None:
-            loaded = self._loaded = self._open_all()
-        return loaded
+        if tables is None:
+            tables = self._tables = self._open_all()
+        return tables
 
-    def _open_all(self) -> _Loaded:
+    def _open_all(self) -> _Tables:
         states: Sequence[_State | None] = self._states or [None] * len(self._places)
         opened: dict[int, FrameStore] = {}
 
@@ -153,7 +153,7 @@ class ManyStores:
         try:
             nthreads = MAX_OBJECTS if any(map(may_wait, self._places)) else 1
             run_indexed(look, range(len(self._places)), nthreads)
-            return _loaded([opened[number] for number in range(len(self._places))])
+            return _build_tables([opened[number] for number in range(len(self._places))])
         except BaseException:
             for store in opened.values():
                 store.close()
@@ -191,8 +191,8 @@ class ManyStores:
         return iter(self.keys())
 
     def __contains__(self, key: object) -> bool:
-        loaded = self._load()
-        return isinstance(key, str) and any(key in each for each in loaded.candidates(key))
+        tables = self._load()
+        return isinstance(key, str) and any(key in each for each in tables.candidates(key))
 
     def __getitem__(self, key: str) -> StoreClip:
         """Return a clip, without decoding any frame.
@@ -240,13 +240,13 @@ class ManyStores:
         stores = self._load().stores
         for store in stores:
             store.refresh()
-        self._loaded = _loaded(stores)
+        self._tables = _build_tables(stores)
 
     def close(self) -> None:
         """Close the files; idempotent."""
         self._is_open = False
-        loaded, self._loaded = self._loaded, None
-        for store in loaded.stores if loaded else ():
+        tables, self._tables = self._tables, None
+        for store in tables.stores if tables else ():
             store.close()
 
     def __enter__(self) -> Self:
@@ -262,7 +262,7 @@ class ManyStores:
         return _reopen, (places, states, self.verify, self.nthreads, self._max_open)
 
     def __repr__(self) -> str:
-        if self._loaded is None:
+        if self._tables is None:
             state = "not opened yet" if self._is_open else "closed"
         else:
             state = f"{len(self)} clips"
@@ -312,7 +312,7 @@ def _name_of(place: Any) -> str | None:
     return os.fsdecode(place) if isinstance(place, str | os.PathLike) else None
 
 
-def _loaded(stores: Sequence[FrameStore]) -> _Loaded:
+def _build_tables(stores: Sequence[FrameStore]) -> _Tables:
     """Return the table of the ids of all stores.
 
     Raises
@@ -328,7 +328,7 @@ def _loaded(stores: Sequence[FrameStore]) -> _Loaded:
     for start in np.flatnonzero(hashes[1:] == hashes[:-1]).tolist():
         if not start or hashes[start - 1] != hashes[start]:
             _check_same_hash(stores, hashes, numbers, start)
-    return _Loaded(tuple(stores), hashes, numbers)
+    return _Tables(tuple(stores), hashes, numbers)
 
 
 def _check_same_hash(

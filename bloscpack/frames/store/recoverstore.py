@@ -201,7 +201,7 @@ class Salvage:
         while (segment := self._segment_before(end)) is not None:
             tail = segment.tail
             if not self.has_index and tail.end < size:
-                self.notices.append(f"{size - tail.end} bytes behind the last index are left out")
+                self.notices.append(f"{size - tail.end} bytes after the last index were dropped")
             self.has_index = True
             self.nclips = max(self.nclips, tail.total)
             end = self._take(segment)

@@ -273,7 +273,8 @@ class Index:
         offset = int(segment.clips.offsets[number])
         if len(steps) and offset + int(steps[-1]) > segment.tail.offset:
             raise FormatError(
-                f"index: the chunks of clip {self.id(ordinal)!r:.80} end behind their index",
+                f"index: the chunks of clip {self.id(ordinal)!r:.80} "
+                "end after the start of their index",
                 offset=offset,
             )
         return offset + steps - cbytes - DIGEST_SIZE, cbytes, chunks.filters(start, stop)
@@ -307,8 +308,8 @@ class Index:
         if found is None:
             raise err
         notice("%s: %s; the segments before it are used", self._finder.name, err.args[0])
-        behind = [each for each in self.segments if each.tail.first_clip >= segment.tail.total]
-        later = Index(self._finder, [*found, *(each for each in behind if each is not segment)])
+        following = [each for each in self.segments if each.tail.first_clip >= segment.tail.total]
+        later = Index(self._finder, [*found, *(each for each in following if each is not segment)])
         self.segments, self._few = later.segments, later._few
 
 

@@ -103,7 +103,7 @@ class Front:
         section = self.head[offset : offset + meta.section_size]
         if len(section) < meta.section_size:
             if offset + meta.section_size > self._source.size():
-                raise TruncatedError("metadata: they end behind the file", offset=offset)
+                raise TruncatedError("metadata: they end after the end of the file", offset=offset)
             section = bytes(self._source.read_at(offset, meta.section_size))
         value = decode_data(stored_data(meta, section), meta.meta_codec, meta.meta_size)
         if not isinstance(value, dict) or value.get("container") != CONTAINER:

@@ -174,7 +174,7 @@ class _StoreVerification:
         start, end = data_offset, index.end
         first = min([index.segments[0].tail.offset, *(place.start for place in places)])
         if start is not None and start > first:
-            what = "metadata: they end behind the first clip"
+            what = "metadata: they end after the start of the first clip"
             self._front.append(Damage(what, None, MAX_HEADER_SIZE, first))
         for place in places:
             if start is not None and place.start > start:
@@ -207,7 +207,7 @@ class _StoreVerification:
             self._index_damage.append(Damage(what, None, end, size))
         else:
             self._notices.append(
-                f"{size - end} bytes behind the last clip, at offset {end}, are not a whole clip: "
+                f"{size - end} bytes after the last clip, at offset {end}, are not a whole clip: "
                 "an append that was not finished"
             )
 

@@ -314,7 +314,7 @@ class GulpChunk:
             if found is None:
                 raise UnknownItemError(f"no item {id_!r:.80}")
             triplets, meta_data = found
-            numbers = _selected(selector, len(triplets))
+            numbers = _select_ordinals(selector, len(triplets))
             wanted = [(number, triplets[number]) for number in numbers]
             return read_records(source, id_, wanted, self.jpeg_decoder), meta_data
         except BloscpackError as err:
@@ -360,7 +360,7 @@ class GulpChunk:
                 yield frames, meta_data
 
 
-def _selected(selector: Selector, nframes: int) -> list[int]:
+def _select_ordinals(selector: Selector, nframes: int) -> list[int]:
     """Return the ordinals of the frames that a selector picks."""
     if selector is None:
         return list(range(nframes))

@@ -162,25 +162,25 @@ def dump_meta(thing: Any) -> str:
         It contains something that is not a JSON value.
     """
     try:
-        return json.dumps(thing, default=_plain)
+        return json.dumps(thing, default=_to_plain)
     except TypeError:
-        return json.dumps(_with_plain_keys(thing), default=_plain)
+        return json.dumps(_convert_keys(thing), default=_to_plain)
 
 
-def _plain(value: object) -> object:
+def _to_plain(value: object) -> object:
     if isinstance(value, np.generic | np.ndarray) and value.dtype.kind in "biuf":
         return value.tolist()
     raise TypeError(f"{value!r:.80} of type {type(value).__name__} cannot be written as JSON")
 
 
-def _with_plain_keys(thing: Any) -> Any:
+def _convert_keys(thing: Any) -> Any:
     if isinstance(thing, dict):
         return {
-            key.item() if isinstance(key, np.generic) else key: _with_plain_keys(value)
+            key.item() if isinstance(key, np.generic) else key: _convert_keys(value)
             for key, value in thing.items()
         }
     if isinstance(thing, list | tuple):
-        return [_with_plain_keys(value) for value in thing]
+        return [_convert_keys(value) for value in thing]
     return thing
 
 

@@ -45,7 +45,7 @@ def read_records(
     FormatError, FrameError
         A frame is damaged, or its location is invalid.
     """
-    infos = [_checked(triplet, id_, number) for number, triplet in wanted]
+    infos = [_check_place(triplet, id_, number) for number, triplet in wanted]
     numbers = [number for number, _ in wanted]
     _check_ends(id_, numbers, infos, source.size())
     in_threads = decoder is jpeg_bytes_to_img
@@ -71,7 +71,7 @@ def read_records(
     ]
 
 
-def _checked(triplet: Any, id_: str, number: int) -> ImgInfo:
+def _check_place(triplet: Any, id_: str, number: int) -> ImgInfo:
     try:
         return frame_info(triplet)
     except FormatError as err:

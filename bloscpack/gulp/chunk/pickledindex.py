@@ -196,10 +196,12 @@ class _Machine:
         if name in ("EMPTY_LIST", "EMPTY_DICT", "EMPTY_SET"):
             self._make((), is_fixed=False)
         elif name in _MADE_OF_MARKED:
-            self._make(_checked(name, self._pop_marked()), is_fixed=name in ("TUPLE", "FROZENSET"))
+            self._make(
+                _check_hashable(name, self._pop_marked()), is_fixed=name in ("TUPLE", "FROZENSET")
+            )
         elif name in _GROWN_BY:
             popped = _GROWN_BY[name]
-            self._grow(_checked(name, self._pop(popped) if popped else self._pop_marked()))
+            self._grow(_check_hashable(name, self._pop(popped) if popped else self._pop_marked()))
         elif name == "NEWOBJ":
             self._make(self._pop(2), is_fixed=False)
         elif name == "REDUCE":
@@ -265,7 +267,7 @@ def _integer(value: int) -> _Size:
     return _SCALAR if value.bit_length() < 8 * _MAX_HASHED_INT_NBYTES else _LONG
 
 
-def _checked(name: str, values: Sequence[_Size]) -> Sequence[_Size]:
+def _check_hashable(name: str, values: Sequence[_Size]) -> Sequence[_Size]:
     """Return the values of a container; keys and members of sets must be text or small numbers."""
     if name in ("DICT", "SETITEM", "SETITEMS"):
         if not all(key.is_hashable for key in islice(values, 0, None, 2)):
@@ -285,7 +287,7 @@ def dump_pickle(thing: Any) -> bytes:
     TypeError
         It contains a value that `load_pickle` refuses.
     """
-    data = pickle.dumps(_plain(thing), protocol=_PROTOCOL)
+    data = pickle.dumps(_to_plain(thing), protocol=_PROTOCOL)
     try:
         load_pickle(data)
     except FormatError as err:
@@ -293,16 +295,16 @@ def dump_pickle(thing: Any) -> bytes:
     return data
 
 
-def _plain(thing: Any) -> Any:
+def _to_plain(thing: Any) -> Any:
     """Return `thing` without numpy, and with tuples for ImgInfos, whose module GulpIO2 lacks."""
     if isinstance(thing, ImgInfo):
         return tuple(thing)
     if isinstance(thing, OrderedDict):
-        return OrderedDict((key, _plain(value)) for key, value in thing.items())
+        return OrderedDict((key, _to_plain(value)) for key, value in thing.items())
     if isinstance(thing, dict):
-        return {key: _plain(value) for key, value in thing.items()}
+        return {key: _to_plain(value) for key, value in thing.items()}
     if isinstance(thing, list):
-        return [_plain(value) for value in thing]
+        return [_to_plain(value) for value in thing]
     if isinstance(thing, np.generic | np.ndarray):
         return thing.tolist()
     return thing

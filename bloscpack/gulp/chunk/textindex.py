@@ -57,7 +57,7 @@ def scan_index(data: bytes) -> tuple[str, list[ItemPlace]]:
     text = decode_text(data)
     places = _scan(text)
     if places is None:
-        text = _laid_out(load_meta(data))
+        text = _serialize(load_meta(data))
         places = _scan(text)
         if places is None:
             raise FormatError("the index is not an object of items")
@@ -102,7 +102,7 @@ def _items(text: str) -> Iterator[ItemPlace]:
         at = end + 3
 
 
-def _laid_out(items: Any) -> str:
+def _serialize(items: Any) -> str:
     """Return the text of an index in GulpIO2's layout; missing parts become null."""
     if not isinstance(items, dict):
         raise FormatError(f"the index is a {type(items).__name__}, not an object of items")
@@ -111,7 +111,7 @@ def _laid_out(items: Any) -> str:
         frames = item.get("frame_info") if isinstance(item, dict) else None
         meta_data = item.get("meta_data") if isinstance(item, dict) else None
         entries[id_] = {
-            "frame_info": _valid(frames) if isinstance(frames, list) else None,
+            "frame_info": _replace_invalid(frames) if isinstance(frames, list) else None,
             "meta_data": meta_data if isinstance(meta_data, list) else None,
         }
     try:
@@ -120,12 +120,12 @@ def _laid_out(items: Any) -> str:
         raise FormatError(f"the index cannot be written as JSON: {err}") from err
 
 
-def _valid(triplets: list[Any]) -> list[tuple[int, ...]]:
+def _replace_invalid(triplets: list[Any]) -> list[tuple[int, ...]]:
     """Return the triplets, with `_NOWHERE` in place of invalid ones."""
-    return [_checked(triplet) for triplet in triplets]
+    return [_check_triplet(triplet) for triplet in triplets]
 
 
-def _checked(triplet: Any) -> tuple[int, ...]:
+def _check_triplet(triplet: Any) -> tuple[int, ...]:
     try:
         return frame_info(triplet)
     except FormatError:

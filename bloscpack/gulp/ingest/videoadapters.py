@@ -140,7 +140,7 @@ class Custom20BNJsonVideoAdapter(VideoAdapter, Custom20BNAdapterMixin):
 
     def get_meta(self) -> list[Item]:
         """Return the metadata stored with each item: ``id``, ``label`` and ``idx``."""
-        return _labelled(self.data, self.label_name, self.labels2idx)
+        return _add_labels(self.data, self.label_name, self.labels2idx)
 
     def _frames(self, meta: Item) -> Sequence[Any]:
         path = get_single_video_path(inside(self.folder, meta["id"]), format_="mp4")
@@ -209,7 +209,7 @@ class Custom20BNCsvWebmAdapter(VideoAdapter, Custom20BNAdapterMixin):
 
     def get_meta(self) -> list[Item]:
         """Return the metadata stored with each item: ``id``, ``label`` and ``idx``."""
-        return _labelled(self.data, self.label_name, self.labels2idx)
+        return _add_labels(self.data, self.label_name, self.labels2idx)
 
     def get_single_video_file_path(self, folder_name: Path, format_: str = "webm") -> str:
         """Return the path of a video: `folder_name` with a suffix.
@@ -417,7 +417,7 @@ class KineticsAdapter(_StoredMetaAdapter):
         return self.get_bursted_frames(meta["file"])
 
 
-def _labelled(data: Sequence[Item], label_name: str, numbers: dict[Any, int]) -> list[Item]:
+def _add_labels(data: Sequence[Item], label_name: str, numbers: dict[Any, int]) -> list[Item]:
     return [
         {"id": entry["id"], "label": entry[label_name], "idx": numbers[entry[label_name]]}
         for entry in data
