@@ -1,6 +1,6 @@
-"""What the wheel says of a file compared with what ours says, but for the wheel's known faults.
+"""Comparison of the wheel's reader with ours, apart from the known faults of the wheel.
 
-`agree` is for files that tests make: it fails unless the wheel reads the same tags and values.
+`agree` is for files that tests write: it fails unless the wheel reads the same tags and values.
 """
 
 from collections.abc import Iterator
@@ -12,15 +12,15 @@ from tests.oracle import Oracle
 
 from . import subject
 
-# The faults of the wheel. The text is what a table of expected ones says.
+# Known faults of the wheel, with the texts that tables of expected faults use.
 FIRST_OF_TWO = "the first of two images or custom blocks at the start of a record is lost"
 NEW_PIXELS = "two pixel formats are not known"
 EMPTY = "empty vectors and maps are left out where all variable pieces are empty"
 ESCAPED = "text that is not UTF-8 comes escaped"
-SIZE_UNKNOWN = "the size of a compressed image is not said"
-BYTES_PER_PIXEL = "bytes per pixel that are no whole number are 4294967295"
+SIZE_UNKNOWN = "the size of a compressed image is missing"
+BYTES_PER_PIXEL = "bytes per pixel that are not a whole number are 4294967295"
 KEY_FRAME = "the fraction of a second of a key frame is lost"
-STREAM_SIZE = "a stream's size has bytes that are none of its shown records"
+STREAM_SIZE = "a stream's size includes bytes of other records than those shown"
 
 _UNKNOWN = 0xFFFFFFFF
 _NEW_PIXELS = {"bayer10_gbrg", "bayer8_gbrg"}
@@ -39,7 +39,7 @@ def agree(wheel: Oracle, path: Path | str, **options: Any) -> dict[str, Any]:
 
 
 def differences(ours: Any, theirs: Any) -> Iterator[str | tuple[Any, ...]]:
-    """Yield how two dumps differ: a known fault as its text, all else as (where, ours, theirs)."""
+    """Yield the differences of two dumps: a known fault as its text, others as a tuple."""
     ours, theirs = dict(ours), dict(theirs)
     records = zip(ours.pop("records"), theirs.pop("records"), strict=True)
     for index, (our_record, their_record) in enumerate(records):

@@ -16,7 +16,7 @@ RECIPE = Recipe(
     variable="BLOSCPACK_VRS_ORACLE",
     python=_FOLDER / "bin" / "python",
     probe="import numpy, pyvrs",
-    # Without what it declares: backports to Python 3.6 of modules that Python has.
+    # Without its dependencies, which are backports of standard modules to Python 3.6.
     commands=pip_commands(
         _FOLDER, ["--no-deps", "--only-binary=vrs", "vrs==1.2.2"], ["--only-binary=numpy", "numpy"]
     ),
@@ -25,7 +25,7 @@ RECIPE = Recipe(
 
 @pytest.fixture(scope="session")
 def wheel(pytestconfig: pytest.Config) -> Iterator[Oracle]:
-    """The wheel; see `tests.vrs.subject` for what snippets see."""
+    """The wheel; `tests.vrs.subject` defines the names that snippets can use."""
     oracle = Oracle(RECIPE, Path(subject.__file__), install=pytestconfig.getoption("--all"))
     assert oracle.greeting == "1.2.2"
     yield oracle

@@ -1,4 +1,4 @@
-"""The manifests of the VRS files that lie in ``vectors/vrs``, as Python values."""
+"""Manifests of the VRS files in ``vectors/vrs``, as Python values."""
 
 import functools
 import hashlib
@@ -14,7 +14,7 @@ FOLDER = ReferenceFolder("vrs")
 
 
 class Digest:
-    """Equals the value that it is the digest of."""
+    """Digest that compares equal to the value it was computed from."""
 
     def __init__(self, sha256: str) -> None:
         self.sha256 = sha256
@@ -27,13 +27,13 @@ class Digest:
 
 @functools.cache
 def listed() -> tuple[str, ...]:
-    """Return the names of the files, without ".vrs"; none where they are absent."""
+    """Return the names of the files without ".vrs"; empty if the vectors are absent."""
     files = (*FOLDER.glob("*.vrs"), *FOLDER.glob("upstream/*.vrs"))
     return tuple(sorted(str(file.relative_to(FOLDER.path).with_suffix("")) for file in files))
 
 
 def each_vector() -> pytest.MarkDecorator:
-    """Return the mark that runs a test with `vector`, a name, for each file."""
+    """Return the mark that runs a test for each file, with its name as `vector`."""
     if not listed():
         skip = pytest.mark.skip(reason=FOLDER.missing)
         return pytest.mark.parametrize("vector", [pytest.param("", marks=skip)])
@@ -47,16 +47,17 @@ def path(name: str) -> Path:
 
 @functools.cache
 def load(name: str) -> dict[str, Any]:
-    """Return the manifest of a file; values are as it has them, see `value`."""
+    """Return the manifest of a file, with values as stored; see `value`."""
     manifest: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text("utf-8"))
     return manifest
 
 
 def value(stored: Any, piece_type: str) -> Any:
-    """Return the value of a piece as a reader gives it.
+    """Return the value of a piece as a reader returns it.
 
-    Points are tuples, matrices tuples of tuples, a char is bytes of length 1; bytes of a string
-    that are not UTF-8 are surrogates. A long value is there as a hash only: a `Digest`.
+    Points are tuples, matrices tuples of tuples, a char is bytes of length 1. Bytes of a string
+    that are not UTF-8 are surrogate escapes. Of a long value the manifest has only the hash: a
+    `Digest`.
     """
     if isinstance(stored, dict) and "$sha256_of_json" in stored:
         return Digest(stored["$sha256_of_json"])
@@ -82,8 +83,8 @@ def _element(stored: Any, element: str) -> Any:
 def metadata(block: dict[str, Any]) -> dict[str, Any]:
     """Return the values of a metadata block by label.
 
-    A label that is there with several types becomes ``label<type>``, where the type is called as
-    pyvrs calls it. A piece without a value is left out.
+    If a label has several types, the key is ``label<type>`` with pyvrs's name of the type. A piece
+    without a value is left out.
     """
     kinds = {"Value": "", "Array": "_array", "Vector": "_vector", "StringMap": "_string_map"}
     found: dict[tuple[str, str], Any] = {}
