@@ -1,13 +1,13 @@
 # cython: boundscheck=False, wraparound=False, freethreading_compatible=True
 # boundscheck is off because buffers are indexed by the constant 0 after their length was checked to
 # be positive, and otherwise through pointers whose distance to the end is compared before each read.
-"""Payloads of sensor records: LZ4 and Zstandard frames, and pieces picked out of many records.
+"""Payloads of sensor records: LZ4 and Zstandard frames, and gathering of extents of records.
 
 A frame is one LZ4 frame (lz4_Frame_format.md 1.6.2) or one Zstandard frame (RFC 8878, section 3.1)
-and ends where its bytes end. The kernel knows frames and rows of bytes and nothing else: no record,
-no file, no preset. Decoding trusts no field: what a frame can hold at most follows from the sizes of
-its blocks (`limit_of`), before any memory is taken, and `decode_into` fills exactly what it is
-given. Failures come back as a negative code; naming them is the caller's job.
+and ends where its bytes end. The kernel handles frames and rows of bytes; it does not know records,
+files or presets. Decoding does not trust any field: `limit_of` computes the most bytes that a frame
+can hold from the sizes of its blocks, before memory is allocated, and `decode_into` fills exactly
+its output buffer. Failures are returned as negative codes; the caller turns them into exceptions.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
@@ -81,7 +81,7 @@ cdef inline uint64_t little_endian64(const uint8_t *source) noexcept nogil:
     return <uint64_t> little_endian(source) | <uint64_t> little_endian(source + 4) << 32
 
 
-# XXH32 with seed 0, of which LZ4 frames have three (xxHash, doc/xxhash_spec.md).
+# XXH32 with seed 0, used for the three checksums of LZ4 frames (xxHash, doc/xxhash_spec.md).
 
 cdef enum:
     STRIPE_NBYTES = 16
@@ -129,7 +129,7 @@ cdef enum:
     LZ4_MAGIC = 0x184D2204
     LZ4_VERSION = 1
     LZ4_WINDOW = 1 << 16
-    # An LZ4 length grows by 255 with each byte.
+    # Each extra byte of an LZ4 length adds up to 255.
     LZ4_MAX_EXPANSION = 255
     # Bits of the first byte of the descriptor (FLG); its two highest are the version.
     LZ4_INDEPENDENT = 0x20
@@ -138,7 +138,7 @@ cdef enum:
     LZ4_CONTENT_CHECKSUM = 0x04
     LZ4_RESERVED = 0x02
     LZ4_DICTIONARY = 0x01
-    # Magic, FLG, BD, content size, header checksum: what `encode_lz4` writes.
+    # Magic, FLG, BD, content size, header checksum, as written by `encode_lz4`.
     LZ4_HEADER_NBYTES = 4 + 1 + 1 + 8 + 1
     LZ4_MIN_BLOCK_ID = 4
     LZ4_MAX_BLOCK_ID = 7
@@ -149,12 +149,12 @@ cdef struct Frame:
     uint64_t limit  # most bytes the frame can hold
     uint64_t max_block  # most bytes a block can hold
     bint is_sized
-    uint64_t nbytes  # content size, if the header has it
+    uint64_t nbytes  # content size, if the header has one
     int flags
 
 
 cdef int parse_lz4(const uint8_t *source, size_t end, Frame *frame) noexcept nogil:
-    """Read header and block sizes of the LZ4 frame of `end` bytes; return 0 or a refusal."""
+    """Read the header and block sizes of an LZ4 frame of `end` bytes; return 0 or an error code."""
     cdef size_t position = 6, stored, extra
     if end < 7:
         return REFUSED_CUT if end < 4 or little_endian(source) == LZ4_MAGIC else REFUSED_HEADER
@@ -204,7 +204,7 @@ cdef int parse_lz4(const uint8_t *source, size_t end, Frame *frame) noexcept nog
 
 cdef int decode_lz4(const uint8_t *source, const Frame *frame, uint8_t *out,
                     size_t nbytes) noexcept nogil:
-    """Decode an LZ4 frame that `parse_lz4` has passed to `out`; return 0 or a refusal."""
+    """Decode an LZ4 frame that `parse_lz4` accepted into `out`; return 0 or an error code."""
     cdef size_t position = frame.blocks, done = 0, stored, room, window
     cdef int length
     while True:
@@ -241,7 +241,7 @@ cdef int decode_lz4(const uint8_t *source, const Frame *frame, uint8_t *out,
 
 cdef size_t encode_lz4(const uint8_t *source, size_t nbytes, int level, uint8_t *out,
                        size_t room) noexcept nogil:
-    """Write an LZ4 frame to `out`; return its size, 0 if there is no room."""
+    """Write an LZ4 frame to `out`; return its size, or 0 if `out` is too small."""
     cdef size_t position = LZ4_HEADER_NBYTES, done = 0, length, limit
     cdef int stored, block_id = LZ4_MIN_BLOCK_ID
     while block_id < LZ4_MAX_BLOCK_ID and nbytes > <size_t> 1 << (2 * block_id + 8):
@@ -268,7 +268,7 @@ cdef size_t encode_lz4(const uint8_t *source, size_t nbytes, int level, uint8_t 
         if stored > 0:
             put_little_endian(out + position, stored)
             position += 4 + stored
-        else:  # it cannot be made smaller
+        else:  # incompressible: store the block
             if room - position - 4 < length:
                 return 0
             put_little_endian(out + position, length | LZ4_RAW_BLOCK)
@@ -286,8 +286,8 @@ cdef size_t encode_lz4(const uint8_t *source, size_t nbytes, int level, uint8_t 
 
 cdef enum:
     ZSTD_MAX_BLOCK = 1 << 17
-    # Bits of the frame header descriptor; its two highest are the width of the content size, the two
-    # lowest that of the dictionary's id.
+    # Bits of the frame header descriptor. Its two highest bits are the width of the content size,
+    # the two lowest that of the dictionary id.
     ZSTD_SINGLE_SEGMENT = 0x20
     ZSTD_RESERVED = 0x08
     ZSTD_CHECKSUM = 0x04
@@ -302,7 +302,7 @@ cdef enum:
 
 
 cdef int parse_zstd(const uint8_t *source, size_t end, Frame *frame) noexcept nogil:
-    """Read header and block sizes of the frame of `end` bytes; return 0 or a refusal."""
+    """Read the header and block sizes of a frame of `end` bytes; return 0 or an error code."""
     cdef size_t position = 5, width, id_width, stored, header
     cdef bint is_last = False
     if end < 5:
@@ -374,7 +374,7 @@ cdef int decode_zstd(const uint8_t *source, size_t end, uint8_t *out, size_t nby
 
 
 cdef class Workspace:
-    """Zstandard's contexts for one thread's work, used again by whoever comes next."""
+    """Zstandard contexts for one thread at a time, reused by later calls."""
 
     cdef ZSTD_DCtx *dctx
     cdef ZSTD_CCtx *cctx
@@ -384,8 +384,8 @@ cdef class Workspace:
         ZSTD_freeCCtx(self.cctx)
 
 
-# As many workspaces as threads ever worked at once, up to a limit. Popping from and appending to a
-# list is one step for all threads.
+# Unused workspaces, at most MAX_IDLE. Threads share the list without a lock, because `pop` and
+# `append` of a list are atomic.
 cdef list idle = []
 
 cdef enum:
@@ -417,9 +417,9 @@ cdef inline int parse(int codec, const uint8_t *source, size_t cbytes, Frame *fr
 
 
 def limit_of(int codec, const uint8_t[::1] stored not None):
-    """Return the most bytes that a frame can hold, by the sizes of its blocks, or a refusal.
+    """Return the most bytes that a frame can hold, by the sizes of its blocks, or an error code.
 
-    It is the content size where the frame has that.
+    If the frame declares its content size, that is returned.
     """
     cdef Frame frame
     cdef size_t cbytes = stored.shape[0]
@@ -434,9 +434,9 @@ def limit_of(int codec, const uint8_t[::1] stored not None):
 
 
 def decode_into(int codec, const uint8_t[::1] stored not None, uint8_t[::1] out not None):
-    """Decode a frame into `out`, which it must fill exactly; return 0 or a refusal.
+    """Decode a frame into `out`, which it must fill exactly; return 0 or an error code.
 
-    `out` may be changed in part by what is refused.
+    After an error, `out` may be partly written.
     """
     cdef Frame frame
     cdef size_t cbytes = stored.shape[0], nbytes = out.shape[0]
@@ -463,10 +463,10 @@ def decode_into(int codec, const uint8_t[::1] stored not None, uint8_t[::1] out 
 
 
 def encode(int codec, int level, const uint8_t[::1] payload not None, size_t room):
-    """Return `payload` as a frame of at most `room` bytes, or a refusal.
+    """Return `payload` as a frame of at most `room` bytes, or an error code.
 
-    LZ4 of a level over 0 is of the slower kind (HC). Frames say their content size and end with a
-    checksum of the content.
+    LZ4 levels above 0 use LZ4 HC. Frames declare their content size and end with a checksum of the
+    content.
     """
     cdef size_t nbytes = payload.shape[0], cbytes = 0
     cdef const uint8_t *source = &payload[0] if nbytes else <const uint8_t *> b""
@@ -501,8 +501,7 @@ def gather(const uint8_t[::1] view not None, int64_t start, const int64_t[::1] o
            uint8_t[:, ::1] out not None):
     """Copy row k of `out` from byte ``offsets[k] - start`` of `view`, for each k.
 
-    Return the first k whose bytes are not all there, -1 if there is none; `out` has as many rows as
-    there are offsets.
+    Return the first k whose bytes are not all in `view`, or -1. `out` must have one row per offset.
     """
     cdef Py_ssize_t nrows = offsets.shape[0], row = 0
     cdef size_t nbytes = out.shape[1], end = view.shape[0]
@@ -516,7 +515,7 @@ def gather(const uint8_t[::1] view not None, int64_t start, const int64_t[::1] o
         return 0
     source, target = &view[0], &out[0, 0]
     with nogil:
-        # Of a size known to the compiler a copy is an instruction or two.
+        # For a constant size, the compiler turns memcpy into one or two instructions.
         if nbytes == 8:
             row = gather_rows(source, end, start, &offsets[0], nrows, target, 8)
         elif nbytes == 4:
@@ -535,7 +534,7 @@ cdef inline Py_ssize_t gather_rows(const uint8_t *source, size_t end, int64_t st
                                    size_t nbytes) noexcept nogil:
     cdef Py_ssize_t row
     for row in range(nrows):
-        # What is before `start` is a huge number here.
+        # The difference is unsigned: an offset before `start` becomes a huge number.
         if <uint64_t> offsets[row] - <uint64_t> start > end - nbytes:
             return row
         memcpy(target + row * nbytes, source + (offsets[row] - start), nbytes)
@@ -547,8 +546,8 @@ def gather_ragged(const uint8_t[::1] view not None, int64_t start,
                   uint8_t[::1] out not None):
     """Copy bytes ``ends[k] .. ends[k + 1]`` of `out` from byte ``offsets[k] - start`` of `view`.
 
-    Return the first k whose bytes are not all there, or have no place in `out`, -1 if there is none;
-    `ends` has one number more than `offsets`.
+    Return the first k whose bytes are not all in `view` or do not fit into `out`, or -1. `ends`
+    must have one number more than `offsets`.
     """
     cdef Py_ssize_t nrows = offsets.shape[0], row
     cdef size_t end = view.shape[0], room = out.shape[0]

@@ -57,7 +57,7 @@ class MemorySource:
 
 
 def data_record(tags: Mapping[str, str], payload: bytes) -> Record:
-    """Return the only record of a stream, of version 1."""
+    """Return a record of version 1, the only one of its stream."""
     return MemorySource(tags, (RecordType.DATA, 1, 1.0, payload))[0]
 
 

@@ -1,4 +1,4 @@
-"""PCM samples of every format: values, byte order, strides, and what does not fit."""
+"""PCM samples of every format: values, byte order, strides, and samples that do not fit."""
 
 import sys
 from contextlib import suppress
@@ -31,7 +31,7 @@ def test_names_and_numbers() -> None:
 
 
 def expected_value(stored: bytes, sample_format: SampleFormat) -> float:
-    """One sample by plain arithmetic."""
+    """Return one sample, computed by plain arithmetic."""
     text = str(sample_format)
     order = "big" if text.endswith("be") else "little"
     if text.startswith("float"):

@@ -22,7 +22,7 @@ CONVERTED = pytest.mark.parametrize("name", ["enc_image_codecs", "enc_pixel_form
 
 
 def spec_as_manifest(block: Block) -> dict[str, Any]:
-    """Write a spec as the manifests do: what is empty or zero is left out."""
+    """Return a spec in the form of the manifests, which leave out empty and zero values."""
     spec = block.spec
     if isinstance(spec, CustomSpec):
         found: dict[str, Any] = {"format": spec.custom_format}
@@ -59,7 +59,7 @@ def check_block(block: Block, expected: dict[str, Any]) -> None:
         return
     spec = dict(expected["spec"])
     if spec.get("pixel_format") == "nope":
-        # The reader of the manifests keeps the text of a name that is none.
+        # The reader that wrote the manifests keeps the text of an invalid name.
         del spec["pixel_format"]
     assert spec_as_manifest(block) == spec
     if block.kind != "unsupported":
@@ -78,7 +78,7 @@ def check_values(block: Block, expected: list[list[Any]]) -> None:
 
 
 def listed(name: str) -> Iterator[tuple[dict[str, Any], Record]]:
-    """Yield the records that a manifest lists, and what it says of them."""
+    """Yield the records that a manifest lists, each with its entry in the manifest."""
     with vrs.open(FOLDER / f"{name}.vrs") as recording:
         for entry in VectorFile(name).manifest["records"]:
             yield entry, recording[entry["i"]]
@@ -127,17 +127,17 @@ def test_conversions(name: str, conversion: str) -> None:
     compared = 0
     for (_, record), expected in zip(listed(name), conversions, strict=True):
         images = [block for block in record.blocks if block.kind == "image"]
-        # The reference has lost an image (the last, as two stand alone) or knows no such pixels.
+        # The reference lost an image (one of two at the start), or does not know the pixel format.
         for block, (text, shape, dtype, digest) in zip(images, expected, strict=False):
             if shape == [0]:
-                # It gives an empty array where it does not decode; ours says so.
+                # The reference returns an empty array if it cannot decode; ours raises.
                 continue
             pixels, spec = block.converted(ImageConversion[conversion])
             assert (list(pixels.shape), str(pixels.dtype)) == (shape, dtype)
             assert isinstance(spec, ImageSpec)
             assert spec_text(spec) == text
             if text.endswith("grey16") and str(block.spec.pixel_format) == "grey10packed":
-                # The reference forgets to shift the last pixels of a row, of a width of 4n + 1.
+                # The reference does not shift the last pixels of a row if the width is 4n + 1.
                 pixels[:, 12:] >>= 6
             if not is_jpeg(block):
                 assert hashlib.sha256(pixels.tobytes()).hexdigest() == digest

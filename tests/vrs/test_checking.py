@@ -1,4 +1,4 @@
-"""Checking recordings: all damage is told, and by the record that has it."""
+"""Verification of recordings: all damage is reported, with the record that has it."""
 
 from io import BytesIO
 from pathlib import Path
@@ -152,7 +152,7 @@ def test_many_problems_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (len(report.problems), report.nproblems) == (5, 21)
 
 
-# Images of these are bytes made up by the encoder; of a file without an index, that is the fault.
+# Files with expected problems: the encoder wrote arbitrary bytes as images, or there is no index.
 FAULTY = {"cxx_crash_noindex", "enc_no_index", "enc_trailing"}
 
 

@@ -1,4 +1,4 @@
-"""Images of a stream as a clip: beside the images of its records, and how they are read."""
+"""Images of a stream as a clip, compared with the images of its records; reads are counted."""
 
 import pickle
 import struct
@@ -64,18 +64,18 @@ def opened(formats: dict[str, str], records: list[Made]) -> vrs.Recording:
 
 
 def places_of(clip: StreamClip) -> list[int]:
-    """Return the kind of each image, as far as it was asked for."""
+    """Return the form number of each image, `UNKNOWN` for images that were not requested."""
     found: list[int] = clip._places.columns.form_of.tolist()
     return found
 
 
 RAW = "image/raw/10x6/pixel=grey8"
-# Record formats and what a record has before its image; each of the same frames.
+# Record formats, and the bytes before the image of a record; all have the same frames.
 FORMATS = {
     "alone": ({"RF:Data:1": RAW}, lambda k: b""),
     "sized": ({"RF:Data:1": f"custom/size=9+{RAW}+custom"}, lambda k: b"123456789"),
     "fixed": ({"RF:Data:1": f"data_layout+{RAW}", "DL:Data:1:0": SPEC}, lambda k: spec(k, 99)),
-    "told": ({"RF:Data:1": "data_layout+image/raw", "DL:Data:1:0": SPEC}, spec),
+    "described": ({"RF:Data:1": "data_layout+image/raw", "DL:Data:1:0": SPEC}, spec),
     "text": (
         {"RF:Data:1": f"data_layout+empty+{RAW}", "DL:Data:1:0": TEXT},
         lambda k: DataLayout.from_json(TEXT).encode({"n": k, "text": "x" * (k % 5)}),
@@ -133,7 +133,7 @@ def test_raw_images(name: str, preset: str, padding: int) -> None:
         found = clip[selection]
         assert found.shape == STACK[selection].shape
         assert (found == STACK[selection]).all()
-    # Nothing but what a compressed payload tells makes a record one that is taken apart.
+    # Records are decoded one by one only if the form of the image depends on compressed metadata.
     known = preset == "none" or name in ("alone", "sized", "fixed")
     assert places_of(clip) == ([0] * 20 if known else [IRREGULAR] * 20)
 
@@ -238,7 +238,7 @@ def test_the_configuration_that_was_before() -> None:
 
 def test_images_that_differ_in_type() -> None:
     payloads = [spec(k, 2, 2, 0, pixel) for k, pixel in enumerate((1, 1, 11, 11, 3))]
-    formats = FORMATS["told"][0]
+    formats = FORMATS["described"][0]
     records = [Made(payload + bytes(range(16))) for payload in payloads]
     clip = opened(formats, records).streams[STREAM].frames
     assert clip.dtype == np.uint8
@@ -255,7 +255,7 @@ def test_images_that_differ_in_type() -> None:
 
 
 def test_many_sizes_are_taken_apart() -> None:
-    formats = FORMATS["told"][0]
+    formats = FORMATS["described"][0]
     sizes = [(k + 1, 2) for k in range(100)]
     records = [Made(spec(k, w, h) + bytes(range(w * h))) for k, (w, h) in enumerate(sizes)]
     clip = opened(formats, records).streams[STREAM].frames
@@ -443,7 +443,7 @@ def test_compressed_frames_cannot_claim_more_than_the_file_can_hold() -> None:
     data = make_recording({STREAM: formats}, records)
     stored = vrs.open(data).table.size.tolist()
     assert max(stored) < 4000
-    # As many records as would hold 3.6 TB if each were such an image.
+    # Enough records for 3.6 TB of frames if each held such an image.
     clip = vrs.open(data).streams[STREAM].frames
     with pytest.raises(FormatError, match="far more than"):
         clip._check_nbytes(np.arange(100_000), 36_000_000)
@@ -470,7 +470,7 @@ def test_pixel_formats_of_specs_in_records() -> None:
         if not pixel:
             continue
         payload = spec(0, 8, 6, 0, pixel) + bytes(range(256)) * 4
-        recording = opened(FORMATS["told"][0], [Made(payload)])
+        recording = opened(FORMATS["described"][0], [Made(payload)])
         expected = recording[0].blocks[1].array()
         clip = recording.streams[STREAM].frames
         assert clip[0].tobytes() == expected.tobytes()
@@ -480,7 +480,7 @@ def test_pixel_formats_of_specs_in_records() -> None:
 def test_a_clip_without_its_recording_compiles_each_layout_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The decoders of a recording live as long as a clip of it."""
+    """A clip keeps the decoders of its recording alive."""
     path = tmp_path / "some.vrs"
     records = [Made(pixels(k).tobytes() + pixels(k + 1).tobytes()) for k in range(5)]
     path.write_bytes(make_recording({STREAM: {"RF:Data:1": f"{RAW}+{RAW}"}}, records))

@@ -1,4 +1,4 @@
-"""Columns: one field of all records, beside what the records give one by one."""
+"""Columns: one field of all records, compared with the values of each record."""
 
 import pickle
 import struct
@@ -28,7 +28,7 @@ STREAM = "1201-1"
 
 
 def layout(*pieces: tuple[Any, ...]) -> str:
-    """Return the definition of pieces, (label, type, size) each."""
+    """Return the definition of pieces given as (label, type, size)."""
     return format_definition(Piece(*piece) for piece in pieces)
 
 
@@ -38,7 +38,7 @@ IMU = layout(("t", F64), ("acc", "DataPieceArray<float>", 3), ("ok", "DataPieceV
 
 
 def same(column: Any, expected: Any) -> bool:
-    """Return whether a value of a column is that of a record."""
+    """Return whether a value of a column equals that of a record."""
     if isinstance(column, np.ndarray | np.generic):
         column = column.tolist()
     if isinstance(expected, list | tuple):

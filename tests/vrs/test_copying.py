@@ -1,4 +1,4 @@
-"""Copies: all of a recording or a part of it, told apart from its source by nothing but options."""
+"""Copies of all or part of a recording, which differ from the source only where options say so."""
 
 import os
 import random
@@ -37,7 +37,7 @@ def payloads(path: Path) -> list[bytes]:
 
 
 def mixed(count: int = 300, seed: int = 1) -> list[Rec]:
-    """Return records of three streams and all types, times rising with some equal."""
+    """Return records of three streams and all types, with ascending and some equal times."""
     choose = random.Random(seed)
     found, time = [], 0.0
     for number in range(count):
@@ -150,7 +150,7 @@ def test_a_trim_keeps_the_last_settings_before_it(source: Path, tmp_path: Path) 
     assert found[6:] == inside
     assert sorted(found[:6]) == sorted(last.values())
     assert any(record.timestamp == 60.0 for record in recording_of(tmp_path / "copy.vrs"))
-    # Types that are left out are not brought back.
+    # Types that were left out are not added again.
     vrs.copy(source, tmp_path / "data.vrs", after=60.0, types="data")
     assert all(r.timestamp >= 60 for r in recording_of(tmp_path / "data.vrs"))
 
@@ -162,7 +162,7 @@ def recording_of(path: Path) -> list[vrs.Record]:
 
 @pytest.mark.parametrize("interval", [0, 0.5, 0.75, 2, 7.25, float("inf")])
 def test_decimation(source: Path, tmp_path: Path, interval: float) -> None:
-    """One stream, then all of them: as a loop over the records says."""
+    """One stream, then all streams, compared with a loop over the records."""
     decimate: Any
     for decimate, ids in (
         ({"214-3": interval}, {"214-3"}),
@@ -209,7 +209,7 @@ def test_ids_change_only_when_told_to(source: Path, tmp_path: Path) -> None:
 
 
 def test_a_stream_without_tags_gets_none(tmp_path: Path) -> None:
-    """With an empty entry in the description, readers would make up a serial number."""
+    """With an empty entry in the description, readers would derive a serial number."""
     (tmp_path / "a.vrs").write_bytes(build(numbered(3), streams={}).data)
     vrs.copy(tmp_path / "a.vrs", tmp_path / "b.vrs")
     with vrs.open(tmp_path / "a.vrs") as before, vrs.open(tmp_path / "b.vrs") as after:
@@ -329,7 +329,7 @@ def test_a_copy_over_its_source(source: Path) -> None:
 
 @pytest.mark.parametrize("name", ["copy.vrs", "copy_0"])
 def test_chunks_that_are_replaced(source: Path, tmp_path: Path, name: str) -> None:
-    """Those of the recording before go, and no other file does."""
+    """The files of the old recording are removed, and no other file is."""
     copy, expected = tmp_path / name, payloads(source)
     many = vrs.copy(source, copy, chunk_nbytes=1000)
     few = vrs.copy(source, copy, chunk_nbytes=5000, overwrite=True)

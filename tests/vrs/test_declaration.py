@@ -1,4 +1,4 @@
-"""Images, audio and other blocks as they are declared: what fits, and the bytes it becomes."""
+"""Declared images, audio and other blocks: values that fit, and the bytes they become."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which blocks a payload is made of: sizes, specs by convention, notes, and what raises."""
+"""Blocks of a payload: sizes, specs by convention, notes and errors."""
 
 import pickle
 import struct
@@ -80,7 +80,7 @@ def test_sizes_from_the_format(
 def test_a_size_in_the_layout_before() -> None:
     record = formatted("data_layout+custom+custom", u32(2) + b"abc", _0=NEXT)
     assert listed(record) == [("metadata", 4), ("custom", 2), ("custom", 1)]
-    # It goes before the size in the format for images and audio, not for custom blocks.
+    # It overrides the size of the format for images and audio, but not for custom blocks.
     record = formatted("data_layout+custom/size=3", u32(2) + b"abc", _0=NEXT)
     assert listed(record)[1] == ("custom", 3)
     record = formatted("data_layout+image/size=3/jpg", u32(2) + b"abc", _0=NEXT)
@@ -157,7 +157,7 @@ def test_formats_that_are_damaged(tags: dict[str, str], message: str) -> None:
 
 
 def configured(configuration: dict[str, Any], data: tuple[str, bytes], **layouts: str) -> Record:
-    """Return a data record after a configuration record of the values of `SPEC`."""
+    """Return a data record after a configuration record with the values of `SPEC`."""
     tags = {f"DL:Data:1:{key[1:]}": value for key, value in layouts.items()}
     tags |= {
         "RF:Data:1": data[0],
@@ -179,7 +179,7 @@ def test_an_image_by_the_configuration() -> None:
     (spec,) = record.image_specs
     assert (spec.width, spec.height, spec.pixel_format) == (2, 1, PixelFormat.RGB8)
     assert spec.buffer_size == 6
-    # Not if it says too little, if the record says more, or if the string does.
+    # Not used if it is incomplete, or if the record or the format string describes the image.
     assert configured(spec_values(2, 0, 4), ("image/raw", b"abcdef")).note is not None
     assert configured(spec_values(2, 1, 27), ("image/raw", b"abcdef")).note is not None
     own = encode(SPEC, **spec_values(3, 2, 1))
@@ -444,7 +444,7 @@ def test_any_payload_gives_blocks_or_documented_errors(
 
 
 class Picklable(MemorySource):
-    """A source that is the same in another process."""
+    """Source that pickles to an equal source in another process."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.tags, *self.records)

@@ -1,4 +1,4 @@
-"""Tags of files and streams: vectors both ways, serial numbers that are made, hostile bytes."""
+"""Tags of files and streams: vectors both ways, derived serial numbers, hostile bytes."""
 
 import contextlib
 import struct
@@ -23,7 +23,7 @@ from bloscpack.vrs.format.format import RecordType, StreamId
 
 from .vectorfiles import NAMES, VectorFile, is_tag
 
-# Their streams are not in the order that writers use, or come with legacy ids.
+# Vectors whose streams are not sorted or have legacy ids.
 UNSORTED = {"enc_ids"}
 
 texts = st.binary(max_size=12).map(lambda data: data.decode("utf-8", "surrogateescape"))
@@ -47,7 +47,7 @@ def test_tags_equal_the_manifest(name: str) -> None:
     streams = dict(description.streams)
     late = [unpack_tags_record(payload) for payload in file.payloads_of_type(RecordType.TAGS)]
     for stream_id, expected in file.manifest["streams"].items():
-        # Each vector has at most one stream that a tags record brings.
+        # Each vector has at most one stream with a tags record.
         tags = streams.pop(StreamId.parse(stream_id), None) or late.pop()
         for found, key in ((tags.user, "user_tags"), (tags.vrs, "vrs_tags")):
             assert found.keys() == expected[key].keys()
@@ -138,7 +138,7 @@ def test_tags_record_round_trip(tags: StreamTags) -> None:
 
 
 def test_keys_are_in_the_order_of_their_bytes() -> None:
-    # As text, a byte that is no UTF-8 sorts after U+20AC; as bytes it does not.
+    # As text, a byte that is not UTF-8 sorts after U+20AC; as bytes, it sorts before.
     tags = {"\udc80": "", "\u20ac": "", "a": ""}
     packed = pack_description(Description(file_tags=tags))
     assert packed.index(b"a") < packed.index(b"\x80\0\0\0\0") < packed.index("\u20ac".encode())

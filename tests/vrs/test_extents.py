@@ -1,4 +1,4 @@
-"""Pieces picked out of files: the kernels that gather them, and how files are read for them."""
+"""Extents gathered from files: the kernels, and the reads of the files."""
 
 from pathlib import Path
 from typing import Any

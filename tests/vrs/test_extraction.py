@@ -1,4 +1,4 @@
-"""Extraction: what is in a recording lies in files, exactly, and only in the folder."""
+"""Extraction: the files have the exact content of the recording, and all are in the folder."""
 
 import io
 import json
@@ -343,7 +343,7 @@ def test_vectors(name: str, tmp_path: Path) -> None:
 
 
 def check_block(block: vrs.Block, document: dict[str, Any], folder: Path) -> None:
-    """Compare what a line says of a block, and a file that holds its bytes as they are."""
+    """Compare a block with its line, and with the file that holds its bytes."""
     assert document["kind"] == block.kind
     name = document.get("file")
     if block.kind == "metadata":

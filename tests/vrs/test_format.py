@@ -1,4 +1,4 @@
-"""The two headers, against bytes written by hand."""
+"""File header and record header, compared with bytes written by hand."""
 
 from typing import Any
 
@@ -116,7 +116,7 @@ def test_a_number_that_does_not_fit() -> None:
         ({"record_type": 0}, "record_type"),
         ({"record_type": 5}, "record_type"),
         ({"compression": 3}, "compression"),
-        # The limits of what a compressed payload may take: below 200 bytes and from there on.
+        # Largest compressed payloads, for uncompressed sizes below 200 bytes and from 200 on.
         ({"uncompressed_size": 100, "size": 32 + 150}, "uncompressed_size"),
         ({"uncompressed_size": 199, "size": 32 + 298}, "uncompressed_size"),
         ({"uncompressed_size": 200, "size": 32 + 300}, "uncompressed_size"),

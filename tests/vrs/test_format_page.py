@@ -1,4 +1,4 @@
-"""The page of the format is true: its dump is its example, and its reader reads the vectors."""
+"""Format page: the dump equals the example, and its reader reads the vectors."""
 
 import hashlib
 import re
@@ -19,7 +19,7 @@ PAGE = DOCS / "formats" / "vrs.md"
 
 @pytest.fixture(scope="module")
 def page() -> dict[str, Any]:
-    """Give the namespace of the page: its example, and the functions of its reader."""
+    """Return the namespace of the page: its example and the functions of its reader."""
     return run_page(PAGE)
 
 
@@ -50,7 +50,8 @@ def test_names_and_numbers_of_the_tables() -> None:
     assert presets == set(PRESETS) - {"none"}
 
 
-# Chunks, version 1, tags records, tags that are not UTF-8, legacy ids: not for a short reader.
+# Not supported by the short reader: chunks, version 1, tags records, tags that are not UTF-8,
+# legacy ids.
 LEFT_OUT = ("chunk", "split", "legacy", "late", "enc_tags", "enc_ids")
 SIMPLE = [name for name in NAMES if not any(word in name for word in LEFT_OUT)]
 each_file = pytest.mark.parametrize("name", SIMPLE)
@@ -94,14 +95,14 @@ def test_reader_of_the_page_decodes_metadata(name: str, page: dict[str, Any]) ->
             continue
         assert nbytes == block.nbytes
         expected, _ = layout.decode(block.data)
-        # The page does without keys for labels that are used twice.
+        # The reader of the page has no keys for labels that are used twice.
         for label in values.keys() & expected.keys():
             assert flat(values[label]) == flat(expected[label]), block.where
         assert values.keys() == expected.keys() or name == "enc_labels"
 
 
 def flat(value: Any) -> str:
-    """Write a value so that NaN equals itself, and rows of matrices are not told apart."""
+    """Return a text in which NaN equals itself and matrices are flat."""
     if isinstance(value, dict):
         return repr({key: flat(value[key]) for key in sorted(value)})
     text = repr(value)

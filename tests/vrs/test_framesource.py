@@ -1,4 +1,4 @@
-"""Recordings as sources of clips: ids, batches, and opening by what a file is."""
+"""Recordings as frame sources: ids, batches, and opening by file type."""
 
 import os
 import pickle

@@ -1,4 +1,4 @@
-"""Coded images: video with its key frames, PNG of every kind, and packages that are missing."""
+"""Coded images: video with key frames, PNG of every kind, and missing packages."""
 
 import io
 import sys
@@ -36,7 +36,7 @@ def coded(
         pytest.skip(f"PyAV has no {codec}")
     context.width, context.height, context.pix_fmt = WIDTH, HEIGHT, "yuv420p"
     context.framerate, context.gop_size, context.max_b_frames = 30, 100, reordered
-    # No frame waits for later ones, as recordings have them.
+    # As in recordings, frames do not depend on later frames.
     context.options = options or (
         {"deadline": "realtime", "lag-in-frames": "0"}
         if codec == "libvpx-vp9"
@@ -54,7 +54,7 @@ def coded(
 
 
 def video(frames: list[bytes], codec: str = "H.264", **changes: Any) -> MemorySource:
-    """Return a stream of data records, one per frame, with a group from each 4th on."""
+    """Return a stream of data records, one per frame, with a key frame every 4 frames."""
     records = []
     for number, frame in enumerate(frames):
         values = {
@@ -87,7 +87,7 @@ def test_frames_are_decoded_from_their_key_frame(codec: str, name: str) -> None:
 def test_only_the_frames_of_the_group_are_read() -> None:
     source = video(coded(4) + coded(4))
     source[6].blocks[1].array()
-    # The record asked for, and those of its group.
+    # The requested record and those of its group.
     assert source.nread == 1 + 3
 
 
@@ -114,7 +114,7 @@ def test_grey_video() -> None:
 def test_a_frame_whose_group_is_not_whole(index: int) -> None:
     frames = coded(4)
     source = video(frames)
-    # The record of the key frame is gone.
+    # The record of the key frame is missing.
     short = MemorySource(source.tags, *source.records[1:])
     message = f"record {index - 1} of stream 214-1: .* frame {index} after .* frame 0 is missing"
     with pytest.raises(FormatError, match=message):
@@ -124,7 +124,7 @@ def test_a_frame_whose_group_is_not_whole(index: int) -> None:
 def test_a_frame_of_another_group() -> None:
     frames = coded(3)
     source = video(frames)
-    # The record of the key frame gives another time for it: a later one of the same stream.
+    # The key frame's record has another time, that of a later key frame of the stream.
     other = video(frames, image_key_frame_timestamp=9.0)
     mixed = MemorySource(source.tags, other.records[0], *source.records[1:])
     with pytest.raises(FormatError, match="frame 2 after a key frame, and frame 0 is missing"):
@@ -132,7 +132,7 @@ def test_a_frame_of_another_group() -> None:
 
 
 def test_frames_that_are_shown_in_another_order() -> None:
-    """Coded in the order 0, 3, 1, 2 and so on: the picture is that of the frame asked for."""
+    """Frames coded in the order 0, 3, 1, 2 and so on: the requested frame is returned."""
     frames = coded(4, options={"x264-params": "bframes=2:b-adapt=0:scenecut=0"}, reordered=2)
     source = video(frames)
     for index, number in enumerate((0, 3, 1, 2)):
@@ -151,7 +151,7 @@ def test_frames_of_another_size_than_said() -> None:
     source = video(coded(1), image_width=80)
     with pytest.raises(CodecError, match="of 64x48, the recording says 80x48"):
         source[0].blocks[1].array()
-    # What the decoder may allocate is bounded by the size that the recording gives.
+    # The size in the recording bounds what the decoder may allocate.
     source = video(coded(1), image_width=1, image_height=1)
     with pytest.raises(CodecError):
         source[0].blocks[1].array()
@@ -177,7 +177,7 @@ def test_codecs_without_a_decoder() -> None:
         source[0].blocks[1].array()
 
 
-# By pillow-jxl-plugin 1.3.8: 8x8 pixels of grey.
+# 8x8 grey pixels, encoded by pillow-jxl-plugin 1.3.8.
 SMALL_JXL = bytes.fromhex(
     "ff0a414050dc080800010060004b2837d61fbc5550901413a40070020c30c000030c30c000"
 )
@@ -199,7 +199,7 @@ def test_packages_that_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_jpeg_xl_goes_through_the_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The plugin registers itself with Pillow: here one stands for it that knows no format."""
+    """The plugin registers itself with Pillow; this stand-in does not register a format."""
     pytest.importorskip("PIL.Image")
     monkeypatch.setitem(sys.modules, "pillow_jxl", types.ModuleType("pillow_jxl"))
     with pytest.raises(CodecError, match="JPEG XL"):
@@ -209,10 +209,10 @@ def test_jpeg_xl_goes_through_the_plugin(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_jpeg_xl_images_that_say_they_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are refused before the plugin sees them."""
+    """Too large images raise before the plugin gets them."""
     pytest.importorskip("PIL.Image")
     monkeypatch.setitem(sys.modules, "pillow_jxl", types.ModuleType("pillow_jxl"))
-    # 2**31 x 2**30, and 8192 x 4096: twice what any image may take.
+    # 2**31 x 2**30, and 8192 x 4096: twice the limit for any image.
     for data in (b"\xff\x0a\xfe" + b"\xff" * 8, bytes.fromhex("ff0afa7f0700")):
         with pytest.raises(FormatError, match="stored bytes cannot hold it"):
             formatted("image/jxl", data).blocks[0].array()

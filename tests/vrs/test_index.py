@@ -1,4 +1,4 @@
-"""Indexes: vectors both ways, salvage of split ones, sizes that are not believed, sorting."""
+"""Indexes: vectors both ways, salvage of split indexes, impossible sizes, sorting."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ from bloscpack.vrs.format.recordindex import (
 
 from .vectorfiles import NAMES, VectorFile
 
-# Written by a newer or older Zstandard, at another level, or in another order of streams.
+# Vectors by another version of Zstandard, at another level, or with another order of streams.
 NOT_REPRODUCED = {
     "cpy_pixel_formats",
     "cpy_split_zstd",
@@ -96,7 +96,7 @@ def test_packing_gives_the_same_bytes(name: str) -> None:
     content = unpack_index(header, payload, nbytes_present=len(file.data))
     compression = Compression.ZSTD if header.uncompressed_size else Compression.NONE
     packed = pack_index(content.entries, content.stream_ids, compression)
-    # Space that was kept for more follows in front indexes.
+    # An index before the records may be followed by reserved space.
     assert payload[: len(packed)] == packed
     assert len(payload) == len(packed) or "slack" in name or name == "enc_front_index"
     if compression:

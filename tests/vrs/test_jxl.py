@@ -1,7 +1,7 @@
-"""Sizes of JPEG XL images, from the first bytes of files that libjxl made.
+"""Sizes of JPEG XL images, read from the first bytes of files.
 
-The heads are those of files by pillow-jxl-plugin 1.3.8 (libjxl): zeros of the size that is given,
-effort 1, lossless, in a container and not.
+The files were written by pillow-jxl-plugin 1.3.8 (libjxl): zeros of the given size, effort 1,
+lossless, with and without a container.
 """
 
 import pytest

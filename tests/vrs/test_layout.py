@@ -1,4 +1,4 @@
-"""Data layouts by hand: bytes against values, both ways, names of pieces, unknown types."""
+"""Data layouts written by hand: bytes and values both ways, names of pieces, unknown types."""
 
 import pickle
 import struct
@@ -148,7 +148,7 @@ def test_maps_are_written_in_the_order_of_their_bytes() -> None:
 def test_names_of_pieces_with_one_label() -> None:
     pieces = [Piece("x", type_name) for type_name in TYPES]
     keys = DataLayout([*pieces, Piece("y", "DataPieceString")]).keys
-    # All 123 read so from a file by pyvrs 1.2.2.
+    # Read by pyvrs 1.2.2 from a file with all 123 types.
     assert {"x<Bool>", "x<int64>", "x<Point2Di_array>", "x<uint8_vector>", "y"} < set(keys)
     assert {"x<string_string_map>", "x<string_vector>", "x<string>", "x<Matrix2Df>"} < set(keys)
     assert len(set(keys)) == len(TYPES) + 1

@@ -1,4 +1,4 @@
-"""Definitions and blocks made to break a reader: values or documented errors, bounded work."""
+"""Hostile definitions and blocks: values or documented errors, and bounded work."""
 
 import json
 import random
@@ -57,7 +57,7 @@ def test_texts_that_are_no_definition(text: str) -> None:
 
 
 def nested(depth: int) -> str:
-    """Write a definition of this depth, by way of a default."""
+    """Return a definition that nests to this depth, in a default."""
     inner = depth - 3
     return definition(VALUE[:-1] + ',"default":' + "[" * inner + "]" * inner + "}")
 
@@ -75,7 +75,7 @@ def test_brackets_in_texts_do_not_count() -> None:
     label = "[{" * 100 + '\\"[' * 100
     layout = DataLayout.from_json(definition(value_named(label)))
     assert layout.keys[0].startswith("[{[{")
-    # A string without an end is passed over at once: every quote in it could be the next start.
+    # Must be linear in the length: each quote of an unterminated string could start a string.
     endless = '"' + '\\"[{' * 20_000
     assert len(_BRACKET.findall(endless)) == 1
     for text in (endless, "[" + endless, endless + "\\"):
@@ -208,10 +208,10 @@ def test_pieces_that_all_claim_the_same_bytes() -> None:
         FormatError, match="claim 1000000000 bytes, but the variable part has 100000"
     ):
         layout.decode(shared)
-    # As many bytes, each claimed once.
+    # The same number of bytes, each claimed once.
     own = b"".join(struct.pack("<II", i * 10, 10) for i in range(10_000)) + bytes(100_000)
     assert len(layout.decode(own)[0]) == 10_000
-    # Entries that lead out of the block claim nothing.
+    # Entries that lead out of the block are not counted.
     outside = struct.pack("<II", 1, 0xFFFFFFFF) * 9_999 + struct.pack("<II", 0, 100_000)
     values = layout.decode(outside + bytes(100_000))[0]
     assert [key for key, value in values.items() if value is not None] == ["9999"]

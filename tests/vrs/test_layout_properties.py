@@ -1,4 +1,4 @@
-"""Generated layouts and values: decoding gives back what was encoded, and bytes come back."""
+"""Generated layouts and values: round trips of values and of bytes."""
 
 import struct
 from typing import Any
@@ -65,7 +65,7 @@ def layouts_and_values(draw: st.DrawFn) -> tuple[DataLayout, dict[str, Any]]:
 
 
 def typed(value: Any) -> str:
-    """Tell 0.0 from -0.0, 1 from 1.0 and True, tuples from lists; not the order of maps."""
+    """Return a text in which 0.0, -0.0, 1, 1.0 and True differ; the order of maps is ignored."""
     if isinstance(value, dict):
         return repr(sorted((key, typed(one)) for key, one in value.items()))
     return repr(value)
@@ -79,7 +79,7 @@ def test_values_come_back(drawn: tuple[DataLayout, dict[str, Any]], after: bytes
     assert nbytes == len(block) == layout.nbytes(block + after)
     assert typed(decoded) == typed(values)
     assert layout.encode(decoded) == block
-    # The slow way writes the same bytes.
+    # The slow path writes the same bytes.
     assert layout._encode_checked(values) == block
     assert [one for _, _, one in layout.iter_values(block)] == [decoded[key] for key in layout.keys]
 
@@ -138,7 +138,7 @@ def test_any_order_of_the_variable_part(
     block = layout.encode(values)
     index = struct.iter_unpack("<II", block[layout.fixed_nbytes : layout.prefix_nbytes])
     parts = [block[layout.prefix_nbytes + at :][:length] for at, length in index]
-    # The last entry stays last, for it says where the part ends; gaps come between.
+    # The last entry stays last, because it determines the end; gaps come in between.
     order = [*data.draw(st.permutations(range(len(parts) - 1))), len(parts) - 1]
     entries, stored = [b""] * len(parts), b""
     for i in order:

@@ -1,4 +1,4 @@
-"""Every metadata block of the vectors: definitions, sizes, and values as manifests have them."""
+"""Every metadata block of the vectors: definitions, sizes and values equal the manifests."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ each_file = pytest.mark.parametrize("name", NAMES)
 
 
 def as_manifest(value: Any) -> Any:
-    """Write a value as the manifests do (the README of the vectors says how)."""
+    """Return a value in the form of the manifests (see the README of the vectors)."""
     if isinstance(value, float) and not math.isfinite(value):
         return {"$f": "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"}
     if isinstance(value, bytes):
@@ -34,7 +34,7 @@ def as_manifest(value: Any) -> Any:
 
 
 def typed(value: Any) -> Any:
-    """Make 1, 1.0 and True unequal, and 0.0 and -0.0."""
+    """Return a value in which 1, 1.0 and True differ, and 0.0 and -0.0."""
     if isinstance(value, list):
         return [typed(one) for one in value]
     if isinstance(value, dict):
@@ -43,7 +43,7 @@ def typed(value: Any) -> Any:
 
 
 def long_value(one: list[Any], expected: list[Any]) -> list[Any]:
-    """Return `one` if the manifest has the hash of its value in place of the value."""
+    """Return `one` if the manifest has only its hash, else the entry of the manifest."""
     text = json.dumps(one[2], sort_keys=True)
     digest = {"$sha256_of_json": hashlib.sha256(text.encode()).hexdigest(), "$len": len(one[2])}
     return one if expected == [*one[:2], digest] else expected

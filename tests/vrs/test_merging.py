@@ -1,4 +1,4 @@
-"""Recordings joined to one, as a loop over all of their records says."""
+"""Merged recordings, compared with a loop over all of their records."""
 
 import os
 from pathlib import Path
@@ -34,7 +34,7 @@ def found_in(path: Path) -> list[tuple[str, float, bytes]]:
 
 @pytest.fixture
 def pair(tmp_path: Path) -> list[Path]:
-    """Two recordings of streams 241-1, 214-3 and 214-7, some records at the same times."""
+    """Return two recordings of streams 241-1, 214-3 and 214-7, with some equal times."""
     return [
         write(
             tmp_path / f"{seed}.vrs",
@@ -98,7 +98,7 @@ def test_streams_are_kept_apart(pair: list[Path], tmp_path: Path) -> None:
 
 
 def test_the_nth_streams_of_a_type_are_joined(tmp_path: Path) -> None:
-    """By their order, not by their ids; one more than the others have keeps its id, if free."""
+    """Streams are joined by order, not by id; an extra stream keeps its id if that is free."""
     first = write(tmp_path / "1.vrs", [Rec(0, b"a", IMU_2)], {IMU_2: {}})
     second = write(
         tmp_path / "2.vrs",
@@ -154,7 +154,7 @@ def test_tags_are_joined(tmp_path: Path) -> None:
 
 
 def test_streams_that_look_different_are_not_joined(tmp_path: Path) -> None:
-    """Records of the second would be decoded as if they were the first's."""
+    """Otherwise, records of the second would be decoded by the formats of the first."""
     paths = [
         write(tmp_path / f"{k}.vrs", [Rec(k, b"1234")], {IMU: {"vrs": {"RF:Data:1": text}}})
         for k, text in enumerate(("custom", "data_layout"))
@@ -213,7 +213,7 @@ def test_a_vector_merged_with_itself(vector: str, tmp_path: Path) -> None:
     path = manifests.path(vector)
     report = vrs.merge([path, path], tmp_path / "merged.vrs")
     with vrs.open(path) as recording, vrs.open(tmp_path / "merged.vrs") as merged:
-        if vector != "enc_nan":  # times that are no numbers equal none
+        if vector != "enc_nan":  # NaN times do not equal themselves
             assert merged.checksum() == recording.checksum()
             assert report.nduplicates == len(recording)
         assert list(merged.streams) == list(recording.streams)

@@ -210,7 +210,7 @@ def test_no_instance_id_is_left(tmp_path: Path) -> None:
     path = tmp_path / "a.vrs"
     with vrs.create(path) as writer:
         writer.stream(241, instance_id=65535)
-    with pytest.raises(ValueError, match="241-65535: no instance id is left"):
+    with pytest.raises(ValueError, match="241-65535: no free instance id is left"):
         pyvrs.SyncVRSReader([path, path], multi_path=True)
 
 
