@@ -1,4 +1,4 @@
-"""What ``import bloscpack`` costs and leaves behind, seen in a fresh process."""
+"""Cost and side effects of ``import bloscpack``, measured in a fresh process."""
 
 import ast
 import importlib
