@@ -44,6 +44,7 @@ check: $(CHECK)/.ready
 	$(CHECK)/bin/ruff check .
 	$(CHECK)/bin/ruff format --check .
 	$(CHECK)/bin/mypy
+	$(CHECK)/bin/python .ci/words.py
 
 bench: $(BENCH)/.ready
 	$(BENCH)/bin/python -m pytest bench --benchmark-only --benchmark-columns=min,median,rounds $(ARGS)

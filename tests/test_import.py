@@ -1,4 +1,4 @@
-"""Cost and side effects of ``import bloscpack``, measured in a new process."""
+"""Cost and side effects of ``import bloscpack``, measured in a fresh process."""
 
 import ast
 import importlib

@@ -111,7 +111,7 @@ def _open_sized(name: str) -> Iterator[tuple[IO[bytes], int]]:
             with disk.naming(f"temporary file in {tempfile.gettempdir()}"):
                 shutil.copyfileobj(stream, copy)
                 copy.flush()
-            nbytes = copy.tell()
+            nbytes = os.fstat(copy.fileno()).st_size
             copy.seek(0)
             yield copy, nbytes
 

@@ -15,7 +15,7 @@ from .console.describe import dtype_text
 from .console.endpoint import STDIO, check_input, check_output, open_output, read_any
 from .console.options import add_json_option, count
 from .console.output import Console, print_json
-from .console.selection import Index, bare, parse_selection_text
+from .console.selection import Index, parse_selection_text, strip_brackets
 from .console.status import ExitCode, UsageError
 
 # Larger selections are read and written in pieces of about this size, in bytes.
@@ -100,7 +100,7 @@ class _Selected:
         step = max(1, _PIECE_NBYTES * len(rows) // self.nbytes)
         chunk_rows = (self._array.chunks or (1,))[0]
         if rows.step == 1 and step > chunk_rows:
-            # Pieces end at chunk boundaries, so that each chunk is decoded only once.
+            # Pieces of whole chunks: no chunk is decoded twice if the selection starts at one.
             step -= step % chunk_rows
         rest = tuple(map(_slice_of, others))
         for start in range(0, len(rows), step):
@@ -145,7 +145,7 @@ def _print_shape(args: argparse.Namespace, part: _Part) -> None:
         "cat",
         {
             "path": shown_name(args.file_),
-            "selection": args.selection and bare(args.selection),
+            "selection": args.selection and strip_brackets(args.selection),
             "chunk": args.chunk,
             "shape": part.shape,
             "dtype": dtype_text(part.dtype),

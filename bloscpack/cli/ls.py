@@ -11,7 +11,7 @@ from .console.describe import array_fields, is_array
 from .console.endpoint import check_input, read_any
 from .console.options import add_json_option
 from .console.output import error, print_json, printable, result
-from .console.status import EXPECTED, STATUS_NAMES, ExitCode, describe, exit_code, heaviest
+from .console.status import EXPECTED, STATUS_NAMES, ExitCode, describe, exit_code, most_severe
 from .inputs.storeinfo import is_store, store_entry
 
 _EMPTY = dict.fromkeys(
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.json:
         print_json("ls", {"files": documents})
-    return heaviest(codes)
+    return most_severe(codes)
 
 
 def _describe(where: Any) -> dict[str, Any]:

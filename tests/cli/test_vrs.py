@@ -39,7 +39,7 @@ def yard(tmp_path: Path) -> Path:
 
 
 def damaged(path: Path, *rows: int) -> Path:
-    """Return a copy in which the payloads of some records, which must be compressed, are damaged."""
+    """Return a copy with damaged payloads of some records, which must be compressed."""
     with vrs.open(path) as recording:
         offsets = recording.table.offset[list(rows)].tolist()
     data = bytearray(path.read_bytes())

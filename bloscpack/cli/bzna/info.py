@@ -10,7 +10,7 @@ from ...exceptions import BloscpackError
 from ...storage.url import shown_name
 from ..console.options import add_json_option
 from ..console.output import double_pretty_size, error, print_json, printable, result
-from ..console.status import ExitCode, describe, exit_code, heaviest
+from ..console.status import ExitCode, describe, exit_code, most_severe
 from ..inputs.datasets import INPUT, THUMB, add_file, open_dataset
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def show(args: argparse.Namespace, *, command: str) -> int:
     else:
         for line in _text(document):
             result(printable(line))
-    return heaviest(map(exit_code, errors)) if errors else ExitCode.OK
+    return most_severe(map(exit_code, errors)) if errors else ExitCode.OK
 
 
 def _document(dataset: "Dataset", errors: list[BloscpackError]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from ...exceptions import BloscpackError
 from ...storage.url import shown_name
 from ..console.options import add_json_option
 from ..console.output import error, print_json, printable, result
-from ..console.status import ExitCode, describe, exit_code, heaviest
+from ..console.status import ExitCode, describe, exit_code, most_severe
 from ..inputs.datasets import INPUT, THUMB, add_file, add_selection, choose, open_dataset
 from .info import picture
 
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
         else:
             for entry in entries:
                 result(_line(entry, pictures=args.pictures))
-    return heaviest(codes)
+    return most_severe(codes)
 
 
 def _entries(

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...storage.url import shown_name
 from .output import error, print_json
-from .status import EXPECTED, STATUS_NAMES, ExitCode, describe, exit_code, heaviest
+from .status import EXPECTED, STATUS_NAMES, ExitCode, describe, exit_code, most_severe
 
 Check = Callable[[str], tuple[ExitCode, dict[str, Any]]]
 
@@ -43,4 +43,4 @@ def run_each(args: argparse.Namespace, command: str, check: Check, failed: dict[
         )
     if args.json:
         print_json(command, {"files": documents})
-    return heaviest(codes)
+    return most_severe(codes)

@@ -19,7 +19,7 @@ _INTEGER = re.compile(r"[-+]?[0-9]{1,19}")
 _MAX_PARTS = 3
 
 
-def bare(text: str) -> str:
+def strip_brackets(text: str) -> str:
     """Remove the brackets around `text`, if any."""
     inner = text.strip()
     if inner.startswith("[") and inner.endswith("]"):
@@ -35,7 +35,7 @@ def parse_selection_text(text: str) -> Index:
     UsageError
         The text is not a selection.
     """
-    entries = bare(text).split(",")
+    entries = strip_brackets(text).split(",")
     if len(entries) > 1 and not entries[-1].strip():
         entries.pop()
     try:

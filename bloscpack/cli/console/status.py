@@ -50,7 +50,7 @@ def exit_code(err: BaseException) -> ExitCode:
     return ExitCode.FAILED
 
 
-def heaviest(codes: Iterable[ExitCode]) -> ExitCode:
+def most_severe(codes: Iterable[ExitCode]) -> ExitCode:
     """Return the exit code for several files."""
     found = set(codes)
     return next((code for code in _BY_WEIGHT if code in found), ExitCode.OK)

@@ -15,7 +15,7 @@ from ..console.describe import dtype_text
 from ..console.endpoint import STDIO, check_output, open_output
 from ..console.options import add_json_option
 from ..console.output import Console, print_json
-from ..console.selection import bare
+from ..console.selection import strip_brackets
 from ..console.status import ExitCode, UsageError
 from ..inputs.clips import open_clips, parse_frames
 
@@ -141,7 +141,7 @@ def _print_shape(args: argparse.Namespace, part: _Frames) -> None:
         {
             "path": shown_name(args.file_),
             "id": args.id,
-            "selection": args.select and bare(args.select),
+            "selection": args.select and strip_brackets(args.select),
             "shape": part.shape,
             "dtype": dtype_text(part.dtype),
             "nbytes": part.nbytes,

@@ -8,7 +8,7 @@ from ...storage.url import shown_name
 from ..console.describe import dtype_text
 from ..console.options import add_json_option
 from ..console.output import encode_json, error, print_json, printable, result
-from ..console.status import EXPECTED, STATUS_NAMES, ExitCode, describe, exit_code, heaviest
+from ..console.status import EXPECTED, STATUS_NAMES, ExitCode, describe, exit_code, most_severe
 from ..inputs.clips import clip_nbytes, kept_as, open_clips
 
 _EMPTY = dict.fromkeys(("shape", "dtype", "kept_as", "nbytes", "meta"))
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
             codes.append(code)
     if args.json:
         print_json("frames ls", {"path": shown_name(args.file_), "clips": documents})
-    return heaviest(codes)
+    return most_severe(codes)
 
 
 def _describe(source: FrameSource, id_: str, *, with_meta: bool) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def open_dataset(
     BloscpackError, OSError
         The file cannot be opened.
     ValueError
-        The dataset is too small for `splits`.
+        `splits` does not fit the dataset.
     """
     from ...benzina.dataset import open as open_file
 
@@ -54,7 +54,7 @@ def open_dataset(
         dataset = open_file(where, splits=splits, nthreads=nthreads)
     except BloscpackError as err:
         err.path = shown_name(name)
-        raise refused(name, where, err) from None
+        raise opening_error(name, where, err) from None
     with dataset:
         yield dataset
 
@@ -73,10 +73,10 @@ def readable_dataset(name: str) -> Any:
     return readable(name)
 
 
-def refused(name: str, where: Any, error: BloscpackError) -> BloscpackError:
+def opening_error(name: str, where: Any, error: BloscpackError) -> BloscpackError:
     """Return the error to raise for a file that could not be opened as a dataset.
 
-    It is `NotBloscpackError` unless the file has the magic or the suffix of a dataset.
+    It is `NotBloscpackError` unless the file is recognised as a dataset.
     """
     if isinstance(error, WrongKindError):
         return error

@@ -124,11 +124,13 @@ def add_filter_options(parser: Container) -> None:
     parser.add_argument(
         "--after",
         metavar="SECONDS",
-        type=moment,
+        type=parse_moment,
         help="select from this time on; +S is S seconds after the first data record, -S before the "
         "last",
     )
-    parser.add_argument("--before", metavar="SECONDS", type=moment, help="select until this time")
+    parser.add_argument(
+        "--before", metavar="SECONDS", type=parse_moment, help="select until this time"
+    )
 
 
 def add_selection(parser: Container) -> None:
@@ -140,7 +142,7 @@ def add_selection(parser: Container) -> None:
     )
 
 
-def moment(text: str) -> Moment:
+def parse_moment(text: str) -> Moment:
     """Parse the argument of ``--after`` or ``--before``."""
     origin = text[:1] if text[:1] in ("+", "-") else ""
     try:
