@@ -72,7 +72,7 @@ def open(  # noqa: A001
 
     Notes
     -----
-    Opening reads the whole index, or every record header if there is no index. From a URL, it takes
+    Opening reads the whole index, or every record header without an index. From a URL, it takes
     one request for the first 64 KiB and one for the index at the end and the bytes before it.
     """
     if mode != "r":

@@ -226,7 +226,7 @@ class RecordSequence(Sequence[Record]):
         *,
         tolerance: float | None = None,
     ) -> IntArray:
-        """Return the `record_index` of the record nearest to each time; -1 if there is none.
+        """Return the `record_index` of the record nearest to each time; -1 without one.
 
         Parameters
         ----------

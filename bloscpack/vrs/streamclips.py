@@ -98,7 +98,7 @@ class StreamClip:
         self.decode_cost = _RAW_COST if is_raw else _CODED_COST
 
     def _index(self, version: int) -> int | None:
-        """Return the index of the image block in the record format; None if there is none."""
+        """Return the index of the image block in the record format, or None."""
         return image_index(self._records.decoder(version).contents, self._block)
 
     def _format(self, version: int) -> ImageFormat:

@@ -152,7 +152,7 @@ def test_many_problems_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (len(report.problems), report.nproblems) == (5, 21)
 
 
-# Files with expected problems: the encoder wrote arbitrary bytes as images, or there is no index.
+# Files with expected problems: the encoder wrote arbitrary bytes as images, or no index.
 FAULTY = {"cxx_crash_noindex", "enc_no_index", "enc_trailing"}
 
 

@@ -309,7 +309,7 @@ def test_no_records() -> None:
     assert (column.shape, column.dtype) == ((0, 4), np.dtype("<f8"))
     assert len(stream.field("s")) == 0
     assert len(stream.field("v")) == 0
-    with pytest.raises(NotFoundError, match="there are no state records"):
+    with pytest.raises(NotFoundError, match="no state records"):
         stream.field("x", "state")
 
 

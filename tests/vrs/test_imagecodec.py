@@ -173,7 +173,7 @@ def test_damaged_frames() -> None:
 
 def test_codecs_without_a_decoder() -> None:
     source = video([b"frame"], "Indeo")
-    with pytest.raises(UnsupportedError, match="codec 'Indeo': there is no decoder"):
+    with pytest.raises(UnsupportedError, match="codec 'Indeo': no decoder exists"):
         source[0].blocks[1].array()
 
 

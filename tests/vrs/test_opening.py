@@ -246,7 +246,7 @@ def test_a_wrong_index_entry_is_found_on_reading(at: int, new: bytes, message: s
 def test_strict_takes_a_good_index_and_no_other(index: str) -> None:
     built = build(numbered(4), index)
     assert payloads(opened(built.data, index="strict")) == expected(built)
-    with pytest.raises(FormatError, match="index: there is none"):
+    with pytest.raises(FormatError, match="index: it is missing"):
         opened(build(numbered(4), "none").data, index="strict")
 
 

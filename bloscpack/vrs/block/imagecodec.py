@@ -59,7 +59,7 @@ def convert_image(
     CodecError, FormatError
         The image is damaged.
     UnsupportedError
-        There is no decoder for this format.
+        No decoder exists for this format.
     ImportError
         The package that decodes this format is missing.
     """
@@ -190,7 +190,7 @@ def decode_video(
     CodecError, FormatError
         The frames are damaged, or do not have the size that the recording declares.
     UnsupportedError
-        There is no decoder for the codec.
+        No decoder exists for the codec.
     ImportError
         PyAV is missing.
 
@@ -207,7 +207,7 @@ def decode_video(
     name = video_codec(spec)
     if name is None:
         raise UnsupportedError(
-            f"video of codec {spec.codec_name!a}: there is no decoder for it"
+            f"video of codec {spec.codec_name!a}: no decoder exists for it"
             f" (supported: {', '.join(sorted(_VIDEO_CODECS))})"
         )
     av = import_av()

@@ -84,7 +84,7 @@ def _listed(records: RecordSet) -> list[int]:
     """Return the last version that the stream's tags define, for a set without records."""
     versions = tagged_versions(records)
     if not versions:
-        raise NotFoundError(f"there are no {records.label}, and no tag defines their format")
+        raise NotFoundError(f"no {records.label} exist, and no tag defines their format")
     return versions[-1:]
 
 

@@ -91,7 +91,7 @@ class Field(_Named):
     required : bool, optional
         Whether readers that expect this layout fail without the piece.
     default : object, optional
-        Value where the caller sets no other, and for readers of a block without the piece.
+        Value of an unset piece, and for readers of a block without the piece.
     tags : mapping of str to str, optional
         Such as ``{"unit": "m/s", "description": "..."}``.
     """

@@ -159,7 +159,7 @@ class VRSReader(Owner):
         Raises
         ------
         StreamNotFoundError
-            There is no such stream.
+            No such stream exists.
         """
         catalog = self._catalog
         found = [
@@ -246,7 +246,7 @@ class VRSReader(Owner):
         TimestampNotFoundError
             No record is within `epsilon`.
         ValueError
-            Without `epsilon`: there is no record at or after `timestamp`.
+            Without `epsilon`: no record exists at or after `timestamp`.
         """
         return self._row_by_time(stream_id, timestamp, epsilon, record_type)
 

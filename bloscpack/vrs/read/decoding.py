@@ -59,7 +59,7 @@ class _Configuration:
     record_index: int
     fields: list[BlockFields]
     images: dict[int, ImageSpec | None]
-    """Image specs from these values, by the index of the block; None if there is none."""
+    """Image specs from these values, by the index of the block; None if they give none."""
 
 
 _NO_CONFIGURATION = _Configuration(-1, [], {})

@@ -85,7 +85,7 @@ def read_listing(source: ChunkedSource, header: FileHeader, first: int) -> Listi
     """
     at = header.index_offset
     if at == 0:
-        raise FormatError("there is none: the file was not closed", field="index_offset")
+        raise FormatError("it is missing: the file was not closed", field="index_offset")
     _prefetch_index(source, at)
     found = read_internal_header(source, at, INDEX_TYPE_ID, "index")
     is_split = found.format_version == SPLIT_VERSION
@@ -157,7 +157,7 @@ def read_internal_header(
     Raises
     ------
     FormatError
-        There is no such record at `offset`.
+        `offset` does not hold such a record.
     """
     if not 0 < offset <= source.size() - RECORD_HEADER_SIZE:
         raise FormatError(

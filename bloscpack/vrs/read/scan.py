@@ -28,7 +28,7 @@ from ..format.format import (
 # Bytes per read while records are small, and while they are large.
 _RUN_NBYTES = 1 << 20
 _HEADER_RUN_NBYTES = 1 << 12
-# Bytes that are searched for a header at a time, doubled as long as there is no header.
+# Bytes that are searched for a header at a time, doubled until a header is found.
 _MIN_SEARCH_NBYTES = 1 << 12
 _MAX_SEARCH_NBYTES = 1 << 20
 # Most reads that check whether a possible header is followed by another one. Accidental damage
@@ -225,7 +225,7 @@ class _Scanner:
         return self._run, at
 
     def _find_next(self, position: int) -> tuple[int, bool] | None:
-        """Find the next header after damage at `position`; None if there is none.
+        """Find the next header after damage at `position`, or return None.
 
         Returns
         -------
