@@ -71,7 +71,7 @@ class Recorder:
         elif name == "replace" and os.path.isfile(args[0]):
             self.events.append(("replace", *map(os.path.basename, args)))
         elif name == "unlink":
-            REAL[name](*args)  # may raise if there is no file to remove
+            REAL[name](*args)  # may raise if the file does not exist
             self.events.append(("unlink", os.path.basename(args[0])))
             return None
         return REAL[name](*args)

@@ -24,7 +24,7 @@ def _soon_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def laid_out(folder: Path, files: dict[str, File], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Write the files, each with its inode number from before the power failure."""
+    """Write the files, each with its inode number from before the power failed."""
     identities: dict[Identity, Identity] = {}
     for name, file in files.items():
         path = folder / name

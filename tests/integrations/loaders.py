@@ -64,7 +64,7 @@ def same_order(_: Path, method: str, num_workers: str) -> None:
     ]
     if expected[0] == expected[1]:
         raise ValueError("the epochs are alike")
-    in_workers = FrameDataset(source, length=3, stride=2, seed=5, transform=AddProcess()())
+    in_workers = FrameDataset(source, length=3, stride=2, seed=5, transform=AddProcess())
 
     def loader(sampler: ClipSampler) -> Any:
         return DataLoader(

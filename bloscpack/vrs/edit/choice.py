@@ -155,7 +155,7 @@ def changed_stream_tags(
             if own == text or (is_pattern and fnmatchcase(own, text))
         ]
         if not found and not is_pattern:
-            raise NotFoundError(f"stream_tags: there is not a stream {text!r:.80}")
+            raise NotFoundError(f"stream_tags: stream {text!r:.80} does not exist")
         for stream_id in found:
             known = changed.get(stream_id, StreamTags())
             changed[stream_id] = StreamTags(changed_tags(known.user, tags), known.vrs)
