@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ..test_parts import written
+from ..array.test_parts import written
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
