@@ -11,7 +11,7 @@ PLANES  for pixels with 3 or 4 channels: planes of green, red - green, blue - gr
 UP      the difference to the row above;
 LEFT    the difference to the previous pixel in the row;
 ZIGZAG  maps small differences of either sign to small numbers;
-BITS    for each plane, or for all items if there are no planes: the 8 bit planes of each byte of the
+BITS    for each plane, or for all items without PLANES: the 8 bit planes of each byte of the
         items, the lowest first; bit i of byte k is that of item 8 k + i. A remainder of up to 7
         items is unchanged.
 

@@ -254,7 +254,7 @@ def test_a_sampler_does_not_count_the_letters_of_a_path(tmp_path: Path) -> None:
         [Path("a")],
         [str(tmp_path / "a.blp")],
     ):
-        with pytest.raises(TypeError, match="give it the FrameDataset"):
+        with pytest.raises(TypeError, match="pass the FrameDataset"):
             ClipSampler(wrong)  # type: ignore[arg-type]
     assert len(ClipSampler(["a", "b"])) == 2
 

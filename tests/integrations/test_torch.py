@@ -274,7 +274,7 @@ def test_an_open_source_is_pickled(source: MemorySourceOfClips) -> None:
         (lambda source: FrameDataset(source, start="last"), "start must be one of random, first"),
         (lambda source: FrameDataset(source, short="drop"), "short must be one of repeat_last"),
         (lambda source: FrameDataset(source, hop=2), "hop is the distance"),
-        (lambda source: FrameDataset(source, start="every"), "needs the length"),
+        (lambda source: FrameDataset(source, start="every"), "needs a length"),
         (lambda source: FrameDataset(source, layout="hwc"), "layout must be one of thwc"),
     ],
 )
