@@ -36,7 +36,7 @@ UNKNOWN_DIGEST = bytes(DIGEST_SIZE)
 
 _VERSION = 1
 # magic, version, zero, bytes of the head, offset, bytes of the trailer, nchunks, zero,
-# XXH3 of the head as it is in front, XXH3 of pages, head and this tail
+# XXH3 of the stored head, XXH3 of pages, head and this tail
 _TAIL = Struct("<8sHHIQQQ8s8s8s")
 TAIL_SIZE = 8 + 2 + 2 + 4 + 8 + 8 + 8 + 8 + 8 + 8
 # Of a larger head only the header is copied; the digest still covers all of it.

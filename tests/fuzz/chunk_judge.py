@@ -153,9 +153,7 @@ def snappy_case(rng: Random) -> tuple[str, list[str], int]:
     data = bytearray(snappy_stream(rng, nbytes))
     what = f"snappy stream of {nbytes}: {damage(rng, data, [(0, 1), (1, 1), (2, 4)])}"
     room = max(1, nbytes + rng.choice((0, 0, 0, -1, 1)))
-    if (
-        rng.random() < 0.5
-    ):  # the size that the stream declares, so that not only its size is checked
+    if rng.random() < 0.5:  # the declared size, so that more than the size is checked
         declared = 0
         for shift, byte in enumerate(data[:3]):
             declared |= (byte & 0x7F) << 7 * shift

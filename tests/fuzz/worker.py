@@ -96,9 +96,7 @@ def main(kind: str, seed: str, first: int, count: int, progress: str | None = No
     from bloscpack.exceptions import BloscpackWarning
 
     warnings.simplefilter("error")
-    warnings.simplefilter(
-        "ignore", BloscpackWarning
-    )  # warnings about damage, which is expected here
+    warnings.simplefilter("ignore", BloscpackWarning)  # damage is expected here
     cases = {
         "files": files_case,
         "chunks": chunks_case,
