@@ -381,7 +381,7 @@ def test_a_pass_in_the_order_of_the_reference_is_whole(mini: benzina.Dataset) ->
     loader = benzina.Loader(mini, SHAPE, 5, seed=7, warp=warp)
     state = loader.state_dict()
     loader.load_state_dict(state)
-    with pytest.raises(ValueError, match="cannot be taken up in the middle"):
+    with pytest.raises(ValueError, match="cannot resume in the middle"):
         loader.load_state_dict({**state, "position": 5})
     with pytest.raises(ValueError, match=r"[Ss]eed"):
         benzina.Loader(mini, SHAPE, seed=1 << 32, warp=warp)

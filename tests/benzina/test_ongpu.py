@@ -172,8 +172,8 @@ def test_what_the_hardware_refuses_is_decoded_and_counted(mini: benzina.Dataset)
         found = decoder.decode_batch(pictures)
     assert (decoder.ndecoded, decoder.nfallback) == (12, 10)
     assert [str(each.message) for each in caught] == [
-        "1 of 3 pictures so far were decoded on the CPU and not on cpu, the last as: 4:4:4",
-        "10 of 12 pictures so far were decoded on the CPU and not on cpu, the last as: no surface",
+        "1 of 3 pictures so far were decoded on the CPU, not on cpu; last reason: 4:4:4",
+        "10 of 12 pictures so far were decoded on the CPU, not on cpu; last reason: no surface",
     ]
     np.testing.assert_array_equal(found[5].y.numpy(), mini[5].frame("bzna_thumb").y)
 

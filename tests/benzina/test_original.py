@@ -97,7 +97,7 @@ class TestFile:
         assert copy.closed
         assert (copy.name, copy.offset) == (file.name, file.offset)
         assert len(Track(copy, "bzna_input")) == (1 if what == "sample" else 12)
-        with open(MINI, "rb") as stream, pytest.raises(TypeError, match="give its path"):
+        with open(MINI, "rb") as stream, pytest.raises(TypeError, match="open the file by path"):
             pickle.dumps(File(stream))
 
 
@@ -187,7 +187,9 @@ class TestTrack:
             assert track.file is file
 
     def test_that_is_not_there(self) -> None:
-        with pytest.raises(NotFoundError, match=r"mini12\.bzna: no track 'x'; there are bzna_inp"):
+        with pytest.raises(
+            NotFoundError, match=r"mini12\.bzna: no track 'x'; the file has bzna_inp"
+        ):
             len(Track(MINI, "x"))
         with File(MINI) as file, pytest.raises(NotFoundError):
             Track(file, "x")
@@ -246,15 +248,18 @@ class TestDatasets:
     @pytest.mark.parametrize(
         ("make", "message"),
         [
-            (lambda: datasets.Dataset(), "Track where no archive"),
-            (lambda: datasets.Dataset(MINI, Track(MINI, "bzna_input")), "name where archive"),
-            (lambda: datasets.Dataset("/missing.bzna"), "no file /missing"),
+            (lambda: datasets.Dataset(), "must be a Track if archive is not given"),
+            (
+                lambda: datasets.Dataset(MINI, Track(MINI, "bzna_input")),
+                "must be a name if archive is given",
+            ),
+            (lambda: datasets.Dataset("/missing.bzna"), "file not found: /missing"),
             (lambda: ClassificationDataset(), "pair of Track"),
             (
                 lambda: ClassificationDataset(MINI, ("bzna_input", Track(MINI, "bzna_target"))),
                 "pair of names",
             ),
-            (lambda: ClassificationDataset("/missing.bzna"), "no file /missing"),
+            (lambda: ClassificationDataset("/missing.bzna"), "file not found: /missing"),
             (lambda: ImageNet("/missing"), "ilsvrc2012.bzna or ilsvrc2012.mp4"),
             (lambda: ImageNet(MINI, split="training"), "split must be"),
             (lambda: ImageNet(MINI, split="val"), "12 samples are too few for 50000 of 'val'"),
@@ -270,7 +275,7 @@ class TestDatasets:
             Track(File(io.BytesIO(data)), "bzna_input"),
             Track(File(io.BytesIO(data)), "bzna_target"),
         )
-        with pytest.raises(FormatError, match="sample 3: its target has 4 bytes"):
+        with pytest.raises(FormatError, match="sample 3: target has 4 bytes"):
             ClassificationDataset(tracks)
 
     def test_targets_that_lie_anywhere(self) -> None:
@@ -296,7 +301,7 @@ class TestDatasets:
         os.rename(tmp_path / "ilsvrc2012.bzna", tmp_path / "ilsvrc2012.mp4")
         assert len(ImageNet(tmp_path)) == 12
         os.rename(tmp_path / "ilsvrc2012.mp4", tmp_path / "other.bzna")
-        with pytest.raises(ValueError, match="no file"):
+        with pytest.raises(ValueError, match="file not found"):
             ImageNet(tmp_path)
 
     def test_splits_of_imagenet(self, monkeypatch: pytest.MonkeyPatch) -> None:

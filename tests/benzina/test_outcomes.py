@@ -200,7 +200,7 @@ def test_offsets_of_64_bits(offset: int) -> None:
 @pytest.mark.parametrize("what", REJECT_TARGETS)
 def test_reject_targets(written: Written, what: str) -> None:
     with benzina.open(written(REJECT_TARGETS[what])) as dataset:
-        with pytest.raises(FormatError, match=r"changed\.bzna: .*(bzna_target|its target has)"):
+        with pytest.raises(FormatError, match=r"changed\.bzna: .*(bzna_target|target has)"):
             dataset.targets  # noqa: B018 - read here
         wrong = 0
         for sample in dataset.samples():

@@ -122,7 +122,7 @@ def test_samples_without_thumbnails_are_refused() -> None:
     without = vectors.data("samples/avc.mp4").replace(b"bzna_thumb", b"some_thumb")
     with (
         benzina.Writer(stream, profile="reference") as writer,
-        pytest.raises(FormatError, match="as the reference profile needs"),
+        pytest.raises(FormatError, match="which the reference profile needs"),
     ):
         writer.add_encoded(without)
     assert len(benzina.open(stream.getvalue())) == 0

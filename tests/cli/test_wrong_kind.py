@@ -114,7 +114,7 @@ def test_cat_writes_the_format_of_the_suffix(blpk: Blpk, tmp_path: Path, clips: 
     assert "give its number with --select" in ended.err
     ended = blpk("frames", "cat", clips, "depth", "--select", "0", "-o", "depth.png")
     assert ended.code == 1
-    assert "PNG holds uint8" in ended.err
+    assert "PNG stores uint8" in ended.err
     assert not (tmp_path / "depth.png").exists()
     ended = blpk("frames", "sheet", clips, "walk", "sheet.jpg")
     assert (ended.code, "name the file *.png" in ended.err) == (2, True)

@@ -388,7 +388,7 @@ class TestRefused:
             ):
                 with pytest.raises(kind, match=message):
                     store.append("a", images)
-            with pytest.raises(ValueError, match="JPEG holds uint8"):
+            with pytest.raises(ValueError, match="JPEG stores uint8"):
                 store.append("a", np.zeros((2, 8, 8), "u2"), codec="jpeg")
             assert len(store) == 0
 

@@ -84,20 +84,20 @@ def _faulty(stands_for: Any) -> Any:
 @pytest.mark.parametrize(
     ("where", "stands_for", "fault"),
     [
-        ("recordreader.RecordReader.iter_records", iter([]), "iteration ends after 0 records"),
-        ("recordreader.decode_payload", b"invented", "is another by damage"),
-        ("record.Record.metadata_blocks", property(lambda _: ({"other": 1},)), "by block"),
+        ("read.recordreader.RecordReader.iter_records", iter([]), "iteration ends after 0 records"),
+        ("read.recordreader.decode_payload", b"invented", "is another by damage"),
+        ("read.record.Record.metadata_blocks", property(lambda _: ({"other": 1},)), "by block"),
         ("stream.Stream.field", np.full(99, 7, "u1"), "field"),
         ("stream.Stream.counts", property(_faulty(IndexError("no"))), "stream 200-1: IndexError"),
         ("recording.Recording.checksum", MemoryError(), "checksum: MemoryError"),
         ("recording.Recording.__reduce__", RecursionError("deep"), "pickle: RecursionError"),
-        ("clips.StreamClip.__getitem__", np.zeros((9, 8), "u1"), "not the image of its record"),
-        ("record.Block.array", OverflowError("large"), "OverflowError"),
-        ("source.ChunkedSource.part_of", UnicodeError("text"), "UnicodeError"),
+        ("streamclips.StreamClip.__getitem__", np.zeros((9, 8), "u1"), "not the image of its"),
+        ("read.record.Block.array", OverflowError("large"), "OverflowError"),
+        ("read.filesource.ChunkedSource.part_of", UnicodeError("text"), "UnicodeError"),
         ("pyvrs.SyncVRSReader.get_stream_info", KeyError("id"), "pyvrs 200-1: KeyError"),
-        ("scan._Scanner._find_next", None, "is lost by damage"),
+        ("read.scan._Scanner._find_next", None, "is lost by damage"),
         ("copy", MemoryError(), "MemoryError"),
-        ("copying.choose_rows", np.arange(1), ": 1 records"),
+        ("edit.copying.choose_rows", np.arange(1), ": 1 records"),
         ("merge", vrs.CopyReport((), 1, 2, 0, 0, 0), "_check_merge: FileNotFoundError"),
         ("fix_index", vrs.IndexRepair("in place", 99, ()), "fix_index: "),
     ],
@@ -105,10 +105,11 @@ def _faulty(stands_for: Any) -> Any:
 def test_the_judge_of_recordings_sees_faults(
     where: str, stands_for: Any, fault: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    names = {"recordreader": "enc_compression", "scan": "enc_no_index"}
-    vector = named(names.get(where.partition(".")[0], "enc_image_spec_places"))
+    names = {"read.recordreader": "enc_compression", "read.scan": "enc_no_index"}
+    module = ".".join(where.split(".")[:2])
+    vector = named(names.get(module, "enc_image_spec_places"))
     data = bytearray(vector.data)
-    if where.startswith("scan"):
+    if module == "read.scan":
         data[vector.shown[3].offset + 26] = 77  # not a record type
     is_value = isinstance(stands_for, property)
     monkeypatch.setattr(f"bloscpack.vrs.{where}", stands_for if is_value else _faulty(stands_for))

@@ -257,6 +257,7 @@ class TestView:
     ) -> None:
         monkeypatch.setitem(sys.modules, "zarr", None)
         monkeypatch.delitem(sys.modules, "bloscpack.integrations.zarr")
+        monkeypatch.delitem(vars(bp), "as_zarr", raising=False)
         with pytest.raises(ImportError, match=r"bloscpack\[zarr\]"):
             bp.as_zarr(ramp)
 

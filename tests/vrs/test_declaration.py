@@ -110,7 +110,7 @@ def test_coded_images() -> None:
     assert len(small) < len(large)
     assert bytes(vrs.Image("jpg").encode(b"any bytes")) == b"any bytes"
     assert bytes(vrs.Image("png").encode(pixels))[:4] == b"\x89PNG"
-    with pytest.raises(ValueError, match="JPEG holds"):
+    with pytest.raises(ValueError, match="JPEG stores"):
         vrs.Image("jpg").encode(pixels.astype(float))
     with pytest.raises(TypeError, match="expected bytes, not an array"):
         vrs.Image("jxl").encode(pixels)
