@@ -211,7 +211,5 @@ def test_any_damage_of_the_index_gives_a_report(tmp_path: Path, some: Some) -> N
         except UnsupportedError as err:
             refusals.add(str(err).partition(": ")[2])
     assert damaged > 20
-    outside = (
-        "its samples are in another file (data reference 'url '), which is not read: copy them "
-    )
-    assert refusals <= {outside + "into this one"}
+    outside = "its samples are in another file (data reference 'url '), which is not supported: "
+    assert refusals <= {outside + "copy them into this file"}

@@ -224,8 +224,8 @@ import os, sys
 import bloscpack.vrs as vrs
 from bloscpack.exceptions import FormatError
 from bloscpack.storage import disk
-from bloscpack.vrs import recordfile
-from bloscpack.vrs.format import FILE_HEADER_SIZE, FileHeader, RecordHeader
+from bloscpack.vrs.write import recordfile
+from bloscpack.vrs.format.format import FILE_HEADER_SIZE, FileHeader, RecordHeader
 recordfile._SPLIT_RECORDS = 1000
 class Numbers(vrs.Layout):
     i = vrs.Value("uint64_t")
