@@ -11,16 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict, Unpack
 
 from ..exceptions import BloscpackError
-from ..parallel.threads import available_cpus, map_ordered, resolve_nthreads
+from ..parallel.threads import ALL_THREADS, available_cpus, map_ordered, resolve_nthreads
 from .mp4.format import Profile
 from .pictureitems import Item, PictureFolder
 from .splits import Span
 from .writer import Writer
 
 OnError = Literal["raise", "skip"]
-
-# Encoding takes milliseconds at least, so the size of a picture never limits the threads.
-_MAX_WORK = 1 << 62
 
 
 class WriterOptions(TypedDict, total=False):
@@ -154,7 +151,7 @@ def pack(
     """
     if on_error not in ("raise", "skip"):
         raise ValueError(f"on_error must be 'raise' or 'skip', not {on_error!r}")
-    nthreads = resolve_nthreads(nthreads, _MAX_WORK, limit=available_cpus())
+    nthreads = resolve_nthreads(nthreads, ALL_THREADS, limit=available_cpus())
     report = PackReport(path)
     items = source
     if isinstance(source, str | os.PathLike):

@@ -10,7 +10,7 @@ from typing import TextIO
 
 from ..exceptions import BloscpackWarning
 from ..format.codec import BLOSC_VERSION
-from ..parallel.threads import resolve_nthreads
+from ..parallel.threads import ALL_THREADS, resolve_nthreads
 from ..storage.url import shown_name
 from ..version import __version__
 from .commands import add_commands
@@ -135,7 +135,7 @@ def _run(argv: list[str]) -> int:
             shown = [*map(shown_name, value)] if name == "files" else value
             console.debug(f"    {name}: {shown_name(shown) if isinstance(shown, str) else shown}")
     # Large enough that the size of the work never limits the number of threads.
-    threads = resolve_nthreads(args.nthreads, 1 << 62)
+    threads = resolve_nthreads(args.nthreads, ALL_THREADS)
     console.verbose(f"using {threads} thread{'s' if threads > 1 else ''}")
     code: int = args.run(args)
     if code == ExitCode.OK:

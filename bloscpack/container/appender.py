@@ -15,7 +15,7 @@ from xxhash import xxh3_64_digest
 from ..exceptions import BloscpackError
 from ..format.codec import CODECS, MAX_SPLITS, ChunkHeader, CodecParams, encode
 from ..format.header import Header
-from ..parallel.threads import map_ordered, resolve_nthreads
+from ..parallel.threads import ALL_THREADS, map_ordered, resolve_nthreads
 from ..storage.overlay import OverlaySource
 from ..storage.update import UpdateFile
 from ..types import BytesLike
@@ -61,7 +61,7 @@ class Appender:
         self._is_dirty = not growth.is_published
         # The block size of a large enough new file is chosen by trial, as in `save`.
         self._tries_blocks = not growth.is_published and params.clevel > 0
-        self._nthreads = resolve_nthreads(nthreads, 1 << 62)
+        self._nthreads = resolve_nthreads(nthreads, ALL_THREADS)
 
     @classmethod
     def open(

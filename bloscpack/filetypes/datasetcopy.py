@@ -23,12 +23,10 @@ from ..frames.protocol import Clip, FrameSource
 from ..gulp.clipmetadata import LABELS_KEY
 from ..media import image
 from ..notice import notice
-from ..parallel.threads import map_ordered, resolve_nthreads
+from ..parallel.threads import ALL_THREADS, map_ordered, resolve_nthreads
 from .clipcopy import Tally, arrays_of, attrs_of, images_of, is_images, meta_of
 from .picturefolder import FolderSource
 
-# Large enough that the size of the work never limits the number of threads: comparing decodes all.
-_WORTH = 1 << 62
 _INT64 = np.iinfo(np.int64)
 # Entries of clip metadata that a dataset stores.
 _KEPT = {"name", "target", "label"}
@@ -229,7 +227,7 @@ class PictureEncoder:
 
         Lossy pictures are only compared in size, name and target.
         """
-        nthreads = resolve_nthreads(self._nthreads, _WORTH)
+        nthreads = resolve_nthreads(self._nthreads, ALL_THREADS)
         compare = partial(_compared, is_exact=self.lossless)
         with open_dataset(path) as written:
             if len(written) != self.total:

@@ -16,14 +16,12 @@ from ..benzina.samplefiles import LISTS, Listing
 from ..frames.protocol import Clip, FrameSource
 from ..media import image
 from ..notice import notice
-from ..parallel.threads import map_ordered, resolve_nthreads
+from ..parallel.threads import ALL_THREADS, map_ordered, resolve_nthreads
 from ..storage.folder import Folder
 from ..types import AnyArray
 from .clipcopy import Tally, attrs_of, images_of, is_images, meta_of
 
 _SUFFIXES = {"jpeg": ".jpg", "png": ".png"}
-# Large enough that the size of the work never limits the number of threads: encoding PNG is slow.
-_WORTH = 1 << 62
 
 
 class _Frame(NamedTuple):
@@ -70,7 +68,7 @@ class PictureWriter:
             notice("%s: a folder has no place for attributes: %s", self._source.name, left)
         clip: Clip | None = None
         with Listing(folder, "json") as lines:
-            nthreads = resolve_nthreads(self._nthreads, _WORTH)
+            nthreads = resolve_nthreads(self._nthreads, ALL_THREADS)
             for frame, file in map_ordered(_encode, self._frames(), nthreads):
                 if clip is not None and frame.clip is not clip:
                     tally.add_clip()
@@ -106,7 +104,7 @@ class PictureWriter:
         """Return a description of the first difference from the source, or None."""
         files = (os.path.join(path, *name.split("/")) for name in self._files)
         pairs = zip(self._frames(), files, strict=True)
-        nthreads = resolve_nthreads(self._nthreads, _WORTH)
+        nthreads = resolve_nthreads(self._nthreads, ALL_THREADS)
         clip: Clip | None = None
         for frame, is_same in map_ordered(_compared, pairs, nthreads):
             if not is_same:

@@ -25,6 +25,8 @@ Result = TypeVar("Result")
 MAX_DEFAULT_THREADS = 8
 # Starting and joining a thread costs about 100 us; a codec processes some hundred KiB in that time.
 MIN_NBYTES_PER_THREAD = 1 << 20
+# Size of work that never limits the number of threads: encoding, or bytes not counted beforehand.
+ALL_THREADS = 1 << 62
 # How often a waiting helper checks for interruption, in seconds.
 _POLL_INTERVAL = 0.2
 # How long to wait for a thread whose start was interrupted to begin running, in seconds.

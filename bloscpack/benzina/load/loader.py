@@ -10,7 +10,7 @@ from typing import Any
 
 from ...frames.sampler import ClipSampler
 from ...parallel.imports import importing
-from ...parallel.threads import resolve_nthreads
+from ...parallel.threads import ALL_THREADS, resolve_nthreads
 from ..dataset import Dataset
 from ..dataset import open as open_dataset
 from ..mp4.format import THUMB
@@ -18,9 +18,6 @@ from ..transforms import CenterResizedCrop
 from .affine import Compat
 from .batching import Filler, Key, Picture, Plan, stream_of_epoch
 from .recipe import TransformLike, make_recipe
-
-# Large enough that the size of the work never limits the number of threads.
-_MAX_WORK = 1 << 40
 
 
 class Loader:
@@ -204,7 +201,7 @@ class Loader:
             return
         filler = self._filler(self._sampler.epoch)
         plans = map(self._plan, chain([first], order))
-        threads = self._threads or resolve_nthreads(None, _MAX_WORK)
+        threads = self._threads or resolve_nthreads(None, ALL_THREADS)
         for images, targets in filler.batches(plans, threads, self._prefetch):
             self._nyielded += len(images)
             batch = [self._convert(images, targets)]

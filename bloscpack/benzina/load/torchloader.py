@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...exceptions import NotFoundError, TruncatedError
-from ...parallel.threads import resolve_nthreads
+from ...parallel.threads import ALL_THREADS, resolve_nthreads
 from ...storage.file import open_source
 from ...storage.protocol import ByteSource
 from ..codec.decoder import Decoder
@@ -40,9 +40,6 @@ except ImportError as err:
     ) from err
 
 from .ongpu import DeviceFiller, resolve_device
-
-# Large enough that the size of the work never limits the number of threads.
-_MAX_WORK = 1 << 40
 
 
 class DataLoader(torch.utils.data.DataLoader):  # type: ignore[misc]
@@ -172,7 +169,7 @@ class DataLoader(torch.utils.data.DataLoader):  # type: ignore[misc]
             filler = Filler(recipe, self.seed, epoch)
         else:
             filler = DeviceFiller(recipe, self.seed, epoch, self.device)
-        threads = resolve_nthreads(None, _MAX_WORK)
+        threads = resolve_nthreads(None, ALL_THREADS)
         archive = None if self.path is None else open_source(self.path)
         try:
             plans = self._plans(archive)
