@@ -86,7 +86,8 @@ def interrupt(path: Path) -> None:
     signal.signal(signal.SIGALRM, signal.default_int_handler)
     whole = content()
     for trial in range(20):
-        signal.setitimer(signal.ITIMER_REAL, random.uniform(0.001, 0.03))
+        # Again after a second: CPython drops an interrupt that falls into a weakref callback.
+        signal.setitimer(signal.ITIMER_REAL, random.uniform(0.001, 0.03), 1)
         try:
             while True:
                 if trial % 2:
