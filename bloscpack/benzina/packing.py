@@ -116,7 +116,7 @@ def pack(
     nthreads : int, optional
         Number of threads that read and encode; by default one per processor.
     allow_empty : bool, default False
-        Write a dataset without pictures if `source` has none, instead of failing.
+        Write a dataset without pictures if none can be packed, instead of failing.
     **options
         Options of `Writer`: codec, crf, tile, thumb, lossless, profile, preset, splits, overwrite,
         max_pixels.
@@ -132,7 +132,7 @@ def pack(
         A picture cannot be packed; the error names it. Or an option is out of range, or the file
         cannot be written.
     ValueError
-        The source has no pictures, and `allow_empty` is False.
+        The source has no pictures, or all were skipped, and `allow_empty` is False.
     FileExistsError
         The file exists, and `overwrite` is False.
     ImportError
@@ -160,13 +160,19 @@ def pack(
     with Writer(path, **options) as writer:
         _Packer(writer, report, on_error, progress, log).run(items, nthreads)
         # Raised before the writer is closed, so that no file is made.
-        if not report.nsamples and not report.skipped and not allow_empty:
+        if not report.nsamples and not allow_empty:
             where = f"{os.fspath(source)}: " if isinstance(source, str | os.PathLike) else ""
             raise ValueError(
-                f"{where}no pictures to pack, so nothing was written; --allow-empty "
+                f"{where}{_nothing_packed(report.skipped)}, so nothing was written; --allow-empty "
                 "(allow_empty=True) makes an empty dataset"
             )
     return report
+
+
+def _nothing_packed(skipped: list[SkippedPicture]) -> str:
+    if not skipped:
+        return "no pictures to pack"
+    return f"no picture could be packed ({len(skipped)} skipped, the first: {skipped[0]})"
 
 
 class _EncodedItem:

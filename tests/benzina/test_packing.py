@@ -200,6 +200,16 @@ def test_bad_pictures_are_reported(folder: Path, tmp_path: Path) -> None:
         assert list(found.names) == ["", "last"]
 
 
+def test_a_dataset_is_not_empty_unless_allowed(folder: Path, tmp_path: Path) -> None:
+    path, items = tmp_path / "a.bzna", bad_items(folder)[1:5]
+    with pytest.raises(ValueError, match=r"4 skipped, the first: .*bad\.png.*allow_empty=True"):
+        benzina.pack(items, path, on_error="skip", **SMALL)
+    assert not path.exists()
+    report = benzina.pack(items, path, on_error="skip", allow_empty=True, **SMALL)
+    assert (report.nsamples, len(report.skipped)) == (0, 4)
+    assert len(benzina.open(path)) == 0
+
+
 @pytest.mark.parametrize("nthreads", [1, 3])
 def test_a_bad_picture_stops_it(nthreads: int, folder: Path, tmp_path: Path) -> None:
     items = bad_items(folder)

@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --skip-damaged, exit with 0 even if pictures were skipped",
     )
     parser.add_argument(
-        "--allow-empty", action="store_true", help="make a dataset from a folder without pictures"
+        "--allow-empty", action="store_true", help="make a dataset even if no picture can be packed"
     )
     parser.add_argument(
         "-f",
