@@ -148,7 +148,7 @@ class VideoFrames(Iterator[Frame]):
             return self._av.open(_Reader(self._file), options=options)
         except (self._av.error.FFmpegError, ValueError) as err:
             raise FormatError(
-                f"{self.report.path}: not a video that can be read: {_message(err)}"
+                f"{self.report.path}: not a video that can be read: {ffmpeg_message(err)}"
             ) from err
 
     def _best_stream(self) -> Any:
@@ -168,7 +168,7 @@ class VideoFrames(Iterator[Frame]):
             try:
                 packet = next(packets, None)
             except self._av.error.FFmpegError as err:
-                self.report.damaged(f"the rest of the file cannot be read: {_message(err)}")
+                self.report.damaged(f"the rest of the file cannot be read: {ffmpeg_message(err)}")
                 break
             if packet is None:
                 break
@@ -219,7 +219,8 @@ class VideoFrames(Iterator[Frame]):
                 frames = codec.decode(packet)
             except self._av.error.FFmpegError as err:
                 if not is_cut_off:
-                    self.report.damaged(f"after {self.report.ndecoded} frames: {_message(err)}")
+                    text = ffmpeg_message(err)
+                    self.report.damaged(f"after {self.report.ndecoded} frames: {text}")
                 continue
             for frame in frames:
                 if frame.is_corrupt and not is_cut_off:
@@ -421,7 +422,7 @@ def _antitranspose(frame: Frame) -> Frame:
     return frame[::-1, ::-1].swapaxes(0, 1)
 
 
-def _message(err: Exception) -> str:
+def ffmpeg_message(err: Exception) -> str:
     """Return the message of a PyAV error, without its number."""
     return str(getattr(err, "strerror", None) or err)
 

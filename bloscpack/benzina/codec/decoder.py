@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...exceptions import CodecError, FormatError, UnsupportedError
+from ...media.video import ffmpeg_message
 from ...parallel.imports import import_av
 from .av1sequence import OBU_SEQUENCE_HEADER, split_obus
 from .codecconfig import (
@@ -242,7 +243,7 @@ class Decoder:
             codec.open(strict=False)
         except (self._av.error.FFmpegError, ValueError) as err:
             raise CodecError(
-                f"{sets.codec}: no decoder could be opened: {_message(err)}", codec=sets.codec
+                f"{sets.codec}: no decoder could be opened: {ffmpeg_message(err)}", codec=sets.codec
             ) from err
         with self._lock:
             self.nopened += 1
@@ -292,7 +293,7 @@ class Decoder:
         except self._av.error.FFmpegError as err:
             name = context.info.codec
             raise CodecError(
-                f"{name}: the picture could not be decoded: {_message(err)}",
+                f"{name}: the picture could not be decoded: {ffmpeg_message(err)}",
                 codec=name,
                 code=err.errno,
             ) from err
@@ -349,8 +350,3 @@ def _array(plane: Any, depth: int) -> Plane:
         rounded >>= depth - 8
         np.minimum(rounded, 255, out=reduced[first : first + _ROWS], casting="unsafe")
     return reduced
-
-
-def _message(err: Exception) -> str:
-    """Return the message of a PyAV error, without its number."""
-    return str(getattr(err, "strerror", None) or err)

@@ -15,6 +15,7 @@ import numpy as np
 
 from ...exceptions import CodecError, FormatError, UnsupportedError
 from ...media import image
+from ...media.video import ffmpeg_message
 from ...parallel.imports import import_av, import_pillow, importing
 from ...types import BytesLike
 from . import jxl
@@ -216,7 +217,7 @@ def decode_video(
         is_grey = frame.format.name.startswith("gray") or spec.pixel_format == PixelFormat.GREY8
         pixels = frame.to_ndarray(format="gray" if is_grey else "rgb24")
     except av.error.FFmpegError as err:
-        raise CodecError(f"video frame: {err.strerror or err}", codec=name) from err
+        raise CodecError(f"video frame: {ffmpeg_message(err)}", codec=name) from err
     pixels = np.ascontiguousarray(pixels)
     return _normalized(pixels, _spec_of(pixels, is_jpeg=False), conversion)
 
