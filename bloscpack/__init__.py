@@ -23,13 +23,12 @@ if TYPE_CHECKING:
     from . import file_io as file_io
     from . import integrations as integrations
     from . import numpy_io as numpy_io
-    from .array.array import Array, load
+    from .array.array import Array, load, open  # noqa: A004
     from .array.concat import ManyArrays, open_many
     from .array.parts import PartsJob, parts
     from .array.writer import Writer
     from .damage.report import Damage, Report
     from .filetypes.convert import Conversion, convert
-    from .filetypes.open import open  # noqa: A004
     from .filetypes.verify import recover, verify
     from .integrations.kerchunk import kerchunk_references
     from .integrations.save import save
@@ -110,13 +109,12 @@ def __getattr__(name: str) -> Any:
     # Attributes of the package after `import bloscpack`, as in 0.16.
     modules |= {"abstract_io", "defaults", "file_io", "numpy_io"}
     homes = {
-        "array.array": ("Array", "load"),
+        "array.array": ("Array", "load", "open"),
         "array.concat": ("ManyArrays", "open_many"),
         "array.parts": ("PartsJob", "parts"),
         "array.writer": ("Writer",),
         "damage.report": ("Damage", "Report"),
         "filetypes.convert": ("Conversion", "convert"),
-        "filetypes.open": ("open",),
         "filetypes.verify": ("recover", "verify"),
         "integrations.kerchunk": ("kerchunk_references",),
         "integrations.save": ("save",),

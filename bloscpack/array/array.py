@@ -22,7 +22,7 @@ from ..types import AnyArray
 from .attrs import read_only
 from .display import Facts, html_table, one_line
 from .fields import Names, field_names, gather_fields
-from .gather import as_target, gather, read_row
+from .gather import as_target, gather
 from .layout import Description, check_nbytes, describe_array, new_array, stored_view
 from .rowappender import RowAppender
 from .rows import check_text, iter_rows
@@ -30,6 +30,9 @@ from .selection import parse_selection
 from .tolerant import check_on_error, gather_rest, iter_readable_chunks
 
 Out = TypeVar("Out")
+
+# Rows up to this size are allocated when only the file's header has been checked.
+_MAX_ROW_NBYTES = 1 << 20
 
 
 class Array:
@@ -250,7 +253,7 @@ class Array:
             # Fast path: reading one row skips the parsing that general selections need.
             row = index + shape[0] if index < 0 else index
             if 0 <= row < shape[0]:
-                result = read_row(self._open_container(), self.dtype, shape[1:], row)
+                result = self._read_row(row)
                 if result is not None:
                     return result
         names = field_names(index, self.dtype)
@@ -266,6 +269,27 @@ class Array:
             return result
         check_text(result)
         return result[()]
+
+    def _read_row(self, row: int) -> AnyArray | None:
+        """Return a row of an array in C order.
+
+        None if it has zero bytes, is larger than 1 MiB, or crosses the end of a chunk: `gather`
+        reads it then.
+        """
+        container, shape, dtype = self._open_container(), self.shape[1:], self.dtype
+        nbytes = prod(shape) * dtype.itemsize
+        if not 0 < nbytes <= _MAX_ROW_NBYTES:
+            return None
+        start, chunk = row * nbytes, 0
+        last, step = container.nchunks - 1, container.chunk_size
+        if last > 0:
+            chunk = min(start // step, last) if step else last
+            start -= chunk * step
+            if chunk < last and start + nbytes > step:
+                return None
+        result = new_array(shape, dtype, is_fortran=False)
+        container.read_bytes_into(chunk, start, stored_view(result, False))
+        return result
 
     @property
     def oindex(self) -> "OuterIndexer":
@@ -645,6 +669,84 @@ def _reopen(place: Any, identity: bytes, verify: Any, nthreads: int | None) -> A
         array.close()
         raise
     return array
+
+
+def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
+    path: Any,
+    mode: str = "r",
+    *,
+    verify: Verify = True,
+    nthreads: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    locking: bool = True,
+) -> Array:
+    """Open a Bloscpack file as an array that is read when it is indexed, and can be appended to.
+
+    Parameters
+    ----------
+    path : str, PathLike, bytes-like or binary file
+        The file, or its URL (``s3://``, ``https://``, any that fsspec knows). A file without array
+        metadata is opened as an array of its bytes (uint8).
+    mode : {"r", "a"}, default "r"
+        Read; or read and append, which needs a path and allows only one handle at a time.
+    verify : bool or "always", default True
+        Compare the checksum of each chunk once, the first time it is read; at every read
+        ("always"); or never (False).
+    nthreads : int, optional
+        Threads that decode; by default one per processor, at most 8.
+    storage_options : mapping, optional
+        Options of fsspec's file system for a URL (keys, ``endpoint_url``, ``headers``).
+    locking : bool, default True
+        Lock the file in mode "a", so that a second writer is refused. False is for file
+        systems without locks, and only if no other program writes to the file; so is
+        ``BLOSCPACK_LOCKING=0`` in the environment.
+
+    Returns
+    -------
+    Array
+        The open array; close it, or use it as a context manager.
+
+    Raises
+    ------
+    WrongKindError
+        The file is of another type: `NotBloscpackError` if it is not a Bloscpack file. The message
+        names the function that reads it.
+    FormatError, UnsupportedError
+        The file is damaged or of an unknown version; or mode is "a" with a URL.
+    LockedError
+        Another writer has the file open (mode "a").
+    OSError
+        The file cannot be opened; `RemoteError` if a server cannot be reached.
+    ImportError
+        A library for the URL is missing.
+    ValueError
+        `mode` is invalid, or files of this type cannot be appended to (mode "a").
+
+    Notes
+    -----
+    Opening a URL makes one request, for the first 64 KiB, and a second one if header, metadata and
+    offset table are longer. Reading a row makes one more, a selection one per run of chunks. With
+    ``verify="always"``, and if the chunks have no checksum, the trailer is read with one more
+    request. If the object is replaced by another version, reading raises `FileChangedError`.
+
+    Examples
+    --------
+    >>> import bloscpack as bp, numpy as np
+    >>> bp.save("ramp.blp", np.arange(1000000))
+    >>> with bp.open("ramp.blp") as a:
+    ...     a[-3:]
+    array([999997, 999998, 999999])
+    """
+    if mode not in ("r", "a"):
+        raise ValueError(f"mode must be 'r' or 'a', not {mode!r}")
+    return Array(
+        path,
+        mode,
+        verify=verify,
+        nthreads=nthreads,
+        storage_options=storage_options,
+        locking=locking,
+    )
 
 
 @overload

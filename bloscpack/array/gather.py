@@ -28,8 +28,6 @@ from .selection import Selection, Sides
 
 # Largest buffer allocated for part of a chunk before the chunk's own header has been checked.
 _MAX_UNSEEN_NBYTES = 16 << 20
-# Rows up to this size are allocated when only the file's header has been checked.
-_MAX_ROW_NBYTES = 1 << 20
 
 
 def gather(
@@ -59,30 +57,6 @@ def gather(
     if not np.may_share_memory(result, out):
         copy_items(result, out)
     return out
-
-
-def read_row(
-    container: Container, dtype: Dtype, shape: tuple[int, ...], row: int
-) -> AnyArray | None:
-    """Return row number `row`, of `shape`, of a C-order array: the fast path of small reads.
-
-    Returns None if the row has zero bytes, is larger than 1 MiB, or crosses the end of a chunk;
-    use `gather` then. Raises the errors of `gather`.
-    """
-    nbytes = prod(shape) * dtype.itemsize
-    if not 0 < nbytes <= _MAX_ROW_NBYTES:
-        return None
-    chunk, last = 0, container.nchunks - 1
-    start = row * nbytes
-    if last > 0:
-        step = container.chunk_size
-        chunk = min(start // step, last) if step else last
-        start -= chunk * step
-    if start + nbytes > container.chunk_nbytes(chunk):
-        return None
-    result = new_array(shape, dtype, is_fortran=False)
-    container.read_bytes_into(chunk, start, stored_view(result, False))
-    return result
 
 
 class Gathering:

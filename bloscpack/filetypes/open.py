@@ -1,15 +1,12 @@
-"""Opening a file by its type.
+"""Opening clips of frames by the type of their file.
 
-Modules for frames are imported on use: a program that only has arrays starts in half the time.
+Modules are imported on use: a program that reads one type of file loads no other.
 """
 
-import builtins
 import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-from ..array.array import Array
-from ..container.reader import Verify
 from ..format.filekind import BLOSCPACK_MAGIC, MP4_BOXES, RECORDING_MAGIC, is_dataset_name
 from ..storage.filelist import expanded, is_pattern
 from ..storage.remote.source import RemotePlace, RemoteSource
@@ -34,84 +31,6 @@ def known_as(module: str, name: str) -> Callable[[Function], Function]:
         return function
 
     return rename
-
-
-def open(  # noqa: A001 - the name users of h5py, zarr and gzip look for
-    path: Any,
-    mode: str = "r",
-    *,
-    verify: Verify = True,
-    nthreads: int | None = None,
-    storage_options: Mapping[str, Any] | None = None,
-    locking: bool = True,
-) -> Array:
-    """Open a Bloscpack file as an array that is read when it is indexed, and can be appended to.
-
-    Parameters
-    ----------
-    path : str, PathLike, bytes-like or binary file
-        The file, or its URL (``s3://``, ``https://``, any that fsspec knows). A file without array
-        metadata is opened as an array of its bytes (uint8).
-    mode : {"r", "a"}, default "r"
-        Read; or read and append, which needs a path and allows only one handle at a time.
-    verify : bool or "always", default True
-        Compare the checksum of each chunk once, the first time it is read; at every read
-        ("always"); or never (False).
-    nthreads : int, optional
-        Threads that decode; by default one per processor, at most 8.
-    storage_options : mapping, optional
-        Options of fsspec's file system for a URL (keys, ``endpoint_url``, ``headers``).
-    locking : bool, default True
-        Lock the file in mode "a", so that a second writer is refused. False is for file
-        systems without locks, and only if no other program writes to the file; so is
-        ``BLOSCPACK_LOCKING=0`` in the environment.
-
-    Returns
-    -------
-    Array
-        The open array; close it, or use it as a context manager.
-
-    Raises
-    ------
-    WrongKindError
-        The file is of another type: `NotBloscpackError` if it is not a Bloscpack file. The message
-        names the function that reads it.
-    FormatError, UnsupportedError
-        The file is damaged or of an unknown version; or mode is "a" with a URL.
-    LockedError
-        Another writer has the file open (mode "a").
-    OSError
-        The file cannot be opened; `RemoteError` if a server cannot be reached.
-    ImportError
-        A library for the URL is missing.
-    ValueError
-        `mode` is invalid, or files of this type cannot be appended to (mode "a").
-
-    Notes
-    -----
-    Opening a URL makes one request, for the first 64 KiB, and a second one if header, metadata and
-    offset table are longer. Reading a row makes one more, a selection one per run of chunks. With
-    ``verify="always"``, and if the chunks have no checksum, the trailer is read with one more
-    request. If the object is replaced by another version, reading raises `FileChangedError`.
-
-    Examples
-    --------
-    >>> import bloscpack as bp, numpy as np
-    >>> bp.save("ramp.blp", np.arange(1000000))
-    >>> with bp.open("ramp.blp") as a:
-    ...     a[-3:]
-    array([999997, 999998, 999999])
-    """
-    if mode not in ("r", "a"):
-        raise ValueError(f"mode must be 'r' or 'a', not {mode!r}")
-    return Array(
-        path,
-        mode,
-        verify=verify,
-        nthreads=nthreads,
-        storage_options=storage_options,
-        locking=locking,
-    )
 
 
 @overload
@@ -316,7 +235,7 @@ def _first_bytes(path: Any) -> bytes:
         return bytes(path[:8])
     if not isinstance(path, str | os.PathLike) or not os.path.isfile(path):
         return b""
-    with builtins.open(path, "rb") as stream:
+    with open(path, "rb") as stream:
         return stream.read(8)
 
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from ..array.array import Array
+from ..array.array import Array, open  # noqa: A004
 from ..array.layout import Path, rows_of_whole_chunks
 from ..array.parts import PartsJob
 from ..container.chunkparts import PartRecord
-from ..filetypes.open import open, open_frames  # noqa: A004
+from ..filetypes.open import open_frames
 from ..frames.protocol import Clip, FrameSource
 from ..types import DEFAULT_BLOCK, AnyArray, nbytes_of, text_list
 
