@@ -6,7 +6,7 @@ the file. If the front is damaged, the copy of it in the trailer can be used ins
 """
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..exceptions import BloscpackError, FormatError, NotBloscpackError, UnsupportedError
 from ..format.checksum import CHECKSUMS
@@ -20,31 +20,6 @@ from ..types import BytesLike
 TAIL_NBYTES = 8192
 # Read at the beginning: header, metadata and the first offsets of nearly every file.
 HEAD_NBYTES = 4096
-
-
-class TrailerState(NamedTuple):
-    """Trailer of a file and its state.
-
-    Attributes
-    ----------
-    trailer : Trailer or None
-        The trailer; None unless it is valid.
-    name : str
-        "valid", "absent", "stale" (it describes an earlier state of the file) or "damaged".
-    """
-
-    trailer: Trailer | None
-    name: str
-
-
-ABSENT = TrailerState(None, "absent")
-STALE = TrailerState(None, "stale")
-DAMAGED = TrailerState(None, "damaged")
-
-
-def has_trailer_magic(tail: BytesLike) -> bool:
-    """Return whether `tail`, the end of a file, has the magic of a trailer."""
-    return tail[-TAIL_SIZE : len(TRAILER_MAGIC) - TAIL_SIZE] == TRAILER_MAGIC
 
 
 def read_trailer(
@@ -71,7 +46,8 @@ def check_trailer(
     header: Header,
     meta: MetadataHeader | None,
     head: BytesLike,
-) -> TrailerState:
+    table_offset: int,
+) -> tuple[Trailer | None, str]:
     """Return the trailer of a file whose front was read, and its state.
 
     Parameters
@@ -79,13 +55,22 @@ def check_trailer(
     source : ByteSource
         The file.
     tail : bytes-like
-        Its last bytes, with the magic of a trailer.
+        Its last bytes.
     file_size : int
         Its size when `tail` was read.
     header, meta : Header, MetadataHeader or None
         Headers of the front.
     head : bytes-like
-        Stored header and metadata section, or only their beginning.
+        Beginning of the file.
+    table_offset : int
+        Size of header and metadata section.
+
+    Returns
+    -------
+    trailer : Trailer or None
+        The trailer; None unless it is valid.
+    state : str
+        "valid", "absent", "stale" (it describes an earlier state of the file) or "damaged".
 
     Raises
     ------
@@ -94,14 +79,17 @@ def check_trailer(
     """
     trailer = read_trailer(source, tail, file_size)
     if trailer is None:
-        return DAMAGED
-    size = header.size + (meta.section_size if meta else 0)
-    head = head[:size] if len(head) >= size else source.read_at(0, size)
+        has_magic = tail[-TAIL_SIZE : len(TRAILER_MAGIC) - TAIL_SIZE] == TRAILER_MAGIC
+        return None, "damaged" if has_magic else "absent"
+    front = head[:table_offset]
+    if len(front) < table_offset:
+        front = source.read_at(0, table_offset)
     checked = meta is not None and meta.meta_checksum.nbytes > 0
-    if not is_current(trailer, header, head, section_is_checked=checked):
-        return STALE
-    fits = trailer.nchunks == header.nchunks and trailer.offset >= size + header.table_size
-    return TrailerState(trailer, "valid") if fits else DAMAGED
+    if not is_current(trailer, header, front, section_is_checked=checked):
+        return None, "stale"
+    if trailer.nchunks != header.nchunks or trailer.offset < table_offset + header.table_size:
+        return None, "damaged"
+    return trailer, "valid"
 
 
 class PatchedSource:

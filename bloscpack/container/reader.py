@@ -31,14 +31,7 @@ from .blocks import read_blocks_into, read_head
 from .chunk import PROBE_NBYTES, StoredChunk, read_run, read_stored
 from .chunkmemory import ChunkMemory
 from .chunktable import ChunkTable, at_chunk, check_room
-from .front import (
-    ABSENT,
-    HEAD_NBYTES,
-    TAIL_NBYTES,
-    check_trailer,
-    has_trailer_magic,
-    with_recorded_front,
-)
+from .front import HEAD_NBYTES, TAIL_NBYTES, check_trailer, with_recorded_front
 from .live import ATTEMPTS, has_grown, old_last_chunk
 
 # Largest ratio of decoded to stored size for which memory is allocated without first reading all
@@ -100,7 +93,7 @@ class Container:
     # The trailer, if it describes the current state of the file, else None; and its state: "valid",
     # "absent", "stale" (the file has changed since), "damaged" or "unread".
     trailer: Trailer | None = None
-    trailer_state: str = ABSENT.name
+    trailer_state = "absent"
     _table: ChunkTable | None = None
     _trusts_table = True
     # The last chunk as it was when the file was opened; set after a writer has extended it.
@@ -132,7 +125,8 @@ class Container:
         """Read header, metadata and trailer, and return the stored header."""
         head = memoryview(self.source.read_at(0, HEAD_NBYTES))
         self.header = header = Header.unpack(head)
-        self._table_offset = position = header.size + self._read_metadata(head)
+        header_size = header.size
+        self._table_offset = position = self._read_metadata(head, header_size)
         self.data_offset = position + header.table_size
         size = self.source.size()
         if self._wants_trailer(size):
@@ -140,9 +134,16 @@ class Container:
             if size > len(head):
                 start = max(size - TAIL_NBYTES, 0)
                 tail = memoryview(self.source.read_at(start, size - start))
-            self.trailer_state = ABSENT.name
-            if has_trailer_magic(tail):
-                self._read_trailer(head, tail, size)
+            self.trailer, self.trailer_state = check_trailer(
+                self.source, tail, size, header, self.metadata_header, head, position
+            )
+            if self.trailer_state in ("stale", "damaged"):
+                notice(
+                    "%s: the trailer is %s and ignored; bloscpack.verify(path, fix=True) rewrites "
+                    "it",
+                    self.source.name or "memory",
+                    self.trailer_state,
+                )
         # The chunks begin where the table ends, so it must end within the file.
         if self.data_offset > size:
             check_room(self.source, "offset table", position, header.table_size)
@@ -162,13 +163,13 @@ class Container:
                 offset=16,
                 field="nchunks",
             )
-        return bytes(head[: header.size])
+        return bytes(head[:header_size])
 
-    def _read_metadata(self, head: memoryview) -> int:
-        """Read the metadata section, if there is one, and return its size."""
-        header, position = self.header, self.header.size
+    def _read_metadata(self, head: memoryview, position: int) -> int:
+        """Read the metadata section at `position`, if there is one, and return its end."""
+        header = self.header
         if not header.metadata:
-            return 0
+            return position
         last_checksum = LAST_V3_ID if header.format_version == 3 else CHECKSUMS[-1].id
         meta = MetadataHeader.unpack(head, position, last_checksum=last_checksum)
         size = meta.section_size
@@ -179,7 +180,7 @@ class Container:
             section = memoryview(self.source.read_at(position, size))
         self.stored_metadata = stored_data(meta, section)
         self.metadata_header = meta
-        return size
+        return position + size
 
     def _wants_trailer(self, size: int) -> bool:
         """Return whether to read the trailer, which takes one more request for a remote file.
@@ -233,18 +234,8 @@ class Container:
             # What was read may mix two states of the file.
             self.metadata_header, self.stored_metadata = None, b""
             self._table = self._memory = None
-            self.trailer, self.trailer_state = ABSENT
+            self.trailer, self.trailer_state = None, "absent"
         raise FormatError("header: a writer changes it too fast to read it")
-
-    def _read_trailer(self, head: memoryview, tail: memoryview, size: int) -> None:
-        found = check_trailer(self.source, tail, size, self.header, self.metadata_header, head)
-        self.trailer, self.trailer_state = found
-        if self.trailer is None:
-            notice(
-                "%s: the trailer is %s and ignored; bloscpack.verify(path, fix=True) rewrites it",
-                self.source.name or "memory",
-                self.trailer_state,
-            )
 
     def _advise(self, err: BloscpackError) -> None:
         """Add to an error in the front a hint that the trailer has a copy, if it has one."""
