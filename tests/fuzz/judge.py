@@ -44,10 +44,12 @@ class Judge:
         self.vector = vector
         self.data = data
         # Damage can set the id to "no checksum" and so remove the protection; version 3 cannot
-        # detect it.
-        self.is_sealed = vector.is_sealed and sealed and data[4:5] != b"\1" and data[6:7] != b"\0"
-        says_none = vector.layout.metadata is not None and data[41:42] == b"\0"
+        # detect it, nor can it detect that it was version 4.
+        has_checksum = data[4:5] != b"\1" and vector.checksum_id(data) != 0
+        self.is_sealed = vector.is_sealed and sealed and has_checksum
         self.is_sealed = self.is_sealed and not vector.is_blind_to(data)
+        at = vector.layout.metadata
+        says_none = at is not None and data[at + 9 : at + 10] == b"\0"
         self.is_meta_sealed = vector.is_meta_sealed and sealed and not says_none
         self.folder = folder
         self.faults: list[str] = []
@@ -112,7 +114,7 @@ class Judge:
             elif stored_order(array) != content[0]:
                 self.fault(f"{name}: not the bytes that unpack_bytes_from_bytes gives")
             original = self.vector.array
-            if self.is_sealed and self.is_meta_sealed and original is not None:
+            if self.is_sealed and self.is_meta_sealed:
                 if array.dtype != original.dtype or array.shape != original.shape:
                     self.fault(f"{name}: {array.dtype} {array.shape}")
                 elif array.tobytes() != original.tobytes():

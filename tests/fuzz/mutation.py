@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
+from xxhash import xxh3_64_digest
+
 from bloscpack.format.checksum import CHECKSUMS
 
 BYTES = (0x00, 0x01, 0x02, 0x03, 0x04, 0x7F, 0x80, 0xFF)
@@ -19,6 +21,8 @@ EXTREMES_8 = (*EXTREMES, 1 << 31, 1 << 32, 1 << 40, 1 << 60, 1 << 62, (1 << 63) 
 
 HEADER_BYTES = (4, 5, 6, 7)
 HEADER_FIELDS = ((8, 4), (12, 4), (16, 8), (24, 8))
+EXTENDED_HEADER_NBYTES = 64
+EXTENDED_HEADER_FIELDS = ((32, 4), (36, 1), (38, 1), (40, 4), (44, 4), (48, 8))
 METADATA_BYTES = (8, 9, 10, 11)
 METADATA_FIELDS = ((12, 4), (16, 4), (20, 4))
 CHUNK_BYTES = (0, 1, 2, 3)
@@ -32,10 +36,13 @@ class Layout:
     chunks: tuple[tuple[int, int], ...]
     offsets: tuple[int, int]
     metadata: int | None
+    header_nbytes: int = 32
 
     def fields(self) -> list[tuple[int, int]]:
         found = [(at, 1) for at in HEADER_BYTES]
         found += HEADER_FIELDS * 3
+        if self.header_nbytes == EXTENDED_HEADER_NBYTES:
+            found += EXTENDED_HEADER_FIELDS
         if self.metadata is not None:
             found += [(self.metadata + at, 1) for at in METADATA_BYTES]
             found += [(self.metadata + at, size) for at, size in METADATA_FIELDS]
@@ -167,10 +174,19 @@ def damage(rng: Random, data: bytearray, fields: list[tuple[int, int]]) -> str:
 
 
 def seal(data: bytearray, layout: Layout) -> None:
-    """Recompute the digests of `data` at the positions that the lengths of its parts give."""
-    if len(data) < 32 or data[6] >= len(CHECKSUMS):
+    """Recompute the digests of `data` at the positions that the lengths of its parts give.
+
+    A trailer is left alone: readers notice that it is stale and do without it.
+    """
+    is_extended = layout.header_nbytes == EXTENDED_HEADER_NBYTES
+    if len(data) < layout.header_nbytes:
         return
-    row = CHECKSUMS[data[6]]
+    if is_extended:
+        data[56:64] = xxh3_64_digest(bytes(data[:56]))
+    checksum = data[38 if is_extended else 6]
+    if checksum >= len(CHECKSUMS):
+        return
+    row = CHECKSUMS[checksum]
     for offset, cbytes in layout.chunks:
         end = offset + cbytes
         if row.nbytes and end + row.nbytes <= len(data):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from vectors import ReferenceFolder
+from vectors import SMALL_VECTORS, ReferenceFolder
 
 from bloscpack.vrs.format.format import Compression
 from bloscpack.vrs.format.payload import decode_payload, encode_frame
@@ -88,10 +88,18 @@ class RecordingVector:
 
 @cache
 def recording_vectors() -> list[RecordingVector]:
-    """Return all reference files but the largest, or else the small vectors of the repository."""
+    """Return the small vectors, one of them without its index, and the available reference files.
+
+    Of the reference files, the largest and the empty one are left out.
+    """
+    small = [_load(path) for path in sorted((SMALL_VECTORS / "formats").glob("*.vrs"))]
+    without_index = rebuilt(list(small[0].records), has_index=False)
     paths = [*FILES.glob("*.vrs"), *FILES.glob("upstream/*.vrs")]
-    paths = paths or sorted((Path(__file__).parents[1] / "vectors" / "formats").glob("*.vrs"))
-    return [_load(path) for path in paths if path.stem not in ("synthetic", "enc_empty")]
+    return [
+        *small,
+        _vector("recording_no_index", without_index),
+        *(_load(path) for path in paths if path.stem not in ("synthetic", "enc_empty")),
+    ]
 
 
 def _load(path: Path) -> RecordingVector:
@@ -103,8 +111,12 @@ def _load(path: Path) -> RecordingVector:
         data += more.read_bytes()
     if path.stem == "cxx_chunked":  # a megabyte of frames: the first ones are enough
         data = data[: 64 << 10]
+    return _vector(path.stem, data)
+
+
+def _vector(name: str, data: bytes) -> RecordingVector:
     records = list(_walk(data))
-    return RecordingVector(path.stem, data, tuple(records), _fields(data, records))
+    return RecordingVector(name, data, tuple(records), _fields(data, records))
 
 
 def _walk(data: bytes) -> "list[StoredRecord]":

@@ -14,8 +14,6 @@ from test_fuzz import run
 from bloscpack import vrs
 from bloscpack.exceptions import FormatError
 
-needs_vectors = pytest.mark.skipif(not FILES, reason=FILES.missing)
-
 
 def named(name: str) -> RecordingVector:
     return next(each for each in recording_vectors() if each.name == name)
@@ -27,7 +25,7 @@ def test_damaged_recordings(fuzz_count: int, fuzz_seed: str, tmp_path: Path) -> 
 
 def test_recordings_are_sound_before_they_are_damaged(tmp_path: Path) -> None:
     vectors = recording_vectors()
-    assert len(vectors) > (50 if FILES else 2)
+    assert len(vectors) > (50 if FILES else 3)
     for vector in vectors:
         for seed in range(4 if len(vector.data) < 50_000 else 1):
             judge = RecordingJudge(vector, vector.data, True, tmp_path)
@@ -54,9 +52,8 @@ def test_rebuilt_recordings_say_the_same(has_index: bool) -> None:
                 assert len(recording) == len(vector.shown)
 
 
-@needs_vectors
 def test_damage_repeats_and_is_of_every_kind() -> None:
-    vector = named("enc_multi_blocks")
+    vector = named("recording")
     seen = set()
     for seed in range(60):
         what, data, _ = damaged(Random(seed), vector)
@@ -65,7 +62,8 @@ def test_damage_repeats_and_is_of_every_kind() -> None:
     assert {"DL", "RF", "record"} <= seen
     assert len(seen) > 5
     payload = vector.records[0].payload
-    assert all(damaged_tags(Random(seed), payload)[1] != payload for seed in (1, 2, 3))
+    # A word may be replaced by itself.
+    assert sum(damaged_tags(Random(seed), payload)[1] != payload for seed in range(20)) > 15
     streams, file_tags = unpack_tags(payload)
     assert {id_ for id_, _, _ in streams}
     assert isinstance(file_tags, dict)
@@ -80,7 +78,6 @@ def _faulty(stands_for: Any) -> Any:
     return call
 
 
-@needs_vectors
 @pytest.mark.parametrize(
     ("where", "stands_for", "fault"),
     [
@@ -88,13 +85,13 @@ def _faulty(stands_for: Any) -> Any:
         ("read.recordreader.decode_payload", b"invented", "is another by damage"),
         ("read.record.Record.metadata_blocks", property(lambda _: ({"other": 1},)), "by block"),
         ("stream.Stream.field", np.full(99, 7, "u1"), "field"),
-        ("stream.Stream.counts", property(_faulty(IndexError("no"))), "stream 200-1: IndexError"),
+        ("stream.Stream.counts", property(_faulty(IndexError("no"))), "stream 101-1: IndexError"),
         ("recording.Recording.checksum", MemoryError(), "checksum: MemoryError"),
         ("recording.Recording.__reduce__", RecursionError("deep"), "pickle: RecursionError"),
         ("streamclips.StreamClip.__getitem__", np.zeros((9, 8), "u1"), "not the image of its"),
         ("read.record.Block.array", OverflowError("large"), "OverflowError"),
         ("read.filesource.ChunkedSource.part_of", UnicodeError("text"), "UnicodeError"),
-        ("pyvrs.SyncVRSReader.get_stream_info", KeyError("id"), "pyvrs 200-1: KeyError"),
+        ("pyvrs.SyncVRSReader.get_stream_info", KeyError("id"), "pyvrs 101-1: KeyError"),
         ("read.scan._Scanner._find_next", None, "is lost by damage"),
         ("copy", MemoryError(), "MemoryError"),
         ("edit.copying.choose_rows", np.arange(1), ": 1 records"),
@@ -105,9 +102,9 @@ def _faulty(stands_for: Any) -> Any:
 def test_the_judge_of_recordings_sees_faults(
     where: str, stands_for: Any, fault: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    names = {"read.recordreader": "enc_compression", "read.scan": "enc_no_index"}
+    names = {"read.recordreader": "recording_zstd", "read.scan": "recording_no_index"}
     module = ".".join(where.split(".")[:2])
-    vector = named(names.get(module, "enc_image_spec_places"))
+    vector = named(names.get(module, "recording"))
     data = bytearray(vector.data)
     if module == "read.scan":
         data[vector.shown[3].offset + 26] = 77  # not a record type
@@ -120,11 +117,10 @@ def test_the_judge_of_recordings_sees_faults(
     assert any(fault in each for each in judge.faults), judge.faults[:5]
 
 
-@needs_vectors
 def test_the_judge_of_recordings_takes_documented_errors(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    vector = named("enc_minimal")
+    vector = named("recording")
     monkeypatch.setattr(vrs, "open", _faulty(FormatError("damaged")))
     judge = RecordingJudge(vector, vector.data, True, tmp_path)
     judge.check(Random(1))

@@ -1,4 +1,4 @@
-"""Valid files to be damaged, and their content."""
+"""Valid arrays and bytes to be damaged, and their content."""
 
 import hashlib
 import json
@@ -13,22 +13,23 @@ import numpy as np
 from mutation import Layout
 
 import bloscpack as bp
-from bloscpack.exceptions import UnsupportedError
+from bloscpack.format.checksum import CHECKSUMS
 
 # Importable from a test run and from the worker.
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests.conftest import ReferenceFolder
+from tests.conftest import SMALL_VECTORS, ReferenceFolder
 
 # Most cases use small files, which are read in microseconds and have every field of large ones.
 SMALL_NBYTES = 4096
 ADLER32 = 1
 FILES = ReferenceFolder("bloscpack")
+CONFORMANCE = SMALL_VECTORS.parent / "conformance"
 
 
 @dataclass(frozen=True)
 class Vector:
-    """File of the original.
+    """File of the original or of the conformance set.
 
     `is_sealed` and `is_meta_sealed`: whether a checksum covers its chunks and its metadata.
     """
@@ -37,7 +38,6 @@ class Vector:
     data: bytes
     payload_sha256: str
     metadata: Any
-    is_array: bool
     is_sealed: bool
     is_meta_sealed: bool
     layout: Layout
@@ -46,12 +46,16 @@ class Vector:
     def is_small(self) -> bool:
         return len(self.data) <= SMALL_NBYTES
 
+    def checksum_id(self, data: bytes) -> int:
+        """Return the id of the checksum that `data`, this file or damaged, declares for chunks."""
+        return int.from_bytes(data[38:39] if data[4:5] == b"\4" else data[6:7])
+
     def is_blind_to(self, damaged: bytes) -> bool:
         """Return whether the checksum cannot detect the damage.
 
         Swapping two runs of bytes with the same sum does not change adler32.
         """
-        if self.data[6] != ADLER32:
+        if self.checksum_id(self.data) != ADLER32:
             return False
         for offset, cbytes in self.layout.chunks:
             one, two = self.data[offset : offset + cbytes], damaged[offset : offset + cbytes]
@@ -60,20 +64,16 @@ class Vector:
         return False
 
     @cached_property
-    def payload(self) -> bytes | None:
-        """Content; None if this build of C-Blosc lacks the codec."""
-        try:
-            payload, metadata = bp.unpack_bytes_from_bytes(self.data)
-        except UnsupportedError:
-            return None
+    def payload(self) -> bytes:
+        payload, metadata = bp.unpack_bytes_from_bytes(self.data)
         assert hashlib.sha256(payload).hexdigest() == self.payload_sha256, self.name
         assert metadata == self.metadata, self.name
         return payload
 
     @cached_property
-    def array(self) -> np.ndarray[Any, Any] | None:
+    def array(self) -> np.ndarray[Any, Any]:
         """Result of `bloscpack.load`; bytes as uint8."""
-        return None if self.payload is None else bp.load(self.data)
+        return bp.load(self.data)
 
     @cached_property
     def fields(self) -> list[tuple[int, int]]:
@@ -81,9 +81,40 @@ class Vector:
 
 
 def load_vectors() -> list[Vector]:
-    manifest = json.loads((FILES / "manifest.json").read_text("utf-8"))
-    found = [_vector(FILES.path, entry) for entry in manifest["vectors"]]
-    return found + [_legacy(FILES.path, entry) for entry in manifest["malformed"]]
+    """Return the valid files of the conformance set, and those of the original if available."""
+    twins = [json.loads(path.read_text("utf-8")) for path in sorted(CONFORMANCE.glob("*.json"))]
+    found = [_conforming(twin) for twin in twins if twin["kind"] in ("array", "bytes")]
+    if FILES:
+        manifest = json.loads((FILES / "manifest.json").read_text("utf-8"))
+        found += [_vector(FILES.path, entry) for entry in manifest["vectors"]]
+        found += [_legacy(FILES.path, entry) for entry in manifest["malformed"]]
+    return found
+
+
+def _conforming(twin: dict[str, Any]) -> Vector:
+    data = (CONFORMANCE / twin["file"]).read_bytes()
+    version = twin["header"]["format_version"]
+    header_nbytes = {1: 16, 4: 64}.get(version, 32)
+    start, offsets = header_nbytes, twin["offsets"] or ()
+    has_metadata = twin["metadata"] is not None
+    if has_metadata:
+        checksum = data[start + 9]
+        reserved = int.from_bytes(data[start + 16 : start + 20], "little")
+        start += 32 + reserved + CHECKSUMS[checksum].nbytes
+    return Vector(
+        name=twin["file"].removesuffix(".blp"),
+        data=data,
+        payload_sha256=twin["content"]["sha256"],
+        metadata=twin["metadata"],
+        is_sealed=twin["header"]["checksum"] != "None",
+        is_meta_sealed=not has_metadata or checksum != 0,
+        layout=Layout(
+            chunks=tuple((chunk["offset"], chunk["cbytes"]) for chunk in twin["chunks"]),
+            offsets=(start, len(offsets)),
+            metadata=header_nbytes if has_metadata else None,
+            header_nbytes=header_nbytes,
+        ),
+    )
 
 
 def _vector(folder: Path, entry: dict[str, Any]) -> Vector:
@@ -98,7 +129,6 @@ def _vector(folder: Path, entry: dict[str, Any]) -> Vector:
         data=(folder / entry["file"]).read_bytes(),
         payload_sha256=entry["payload"]["sha256"],
         metadata=entry["metadata"],
-        is_array=entry["kind"] == "ndarray",
         is_sealed=header["checksum"] != "None",
         is_meta_sealed=meta is None or meta["meta_checksum"] != "None",
         layout=Layout(
@@ -118,7 +148,6 @@ def _legacy(folder: Path, entry: dict[str, Any]) -> Vector:
         data=data,
         payload_sha256=entry["original"]["sha256"],
         metadata=None,
-        is_array=False,
         is_sealed=is_sealed,
         is_meta_sealed=True,
         layout=Layout(chunks=((first, 16),), offsets=(32, 0), metadata=None),

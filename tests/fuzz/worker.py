@@ -23,7 +23,7 @@ from random import Random
 # Memory beyond the actual size of a case; declared sizes may be reserved but not touched.
 MAX_EXTRA_NBYTES = 64 << 20
 ADDRESS_SPACE_NBYTES = 6 << 30
-MAX_SECONDS = 5.0
+MAX_SECONDS = 5.0  # of processor time: the machine may be busy
 
 # Function that runs one case and returns (its description, faults, actual size in bytes).
 Case = Callable[[Random], tuple[str, list[str], int]]
@@ -42,7 +42,7 @@ def files_case() -> Case:
     small = [vector for vector in vectors if vector.is_small]
     folder = Path(tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
     for vector in vectors:
-        assert vector.array is not None or vector.name.startswith("snappy")
+        assert vector.array.nbytes == len(vector.payload)
 
     def run(rng: Random) -> tuple[str, list[str], int]:
         vector = rng.choice(vectors if rng.random() < 0.04 else small)
@@ -53,15 +53,17 @@ def files_case() -> Case:
             seal(data, vector.layout)
             what += ", sealed again"
         judge = Judge(vector, bytes(data), sealed, folder)
-        honest = len(vector.data) + len(vector.payload or b"")
+        honest = len(vector.data) + len(vector.payload)
         return what, judge.check(rng), honest
 
     return run
 
 
 def chunks_case() -> Case:
-    from chunk_judge import run_case
+    from chunk_judge import areas, chunks, run_case
 
+    areas()
+    chunks()
     return run_case
 
 
@@ -113,9 +115,9 @@ def main(kind: str, seed: str, first: int, count: int, progress: str | None = No
     for index in range(first, first + count):
         if where >= 0:
             os.pwrite(where, b"%20d" % index, 0)
-        began = time.monotonic()
+        began = time.process_time()
         what, faults, honest = case(Random(f"{seed}:{index}"))
-        seconds = time.monotonic() - began
+        seconds = time.process_time() - began
         if seconds > MAX_SECONDS:
             faults.append(f"took {seconds:.1f} s")
         peak = peak_nbytes()
