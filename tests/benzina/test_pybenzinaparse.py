@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from bloscpack import benzina
 from bloscpack.benzina.mp4.format import INPUT, NAME, TARGET, THUMB
 from bloscpack.benzina.mp4.moviewriter import Extents, pack_movie
 from bloscpack.benzina.mp4.samplelayout import parse_sample
+from tests.conftest import SMALL_VECTORS
 from tests.oracle import Oracle
 
 from . import making
@@ -41,6 +43,26 @@ def test_it_finds_the_samples(parser: Oracle, profile: str) -> None:
     found = parser("locations(data, name, 3)", data=data, name=b"bzna_target\0")
     targets = [int.from_bytes(data[at : at + size], "little") for at, size in found]
     assert targets == [0, 1, 2]
+
+
+@pytest.mark.parametrize("codec", ["hevc", "h264", "av1"])
+def test_it_finds_the_samples_of_the_small_vectors(parser: Oracle, codec: str) -> None:
+    data = (SMALL_VECTORS / "formats" / f"{codec}.bzna").read_bytes()
+    with benzina.open(data) as dataset:
+        ours = [(sample.location, sample.size) for sample in dataset.samples()]
+    assert len(ours) == 3
+    assert parser("locations(data, name, 3)", data=data, name=b"bzna_input\0") == ours
+    for track, expected in (
+        (b"bzna_target\0", [number.to_bytes(8, "little") for number in range(3)]),
+        (b"bzna_fname\0", [b"%d.png\0" % number for number in range(3)]),
+    ):
+        found = parser("locations(data, name, 3)", data=data, name=track)
+        assert [data[at : at + size] for at, size in found] == expected
+    for at, size in ours:
+        (found,) = parser(
+            "locations(data, name, 1)", data=data[at : at + size], name=b"bzna_input\0"
+        )
+        assert 0 < found[0] < found[0] + found[1] <= size
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])

@@ -1,0 +1,54 @@
+"""bloscpack 0.16 reads the arrays and bytes of the conformance set that its format covers."""
+
+import hashlib
+import json
+from ast import literal_eval
+
+import numpy as np
+import pytest
+
+from tests.conftest import SMALL_VECTORS
+
+from .test_original_reads_ours import UNPACK, UNPACK_ARRAY, Oracle
+
+FOLDER = SMALL_VECTORS.parent / "conformance"
+TWINS = {
+    path.stem: json.loads(path.read_text("utf-8"))
+    for path in sorted(FOLDER.glob("*.json"))
+    if not path.stem.startswith(("bad_", "frames_"))
+}
+# Files that 0.16 does not read; None: it takes a file whose number of chunks is unknown for empty.
+OTHERWISE: dict[str, str | None] = {
+    "array_xxh3": "FormatVersionMismatch",
+    "chunk_snappy": "error",
+    "metadata_early_digest": "ChecksumMismatch",
+    "nchunks_unknown": None,
+    "v1_bytes": "FormatVersionMismatch",
+    "v2_bytes_offsets": "FormatVersionMismatch",
+    "v2_bytes_one_chunk": "ValueError",
+    "v4_bytes_xxh3_128_metadata": "FormatVersionMismatch",
+    "v4_bytes_xxh3_64_metadata": "FormatVersionMismatch",
+}
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+@pytest.mark.parametrize("name", [name for name in TWINS if name not in OTHERWISE])
+def test_the_original_finds_what_is_described(oracle: Oracle, name: str) -> None:
+    twin, data = TWINS[name], (FOLDER / f"{name}.blp").read_bytes()
+    content, metadata = oracle(UNPACK, data=data)
+    assert (sha256(content), metadata) == (twin["content"]["sha256"], twin["metadata"])
+    if "array" in twin:
+        dtype, shape, order, items = oracle(UNPACK_ARRAY, data=data)
+        assert np.dtype(literal_eval(dtype)) == np.dtype(literal_eval(metadata["dtype"]))
+        assert (shape, order) == (metadata["shape"], metadata["order"])
+        assert sha256(items) == twin["array"]["sha256"]
+
+
+@pytest.mark.parametrize("name", OTHERWISE)
+def test_the_original_refuses_what_it_does_not_know(oracle: Oracle, name: str) -> None:
+    kind, result = oracle.outcome(UNPACK, data=(FOLDER / f"{name}.blp").read_bytes())
+    error = OTHERWISE[name]
+    assert (kind, result) == ("value", (b"", None)) if error is None else result[0][0] == error
