@@ -49,37 +49,32 @@ check: $(CHECK)/.ready
 bench: $(BENCH)/.ready
 	$(BENCH)/bin/python -m pytest bench --benchmark-only --benchmark-columns=min,median,rounds $(ARGS)
 
-# Race blosc2, zarr, zarrs, tensorstore, h5py, numpy and bloscpack 0.16, and write the page;
-# with ARGS, such as --quick, only print the figures.
+# Race the contenders of bench/NAME, in an environment with all of them, and write the page; with
+# ARGS, such as --quick, only print the figures.
+define race
+	cd bench && PYTHONPATH=$(CURDIR) ../$(<D)/bin/python -m race $(1) --json ../build/$(1).json \
+		$(if $(ARGS),$(ARGS),--page)
+endef
+
+# blosc2, zarr, zarrs, tensorstore, h5py, numpy and bloscpack 0.16.
 bench-peers: $(PEERS)/.ready
-	cd bench && ../$(PEERS)/bin/python -m race peers --json ../build/peers.json $(ARGS)
-	$(if $(ARGS),,$(PEERS)/bin/python bench/page.py --peers build/peers.json)
-	$(if $(ARGS),,cd bench && ../$(PEERS)/bin/python -m peers.plot ../build/peers.json \
-		../docs/benchmarks-peers.svg)
+	$(call race,peers)
 
-# Race GulpIO2, PNG, FFV1, webdataset and h5py at keeping frames, and write the page; with ARGS,
-# such as --quick, only print the figures.
+# GulpIO2, PNG, FFV1, webdataset and h5py at keeping frames.
 bench-frames: $(FRAMES)/.ready
-	cd bench && ../$(FRAMES)/bin/python -m race frames --json ../build/frames.json $(ARGS)
-	$(if $(ARGS),,cd bench && ../$(FRAMES)/bin/python -m race.page frames ../build/frames.json)
+	$(call race,frames)
 
-# Race the vrs wheel and mcap at records of sensors, and write the page; with ARGS, such as --quick,
-# only print the figures.
+# The vrs wheel and mcap at records of sensors.
 bench-vrs: $(VRS)/.ready
-	cd bench && ../$(VRS)/bin/python -m race vrs --json ../build/vrs.json $(ARGS)
-	$(if $(ARGS),,cd bench && ../$(VRS)/bin/python -m race.page vrs ../build/vrs.json)
+	$(call race,vrs)
 
-# Race PyAV alone, and Pillow at JPEG files, at datasets of pictures, and write the page; with ARGS,
-# such as --quick, only print the figures.
+# PyAV alone, and Pillow at JPEG files, at datasets of pictures.
 bench-benzina: $(BENZINA)/.ready
-	cd bench && ../$(BENZINA)/bin/python -m race benzina --json ../build/benzina.json $(ARGS)
-	$(if $(ARGS),,cd bench && ../$(BENZINA)/bin/python -m race.page benzina ../build/benzina.json)
+	$(call race,benzina)
 
-# Race zarr and h5py at arrays behind URLs, and zarr through Dask, and write the page; with ARGS, such
-# as --quick, only print the figures.
+# zarr and h5py at arrays behind URLs, and zarr through Dask.
 bench-remote: $(REMOTE)/.ready
-	cd bench && ../$(REMOTE)/bin/python -m race remote --json ../build/remote.json $(ARGS)
-	$(if $(ARGS),,cd bench && ../$(REMOTE)/bin/python -m race.page remote ../build/remote.json)
+	$(call race,remote)
 
 # Only imported modules are compiled to bytecode, which takes a third of the time and of the size.
 $(DEMO)/.ready: $(SOURCES)

@@ -168,6 +168,6 @@ PAGE = Page(
     {"Who takes part:": "notes"},
     tables_of,
     targets_of,
-    _REMARKS,
     DOCS / "benchmarks-benzina.md",
+    _REMARKS,
 )

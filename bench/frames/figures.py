@@ -351,5 +351,5 @@ PAGE = Page(
     {"The clips:": "clips", "Who takes part:": "notes"},
     tables_of,
     targets_of,
-    path=DOCS / "benchmarks-frames.md",
+    DOCS / "benchmarks-frames.md",
 )

@@ -6,7 +6,6 @@ from pathlib import Path
 from shutil import copyfile, copytree
 
 import numpy as np
-from race.original import NoOriginalError, Original
 from race.page import surroundings
 from race.races import (
     Benchmark,
@@ -18,7 +17,7 @@ from race.races import (
     require,
     require_equal,
 )
-from race.timing import BARE, ORIGINAL, OURS, Loop, loop_of, timed_loop
+from race.timing import BARE, OURS, Loop, loop_of, timed_loop
 
 import bloscpack as bp
 from peers.bare import Bare, BareDecoder, NoBareError, build
@@ -55,26 +54,17 @@ class Arrays(Races):
         self.array = make_field(self.setting.nrows)
         self._written = cache(self._write)
         self.chunks_of = cache(self._chunks)
-        self.original = self._start_original()
+        self.start_original()
+        if self.original is not None:
+            np.save(self.folder / "array.npy", self.array)
         try:
             self.library = build(self.folder)
         except NoBareError as err:
             self.library = None
             self.absent[BARE] = str(err)
 
-    def _start_original(self) -> Original | None:
-        try:
-            original = Original()
-        except (NoOriginalError, OSError) as err:
-            self.absent[ORIGINAL] = str(err)
-            return None
-        self.closing.callback(original.close)
-        np.save(self.folder / "array.npy", self.array)
-        return original
-
     def about(self) -> dict[str, str]:
-        versions = None if self.original is None else self.original.versions
-        about = surroundings(self, original=versions or self.absent[ORIGINAL])
+        about = surroundings(self)
         about["array"] = f"{self.array.nbytes / 1e6:g} MB {GENERATOR}"
         about["chunks"] = "; ".join(map(self._stored, SPECS))
         memory = f"; 'in memory': {file_system(self.memory_folder)}" if self.on_disk else ""

@@ -1,8 +1,5 @@
-"""Draw the run: ``python -m peers.plot RUN.json OUT.svg``. It needs matplotlib."""
+"""Plot of a run, drawn by matplotlib."""
 
-import json
-import sys
-from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
@@ -26,13 +23,6 @@ PANELS = (
     ("open", "time"),
 )
 _OUR_COLOUR, _BARE_COLOUR, _COLOUR = "#c0392b", "#7f8c8d", "#2e86c1"
-
-
-def main(arguments: list[str]) -> int:
-    """Draw; return the exit status."""
-    source, target = map(Path, arguments)
-    draw(json.loads(source.read_text("utf-8"))).savefig(target, metadata={"Date": None})
-    return 0
 
 
 def draw(run: dict[str, Any]) -> Figure:
@@ -73,7 +63,3 @@ def _panel(axis: Axes, case: Case, kind: str) -> None:
     axis.set_title(case.title, fontsize=9)
     axis.set_xlabel(label)
     axis.spines[["top", "right"]].set_visible(False)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,11 +1,10 @@
 """Whole arrays: reading, writing, and reading with one thread against all."""
 
-import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from race.races import Case, remove, require_equal, size_of
-from race.timing import BARE, NTHREADS, ORIGINAL, OURS, Loop, loop_of, timed_loop
+from race.timing import BARE, NTHREADS, OURS, Loop, loop_of, timed_loop
 
 from peers.bare import Bare
 from peers.contenders import Contender
@@ -70,10 +69,7 @@ def _race_read(races: "Arrays", spec: Spec) -> None:
         if decoder is not None:
             require_equal(decoder.decode(NTHREADS), array, name, "the array")
             others[name] = loop_of(lambda decoder=decoder: decoder.decode(NTHREADS))
-    if races.original is not None:
-        path = str(races.path_of(Ours(), spec))
-        digest = hashlib.sha256(array).hexdigest()
-        others[ORIGINAL] = races.original.loop("load", digest, path=path)
+    others |= races.loop_of_original("load", array, path=races.path_of(Ours(), spec))
     races.race(case, prepare, others, is_plain=spec.chunk_rows == SMALL)
 
 
@@ -89,17 +85,15 @@ def _race_write(races: "Arrays", spec: Spec, folder: Path) -> None:
         require_equal(contender.read(path), array, contender.name, "the array")
         return {contender.name: loop}
 
-    others = _bare_writers(races, spec, folder)
-    if races.original is not None:
-        others[ORIGINAL] = races.original.loop(
-            "save",
-            hashlib.sha256(array).hexdigest(),
-            array=str(races.folder / "array.npy"),
-            path=str(folder / "write, the original"),
-            chunk_nbytes=spec.chunk_nbytes,
-            codec=spec.codec,
-            clevel=spec.clevel,
-        )
+    others = _bare_writers(races, spec, folder) | races.loop_of_original(
+        "save",
+        array,
+        array=races.folder / "array.npy",
+        path=folder / "write, the original",
+        chunk_nbytes=spec.chunk_nbytes,
+        codec=spec.codec,
+        clevel=spec.clevel,
+    )
     races.race(case, prepare, others, is_plain=spec.chunk_rows == SMALL)
     for entry in folder.glob("write, *"):
         remove(entry)

@@ -15,9 +15,10 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from race.races import Benchmark, Say, folder_in_memory
+from race.page import Page
+from race.races import Benchmark, folder_in_memory
 
-FOLDERS = ("peers", "frames", "vrs", "benzina", "remote")
+FOLDERS = ("core", "peers", "frames", "vrs", "benzina", "remote")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -27,38 +28,45 @@ def main(argv: Sequence[str] | None = None) -> int:
     chooser.add_argument("folder", choices=FOLDERS, help="the benchmark")
     folder = chooser.parse_args(argv[:1]).folder
     benchmark: Benchmark = import_module(f"{folder}.cases").BENCHMARK
+    page: Page = import_module(f"{folder}.figures").PAGE
     names, always = list(benchmark.races.table), benchmark.always
     parser = argparse.ArgumentParser(
         prog=f"python -m race {folder}", description=chooser.description
     )
-    parser.add_argument("--quick", action="store_true", help="little data, two rounds: a try")
-    parser.add_argument(
-        "--only", choices=benchmark.work, action="append", help="this work; may be repeated"
-    )
+    add = parser.add_argument
+    add("--quick", action="store_true", help="little data, two rounds: a try")
+    add("--only", choices=benchmark.work, action="append", help="this work; may be repeated")
     whose = "this contender" if always is None else f"{always} and this contender"
-    parser.add_argument("--who", choices=names, action="append", help=f"{whose}; may be repeated")
-    parser.add_argument("--json", type=Path, help="where to write the figures")
+    add("--who", choices=names, action="append", help=f"{whose}; may be repeated")
+    add("--json", type=Path, help="where to write the figures")
+    add("--read", type=Path, metavar="JSON", help="take the figures of an earlier run")
+    add("--page", type=Path, nargs="?", const=page.path, help="write the page in docs/, or another")
     args = parser.parse_args(argv[1:])
-    chosen = [name for name in names if not args.who or name in args.who or name == always]
+    if args.read is not None:
+        found = json.loads(args.read.read_text("utf-8"))
+    else:
+        chosen = [name for name in names if not args.who or name in args.who or name == always]
+        setting = benchmark.quick if args.quick else benchmark.full
+        found = measure(benchmark, args.only or [*benchmark.work], chosen, setting)
+    if args.json is not None:
+        args.json.parent.mkdir(parents=True, exist_ok=True)
+        args.json.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+    print("\n".join(page.text(found)))
+    if args.page is not None:
+        page.write(found, args.page)
+        print(f"wrote {args.page}", file=sys.stderr)
+    return 0
+
+
+def measure(
+    benchmark: Benchmark, work: list[str], names: list[str], setting: Any
+) -> dict[str, Any]:
+    """Do the work that is named and return all measurements as JSON values."""
     start = perf_counter()
 
     def say(line: str) -> None:
         print(f"{perf_counter() - start:6.1f} s  {line}", file=sys.stderr, flush=True)
 
-    setting = benchmark.quick if args.quick else benchmark.full
-    found = measure(benchmark, args.only or [*benchmark.work], chosen, say, setting)
-    found["about"]["took"] = f"{perf_counter() - start:.0f} s"
-    if args.json is not None:
-        args.json.parent.mkdir(parents=True, exist_ok=True)
-        args.json.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
-    print("\n".join(import_module(f"{folder}.figures").PAGE.text(found)))
-    return 0
-
-
-def measure(
-    benchmark: Benchmark, work: list[str], names: list[str], say: Say, setting: Any
-) -> dict[str, Any]:
-    """Do the work that is named and return all measurements as JSON values."""
     with ExitStack() as stack:
         folders = [
             Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="blp-", dir=parent)))
@@ -69,8 +77,9 @@ def measure(
         stack.callback(races.closing.close)
         for name in work:
             benchmark.work[name](races)
-        results: dict[str, Any] = races.results()
-        return results
+        found: dict[str, Any] = races.results()
+    found["about"]["took"] = f"{perf_counter() - start:.0f} s"
+    return found
 
 
 if __name__ == "__main__":

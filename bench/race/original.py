@@ -1,8 +1,8 @@
 """The original bloscpack 0.16 as a contender in a process of its own.
 
-It lives in an environment of its own: ``BLOSCPACK_ORACLE`` names its folder, ``.oracle`` in the
-project is the default. Where it is missing it is built by ``make_bloscpack_oracle.sh`` of the
-shared tools, if that script and a network are there.
+It lives in an environment of its own, whose folder ``BLOSCPACK_ORACLE`` names. By default that is
+``.oracle`` in the project, which ``make_bloscpack_oracle.sh`` of the shared tools builds, if that
+script and a network are there.
 """
 
 import json
@@ -57,7 +57,7 @@ class Original:
         assert stdin is not None
         assert stdout is not None
         try:
-            stdin.write(json.dumps({"op": op, **request}) + "\n")
+            stdin.write(json.dumps({"op": op, **request}, default=str) + "\n")
             stdin.flush()
         except BrokenPipeError:
             raise NoOriginalError("the process of bloscpack 0.16 has ended") from None
@@ -91,12 +91,13 @@ def find_python() -> Path:
     NoOriginalError
         It is not there and cannot be built.
     """
-    folder = Path(os.environ.get("BLOSCPACK_ORACLE") or ROOT / ".oracle")
+    given = os.environ.get("BLOSCPACK_ORACLE")
+    folder = Path(given or ROOT / ".oracle")
     python = folder / "venv" / "bin" / "python"
     if python.exists():
         return python
-    if not _BUILDER.exists():
-        raise NoOriginalError(f"no bloscpack 0.16 in {folder}, and no {_BUILDER} to build it with")
+    if given or not _BUILDER.exists():
+        raise NoOriginalError(f"no bloscpack 0.16 in {folder}")
     try:
         subprocess.run(
             ["bash", _BUILDER, folder], check=True, capture_output=True, timeout=_BUILD_TIMEOUT

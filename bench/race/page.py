@@ -1,16 +1,10 @@
-"""Page and terminal output of a run: surroundings, targets, tables.
+"""Page and terminal output of a run: surroundings, targets, tables."""
 
-``python -m race.page peers RUN.json`` writes the page of bench/peers from the JSON of a run.
-"""
-
-import argparse
-import json
 import platform
-import sys
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from textwrap import fill
@@ -149,24 +143,6 @@ def markdown_table(lines: Lines) -> list[str]:
     return ["| " + " | ".join(line) + " |" for line in (head, rule, *body)]
 
 
-def machine() -> dict[str, str]:
-    """Return machine, threads and versions in words."""
-    return {
-        "machine": f"{_processor()}, {available_cpus()} processors, {platform.system()}",
-        "threads": str(NTHREADS),
-        "versions": f"bloscpack {bloscpack.__version__}, C-Blosc {BLOSC_VERSION}, "
-        f"python-blosc {version('blosc')}, numpy {np.__version__}, "
-        f"Python {platform.python_version()}",
-    }
-
-
-def original_versions(found: dict[str, str] | str) -> dict[str, str]:
-    """Return the versions of bloscpack 0.16 in words; a string says why it did not run."""
-    if isinstance(found, str):
-        return {ORIGINAL: f"not run: {found}"}
-    return {ORIGINAL: ", ".join(f"{name} {number}" for name, number in found.items())}
-
-
 def _processor() -> str:
     info = Path("/proc/cpuinfo")
     if info.exists():
@@ -176,21 +152,24 @@ def _processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def surroundings(
-    races: Races,
-    libraries: Iterable[str] = (),
-    original: dict[str, str] | str | None = None,
-) -> dict[str, str]:
+def surroundings(races: Races, libraries: Iterable[str] = ()) -> dict[str, str]:
     """Return the facts that every page lists above the figures.
 
-    `libraries` are versions beside those of the contenders; `original` is as in
-    `original_versions`, and None where bloscpack 0.16 has no part.
+    `libraries` are versions beside those of the contenders.
     """
-    about = {"date": f"{datetime.now(UTC):%Y-%m-%d}", **machine()}
-    if original is not None:
-        about |= original_versions(original)
-    versions = dict.fromkeys(one.version() for one in races.contenders)
-    about["contenders"] = "; ".join([*versions, *libraries])
+    about = {
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "machine": f"{_processor()}, {available_cpus()} processors, {platform.system()}",
+        "threads": str(NTHREADS),
+        "versions": f"bloscpack {bloscpack.__version__}, C-Blosc {BLOSC_VERSION}, "
+        f"python-blosc {version('blosc')}, numpy {np.__version__}, "
+        f"Python {platform.python_version()}",
+    }
+    if races.original is not None:
+        versions = races.original.versions.items()
+        about[ORIGINAL] = ", ".join(f"{name} {number}" for name, number in versions)
+    if contenders := dict.fromkeys(one.version() for one in races.contenders):
+        about["contenders"] = "; ".join([*contenders, *libraries])
     if races.absent:
         about["not there"] = "; ".join(f"{who}: {why}" for who, why in races.absent.items())
     return about
@@ -219,16 +198,19 @@ class Page:
         Return those of a run; tables without lines are left out.
     remarks : str
         Markdown below the targets.
-    path : Path, optional
-        The page; None where it is part of another.
+    path : Path
+        The page, which may have parts of other benchmarks.
+    draw : callable, optional
+        Draws a run into the folder of the page.
     """
 
     introduction: Callable[[Run], str]
     lists: dict[str, str]
     tables: Callable[[Run], list[Table]]
     targets: Callable[[Run], list[Target]]
+    path: Path
     remarks: str = ""
-    path: Path | None = None
+    draw: Callable[[Run, Path], object] = lambda run, folder: None
 
     def markdown(self, run: Run) -> str:
         """Return the page of a run."""
@@ -236,11 +218,23 @@ class Page:
         parts = [self.introduction(run), f"Run on {run['about']['date']}:\n", items(about)]
         for introduction, key in self.lists.items():
             parts += [f"{introduction}\n", items(run[key])]
-        parts += ["## Targets\n", _markdown(self._target_lines(run)), self.remarks]
+        if len(targets := self._target_lines(run)) > 1:
+            parts += ["## Targets\n", _markdown(targets)]
+        parts.append(self.remarks)
         for table in self._filled_tables(run):
-            about_table = fill(table.about, 100) + "\n" if table.about else ""
+            about_table = fill(" ".join(table.about.split()), 100) + "\n" if table.about else ""
             parts += [f"## {table.title}\n", about_table, _markdown(table.lines)]
         return "\n".join(part for part in parts if part)
+
+    def write(self, run: Run, path: Path) -> None:
+        """Write the page, or replace the part of it that begins with the same heading."""
+        text = self.markdown(run)
+        found = path.read_text("utf-8") if path.exists() else ""
+        parts = [part.rstrip("\n") + "\n" for part in re.split(r"(?m)^(?=# )", found) if part]
+        by_heading = {part.partition("\n")[0]: part for part in parts}
+        by_heading[text.partition("\n")[0]] = text
+        path.write_text("\n".join(by_heading.values()), "utf-8")
+        self.draw(run, path.parent)
 
     def text(self, run: Run) -> list[str]:
         """Return tables and targets as lines for a terminal, the targets last."""
@@ -263,23 +257,3 @@ class Page:
 
 def _markdown(lines: Lines) -> str:
     return "\n".join(markdown_table(lines)) + "\n"
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Write the page of the run that the arguments name; return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m race.page", description="Write a page.")
-    parser.add_argument("folder", help="the benchmark")
-    parser.add_argument("run", type=Path, help="JSON that `python -m race FOLDER --json` wrote")
-    parser.add_argument("-o", "--output", type=Path, help="by default the page in docs/")
-    args = parser.parse_args(argv)
-    page: Page = import_module(f"{args.folder}.figures").PAGE
-    output = args.output or page.path
-    if output is None:
-        parser.error(f"the page of {args.folder} is part of another: run page.py; or name --output")
-    output.write_text(page.markdown(json.loads(args.run.read_text("utf-8"))), "utf-8")
-    print(f"wrote {output}", file=sys.stderr)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

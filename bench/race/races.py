@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
+from hashlib import sha256
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -13,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import bloscpack
-from race.timing import NTHREADS, Call, Loop, Timing, take_turns
+from race.original import NoOriginalError, Original
+from race.timing import NTHREADS, ORIGINAL, Call, Loop, Timing, take_turns
 
 if TYPE_CHECKING:
     from race.worker import Worker
@@ -102,6 +104,8 @@ class Races:
         Those that are installed.
     absent : dict of str to str
         Why others are not there.
+    original : Original, optional
+        bloscpack 0.16, where `start_original` was called and could.
     cases : list of Case
         Results so far.
     found : dict
@@ -123,6 +127,7 @@ class Races:
         self.say = say
         self.cases: list[Case] = []
         self.found: dict[str, Any] = {}
+        self.original: Original | None = None
         self.closing = ExitStack()
         self._workers: dict[Any, Worker] = {}
         with ExitStack() as stack:  # servers must not outlive a failure
@@ -136,6 +141,25 @@ class Races:
     def about(self) -> dict[str, str]:
         """Return facts that the page lists above the figures; subclasses add theirs."""
         raise NotImplementedError
+
+    def start_original(self) -> None:
+        """Start bloscpack 0.16, which is named as absent if it cannot be."""
+        try:
+            self.original = Original()
+        except (NoOriginalError, OSError) as err:
+            self.absent[ORIGINAL] = str(err)
+        else:
+            self.closing.callback(self.original.close)
+
+    def loop_of_original(self, op: str, wanted: Any, **request: Any) -> dict[str, Loop]:
+        """Return the loop of bloscpack 0.16 by its name, if it is there.
+
+        The result of `op` must have the bytes of `wanted`.
+        """
+        if self.original is None:
+            return {}
+        digest = sha256(wanted).hexdigest()
+        return {ORIGINAL: self.original.loop(op, digest, **request)}
 
     def has(self, name: str) -> bool:
         """Return whether a contender takes part."""

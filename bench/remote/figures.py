@@ -151,6 +151,6 @@ PAGE = Page(
     {"Who reads from servers:": "notes", "Who works through Dask:": "dask_notes"},
     tables_of,
     targets_of,
-    _REMARKS,
     DOCS / "benchmarks-remote.md",
+    _REMARKS,
 )

@@ -6,12 +6,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from servers import Answer, FileServer, S3Server, running
+from tests.servers import Answer, FileServer, MotoServer, running
 
 S3, HTTP = "S3", "HTTP"
 
 
-class _CachedS3(S3Server):
+class _CachedS3(MotoServer):
     """S3 with a cache of answers, so that moto makes each only once."""
 
     def __init__(self) -> None:

@@ -171,5 +171,5 @@ PAGE = Page(
     {"Who takes part:": "notes"},
     tables_of,
     targets_of,
-    path=DOCS / "benchmarks-vrs.md",
+    DOCS / "benchmarks-vrs.md",
 )

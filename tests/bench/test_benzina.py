@@ -1,18 +1,11 @@
 """The benchmarks of Benzina datasets: they run, refuse wrong results, judge targets."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 pytestmark = pytest.mark.slow
-
-ROOT = Path(__file__).resolve().parents[1]
-BENCH = ROOT / "bench"
 
 OURS, BARE, BARE_ONE = "bloscpack", "PyAV, on threads", "PyAV, threads of its own"
 BYTES, TWIN = "bytes", "plain Python"
@@ -22,30 +15,8 @@ for needed in ("blosc", "zstandard", "PIL", "av"):
     pytest.importorskip(needed, reason="bench/ needs it: pip install --group benzina-bench")
 
 
-def run(*command):
-    """Run Python in bench/, on files in memory where there is such a file system."""
-    memory = {"TMPDIR": "/dev/shm"} if Path("/dev/shm").is_dir() else {}
-    return subprocess.run(
-        [sys.executable, *map(str, command)],
-        cwd=BENCH,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **memory},
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-
-
 @pytest.fixture(scope="module")
-def bench():
-    """Let the modules of bench/ be imported, here and by the processes of contenders."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(BENCH))
-        patch.setenv("PYTHONPATH", str(ROOT))
-        yield
-
-
-@pytest.fixture(scope="module")
-def quick_run(tmp_path_factory):
+def quick_run(run, tmp_path_factory):
     """Run all contenders but torch on little data; return the path of the JSON and the output."""
     found = tmp_path_factory.mktemp("benzina") / "run.json"
     who = [word for name in (OURS, BARE, BARE_ONE, PILLOW, BYTES) for word in ("--who", name)]
@@ -78,10 +49,10 @@ def test_a_quick_run_does_all_the_work(quick_run):
     assert "\nTargets\n" in output
 
 
-def test_the_page_is_written_from_a_run(quick_run, tmp_path):
+def test_the_page_is_written_from_a_run(run, quick_run, tmp_path):
     page = tmp_path / "page.md"
 
-    result = run("-m", "race.page", "benzina", quick_run[0], "-o", page)
+    result = run("-m", "race", "benzina", "--read", quick_run[0], "--page", page)
 
     assert result.returncode == 0, result.stderr
     text = page.read_text()

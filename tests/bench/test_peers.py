@@ -1,10 +1,6 @@
 """The race with the peers: it runs, refuses wrong results, counts damage, and fills its page."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from signal import SIGALRM
 
 import numpy as np
@@ -12,33 +8,11 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).resolve().parents[1]
-BENCH = ROOT / "bench"
-
 pytest.importorskip("blosc", reason="bench/ needs blosc: pip install --group bench")
 
 
-def run(*command, **environment):
-    """Run Python in bench/, on files in memory where there is such a file system."""
-    memory = {"TMPDIR": "/dev/shm"} if Path("/dev/shm").is_dir() else {}
-    return subprocess.run(
-        [sys.executable, *map(str, command)],
-        cwd=BENCH,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **memory, **environment},
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-
-
-@pytest.fixture
-def bench(monkeypatch):
-    """Let the modules of bench/ be imported."""
-    monkeypatch.syspath_prepend(str(BENCH))
-
-
 @pytest.fixture(scope="module")
-def quick_run(tmp_path_factory):
+def quick_run(run, tmp_path_factory):
     """Run our own contender on little data; return the path of the JSON and the output."""
     found = tmp_path_factory.mktemp("peers") / "run.json"
     result = run("-m", "race", "peers", "--quick", "--who", "bloscpack", "--json", found,
@@ -63,12 +37,12 @@ def test_a_quick_run_does_all_the_work(quick_run):
     assert "\nTargets\n" in output
 
 
-def test_the_page_keeps_the_part_it_does_not_write(quick_run, tmp_path):
+def test_the_page_keeps_the_part_it_does_not_write(run, quick_run, tmp_path):
     page = tmp_path / "page.md"
     page.write_text("# Benchmarks\n\nThe first part.\n")
 
     for _ in range(2):  # the second run replaces the text of the first
-        result = run(BENCH / "page.py", "--peers", quick_run[0], "-o", page)
+        result = run("-m", "race", "peers", "--read", quick_run[0], "--page", page)
         assert result.returncode == 0, result.stderr
         text = page.read_text()
         assert text.startswith("# Benchmarks\n\nThe first part.\n\n# How far from the limit")
@@ -77,7 +51,7 @@ def test_the_page_keeps_the_part_it_does_not_write(quick_run, tmp_path):
         assert "| bloscpack 0.16 | not there | not there | not there | not there |" in text
 
 
-def test_a_wrong_result_stops_the_run(tmp_path):
+def test_a_wrong_result_stops_the_run(run, tmp_path):
     script = tmp_path / "broken.py"
     script.write_text(
         "import sys\n"
@@ -89,7 +63,7 @@ def test_a_wrong_result_stops_the_run(tmp_path):
         "sys.exit(main(['peers', '--quick', '--who', 'bloscpack', '--only', 'whole']))\n"
     )
 
-    result = run(script, PYTHONPATH=f"{ROOT}{os.pathsep}{BENCH}", BLOSCPACK_ORACLE=str(tmp_path))
+    result = run(script, BLOSCPACK_ORACLE=str(tmp_path))
 
     assert result.returncode == 1
     assert "bloscpack: the array is not what was stored" in result.stderr
@@ -211,7 +185,7 @@ def test_opening_a_file_of_fixed_size_is_compared_with_h5py(bench, ours, found, 
     assert (target.found, target.met) == (found, met)
 
 
-def test_a_wrong_shape_stops_the_run(tmp_path):
+def test_a_wrong_shape_stops_the_run(run, tmp_path):
     script = tmp_path / "broken.py"
     script.write_text(
         "import sys\n"
@@ -223,7 +197,7 @@ def test_a_wrong_shape_stops_the_run(tmp_path):
         "sys.exit(main(['peers', '--quick', '--who', 'bloscpack', '--only', 'files']))\n"
     )
 
-    result = run(script, PYTHONPATH=f"{ROOT}{os.pathsep}{BENCH}", BLOSCPACK_ORACLE=str(tmp_path))
+    result = run(script, BLOSCPACK_ORACLE=str(tmp_path))
 
     assert result.returncode == 1
     assert "bloscpack: the shape is not what was stored" in result.stderr

@@ -1,18 +1,11 @@
 """The benchmarks of frames: they run, refuse wrong results, judge targets, and fill their page."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 pytestmark = pytest.mark.slow
-
-ROOT = Path(__file__).resolve().parents[1]
-BENCH = ROOT / "bench"
 
 WHO = ("bloscpack, Gulp directory", "bloscpack, JPEG", "bloscpack, small, 1 thread")
 
@@ -20,33 +13,14 @@ for needed in ("blosc", "zstandard", "simplejpeg", "PIL", "av"):
     pytest.importorskip(needed, reason="bench/ needs it: pip install '.[bench,gulp,video]'")
 
 
-def run(*command, **environment):
-    """Run Python in bench/, on files in memory where there is such a file system."""
-    memory = {"TMPDIR": "/dev/shm"} if Path("/dev/shm").is_dir() else {}
-    return subprocess.run(
-        [sys.executable, *map(str, command)],
-        cwd=BENCH,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "BLOSCPACK_DATA": "none", **memory,
-             **environment},
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )  # fmt: skip
-
-
-@pytest.fixture
-def bench(monkeypatch):
-    """Let the modules of bench/ be imported."""
-    monkeypatch.syspath_prepend(str(BENCH))
-
-
 @pytest.fixture(scope="module")
-def quick_run(tmp_path_factory):
+def quick_run(run, tmp_path_factory):
     """Run some of our own contenders on little data; return the path of the JSON and the output."""
     found = tmp_path_factory.mktemp("frames") / "run.json"
     work = [word for name in ("clips", "codecs", "opening", "ingest") for word in ("--only", name)]
     who = [word for name in WHO for word in ("--who", name)]
-    result = run("-m", "race", "frames", "--quick", *who, *work, "--json", found)
+    result = run("-m", "race", "frames", "--quick", *who, *work, "--json", found,
+                 BLOSCPACK_DATA="none")  # fmt: skip
     assert result.returncode == 0, result.stderr
     return found, result.stdout
 
@@ -65,10 +39,10 @@ def test_a_quick_run_does_all_the_work(quick_run):
     assert "\nTargets\n" in output
 
 
-def test_the_page_is_written_from_a_run(quick_run, tmp_path):
+def test_the_page_is_written_from_a_run(run, quick_run, tmp_path):
     page = tmp_path / "page.md"
 
-    result = run("-m", "race.page", "frames", quick_run[0], "-o", page)
+    result = run("-m", "race", "frames", "--read", quick_run[0], "--page", page)
 
     assert result.returncode == 0, result.stderr
     text = page.read_text()
@@ -95,11 +69,10 @@ def task(bench, tmp_path):
     }
 
 
-def test_a_reader_times_what_it_has_checked(task, monkeypatch):
+def test_a_reader_times_what_it_has_checked(task):
     from frames.contenders import STORE_SMALL
     from race.worker import Worker
 
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     reader = Worker("frames", STORE_SMALL)
     try:
         for bare, places in ((False, task["places"]), (True, [["a", 1], ["b", 7]])):
@@ -109,11 +82,10 @@ def test_a_reader_times_what_it_has_checked(task, monkeypatch):
         reader.close()
 
 
-def test_a_wrong_frame_stops_the_run(task, monkeypatch):
+def test_a_wrong_frame_stops_the_run(task):
     from frames.contenders import STORE_SMALL
     from race.worker import Worker, WorkerError
 
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     wanted = np.load(task["wanted"])
     wanted[5, 31, 47, 2] ^= 1
     np.save(task["wanted"], wanted)

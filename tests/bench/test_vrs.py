@@ -1,18 +1,11 @@
 """The benchmarks of VRS: they run, refuse wrong results, judge targets, and fill their page."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 pytestmark = pytest.mark.slow
-
-ROOT = Path(__file__).resolve().parents[1]
-BENCH = ROOT / "bench"
 
 WHO = ("bloscpack", "bloscpack, arrays of 32 frames", "bloscpack, SyncVRSReader")
 
@@ -20,28 +13,8 @@ for needed in ("blosc", "zstandard"):
     pytest.importorskip(needed, reason="bench/ needs it: pip install --group bench")
 
 
-def run(*command):
-    """Run Python in bench/, on files in memory where there is such a file system."""
-    memory = {"TMPDIR": "/dev/shm"} if Path("/dev/shm").is_dir() else {}
-    return subprocess.run(
-        [sys.executable, *map(str, command)],
-        cwd=BENCH,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **memory},
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-
-
-@pytest.fixture
-def bench(monkeypatch):
-    """Let the modules of bench/ be imported, here and by the processes of contenders."""
-    monkeypatch.syspath_prepend(str(BENCH))
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-
-
 @pytest.fixture(scope="module")
-def quick_run(tmp_path_factory):
+def quick_run(run, tmp_path_factory):
     """Run our own contenders on little data; return the path of the JSON and the output."""
     found = tmp_path_factory.mktemp("vrs") / "run.json"
     who = [word for name in WHO[:2] for word in ("--who", name)]
@@ -69,10 +42,10 @@ def test_a_quick_run_does_all_the_work(quick_run):
     assert "\nTargets\n" in output
 
 
-def test_the_page_is_written_from_a_run(quick_run, tmp_path):
+def test_the_page_is_written_from_a_run(run, quick_run, tmp_path):
     page = tmp_path / "page.md"
 
-    result = run("-m", "race.page", "vrs", quick_run[0], "-o", page)
+    result = run("-m", "race", "vrs", "--read", quick_run[0], "--page", page)
 
     assert result.returncode == 0, result.stderr
     text = page.read_text()

@@ -2,13 +2,12 @@
 
 import json
 from contextlib import ExitStack
-from pathlib import Path
 from urllib.request import Request, urlopen
 
 import numpy as np
 import pytest
 
-BENCH = Path(__file__).resolve().parents[1] / "bench"
+from tests import servers
 
 OURS, STORE, ZARR, SHARDED, HDF5 = (
     "bloscpack",
@@ -19,23 +18,10 @@ OURS, STORE, ZARR, SHARDED, HDF5 = (
 )
 
 pytestmark = pytest.mark.slow
-SIGNED = {
-    "Authorization": "AWS4-HMAC-SHA256 Credential=key/20260101/us-east-1/s3/aws4_request, "
-    "SignedHeaders=host, Signature=0"
-}
 READING = ("row", "rows", "strided", "clip", "iterate")
 
 for needed in ("blosc", "zarr", "s3fs", "moto", "distributed"):
     pytest.importorskip(needed, reason="bench/ needs it: pip install --group remote-bench")
-
-
-@pytest.fixture(scope="module")
-def bench():
-    """Let the modules of bench/ be imported, here and by the processes of contenders."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(BENCH))
-        patch.setenv("PYTHONPATH", str(BENCH.parent))
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -92,11 +78,11 @@ def test_requests_of_others_are_counted(quick_run):
 
 
 def test_the_page_is_written_from_a_run(quick_run, tmp_path):
-    from race.page import main
+    from race.__main__ import main
 
     page = tmp_path / "page.md"
 
-    assert main(["remote", str(quick_run), "-o", str(page)]) == 0
+    assert main(["remote", "--read", str(quick_run), "--page", str(page)]) == 0
 
     text = page.read_text()
     assert text.startswith("# Benchmarks of arrays behind URLs, and through Dask\n")
@@ -188,8 +174,6 @@ def test_the_server_is_slow_while_it_is_timed(held, monkeypatch):
 
 
 def test_a_slow_server_sleeps(held, monkeypatch):
-    import servers
-
     slept = []
     monkeypatch.setattr(servers, "sleep", slept.append)
     server = held.servers["HTTP"]
@@ -216,17 +200,17 @@ def test_bytes_are_those_that_were_sent(held):
 
 
 def test_moto_is_asked_once_for_each_thing(held, monkeypatch):
-    from servers import S3Server
-
     asked = []
-    answer = S3Server.answer
+    answer = servers.MotoServer.answer
     monkeypatch.setattr(
-        S3Server, "answer", lambda self, *request: asked.append(request) or answer(self, *request)
+        servers.MotoServer,
+        "answer",
+        lambda self, *request: asked.append(request) or answer(self, *request),
     )
     server = held.servers["S3"]
 
     def first(stop):
-        headers = {**SIGNED, "Range": f"bytes=0-{stop - 1}"}
+        headers = {**servers.SIGNED, "Range": f"bytes=0-{stop - 1}"}
         return server.answer("GET", "/box/array.blp", headers, b"").body
 
     assert first(4) == first(4) == b"blpk"

@@ -1,0 +1,1 @@
+"""Core figures: a chunk by its index, packing and unpacking; ``make bench`` runs it."""
