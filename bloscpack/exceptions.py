@@ -8,10 +8,46 @@ Mistakes of the caller raise plain ``TypeError``, ``ValueError`` and ``IndexErro
 failures raise ``OSError``, unwrapped.
 """
 
-from typing import Self
+import os
+from typing import Any, Self
 
 
-class BloscpackError(Exception):
+class _Placed(BaseException):
+    """Error whose message starts with its path and the place inside that file."""
+
+    path: str | None = None
+
+    def __str__(self) -> str:
+        _, (message, *_) = self._split_args()
+        return f"{self.path}: {message}" if self.path else str(message)
+
+    def at(self, where: str = "", path: str | os.PathLike[str] | None = None) -> Self:
+        """Add a place to the message, and return the error itself.
+
+        A handler that adds a place ends in a bare ``raise``, which keeps cause and traceback.
+
+        Parameters
+        ----------
+        where : str, optional
+            Place inside the file or inside the place that the caller will add, such as
+            ``"chunk 3 at offset 512"``. Not repeated if the message already starts with it.
+        path : path-like, optional
+            Path of the file. The first one stays: the innermost caller opened the file.
+        """
+        before, (message, *after) = self._split_args()
+        if where and not str(message).startswith(f"{where}: "):
+            self.args = (*before, f"{where}: {message}", *after)
+        if path is not None and not self.path:
+            self.path = os.fsdecode(path)
+        return self
+
+    def _split_args(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """Return the arguments before the message, which is an errno, and those from it on."""
+        start = 1 if getattr(self, "errno", None) is not None else 0
+        return self.args[:start], self.args[start:] or ("",)
+
+
+class BloscpackError(_Placed, Exception):
     """Base of all errors of this package.
 
     Attributes
@@ -19,12 +55,6 @@ class BloscpackError(Exception):
     path : str or None
         The file concerned, set by the layer that opened it; part of ``str(error)``.
     """
-
-    path: str | None = None
-
-    def __str__(self) -> str:
-        message = str(self.args[0]) if self.args else ""
-        return f"{self.path}: {message}" if self.path else message
 
 
 class BloscpackWarning(UserWarning):
@@ -138,7 +168,7 @@ class FileChangedError(BloscpackError):
     """The file was replaced, appended to or changed since the handle was made."""
 
 
-class RemoteError(OSError):
+class RemoteError(_Placed, OSError):
     """Every attempt to access an object behind a URL failed or was incomplete.
 
     A storage failure, so an `OSError` and not a `BloscpackError`: the file itself may be intact.
@@ -149,12 +179,6 @@ class RemoteError(OSError):
         The URL, without password and query; part of ``str(error)``. ``__cause__`` is the last
         error of the library that made the request.
     """
-
-    path: str | None = None
-
-    def __str__(self) -> str:
-        message = str(self.args[0]) if self.args else ""
-        return f"{self.path}: {message}" if self.path else message
 
 
 class WorkerError(BloscpackError, RuntimeError):

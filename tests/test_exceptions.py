@@ -2,6 +2,7 @@
 
 import inspect
 import pickle
+from pathlib import Path
 
 import pytest
 
@@ -18,8 +19,8 @@ from bloscpack.exceptions import (
 
 CLASSES = [
     cls
-    for _, cls in inspect.getmembers(exceptions, inspect.isclass)
-    if issubclass(cls, BaseException)
+    for name, cls in inspect.getmembers(exceptions, inspect.isclass)
+    if issubclass(cls, BaseException) and not name.startswith("_")
 ]
 ALL = [cls for cls in CLASSES if not issubclass(cls, Warning)]
 
@@ -94,6 +95,55 @@ def test_pickle_keeps_everything(cls: type[BloscpackError]) -> None:
     assert type(again) is cls
     assert str(again) == "a.blp: bad"
     assert vars(again) == vars(error)
+
+
+@pytest.mark.parametrize("cls", ALL)
+def test_places_are_added_from_the_inside_out_and_once_each(cls: type[BloscpackError]) -> None:
+    error = cls("bad")
+    for _ in range(2):
+        assert error.at("chunk 2") is error
+    error.at("record 3", "a.vrs").at(path="b.vrs")
+    for one in (error, pickle.loads(pickle.dumps(error))):
+        assert type(one) is cls
+        assert one.args == ("record 3: chunk 2: bad",)
+        assert str(one) == "a.vrs: record 3: chunk 2: bad"
+
+
+@pytest.mark.parametrize("cls", ALL)
+def test_a_place_of_an_error_without_a_message(cls: type[BloscpackError]) -> None:
+    assert str(cls().at("chunk 2")) == "chunk 2: "
+
+
+def fail() -> None:
+    raise ChecksumMismatch("bad", name="crc32", index=3, offset=99) from OSError("the cause")
+
+
+def fail_in_a_chunk() -> None:
+    try:
+        fail()
+    except BloscpackError as err:
+        err.at("chunk 3", Path("a.blp"))
+        raise
+
+
+def test_a_place_changes_nothing_but_the_message() -> None:
+    with pytest.raises(ChecksumMismatch, match=r"^a\.blp: chunk 3: bad$") as caught:
+        fail_in_a_chunk()
+    error = caught.value
+    assert (error.name, error.index, error.offset) == ("crc32", 3, 99)
+    assert str(error.__cause__) == "the cause"
+    assert [entry.name for entry in caught.traceback][-2:] == ["fail_in_a_chunk", "fail"]
+
+
+@pytest.mark.parametrize(
+    "cls", [exceptions.LockedError, exceptions.FileNotFound, exceptions.RemoteError]
+)
+def test_a_place_keeps_the_errno_and_the_filename(cls: type[BloscpackError]) -> None:
+    error = cls(11, "busy", "a.blp").at("the journal", "b.blp")
+    assert (error.errno, error.filename) == (11, "a.blp")  # type: ignore[attr-defined]
+    for one in (error, pickle.loads(pickle.dumps(error))):
+        assert one.args == (11, "the journal: busy")
+        assert str(one) == "b.blp: the journal: busy"
 
 
 def test_not_found_is_not_quoted_like_a_key() -> None:

@@ -4,7 +4,6 @@ The caller gives the position of each piece and a function that decodes it. This
 the order of the reads, the number of calls and the number of threads, for every kind of source.
 """
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -135,12 +134,10 @@ def _read_straight(piece: Piece, view: memoryview) -> None:
 
 
 def _cut_off(piece: Piece, found: int) -> TruncatedError:
-    error = TruncatedError(
+    return TruncatedError(
         f"{piece.nbytes} bytes expected at offset {piece.offset}; found {found}",
         offset=piece.offset,
-    )
-    error.path = None if piece.source.name is None else os.fspath(piece.source.name)
-    return error
+    ).at(path=piece.source.name)
 
 
 def _decode_run(run: list[Piece], stored: BytesLike) -> None:

@@ -226,9 +226,7 @@ def read_fully(stream: IO[bytes], nbytes: int) -> bytes:
 def refuse_folder(path: str | os.PathLike[str]) -> None:
     """Raise IsAFolderError if `path` is a folder; the error suggests what it may contain."""
     if os.path.isdir(path):
-        error = not_a_file(map(os.fsdecode, os.listdir(path)))
-        error.path = os.fsdecode(path)
-        raise error
+        raise not_a_file(map(os.fsdecode, os.listdir(path))).at(path=path)
 
 
 def _read_whole(path: str | os.PathLike[str]) -> MemorySource:

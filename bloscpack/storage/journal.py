@@ -281,9 +281,9 @@ def replacing(path: str, locked_fd: int = -1, *, replays: bool = True) -> Iterat
 
 def locked_error(path: str | None) -> LockedError:
     """Return the error for a second writer."""
-    err = LockedError("another writer has the file open; only one at a time may write to it")
-    err.path = path
-    return err
+    return LockedError("another writer has the file open; only one at a time may write to it").at(
+        path=path
+    )
 
 
 def _lock_shared(path: str, fd: int) -> None:

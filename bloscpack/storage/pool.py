@@ -80,9 +80,9 @@ class PooledSource(FileSource):
         descriptor = Descriptor(os.open(self.path, os.O_RDONLY | os.O_CLOEXEC))
         status = os.fstat(descriptor.number)
         if (status.st_dev, status.st_ino) != self._file:
-            error = FileChangedError("the file was replaced since it was opened; reopen it")
-            error.path = self.name
-            raise error
+            raise FileChangedError("the file was replaced since it was opened; reopen it").at(
+                path=self.name
+            )
         self._descriptor = descriptor
         self._pool.note_open(self)
         return descriptor

@@ -4,6 +4,7 @@ Reads are positional and carry no state, so one source serves many threads and s
 What is written to a sink becomes visible as a whole on `commit`, or not at all.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
@@ -108,12 +109,24 @@ class Closeable(Protocol):
 
 
 @contextmanager
-def closed_on_error(opened: Closeable, name: str | None = None) -> Iterator[None]:
-    """Close `opened` if the block raises; set the path of our own errors to `name`."""
+def errors_at(name: str | os.PathLike[str] | None) -> Iterator[None]:
+    """Add a path to errors of ours that have none.
+
+    It costs about a microsecond: use ``err.at(...)`` where single chunks or frames are read.
+    """
     try:
         yield
-    except BaseException as err:
-        if isinstance(err, BloscpackError):
-            err.path = err.path or name
+    except BloscpackError as err:
+        err.at(path=name)
+        raise
+
+
+@contextmanager
+def closed_on_error(opened: Closeable, name: str | None = None) -> Iterator[None]:
+    """Close `opened` if the block raises; add the path `name` to errors of ours."""
+    try:
+        with errors_at(name):
+            yield
+    except BaseException:
         opened.close()
         raise

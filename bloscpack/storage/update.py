@@ -231,12 +231,10 @@ class UpdateFile:
 
 def forked_error(pid: int, name: str | None) -> LockedError:
     """Return the error for a forked process that uses a writer of process `pid`, its parent."""
-    err = LockedError(
+    return LockedError(
         f"process {pid} has the file open for writing; a process forked from it must not use "
         "that handle; open the file again there"
-    )
-    err.path = name
-    return err
+    ).at(path=name)
 
 
 def _lock_named(fd: int, path: str, name: str, *, locking: bool) -> bool:

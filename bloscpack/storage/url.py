@@ -78,13 +78,11 @@ def refuse_url(where: Any, what: str) -> None:
         `where` is a URL.
     """
     if is_url(where):
-        error = UnsupportedError(
+        raise UnsupportedError(
             f"an object behind a URL cannot be {what}: it is replaced as a whole or not at all; "
             "copy it to a file, change that and copy it back, or write several objects and read "
             "them as one"
-        )
-        error.path = shown(where)
-        raise error
+        ).at(path=shown(where))
 
 
 def refuse_flush(name: str) -> NoReturn:
@@ -95,9 +93,7 @@ def refuse_flush(name: str) -> NoReturn:
     UnsupportedError
         Always.
     """
-    error = UnsupportedError(
+    raise UnsupportedError(
         "an object behind a URL cannot be flushed: it appears as a whole when it is closed; write "
         "a file to flush it, or several objects and read them as one"
-    )
-    error.path = name
-    raise error
+    ).at(path=name)

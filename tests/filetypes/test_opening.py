@@ -5,7 +5,7 @@ import io
 import pytest
 
 from bloscpack.exceptions import FormatError
-from bloscpack.storage.protocol import closed_on_error
+from bloscpack.storage.protocol import closed_on_error, errors_at
 
 
 @pytest.mark.parametrize("path", [None, "inner"])
@@ -16,6 +16,14 @@ def test_our_errors_get_the_name(path: str | None) -> None:
         raise error
     assert opened.closed
     assert caught.value.path == (path or "outer")
+
+
+def test_an_open_file_gives_its_name_to_errors_without_one() -> None:
+    with pytest.raises(FormatError, match=r"^name: no such thing$") as caught, errors_at("name"):
+        raise FormatError("no such thing") from KeyError("cause")
+    assert isinstance(caught.value.__cause__, KeyError)
+    with pytest.raises(OSError, match=r"^full$"), errors_at("name"):
+        raise OSError("full")
 
 
 def test_any_error_closes() -> None:

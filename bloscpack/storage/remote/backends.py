@@ -27,7 +27,6 @@ from .errors import (
     changed_error,
     no_ranges_error,
     s3_status,
-    set_path,
     status_of,
     translate,
 )
@@ -174,7 +173,7 @@ class HttpObject:
                 f"the server sends it encoded ({found['Content-Encoding']}), so its parts cannot "
                 "be read separately; configure the server to send it unencoded"
             )
-            raise set_path(UnsupportedError(message), self._name)
+            raise UnsupportedError(message).at(path=self._name)
         tag = found.get("ETag") or found.get("Last-Modified") or ""
         if response.status == HTTPStatus.PARTIAL_CONTENT:
             size = _size_of(found.get("Content-Range"), offset)
@@ -182,7 +181,7 @@ class HttpObject:
                 raise _misplaced_error(self._name, offset, found.get("Content-Range"))
             return Answer(await _body(response.content.read, nbytes), size, tag)
         if response.status != HTTPStatus.OK:
-            raise set_path(RemoteError(f"HTTP status {response.status}"), self._name)
+            raise RemoteError(f"HTTP status {response.status}").at(path=self._name)
         length = response.content_length
         if offset or (length or 0) > MAX_WHOLE_NBYTES:
             raise no_ranges_error(self._name, length)
@@ -231,7 +230,7 @@ class OtherObject:
             raise IsADirectoryError
         size = info.get("size")
         if size is None:
-            raise set_path(UnsupportedError("its size is not known"), self._name)
+            raise UnsupportedError("its size is not known").at(path=self._name)
         return int(size), tag_of(info)
 
     async def _call(self, method: str, **arguments: Any) -> Any:
@@ -263,7 +262,7 @@ def _misplaced_error(name: str, offset: int, content_range: str | None) -> Remot
         f"asked for bytes from {offset} on, the server answered with "
         f"Content-Range {content_range!r}"
     )
-    return set_path(RemoteError(message), name)
+    return RemoteError(message).at(path=name)
 
 
 def _size_of(content_range: str | None, offset: int) -> int | None:

@@ -27,7 +27,7 @@ except ImportError as err:
 from ...exceptions import RemoteError
 from ...parallel.imports import importing
 from ..url import shown
-from .errors import cause_of, message_of, set_path
+from .errors import cause_of, message_of
 
 # Cached clients, by scheme and options; creating one takes about 0.1 s.
 _MAX_CLIENTS = 8
@@ -120,7 +120,7 @@ def client(url: str, options: dict[str, Any]) -> tuple[Any, str]:
             name=err.name,
         ) from err
     except OSError as err:  # some file systems connect immediately
-        raise set_path(RemoteError(message_of(err)), shown(url)) from cause_of(err)
+        raise RemoteError(message_of(err)).at(path=shown(url)) from cause_of(err)
     if scheme in ("s3", "s3a"):
         filesystem.retries = 1
     if scheme == "memory" or "::" in scheme:

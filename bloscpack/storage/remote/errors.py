@@ -4,7 +4,6 @@ An error that may not recur is a `TransientError`, which never leaves this folde
 """
 
 import asyncio
-from typing import TypeVar
 
 try:
     import aiohttp
@@ -33,9 +32,6 @@ _TRANSIENT_CODES = frozenset(
 )
 # Errors that are raised without translation.
 OWN_ERRORS = (UnsupportedError, FileChangedError, RemoteError, ImportError)
-Ours = TypeVar("Ours", UnsupportedError, FileChangedError, RemoteError)
-
-
 # Longest quote of a foreign error, in characters; some servers send whole pages.
 _MAX_WORDS = 500
 
@@ -47,13 +43,7 @@ class TransientError(Exception):
 def changed_error(name: str, why: str) -> FileChangedError:
     """Return the error for an object that changed after it was opened."""
     message = f"the object has changed since it was opened ({why}); reopen it"
-    return set_path(FileChangedError(message), name)
-
-
-def set_path(error: Ours, name: str) -> Ours:
-    """Set the path of an error and return it."""
-    error.path = name
-    return error
+    return FileChangedError(message).at(path=name)
 
 
 def no_ranges_error(name: str, length: int | None) -> UnsupportedError:
@@ -63,7 +53,7 @@ def no_ranges_error(name: str, length: int | None) -> UnsupportedError:
         f"asked for a part, the server answers with {what}; use a server that supports ranges "
         "(nginx, Apache, an object store), or copy the file and open the copy"
     )
-    return set_path(UnsupportedError(message), name)
+    return UnsupportedError(message).at(path=name)
 
 
 def s3_status(err: BaseException) -> int | None:
@@ -112,7 +102,7 @@ def translate(err: Exception, status: int | None, name: str) -> Exception:
         err, aiohttp.InvalidURL | aiohttp.ClientConnectorCertificateError
     ):
         return TransientError(message_of(err))
-    return set_path(RemoteError(message_of(err)), name)
+    return RemoteError(message_of(err)).at(path=name)
 
 
 def message_of(err: BaseException) -> str:

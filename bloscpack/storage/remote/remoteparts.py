@@ -67,9 +67,9 @@ class RemoteParts:
         parent, _, name = url.rpartition("/")
         if "::" in url or not name or parent.endswith(":/"):
             why = "is a chain of file systems" if "::" in url else "names no object in a folder"
-            error = UnsupportedError(f"it {why}, so parts cannot be stored beside it")
-            error.path = self.name
-            raise error
+            raise UnsupportedError(f"it {why}, so parts cannot be stored beside it").at(
+                path=self.name
+            )
         self._url = url
         self._options = dict(options or {})
         self._overwrite = overwrite

@@ -21,7 +21,7 @@ from ...parallel.threads import result_of
 from ..url import shown
 from .backends import Answer, RemoteObject, open_object
 from .client import MAX_REQUESTS, client, kind_of
-from .errors import TransientError, cause_of, s3_status, set_path, status_of, translate
+from .errors import TransientError, cause_of, s3_status, status_of, translate
 
 # Requests made before giving up, counting the first.
 TRIES = 5
@@ -88,8 +88,8 @@ async def retry(attempt: Callable[[], Awaitable[Result]], what: str, name: str) 
             return await attempt()
         except TransientError as err:
             if number == TRIES:
-                error = RemoteError(f"{what}: {TRIES} requests failed: {err}")
-                raise set_path(error, name) from (err.__cause__ or err)
+                message = f"{TRIES} requests failed: {err}"
+                raise RemoteError(message).at(what, name) from (err.__cause__ or err)
         wait = min(_FIRST_WAIT * 2 ** (number - 1), _LONGEST_WAIT)
         await sleep(wait * random.uniform(0.5, 1))  # noqa: S311 - to keep clients apart
 
@@ -121,7 +121,7 @@ def matching(pattern: str, options: dict[str, Any]) -> list[str]:
     scheme = pattern.partition("://")[0]
     if "::" in scheme:
         message = "patterns in chained URLs are not supported"
-        raise set_path(UnsupportedError(message), shown(pattern))
+        raise UnsupportedError(message).at(path=shown(pattern))
     filesystem, path = client(pattern, options)
     filesystem.invalidate_cache()
     found = run(call_with_retry(filesystem, shown(pattern), "glob", path, detail=True))

@@ -6,7 +6,7 @@ from typing import Any
 from ...exceptions import RemoteError
 from ..url import shown
 from .client import client
-from .errors import OWN_ERRORS, cause_of, s3_status, set_path, translate
+from .errors import OWN_ERRORS, cause_of, s3_status, translate
 from .retry import retry, run
 
 # Largest number of keys in one DeleteObjects request.
@@ -95,7 +95,7 @@ class Bucket:
                 message = f"{error.get('Key')}: {error.get('Code')}: {error.get('Message')}"
                 if error.get("Code") == "AccessDenied":
                     raise PermissionError(13, f"access was refused: {message}", self.name)
-                raise set_path(RemoteError(f"an object was not removed: {message}"), self.name)
+                raise RemoteError(f"an object was not removed: {message}").at(path=self.name)
 
     def keys(self, prefix: str) -> Iterator[str]:
         """Yield the keys that begin with `prefix`."""
@@ -120,7 +120,7 @@ class Bucket:
             before, arguments = arguments, {name: answer.get(of, "") for name, of in more.items()}
             if arguments == before or not any(arguments.values()):
                 message = "a truncated listing has no continuation token"
-                raise set_path(RemoteError(message), self.name)
+                raise RemoteError(message).at(path=self.name)
 
     def end_uploads(self, uploads: Iterable[tuple[str, str]]) -> None:
         """Abort unfinished uploads, key and id each; those that have ended are skipped."""

@@ -16,7 +16,7 @@ from ...exceptions import FileChangedError
 from ...types import BytesLike
 from .backends import S3Object
 from .client import MAX_REQUESTS
-from .errors import s3_status, set_path
+from .errors import s3_status
 from .partobjects import note_upload
 from .retry import get_all, run
 from .s3 import Bucket
@@ -238,7 +238,7 @@ class JoinedUpload:
 
     def _changed(self, key: str) -> FileChangedError:
         message = f"the object {key!r} changed while it was being copied; start the join again"
-        return set_path(FileChangedError(message), self._bucket.name)
+        return FileChangedError(message).at(path=self._bucket.name)
 
 
 def _cut(extent: Extent) -> Iterator[Extent]:

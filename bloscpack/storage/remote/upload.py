@@ -52,12 +52,10 @@ def open_upload(
 def check_writable(url: str) -> None:
     """Raise UnsupportedError if URLs of this scheme cannot be written to."""
     if url.startswith(("http://", "https://")):
-        error = UnsupportedError(
+        raise UnsupportedError(
             "nothing can be written to a web server: write a file and copy it to the folder that "
             "the server serves, or write to its object store through another URL"
-        )
-        error.path = shown(url)
-        raise error
+        ).at(path=shown(url))
 
 
 def exists(url: str, storage_options: Mapping[str, Any] | None = None) -> bool:
